@@ -1,0 +1,30 @@
+"""Make the pictures of the documentation from a recorded flight.
+
+python docs/make_pictures.py runs/square-<time>/bag
+
+The flight is that of ``./quadsim fly``; ``quadsim.analysis.pictures`` draws the picture, which
+needs Chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from quadsim.analysis.bag_log import read_log
+from quadsim.analysis.bags import open_bag
+from quadsim.analysis.pictures import save_picture, square_picture
+
+IMAGES = Path(__file__).parent / "images"
+
+
+def main() -> None:
+    """Draw ``images/square.png`` from the bag named on the command line."""
+    with open_bag(Path(sys.argv[1])) as bag:
+        log = read_log(bag, "/quad")
+    IMAGES.mkdir(exist_ok=True)
+    save_picture(square_picture(log), IMAGES / "square.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""One package for colcon (``ament_python``) and for pip.
+
+The metadata is here, not in pyproject.toml: colcon drives ``setup.py`` itself, in the build
+folder when it links instead of copying, and pip reads the same file through setuptools.
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+NAME = "quadsim"
+NODES = (
+    "dynamics",
+    "imu",
+    "gnss",
+    "magnetometer",
+    "barometer",
+    "rangefinder",
+    "estimator",
+    "autopilot",
+    "mixer",
+    "recorder",
+)
+
+CORE = [
+    "numpy>=1.26",
+    "scipy>=1.11",
+    "numba>=0.58",
+    "transforms3d>=0.4.1",
+    "pyyaml>=6.0",
+    "rosbags>=0.11",  # single files; the types of Kilted
+    "mcap>=1.5",  # the first whose writer can flush
+    "pymap3d>=3.0",
+    "click>=8.1",
+    "rich>=13",
+    "plotly>=5.18",
+    "jinja2>=3.1",
+    "psutil>=5.9",
+    "typing_extensions>=4.10",
+]
+ROS = [
+    "ros-rclpy[fastrtps]==9.1.2",
+    "ros-common-interfaces==5.5.1",
+    "ros-rosgraph-msgs==2.3.0",
+    "setproctitle>=1.3",
+]
+TEST = [
+    "pytest>=8,<9",  # launch_testing needs it below 9
+    "pytest-timeout",
+    "hypothesis",
+    "ruff",
+    "mypy",
+    "types-PyYAML",
+    "types-psutil",
+    "import-linter",
+    "colcon-core",
+    "colcon-ros",
+    "colcon-python-setup-py",
+    "catkin-pkg",
+]
+
+ROOT = Path(__file__).parent
+
+
+def version() -> str:
+    """The version, which stands in the package alone."""
+    text = (ROOT / "src" / NAME / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    if found is None:
+        raise SystemExit("setup.py: no __version__ in src/quadsim/__init__.py")
+    return found.group(1)
+
+
+def shared_files() -> list[tuple[str, list[str]]]:
+    """Where ROS looks: the index marker, package.xml, launch, config and worlds."""
+    by_folder = {
+        "share/ament_index/resource_index/packages": [f"resource/{NAME}"],
+        f"share/{NAME}": ["package.xml"],
+    }
+    for pattern in ("launch/*.launch.py", "config/**/*", "worlds/**/*"):
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file():
+                relative = path.relative_to(ROOT)
+                by_folder.setdefault(f"share/{NAME}/{relative.parent}", []).append(str(relative))
+    return sorted(by_folder.items())
+
+
+setup(
+    name=NAME,
+    version=version(),
+    description="Quadrotors as a ROS 2 node graph whose parts can each be the real one",
+    author="The quadsim maintainers",
+    author_email="maintainers@quadsim.example",
+    maintainer="The quadsim maintainers",
+    maintainer_email="maintainers@quadsim.example",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10,<3.14",
+    package_dir={"": "src"},
+    packages=find_packages("src"),
+    package_data={NAME: ["py.typed"]},
+    include_package_data=False,
+    data_files=shared_files(),
+    zip_safe=False,
+    install_requires=CORE,
+    extras_require={"ros": ROS, "test": TEST},
+    entry_points={
+        "console_scripts": [
+            f"{NAME} = {NAME}.cli.main:main",
+            *(f"{node} = {NAME}.nodes.{node}:main" for node in NODES),
+        ],
+    },
+)

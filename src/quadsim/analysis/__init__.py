@@ -1,0 +1,1 @@
+"""Bags, scores, plots and reports."""

@@ -1,0 +1,259 @@
+"""A vehicle's flight out of a bag, as reports and metrics take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quadsim.analysis import bag_topics as topics
+from quadsim.analysis.bags import BLOCK, Bag, BagMessage
+from quadsim.analysis.cdr import Block, decode
+from quadsim.errors import QuadsimError
+from quadsim.geometry.geodesy import Datum
+from quadsim.sim.log import Event, FlightLog, Stamps, Track
+
+ODOMETRY = "nav_msgs/msg/Odometry"
+POSE = "geometry_msgs/msg/PoseStamped"
+JOINTS = "sensor_msgs/msg/JointState"
+STATUS = "diagnostic_msgs/msg/DiagnosticStatus"
+PATH = "nav_msgs/msg/Path"
+
+#: Topics of a vehicle that a log is made of, with the type each must have.
+_TYPES = {
+    topics.TRUTH: ODOMETRY,
+    topics.FILTERED: ODOMETRY,
+    topics.BLIND: ODOMETRY,
+    "reference": POSE,
+    "gps/fix": topics.FIX,
+    "motor_speed": JOINTS,
+    "events": STATUS,
+    "mission/status": STATUS,
+    "mission": PATH,
+}
+_IN_BLOCKS = (ODOMETRY, POSE, topics.FIX)
+_ESTIMATES = {topics.FILTERED: "filtered", topics.BLIND: "blind"}
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What one topic held: tracks, fixes, or single messages with their log times."""
+
+    tracks: list[Track] = field(default_factory=list)
+    fixes: list[Block] = field(default_factory=list)
+    waiting: list[bytes] = field(default_factory=list)
+    single: list[tuple[int, Any]] = field(default_factory=list)
+    log_offset_ns: list[int] = field(default_factory=list)
+
+
+def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
+    """Read one vehicle's flight.
+
+    Args:
+        bag: an open bag.
+        namespace: the vehicle, as ``/quad``.
+        datum: origin of ``map``; None takes the bag's.
+
+    Returns:
+        The log; ``notes`` names what was missing or left out. The first estimate is
+        ``filtered``. A truth or an estimate that is missing is empty or absent.
+    """
+    log = FlightLog(notes=list(bag.notes))
+    log.scenario = bag.custom.get("scenario", "")
+    log.seed = int(bag.custom.get("seed", "0") or 0)
+    log.topics = _relative_counts(bag, namespace)
+    names = {topics.topic(namespace, name): name for name in _TYPES}
+    for full, name in list(names.items()):
+        if bag.types.get(full, _TYPES[name]) != _TYPES[name]:
+            log.notes.append(f"{full} is {bag.types[full]}, not {_TYPES[name]}: left out")
+            del names[full]
+    gathered = {name: _Gathered() for name in _TYPES}
+    for message in bag.messages(names):
+        _gather(bag, message, names[message.topic], gathered[names[message.topic]], log.notes)
+    for name, kept in gathered.items():
+        if kept.waiting:
+            _decode(kept, _TYPES[name], log.notes)
+
+    log.truth = _track(gathered[topics.TRUTH].tracks, topics.TRUTH, log.notes, sigma=False)
+    for name, label in _ESTIMATES.items():
+        track = _track(gathered[name].tracks, name, log.notes, sigma=True)
+        if len(track):
+            log.estimates[label] = track
+    reference = _track(gathered["reference"].tracks, "reference", log.notes, sigma=False)
+    log.reference = reference if len(reference) else None
+    log.motor_stamps_ns, log.motor_speed_radps = _motors(gathered["motor_speed"].single)
+    log.events = _events(gathered)
+    log.waypoints = _waypoints(gathered["mission"].single)
+    _add_fixes(log, gathered["gps/fix"].fixes, datum or topics.datum_of(bag))
+    if not len(log.truth):
+        log.notes.append(f"no {topics.topic(namespace, topics.TRUTH)}: nothing is scored")
+    return log
+
+
+def _relative_counts(bag: Bag, namespace: str) -> dict[str, int]:
+    prefix = topics.topic(namespace, "")
+    return {
+        name[len(prefix) :] if prefix != "/" and name.startswith(prefix) else name: count
+        for name, count in sorted(bag.counts.items())
+    }
+
+
+def _gather(bag: Bag, message: BagMessage, name: str, kept: _Gathered, notes: list[str]) -> None:
+    if message.type_name not in _IN_BLOCKS:
+        kept.single.append((message.log_ns, bag.deserialize(message)))
+        return
+    kept.waiting.append(message.payload)
+    if len(kept.waiting) == 1:
+        seconds, nanoseconds = np.frombuffer(message.payload, "<u4", 2, 4)
+        stamp_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
+        kept.log_offset_ns.append(message.log_ns - stamp_ns)
+    if len(kept.waiting) == BLOCK:
+        _decode(kept, message.type_name, notes)
+
+
+def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
+    try:
+        block = decode(type_name, kept.waiting)
+        if type_name == topics.FIX:
+            kept.fixes.append(block)
+        else:
+            kept.tracks.append(_part(block))
+    except QuadsimError as error:
+        notes.append(f"{len(kept.waiting)} messages left out: {error}")
+    kept.waiting = []
+
+
+def rotation_matrices(q_WB: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(N, 3, 3) matrices of (N, 4) unit quaternions, w first."""
+    w, x, y, z = q_WB.T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], -1),
+            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], -1),
+            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], -1),
+        ],
+        -2,
+    )
+
+
+def _part(block: Block) -> Track:
+    """A block of odometry or poses as a track, every row kept; the rest of it is let go."""
+    p_W = block["p"]
+    q_WB = np.roll(block["q_xyzw"], 1, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):  # bad rows are left out later
+        q_WB /= np.linalg.norm(q_WB, axis=1, keepdims=True)
+    v_B = w_B = np.zeros_like(p_W)
+    R_WB = rotation_matrices(q_WB)
+    sigma = np.zeros((len(p_W), 9))
+    if "v" in block.names:
+        v_B, w_B = block["v"], block["w"]  # NaN where a driver knows none
+        sigma = _sigma(R_WB, block["pose_covariance"], block["twist_covariance"])
+    v_W = np.einsum("nij,nj->ni", R_WB, v_B)
+    return Track(block.stamp_ns, p_W, v_W, q_WB, w_B, sigma)
+
+
+def _track(parts: list[Track], name: str, notes: list[str], sigma: bool) -> Track:
+    """Track of an odometry or a pose topic; bad rows are left out and counted."""
+    if not parts:
+        return Track.empty()
+    stated = np.concatenate([part.sigma for part in parts if part.sigma is not None])
+    whole = Track(
+        np.concatenate([part.stamp_ns for part in parts]),
+        np.concatenate([part.p_W for part in parts]),
+        np.concatenate([part.v_W for part in parts]),
+        np.concatenate([part.q_WB for part in parts]),
+        np.concatenate([part.w_B for part in parts]),
+        stated if sigma and stated.any() else None,  # all zero means unknown
+    )
+    good = _rising(whole.stamp_ns)
+    good &= np.isfinite(whole.p_W).all(axis=1) & np.isfinite(whole.q_WB).all(axis=1)
+    if not good.all():
+        notes.append(f"{name}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
+    return whole[good]
+
+
+def _sigma(
+    R_WB: np.ndarray[Any, Any], pose: np.ndarray[Any, Any], twist: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """(N, 9) deviations of position, velocity and attitude about the world axes.
+
+    REP-103 and nav_msgs: the pose's covariance is in the parent frame, rotation about its fixed
+    axes; the twist's in the child frame, so its velocity part is turned into the world.
+    """
+    velocity = R_WB @ twist[:, :3, :3] @ np.swapaxes(R_WB, 1, 2)
+    diagonal = np.concatenate(
+        [
+            np.einsum("nii->ni", pose[:, :3, :3]),
+            np.einsum("nii->ni", velocity),
+            np.einsum("nii->ni", pose[:, 3:, 3:]),
+        ],
+        axis=1,
+    )
+    return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)))
+
+
+def _rising(stamp_ns: Stamps) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Rows later than everything before them."""
+    good = np.ones(len(stamp_ns), bool)
+    good[1:] = stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
+    return good
+
+
+def _stamp_ns(header: Any) -> int:
+    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
+
+
+def _motors(messages: list[tuple[int, Any]]) -> tuple[Stamps, np.ndarray[Any, Any]]:
+    rows = [(_stamp_ns(m.header), m.velocity) for _, m in messages]
+    width = len(rows[0][1]) if rows else 4
+    rows = [row for row in rows if len(row[1]) == width]
+    stamps = np.array([stamp for stamp, _ in rows], np.int64)
+    speeds = np.array([speed for _, speed in rows], float).reshape(-1, width)
+    return stamps, speeds
+
+
+def _events(gathered: dict[str, _Gathered]) -> list[Event]:
+    """Events in order; they carry no stamp, so the log time is set back to the stamps' clock."""
+    offsets = [offset for kept in gathered.values() for offset in kept.log_offset_ns]
+    offset_ns = int(np.median(offsets)) if offsets else 0
+    events = [
+        Event(log_ns - offset_ns, _level(message.level), str(message.name), str(message.message))
+        for name in ("events", "mission/status")
+        for log_ns, message in gathered[name].single
+    ]
+    return sorted(events)
+
+
+def _level(level: Any) -> int:
+    return level[0] if isinstance(level, bytes) else int(level)
+
+
+def _waypoints(messages: list[tuple[int, Any]]) -> np.ndarray[Any, Any]:
+    poses = messages[-1][1].poses if messages else []
+    points = [(p.pose.position.x, p.pose.position.y, p.pose.position.z) for p in poses]
+    return np.array(points, float).reshape(-1, 3)
+
+
+def _fixes(blocks: list[Block], datum: Datum) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    for block in blocks:
+        columns = (block["latitude_deg"], block["longitude_deg"], block["height_m"])
+        status = block["status"]
+        for i, stamp_ns in enumerate(block.stamp_ns):
+            point = [float(column[i]) for column in columns]
+            if status[i] >= 0 and np.isfinite(point).all():
+                yield int(stamp_ns), datum.to_enu(*point)
+
+
+def _add_fixes(log: FlightLog, blocks: list[Block], datum: Datum | None) -> None:
+    if not blocks:
+        return
+    if datum is None:
+        log.notes.append("no /datum: the GPS fixes are not drawn (give --datum LAT,LON,H)")
+        return
+    fixes = list(_fixes(blocks, datum))
+    track = Track.empty(len(fixes))
+    for i, (stamp_ns, p_W) in enumerate(fixes):
+        track.stamp_ns[i], track.p_W[i] = stamp_ns, p_W
+    log.gnss = track[_rising(track.stamp_ns)] if len(track) else None

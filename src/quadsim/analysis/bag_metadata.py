@@ -1,0 +1,124 @@
+"""``metadata.yaml`` of a rosbag2 folder (version 9, what ROS 2 Jazzy and later write)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from quadsim.analysis.whole_files import write_whole
+
+VERSION = 9
+FILE_NAME = "metadata.yaml"
+KEY = "rosbag2_bagfile_information"
+
+
+@dataclass(slots=True)
+class TopicFacts:
+    """One topic of a bag: type, offered quality of service (YAML list), type hash, count."""
+
+    name: str
+    type_name: str
+    qos_yaml: str = ""
+    type_hash: str = ""
+    count: int = 0
+
+
+@dataclass(slots=True)
+class FileFacts:
+    """One file of a bag: name in the folder, first and last log time (ns), count."""
+
+    name: str
+    start_ns: int = 0
+    end_ns: int = 0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class BagFacts:
+    """What ``metadata.yaml`` says of a bag."""
+
+    files: Sequence[FileFacts]
+    topics: Sequence[TopicFacts]
+    custom: Mapping[str, str] = field(default_factory=dict)
+
+    def information(self) -> dict[str, Any]:
+        """The mapping under ``rosbag2_bagfile_information``."""
+        filled = [file for file in self.files if file.count]
+        start_ns = min((file.start_ns for file in filled), default=0)
+        end_ns = max((file.end_ns for file in filled), default=0)
+        return {
+            "version": VERSION,
+            "storage_identifier": "mcap",
+            "duration": {"nanoseconds": end_ns - start_ns},
+            "starting_time": {"nanoseconds_since_epoch": start_ns},
+            "message_count": sum(file.count for file in self.files),
+            "topics_with_message_count": [
+                {
+                    "topic_metadata": {
+                        "name": topic.name,
+                        "type": topic.type_name,
+                        "serialization_format": "cdr",
+                        "offered_qos_profiles": yaml.safe_load(topic.qos_yaml or "[]"),
+                        "type_description_hash": topic.type_hash,
+                    },
+                    "message_count": topic.count,
+                }
+                for topic in self.topics
+            ],
+            "compression_format": "",
+            "compression_mode": "",
+            "relative_file_paths": [file.name for file in self.files],
+            "files": [
+                {
+                    "path": file.name,
+                    "starting_time": {"nanoseconds_since_epoch": file.start_ns},
+                    "duration": {"nanoseconds": file.end_ns - file.start_ns},
+                    "message_count": file.count,
+                }
+                for file in self.files
+            ],
+            "custom_data": dict(self.custom) or None,
+            "ros_distro": "kilted",
+        }
+
+    def text(self) -> str:
+        """The file's content."""
+        return str(yaml.safe_dump({KEY: self.information()}, sort_keys=False, width=1000))
+
+    def write(self, folder: Path) -> None:
+        """Write ``metadata.yaml`` whole or not at all."""
+        write_whole(folder / FILE_NAME, self.text())
+
+
+_TIMES = ("deadline", "lifespan", "liveliness_lease_duration")
+
+
+def qos_yaml(
+    reliability: str = "reliable",
+    durability: str = "volatile",
+    depth: int = 10,
+    history: str = "keep_last",
+) -> str:
+    """``offered_qos_profiles`` of one publisher, with no deadline, lifespan or lease.
+
+    Args:
+        reliability: reliable or best_effort.
+        durability: volatile or transient_local.
+        depth: queue length.
+        history: keep_last or keep_all.
+    """
+    profile: dict[str, Any] = {
+        "history": history,
+        "depth": depth,
+        "reliability": reliability,
+        "durability": durability,
+        "liveliness": "automatic",
+        "avoid_ros_namespace_conventions": False,
+    }
+    for name in _TIMES:
+        profile[name] = {"sec": 9223372036, "nsec": 854775807}
+    return str(yaml.safe_dump([profile], sort_keys=False))

@@ -1,0 +1,120 @@
+"""Sensor messages of a bag as a stream of calls of an estimator, in the order of their log time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadsim.analysis.bag_topics import IMU, require, topic
+from quadsim.analysis.bags import BLOCK, Bag, BagMessage
+from quadsim.analysis.cdr import Block, decode
+from quadsim.errors import InputError, QuadsimError
+
+
+class Measurement(NamedTuple):
+    """One call: the estimator's method ``kind``, with the stamp and then the values."""
+
+    kind: str
+    stamp_ns: int
+    values: tuple[Any, ...]
+
+
+def _rows(block: Block, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(block[name] for name in names), strict=True)
+
+
+def _floats(block: Block, *names: str) -> Iterator[tuple[float, ...]]:
+    return zip(*(block[name].tolist() for name in names), strict=True)
+
+
+def _imu(block: Block) -> Iterator[tuple[Any, ...]]:
+    return _rows(block, "f", "w", "f_covariance", "w_covariance")
+
+
+def _fix(block: Block) -> Iterator[tuple[Any, ...]]:
+    points = np.stack([block[n] for n in ("latitude_deg", "longitude_deg", "height_m")], axis=1)
+    points[block["status"] < 0] = np.nan  # no fix: the estimator refuses and counts it
+    covariance = block["covariance"]
+    covariance[block["covariance_type"] == 0] = 0.0
+    return zip(points, covariance, strict=True)
+
+
+def _range(block: Block) -> Iterator[tuple[Any, ...]]:
+    """Distances; what is outside the sensor's limits is "nothing in range" (REP 117)."""
+    distance = block["range"].astype(float)
+    distance[distance > block["max_range"]] = np.inf
+    distance[distance < block["min_range"]] = -np.inf
+    return zip(distance.tolist(), strict=True)
+
+
+#: Topic: type, the estimator's method, and how a block of messages becomes its values.
+SENSORS: dict[str, tuple[str, str, Callable[[Block], Iterator[tuple[Any, ...]]]]] = {
+    IMU: ("sensor_msgs/msg/Imu", "imu", _imu),
+    "gps/fix": ("sensor_msgs/msg/NavSatFix", "gnss_position", _fix),
+    "gps/vel": (
+        "geometry_msgs/msg/TwistWithCovarianceStamped",
+        "gnss_velocity",
+        lambda block: _rows(block, "v", "covariance"),
+    ),
+    "imu/mag": (
+        "sensor_msgs/msg/MagneticField",
+        "magnetic_field",
+        lambda block: _rows(block, "m", "covariance"),
+    ),
+    "imu/static_pressure": (
+        "sensor_msgs/msg/FluidPressure",
+        "pressure",
+        lambda block: _floats(block, "pressure", "variance"),
+    ),
+    "range/down": ("sensor_msgs/msg/Range", "range", _range),
+}
+
+
+def sensor_topics(bag: Bag, namespace: str) -> dict[str, str]:
+    """Full topic to relative name, of the sensors that a bag has for a vehicle.
+
+    Raises:
+        InputError: there is no IMU, or a sensor's topic has another type.
+    """
+    require(bag, namespace, IMU, SENSORS[IMU][0])
+    found = {}
+    for name, (type_name, _, _) in SENSORS.items():
+        full = topic(namespace, name)
+        if bag.counts.get(full):
+            found[require(bag, namespace, name, type_name)] = name
+    return found
+
+
+def measurements(bag: Bag, namespace: str) -> Iterator[Measurement]:
+    """Sensor measurements of one vehicle, in the order in which they were recorded.
+
+    Messages are decoded in blocks, so the memory is bounded whatever the bag's length.
+
+    Raises:
+        InputError: a topic is missing or a message is not what its type says.
+    """
+    names = sensor_topics(bag, namespace)
+    block: list[BagMessage] = []
+    for message in bag.messages(names):
+        block.append(message)
+        if len(block) == BLOCK:
+            yield from _decoded(bag, block, names)
+            block = []
+    yield from _decoded(bag, block, names)
+
+
+def _decoded(bag: Bag, block: list[BagMessage], names: dict[str, str]) -> Iterator[Measurement]:
+    streams: dict[str, Iterator[Measurement]] = {}
+    for full in Counter(message.topic for message in block):
+        type_name, kind, values = SENSORS[names[full]]
+        try:
+            decoded = decode(type_name, [m.payload for m in block if m.topic == full])
+        except QuadsimError as error:
+            raise InputError(f"{bag.path}: {full}: {error}") from None
+        streams[full] = map(Measurement, repeat(kind), decoded.stamp_ns.tolist(), values(decoded))
+    for message in block:
+        yield next(streams[message.topic])

@@ -1,0 +1,227 @@
+"""How good an estimate is, and how well a reference was flown.
+
+An error is estimate minus truth, the truth interpolated at the estimate's stamps (linear; attitude
+along the great arc), never extrapolated and never across a gap of the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.sim.log import Array, FlightLog, Stamps, Track
+
+MAX_GAP_S = 0.5
+SETTLE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Errors of a track.
+
+    Attributes:
+        stamp_ns: (N,) ns.
+        position_W: (N, 3) m.
+        velocity_W: (N, 3) m/s; NaN where the truth knows none.
+        attitude_W: (N, 3) rotation about the world axes that turns the true attitude into the
+            estimated one, rad.
+        yaw: (N,) difference of the yaw angles within +-pi, rad.
+        tilt: (N,) angle between the estimated and the true vertical axis of the body, rad.
+        sigma: (N, 9) stated deviations, as in :class:`Track`; None where unknown.
+    """
+
+    stamp_ns: Stamps
+    position_W: Array
+    velocity_W: Array
+    attitude_W: Array
+    yaw: Array
+    tilt: Array
+    sigma: Array | None
+
+    def __len__(self) -> int:
+        return len(self.stamp_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Figures of one estimator; None where there is nothing to take them from.
+
+    Attributes:
+        position_rmse_m: root of the mean square of the error's length in space.
+        position_max_m: its largest length.
+        velocity_rmse_mps: the same of the velocity.
+        yaw_rmse_rad: root mean square of the yaw error.
+        tilt_rmse_rad: root mean square of the angle between estimated and true body z.
+        nees_mean: mean of the sum of (error / stated deviation)^2 over the three position axes;
+            3 for a filter whose deviations are right and whose axes are independent.
+        count: how many stamps were compared.
+    """
+
+    position_rmse_m: float | None
+    position_max_m: float | None
+    velocity_rmse_mps: float | None
+    yaw_rmse_rad: float | None
+    tilt_rmse_rad: float | None
+    nees_mean: float | None
+    count: int
+
+    def figures(self) -> dict[str, float | int | None]:
+        """Name to value."""
+        return asdict(self)
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """Hamilton products of (N, 4) quaternions, w first."""
+    aw, ax, ay, az = a.T
+    bw, bx, by, bz = b.T
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=1,
+    )
+
+
+def conjugate(q: Array) -> Array:
+    """Inverses of (N, 4) unit quaternions."""
+    return np.asarray(q * np.array([1.0, -1.0, -1.0, -1.0]))
+
+
+def rotation_vector(q: Array) -> Array:
+    """(N, 3) rotation vectors of (N, 4) unit quaternions, at most pi long, rad."""
+    q = np.where(q[:, :1] < 0, -q, q)
+    sine = np.linalg.norm(q[:, 1:], axis=1, keepdims=True)
+    angle = 2.0 * np.arctan2(sine, q[:, :1])
+    factor = np.divide(angle, sine, out=np.full_like(sine, 2.0), where=sine > 1e-12)
+    return np.asarray(factor * q[:, 1:])
+
+
+def yaw_of(q_WB: Array) -> Array:
+    """(N,) yaw of (N, 4) quaternions, rad."""
+    w, x, y, z = q_WB.T
+    return np.asarray(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+
+
+def body_z(q_WB: Array) -> Array:
+    """(N, 3) body z axis in the world."""
+    w, x, y, z = q_WB.T
+    return np.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)], axis=1)
+
+
+def _slerp(a: Array, b: Array, fraction: Array) -> Array:
+    """Quaternions on the shorter great arc from a to b; (N, 4), (N, 4), (N, 1)."""
+    dot = np.sum(a * b, axis=1, keepdims=True)
+    b = np.where(dot < 0, -b, b)
+    angle = np.arccos(np.clip(np.abs(dot), 0.0, 1.0))
+    sine = np.sin(angle)
+    straight = sine < 1e-6  # so close that the chord is the arc
+    safe = np.where(straight, 1.0, sine)
+    wa = np.where(straight, 1.0 - fraction, np.sin((1.0 - fraction) * angle) / safe)
+    wb = np.where(straight, fraction, np.sin(fraction * angle) / safe)
+    q = wa * a + wb * b
+    return np.asarray(q / np.linalg.norm(q, axis=1, keepdims=True))
+
+
+def at_stamps(
+    track: Track, stamp_ns: Stamps, max_gap_s: float = MAX_GAP_S
+) -> tuple[NDArray[np.bool_], Track]:
+    """A track interpolated at other stamps.
+
+    Args:
+        track: at least two rows for anything to be interpolated between stamps.
+        stamp_ns: (N,) where it is wanted.
+        max_gap_s: rows further apart than this are not bridged.
+
+    Returns:
+        (known, interpolated): (N,) which stamps lie inside the track, and the track at those.
+    """
+    if not len(track):
+        return np.zeros(len(stamp_ns), bool), Track.empty()
+    right = np.searchsorted(track.stamp_ns, stamp_ns, side="left")
+    inside = right < len(track)
+    right = np.minimum(right, len(track) - 1)
+    exact = track.stamp_ns[right] == stamp_ns
+    left = np.where(exact, right, right - 1)
+    step_ns = track.stamp_ns[right] - track.stamp_ns[np.maximum(left, 0)]
+    known = inside & (left >= 0) & (step_ns <= max_gap_s * 1e9)
+    left, right, stamps, step = left[known], right[known], stamp_ns[known], step_ns[known]
+    fraction = ((stamps - track.stamp_ns[left]) / np.maximum(step, 1))[:, None]
+
+    def linear(values: Array) -> Array:
+        return np.asarray((1.0 - fraction) * values[left] + fraction * values[right])
+
+    return known, Track(
+        stamps,
+        linear(track.p_W),
+        linear(track.v_W),
+        _slerp(track.q_WB[left], track.q_WB[right], fraction),
+        linear(track.w_B),
+    )
+
+
+def errors(estimate: Track, truth: Track) -> Errors:
+    """Errors of an estimate at each of its stamps where the truth is known."""
+    known, true = at_stamps(truth, estimate.stamp_ns)
+    at = estimate[known]
+    z_true, z = body_z(true.q_WB), body_z(at.q_WB)
+    yaw = yaw_of(at.q_WB) - yaw_of(true.q_WB)
+    return Errors(
+        stamp_ns=at.stamp_ns,
+        position_W=at.p_W - true.p_W,
+        velocity_W=at.v_W - true.v_W,
+        attitude_W=rotation_vector(multiply(at.q_WB, conjugate(true.q_WB))),
+        yaw=np.arctan2(np.sin(yaw), np.cos(yaw)),
+        tilt=np.arctan2(np.linalg.norm(np.cross(z_true, z), axis=1), np.sum(z_true * z, axis=1)),
+        sigma=at.sigma,
+    )
+
+
+def rms(values: Array) -> float | None:
+    """Root mean square of numbers, or of the lengths of rows; None without a finite one."""
+    squares = values**2 if values.ndim == 1 else np.sum(values**2, axis=1)
+    squares = squares[np.isfinite(squares)]
+    return float(np.sqrt(np.mean(squares))) if len(squares) else None
+
+
+def _nees(position: Array, sigma: Array | None) -> float | None:
+    if sigma is None:
+        return None
+    stated = (sigma[:, :3] > 0).all(axis=1)
+    if not stated.any():
+        return None
+    return float(np.mean(np.sum((position[stated] / sigma[stated, :3]) ** 2, axis=1)))
+
+
+def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
+    """Figures of an estimate, from a stamp on.
+
+    Args:
+        estimate: what is judged.
+        truth: what is right.
+        from_ns: first stamp that counts; None counts all.
+    """
+    chosen = estimate if from_ns is None else estimate[estimate.stamp_ns >= from_ns]
+    error = errors(chosen, truth)
+    lengths = np.linalg.norm(error.position_W, axis=1)
+    return Score(
+        position_rmse_m=rms(error.position_W),
+        position_max_m=float(lengths.max()) if len(lengths) else None,
+        velocity_rmse_mps=rms(error.velocity_W),
+        yaw_rmse_rad=rms(error.yaw),
+        tilt_rmse_rad=rms(error.tilt),
+        nees_mean=_nees(error.position_W, error.sigma),
+        count=len(error),
+    )
+
+
+def tracking_rmse_m(log: FlightLog) -> float | None:
+    """Root mean square distance of the truth from the reference, where there was one, m."""
+    if log.reference is None:
+        return None
+    known, wanted = at_stamps(log.reference, log.truth.stamp_ns)
+    return rms(log.truth.p_W[known] - wanted.p_W)

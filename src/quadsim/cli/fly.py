@@ -1,0 +1,237 @@
+"""``quadsim fly``: a scenario as a graph of ROS 2 nodes on real DDS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quadsim.cli.common import (
+    INTERRUPTED,
+    FlightProgress,
+    exit_status,
+    flight_options,
+    json_option,
+    loading,
+    output_option,
+    run_folder,
+    say,
+    to_json,
+    working,
+)
+from quadsim.errors import FlightError, InputError
+
+if TYPE_CHECKING:
+    from quadsim.nodes.supervisor import Outcome
+    from quadsim.sim.scenario import Scenario
+
+
+def _ready_for_ros() -> None:
+    """Set what the ROS wheels need, and keep the graph on this machine unless told otherwise.
+
+    Raises:
+        InputError: ROS is not installed.
+    """
+    if find_spec("rclpy") is None:
+        raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
+    if "AMENT_PREFIX_PATH" not in os.environ:
+        os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make the run's folder, and leave nothing behind when the input cannot be used after all."""
+    existed = folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
+    try:
+        yield
+    except InputError:
+        if not existed:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+class _Progress:
+    """Progress of a flight, which begins with the first call: the start does not count."""
+
+    def __init__(self, stack: ExitStack, label: str, duration_s: float) -> None:
+        self._stack = stack
+        self._progress = FlightProgress(label, duration_s)
+        self._entered = False
+
+    def __call__(self, flown_s: float, height_m: float | None, state: str | None) -> None:
+        if not self._entered:
+            self._entered = True
+            self._stack.enter_context(self._progress)
+        self._progress.update(flown_s, height_m, state)
+
+
+def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
+    """What the summary says of the graph beyond the flight."""
+    dynamics = outcome.reports.get("/dynamics")
+    values: dict[str, Any] = {
+        "nodes": nodes,
+        "startup_s": outcome.startup_s or None,
+        "imu_received_fraction": None,
+        "latency_ms": {
+            "median": dynamics.number("latency_median_ms") if dynamics else None,
+            "p99": dynamics.number("latency_99_ms") if dynamics else None,
+        },
+    }
+    fractions = []
+    for name, report in outcome.reports.items():
+        last_ns, received = report.number("imu_last_ns"), report.number("imu_messages")
+        if name.endswith("/estimator") and last_ns and received:
+            # a sample a period from the start of simulated time; the first truth makes none
+            published = round(last_ns / scenario.imu_period_ns) - 1
+            fractions.append(received / published)
+    if fractions:
+        values["imu_received_fraction"] = min(fractions)
+    return values
+
+
+@click.command()
+@flight_options
+@click.option(
+    "--count", type=click.IntRange(1, 100), default=1, show_default=True, help="Vehicles."
+)
+@click.option("--composed", is_flag=True, help="All nodes in one process.")
+@click.option(
+    "--pacing",
+    type=click.Choice(["realtime", "lockstep"]),
+    default="realtime",
+    show_default=True,
+    help="By the wall clock, or in step with the motor commands.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.0, 1000.0),
+    help="Simulated over wall time; lockstep: 0, the default, is as fast as the graph goes.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    help="Leave a node out (may be repeated): your own driver publishes its topics.",
+)
+@click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
+@output_option
+@click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
+@json_option
+@click.pass_context
+def fly(
+    ctx: click.Context,
+    scenario: str,
+    sensors: str | None,
+    vehicle: str | None,
+    seed: int | None,
+    duration_s: float | None,
+    count: int,
+    composed: bool,
+    pacing: str,
+    rate: float | None,
+    without: tuple[str, ...],
+    domain: int | None,
+    output: Path | None,
+    report: bool,
+    as_json: bool,
+) -> None:
+    """Fly a scenario as a graph of ROS 2 nodes; record a bag, and report.
+
+    The run's folder gets the bag, summary.json and report.html. Exit status: 0 passed, 1 failed a
+    criterion or a node died, 2 bad input, 130 interrupted (the bag is whole in any case).
+    """
+    if pacing == "realtime" and rate == 0.0:
+        raise InputError("--rate: 0 is for --pacing lockstep; by the wall clock it is above 0")
+    if "dynamics" in without:
+        raise InputError("--without dynamics: its clock is the flight's; see docs/nodes.md")
+    folder = run_folder(scenario, output)
+    _ready_for_ros()
+    from quadsim.nodes.domain import chosen_domain, held
+
+    domain = chosen_domain(domain)
+    with held(domain):
+        with loading("starting the nodes"):
+            from quadsim.nodes.processes import prepare
+
+            prepare()
+            from quadsim.nodes.graph import GraphOptions, describe
+            from quadsim.nodes.supervisor import Interrupted, Supervisor
+            from quadsim.sim.scenario import load_scenario
+
+            loaded = load_scenario(
+                scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
+            )
+        bag = folder / "bag"
+        options = GraphOptions(
+            count=count,
+            pacing=pacing,
+            rate=rate if rate is not None else float(pacing == "realtime"),
+            paused=True,
+            arm=True,
+            bag=str(bag.absolute()),
+            without=without,
+        )
+        specs = describe(loaded, options)
+        failure = ""
+        with _made(folder), ExitStack() as stack:
+            progress = _Progress(stack, loaded.name, loaded.file.duration_s)
+            supervisor = Supervisor(
+                specs, count, domain, composed, loaded.file.duration_s, bag, progress
+            )
+            try:
+                supervisor.fly()
+            except FlightError as error:
+                failure = str(error)
+            except Interrupted:
+                failure = "interrupted"
+    if failure:
+        say(failure)
+    if failure == "interrupted":
+        say(f"bag: {bag}")
+        ctx.exit(INTERRUPTED)
+    from quadsim.analysis.whole_files import write_whole
+
+    summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report)
+    summary |= _graph_values(supervisor.outcome, loaded, [spec.full_name for spec in specs])
+    write_whole(folder / "summary.json", to_json(summary) + "\n")
+    from quadsim.cli.show import show_summary
+
+    show_summary(summary, as_json)
+    ctx.exit(exit_status(summary["passed"]))
+
+
+def _finish(
+    folder: Path, bag: Path, scenario: Scenario, outcome: Outcome, failure: str, report: bool
+) -> dict[str, Any]:
+    """Read the bag, score the first vehicle's flight, write its report."""
+    from quadsim.analysis.bag_log import read_log
+    from quadsim.analysis.bag_topics import namespaces
+    from quadsim.analysis.bags import open_bag
+    from quadsim.analysis.report import write_report
+    from quadsim.analysis.summary import summarize
+    from quadsim.sim.log import ERROR, Event
+
+    page = folder / "report.html" if report else None
+    with working("reading the bag"), open_bag(bag) as opened:
+        log = read_log(opened, namespaces(opened)[0])
+        log.wall_s = outcome.wall_s
+        stamp_ns = round(outcome.flown_s * 1e9)
+        if failure:
+            log.events.append(Event(stamp_ns, ERROR, "graph", failure))
+        elif not outcome.finished:
+            log.events.append(Event(stamp_ns, ERROR, "timeout", "the mission did not end in time"))
+        summary = summarize(log, scenario.criteria, bag=bag, report=page)
+        if page is not None:
+            write_report(log, summary, page)
+    return summary

@@ -1,0 +1,90 @@
+"""The command ``quadsim``: its subcommands are imported only when they are called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import click
+
+from quadsim import __version__
+from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
+from quadsim.errors import QuadsimError
+
+#: Name: module and attribute of the click command, and the line of the overview.
+COMMANDS = {
+    "fly": ("quadsim.cli.fly", "fly", "Fly a scenario as a graph of ROS 2 nodes; record, report."),
+    "sim": ("quadsim.cli.sim", "sim", "Fly a scenario without ROS, as fast as the machine goes."),
+    "replay": ("quadsim.cli.replay", "replay", "Run estimators over a bag and score them."),
+    "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
+}
+
+
+class Command(click.Group):
+    """A group that loads subcommands when asked for and turns errors into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one subcommand."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The overview, without importing any subcommand."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = "quadsim",
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run and exit: 0 passed, 1 failed, 2 bad usage or input, 130 on Ctrl-C."""
+        run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
+        if not standalone_mode:
+            return run()
+        try:
+            status: object = run()
+        except click.ClickException as error:
+            ctx = getattr(error, "ctx", None)
+            hint = f" (see {ctx.command_path} --help)" if ctx is not None else ""
+            say(f"error: {one_line(error.format_message())}{hint}")
+            sys.exit(BAD_INPUT)
+        except (click.Abort, KeyboardInterrupt):
+            say("interrupted")
+            sys.exit(INTERRUPTED)
+        except QuadsimError as error:
+            say(f"error: {one_line(error)}")
+            sys.exit(status_of(error))
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+@click.group(
+    cls=Command,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="quadsim")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Fly quadrotors as a ROS 2 node graph, record them, read from the bag how good they are."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

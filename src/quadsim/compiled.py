@@ -1,0 +1,35 @@
+"""How hot functions are compiled: one place, one set of options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def kernel(function: F) -> F:
+    """Compile a pure function with Numba: cached, strict IEEE arithmetic (no fastmath)."""
+    return cast(F, numba.njit(cache=True, fastmath=False, error_model="numpy")(function))
+
+
+def inlined_kernel(function: F) -> F:
+    """Compile a function into each of its callers, which lets it take kernels as arguments.
+
+    Numba cannot cache a caller that passes a function to another; inlined, nothing is passed.
+    """
+    return cast(F, numba.njit(inline="always", error_model="numpy")(function))
+
+
+def record_dtype(fields: list[tuple[object, ...]]) -> np.dtype[np.record]:
+    """Aligned structured type whose fields are attributes, in compiled and in plain Python."""
+    plain: Any = np.dtype(fields, align=True)
+    return cast("np.dtype[np.record]", np.dtype((np.record, plain)))
+
+
+def new_record(dtype: np.dtype[np.record]) -> np.record:
+    """One zeroed record of a structured type; kernels change it in place."""
+    return cast(np.record, np.zeros(1, dtype)[0])

@@ -1,0 +1,1 @@
+"""Control: position and velocity to attitude and thrust, attitude to rotor speeds, the mixer."""

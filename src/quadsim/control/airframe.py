@@ -1,0 +1,125 @@
+"""The airframe as the controller believes it, and its allocation of wrenches to rotors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.compiled import new_record, record_dtype
+from quadsim.errors import InputError
+from quadsim.parameters import Spec, Vec3
+from quadsim.records import MAX_ROTORS
+
+Array = NDArray[np.float64]
+
+#: The airframe of the kernels. ``allocation`` (MAX_ROTORS, 4) gives rotor thrusts in N from the
+#: wrench (collective thrust in N, torque about x, y, z in N m); ``effectiveness`` (4, MAX_ROTORS)
+#: is the way back.
+AIRFRAME = record_dtype(
+    [
+        ("mass_kg", np.float64),
+        ("inertia_kg_m2", np.float64, (3,)),
+        ("rotors", np.int64),
+        ("allocation", np.float64, (MAX_ROTORS, 4)),
+        ("effectiveness", np.float64, (4, MAX_ROTORS)),
+        ("thrust_coefficient_N_s2", np.float64),
+        ("rotor_speed_min_radps", np.float64),
+        ("rotor_speed_max_radps", np.float64),
+        ("rotor_thrust_min_N", np.float64),
+        ("rotor_thrust_max_N", np.float64),
+        ("thrust_min_mps2", np.float64),
+        ("thrust_max_mps2", np.float64),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class AirframeParams:
+    """The vehicle as the controller knows it; B is ``base_link`` (FLU) at its centre of mass."""
+
+    mass_kg: Annotated[float, Spec("mass", "kg", gt=0.0, le=1000.0)]
+    inertia_kg_m2: Annotated[
+        Vec3, Spec("moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
+    ]
+    rotor_positions_B_m: Annotated[
+        tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
+    ]
+    rotor_directions: Annotated[
+        tuple[float, ...],
+        Spec(
+            "+1 turns counter-clockwise seen from above, -1 clockwise",
+            "1",
+            ge=-1.0,
+            le=1.0,
+            max_items=MAX_ROTORS,
+        ),
+    ]
+    thrust_coefficient_N_s2: Annotated[
+        float, Spec("thrust over squared speed", "N s^2/rad^2", gt=0.0, le=1.0)
+    ]
+    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", gt=0.0, le=1.0)]
+    rotor_speed_min_radps: Annotated[
+        float, Spec("speed of a running rotor at idle", "rad/s", ge=0.0, le=1e5)
+    ]
+    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", gt=0.0, le=1e5)]
+
+    def __post_init__(self) -> None:
+        """Refuse airframes that cannot be flown by collective thrust and three torques."""
+        if len(self.rotor_positions_B_m) != len(self.rotor_directions):
+            raise InputError(
+                f"rotor_directions: {len(self.rotor_directions)} for"
+                f" {len(self.rotor_positions_B_m)} rotor_positions_B_m; give one each"
+            )
+        if self.rotor_speed_min_radps >= self.rotor_speed_max_radps:
+            raise InputError("rotor_speed_min_radps: not below rotor_speed_max_radps")
+        matrix = effectiveness(self)
+        scaled = matrix / np.maximum(np.abs(matrix).max(axis=1, keepdims=True, initial=0.0), 1e-12)
+        if np.linalg.matrix_rank(scaled, tol=1e-6) < 4:
+            raise InputError(
+                "rotor_positions_B_m: these rotors cannot give thrust and torque about each axis"
+                " by themselves; use at least four, of both directions, around the centre"
+            )
+        if np.any(np.linalg.pinv(matrix)[:, 0] <= 0.0):
+            raise InputError("rotor_positions_B_m: a rotor would have to pull down in level flight")
+
+
+def effectiveness(params: AirframeParams) -> Array:
+    """Matrix (4, n) from rotor thrusts in N to (thrust in N, torque x, y, z in N m).
+
+    Torque of a thrust f along z at r: r x (0, 0, f) = (y f, -x f, 0); a rotor that turns
+    counter-clockwise is braked by the air and turns the body clockwise: -direction * ratio * f.
+    """
+    position = np.array(params.rotor_positions_B_m, dtype=float).reshape(-1, 3)
+    direction = np.array(params.rotor_directions, dtype=float)
+    return np.array(
+        [
+            np.ones(len(direction)),
+            position[:, 1],
+            -position[:, 0],
+            -direction * params.torque_ratio_m,
+        ]
+    )
+
+
+def pack_airframe(params: AirframeParams) -> np.record:
+    """The AIRFRAME record of the kernels; the allocation is the pseudo-inverse (least thrusts)."""
+    record = new_record(AIRFRAME)
+    rotors = len(params.rotor_directions)
+    matrix = effectiveness(params)
+    record.mass_kg = params.mass_kg
+    record.inertia_kg_m2[:] = params.inertia_kg_m2
+    record.rotors = rotors
+    record.effectiveness[:, :rotors] = matrix
+    record.allocation[:rotors] = np.linalg.pinv(matrix)
+    record.thrust_coefficient_N_s2 = params.thrust_coefficient_N_s2
+    record.rotor_speed_min_radps = params.rotor_speed_min_radps
+    record.rotor_speed_max_radps = params.rotor_speed_max_radps
+    record.rotor_thrust_min_N = params.thrust_coefficient_N_s2 * params.rotor_speed_min_radps**2
+    record.rotor_thrust_max_N = params.thrust_coefficient_N_s2 * params.rotor_speed_max_radps**2
+    share = record.allocation[:rotors, 0]  # of the collective, each rotor
+    record.thrust_min_mps2 = np.max(record.rotor_thrust_min_N / share) / params.mass_kg
+    record.thrust_max_mps2 = np.min(record.rotor_thrust_max_N / share) / params.mass_kg
+    return record

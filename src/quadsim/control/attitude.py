@@ -1,0 +1,186 @@
+"""Attitude and rate loops: desired roll, pitch, yaw rate and thrust to rotor speeds.
+
+Attitude: the shortest rotation that brings body z to where the command wants it (the reduced
+attitude of Brescianini and D'Andrea, *Tilt-prioritized quadrocopter attitude control*, 2018), times
+a gain, is the wanted roll and pitch rate; yaw is commanded as a rate about the vertical. Rates: PID
+on the low-passed body rates; gains are angular accelerations, so the inertia scales them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.control.mixer import equal_speeds, mix
+from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
+from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
+from quadsim.geometry.vector import cross, vec3
+from quadsim.parameters import Vec3
+
+Array = NDArray[np.float64]
+
+#: Specific thrust that means "armed, motors at their lowest speed", in m/s^2.
+IDLE_THRUST = 1e-3
+
+#: State of the attitude and rate loops.
+ATTITUDE_CONTROL = record_dtype(
+    [
+        ("running", np.int64),
+        ("w_B", np.float64, (3,)),  # low-passed body rates, rad/s
+        ("integral", np.float64, (3,)),  # rad/s^2
+        ("cut", np.float64, (3,)),  # angular acceleration that the rotors did not give
+    ]
+)
+
+
+def new_attitude_control() -> np.record:
+    """State of the attitude and rate loops before their first step."""
+    return new_record(ATTITUDE_CONTROL)
+
+
+@kernel
+def thrust_limits(reserve: float, airframe: Any) -> tuple[float, float]:
+    """Least and most collective specific thrust in m/s^2 that leave room for roll and pitch."""
+    least, most = airframe.thrust_min_mps2, airframe.thrust_max_mps2
+    kept = reserve * (most - least)
+    return (least + kept, most - kept)
+
+
+@kernel
+def is_idle(thrust: float, airframe: Any) -> bool:
+    """Whether a commanded specific thrust asks for no more than the lowest rotor speeds."""
+    return bool(thrust <= max(airframe.thrust_min_mps2, 2.0 * IDLE_THRUST))
+
+
+@kernel
+def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
+    """Rotation vector in B that brings body z to the commanded direction, at the heading flown.
+
+    Args:
+        q_WB: attitude.
+        q_command: commanded attitude; its yaw is ignored (replaced by that of ``q_WB``).
+
+    Returns:
+        Angle (at most pi) times axis in rad; its z component is 0.
+    """
+    z_command = rotate(q_command, (0.0, 0.0, 1.0))
+    turn = yaw_of(q_WB) - yaw_of(q_command)
+    c, s = math.cos(turn), math.sin(turn)
+    wanted_W = (
+        c * z_command[0] - s * z_command[1],
+        s * z_command[0] + c * z_command[1],
+        z_command[2],
+    )
+    wanted_B = unrotate(q_WB, wanted_W)
+    sine = math.sqrt(wanted_B[0] * wanted_B[0] + wanted_B[1] * wanted_B[1])
+    angle = math.atan2(sine, wanted_B[2])
+    if sine < 1e-9:
+        return (angle, 0.0, 0.0)  # straight up, or straight down: any axis will do
+    return (-wanted_B[1] * angle / sine, wanted_B[0] * angle / sine, 0.0)
+
+
+@kernel
+def wanted_rates(params: Any, q_WB: Quat, q_command: Quat, yaw_rate: float) -> Vec3:
+    """Body rates in rad/s that reduce the tilt error and turn about the vertical."""
+    error = tilt_error(q_WB, q_command)
+    size = math.sqrt(error[0] * error[0] + error[1] * error[1])
+    gain = params.attitude.tilt_gain
+    if gain * size > params.attitude.tilt_rate_max_radps:
+        gain = params.attitude.tilt_rate_max_radps / size
+    turn_B = unrotate(q_WB, (0.0, 0.0, yaw_rate))
+    return (gain * error[0] + turn_B[0], gain * error[1] + turn_B[1], turn_B[2])
+
+
+@kernel
+def reset_attitude_control(state: Any) -> None:
+    """Forget the integrals and the filter, as when the motors idle."""
+    state.running = 0
+    for i in range(3):
+        state.integral[i] = 0.0
+        state.cut[i] = 0.0
+
+
+@kernel
+def wanted_acceleration(state: Any, params: Any, w_B: Vec3, w_wanted: Vec3, dt_s: float) -> Vec3:
+    """Angular acceleration in rad/s^2 by the rate loop's PID; advances its state."""
+    if state.running == 0:
+        for i in range(3):
+            state.w_B[i] = w_B[i]
+        state.running = 1
+    weight = low_pass_weight(params.attitude.gyro_cutoff_hz, dt_s)
+    x, y, z = 0.0, 0.0, 0.0
+    for i in range(3):
+        before = state.w_B[i]
+        state.w_B[i] = low_pass(before, w_B[i], weight)
+        error = w_wanted[i] - state.w_B[i]
+        state.integral[i] = integral_step(
+            state.integral[i],
+            error,
+            params.attitude.rate_integral[i],
+            state.cut[i],
+            params.attitude.rate_integral_limit_radps2[i],
+            dt_s,
+        )
+        lead = params.attitude.rate_lead_s * derivative(before, state.w_B[i], dt_s)
+        value = params.attitude.rate_gain[i] * (error - lead) + state.integral[i]
+        if i == 0:
+            x = value
+        elif i == 1:
+            y = value
+        else:
+            z = value
+    return (x, y, z)
+
+
+@kernel
+def attitude_control(
+    state: Any,
+    params: Any,
+    airframe: Any,
+    odometry: Any,
+    command: Any,
+    dt_s: float,
+    rotor_speeds: Array,
+) -> None:
+    """One step of the inner loop, at the odometry's rate.
+
+    Inputs must be finite: :func:`quadsim.control.watchdog.inner_loop` sees to it.
+
+    Args:
+        state: ATTITUDE_CONTROL record, advanced in place.
+        params: packed AutopilotParams.
+        airframe: AIRFRAME record.
+        odometry: ODOMETRY record; its attitude and body rates count.
+        command: ATTITUDE_COMMAND record; thrust 0 stops the rotors, a thrust below that of the
+            lowest speeds idles.
+        dt_s: time since the last step.
+        rotor_speeds: (MAX_ROTORS,) result in rad/s.
+    """
+    if command.thrust <= 0.0:
+        reset_attitude_control(state)
+        equal_speeds(airframe, 0.0, rotor_speeds)
+        return
+    if is_idle(command.thrust, airframe):
+        reset_attitude_control(state)
+        equal_speeds(airframe, command.thrust * airframe.mass_kg, rotor_speeds)
+        return
+    w_wanted = wanted_rates(params, quat(odometry.q_WB), quat(command.q_WB), command.yaw_rate)
+    w_dot = wanted_acceleration(state, params, vec3(odometry.w_B), w_wanted, dt_s)
+    inertia = airframe.inertia_kg_m2
+    w = vec3(state.w_B)
+    gyroscopic = cross(w, (inertia[0] * w[0], inertia[1] * w[1], inertia[2] * w[2]))
+    torque = (
+        inertia[0] * w_dot[0] + gyroscopic[0],
+        inertia[1] * w_dot[1] + gyroscopic[1],
+        inertia[2] * w_dot[2] + gyroscopic[2],
+    )
+    least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+    thrust_N = airframe.mass_kg * min(max(command.thrust, least), most)
+    _, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
+    state.cut[0] = (1.0 - tilt_share) * torque[0] / inertia[0]
+    state.cut[1] = (1.0 - tilt_share) * torque[1] / inertia[1]
+    state.cut[2] = (1.0 - yaw_share) * torque[2] / inertia[2]

@@ -1,0 +1,235 @@
+"""Parameters of the autopilot; files in ``config/autopilots``.
+
+Gains are rates (1/s, 1/s^2): mass and inertia come from the airframe, so that one file flies
+every vehicle whose motors are as quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from quadsim.parameters import Spec, Vec3
+
+GRAVITY_MPS2 = 9.80665
+
+
+@dataclass(frozen=True)
+class PositionParams:
+    """Position and velocity loops and the limits that the flight keeps."""
+
+    rate_hz: Annotated[float, Spec("rate of the position loop", "Hz", ge=50.0, le=100.0)] = 50.0
+    position_gain_xy: Annotated[
+        float, Spec("velocity wanted per position error", "1/s", ge=0.0, le=20.0)
+    ] = 1.8
+    position_gain_z: Annotated[float, Spec("the same, vertical", "1/s", ge=0.0, le=20.0)] = 1.8
+    braking_mps2: Annotated[
+        float, Spec("deceleration with which a far goal is approached", "m/s^2", gt=0.0, le=50.0)
+    ] = 4.0
+    velocity_gain_xy: Annotated[
+        float, Spec("acceleration wanted per velocity error", "1/s", ge=0.0, le=50.0)
+    ] = 4.0
+    velocity_gain_z: Annotated[float, Spec("the same, vertical", "1/s", ge=0.0, le=50.0)] = 4.0
+    velocity_integral_xy: Annotated[
+        float, Spec("acceleration per integrated velocity error", "1/s^2", ge=0.0, le=100.0)
+    ] = 1.5
+    velocity_integral_z: Annotated[
+        float, Spec("the same, vertical; carries a wrong mass", "1/s^2", ge=0.0, le=100.0)
+    ] = 2.5
+    integral_limit_xy_mps2: Annotated[
+        float, Spec("most acceleration from the integral", "m/s^2", ge=0.0, le=20.0)
+    ] = 3.0
+    integral_limit_z_mps2: Annotated[
+        float, Spec("most vertical acceleration from the integral", "m/s^2", ge=0.0, le=9.0)
+    ] = 3.0
+    attitude_lag_s: Annotated[
+        float,
+        Spec("lag of the attitude loop, led by the feed-forward acceleration", "s", ge=0.0, le=1.0),
+    ] = 0.08
+    yaw_gain: Annotated[float, Spec("yaw rate wanted per yaw error", "1/s", ge=0.0, le=20.0)] = 2.0
+    yaw_rate_max_radps: Annotated[float, Spec("fastest turn", "rad/s", gt=0.0, le=20.0)] = 2.5
+    speed_max_mps: Annotated[float, Spec("fastest, horizontal", "m/s", gt=0.0, le=100.0)] = 5.0
+    ascent_max_mps: Annotated[float, Spec("fastest upwards", "m/s", gt=0.0, le=50.0)] = 3.0
+    descent_max_mps: Annotated[float, Spec("fastest downwards", "m/s", gt=0.0, le=50.0)] = 2.0
+    acceleration_max_mps2: Annotated[
+        float, Spec("most horizontal acceleration", "m/s^2", gt=0.0, le=50.0)
+    ] = 8.0
+    tilt_max_rad: Annotated[
+        float, Spec("largest angle between body z and the vertical", "rad", gt=0.0, le=1.2)
+    ] = 0.7
+    blind_thrust_min: Annotated[
+        float, Spec("least thrust of a descent without position, over hover's", "1", ge=0.3, le=1.0)
+    ] = 0.8
+    blind_thrust_max: Annotated[
+        float, Spec("most thrust of a descent without position, over hover's", "1", ge=1.0, le=2.0)
+    ] = 1.15
+
+
+@dataclass(frozen=True)
+class AttitudeParams:
+    """Attitude and rate loops of the mixer node."""
+
+    tilt_gain: Annotated[
+        float, Spec("body rate wanted per attitude error", "1/s", ge=0.0, le=50.0)
+    ] = 10.0
+    tilt_rate_max_radps: Annotated[
+        float, Spec("fastest roll or pitch", "rad/s", gt=0.0, le=50.0)
+    ] = 6.0
+    rate_gain: Annotated[
+        Vec3, Spec("angular acceleration wanted per rate error, body axes", "1/s", ge=0.0, le=200.0)
+    ] = (32.0, 32.0, 12.0)
+    rate_integral: Annotated[
+        Vec3, Spec("the same per integrated error", "1/s^2", ge=0.0, le=2000.0)
+    ] = (60.0, 60.0, 12.0)
+    rate_integral_limit_radps2: Annotated[
+        Vec3, Spec("most angular acceleration from the integral", "rad/s^2", ge=0.0, le=500.0)
+    ] = (20.0, 20.0, 4.0)
+    rate_lead_s: Annotated[
+        float, Spec("derivative time of the rate loop; 0 for none", "s", ge=0.0, le=0.1)
+    ] = 0.0125
+    gyro_cutoff_hz: Annotated[
+        float, Spec("first-order low-pass of the body rates", "Hz", gt=0.0, le=500.0)
+    ] = 60.0
+    thrust_reserve: Annotated[
+        float,
+        Spec("share of the thrust range kept for roll and pitch at both ends", "1", ge=0.0, le=0.4),
+    ] = 0.05
+
+
+@dataclass(frozen=True)
+class WatchdogParams:
+    """What the inner loop does when its inputs stay away."""
+
+    command_timeout_s: Annotated[
+        float, Spec("age of the attitude command that means it is lost", "s", gt=0.0, le=10.0)
+    ] = 0.5
+    odometry_hold_s: Annotated[
+        float, Spec("age of the odometry at which attitude feedback pauses", "s", gt=0.0, le=1.0)
+    ] = 0.05
+    odometry_timeout_s: Annotated[
+        float, Spec("age of the odometry that means it is lost", "s", gt=0.0, le=10.0)
+    ] = 0.5
+    descent_mps: Annotated[float, Spec("speed of the level descent", "m/s", gt=0.0, le=5.0)] = 0.7
+    open_loop_thrust: Annotated[
+        float, Spec("thrust without odometry over hover's", "1", ge=0.5, lt=1.0)
+    ] = 0.97
+    landed_after_s: Annotated[
+        float, Spec("low thrust and no motion this long mean landed", "s", gt=0.0, le=10.0)
+    ] = 1.0
+
+
+@dataclass(frozen=True)
+class ArmingParams:
+    """What must hold before the motors may turn."""
+
+    position_sigma_m: Annotated[
+        float, Spec("largest horizontal deviation", "m", gt=0.0, le=100.0)
+    ] = 1.5
+    height_sigma_m: Annotated[
+        float, Spec("largest deviation of the height", "m", gt=0.0, le=100.0)
+    ] = 2.0
+    velocity_sigma_mps: Annotated[
+        float, Spec("largest deviation of the velocity, each axis", "m/s", gt=0.0, le=10.0)
+    ] = 0.6
+    tilt_sigma_rad: Annotated[
+        float, Spec("largest deviation of the tilt", "rad", gt=0.0, le=1.0)
+    ] = 0.1
+    yaw_sigma_rad: Annotated[
+        float, Spec("largest deviation of the heading", "rad", gt=0.0, le=3.2)
+    ] = 0.3
+    tilt_rad: Annotated[float, Spec("largest tilt", "rad", gt=0.0, le=1.0)] = 0.175
+    speed_mps: Annotated[float, Spec("largest speed", "m/s", gt=0.0, le=10.0)] = 0.8
+
+
+@dataclass(frozen=True)
+class FailsafeParams:
+    """Limits whose breach ends the mission in a landing; see docs/mission.md."""
+
+    estimate_timeout_s: Annotated[
+        float, Spec("time without a new estimate that means it is lost", "s", gt=0.0, le=10.0)
+    ] = 0.5
+    estimate_return_s: Annotated[
+        float, Spec("good estimates this long are flown on again", "s", gt=0.0, le=30.0)
+    ] = 1.0
+    position_sigma_m: Annotated[
+        float, Spec("deviation of the position that means it has diverged", "m", gt=0.0, le=1000.0)
+    ] = 10.0
+    velocity_sigma_mps: Annotated[
+        float, Spec("deviation of the velocity that means the same", "m/s", gt=0.0, le=100.0)
+    ] = 3.0
+    attitude_sigma_rad: Annotated[
+        float, Spec("deviation of the tilt that means the same", "rad", gt=0.0, le=3.2)
+    ] = 0.35
+    jump_m: Annotated[
+        float, Spec("step of the position that no motion explains", "m", gt=0.0, le=1000.0)
+    ] = 3.0
+    command_timeout_s: Annotated[
+        float, Spec("age of a velocity command at which the vehicle stops", "s", gt=0.0, le=60.0)
+    ] = 0.5
+    command_land_s: Annotated[
+        float, Spec("hover after a lost velocity command before landing", "s", ge=0.0, le=3600.0)
+    ] = 10.0
+    descent_mps: Annotated[
+        float, Spec("descent without a position to hold", "m/s", gt=0.0, le=5.0)
+    ] = 0.7
+    floor_m: Annotated[
+        float, Spec("lowest height above the take-off point en route", "m", ge=-1e4, le=100.0)
+    ] = 0.3
+    recovery_s: Annotated[
+        float, Spec("time a recovery from below the floor may take", "s", gt=0.0, le=60.0)
+    ] = 5.0
+    mission_timeout_s: Annotated[
+        float, Spec("longest time from take-off to the landing", "s", gt=0.0, le=86400.0)
+    ] = 3600.0
+
+
+@dataclass(frozen=True)
+class FlightParams:
+    """The flight state machine: how it takes off, moves and lands."""
+
+    arming: ArmingParams = field(default_factory=ArmingParams)
+    failsafe: FailsafeParams = field(default_factory=FailsafeParams)
+    spool_up_s: Annotated[
+        float, Spec("idling between arming and take-off", "s", ge=0.0, le=30.0)
+    ] = 1.0
+    spool_down_s: Annotated[
+        float, Spec("idling between touch-down and stopping", "s", ge=0.0, le=30.0)
+    ] = 0.5
+    speed_mps: Annotated[float, Spec("fastest on a leg", "m/s", gt=0.0, le=100.0)] = 3.0
+    acceleration_mps2: Annotated[
+        float, Spec("most acceleration on a leg", "m/s^2", gt=0.0, le=50.0)
+    ] = 4.0
+    ascent_mps: Annotated[float, Spec("fastest upwards on a leg", "m/s", gt=0.0, le=50.0)] = 1.5
+    descent_mps: Annotated[float, Spec("fastest downwards on a leg", "m/s", gt=0.0, le=50.0)] = 1.0
+    yaw_rate_radps: Annotated[float, Spec("fastest turn on a leg", "rad/s", gt=0.0, le=20.0)] = 1.5
+    yaw_acceleration_radps2: Annotated[
+        float, Spec("most angular acceleration of a turn", "rad/s^2", gt=0.0, le=100.0)
+    ] = 3.0
+    arrival_radius_m: Annotated[
+        float, Spec("distance at which a waypoint is reached", "m", gt=0.0, le=100.0)
+    ] = 0.5
+    arrival_timeout_s: Annotated[
+        float, Spec("wait for the arrival after a leg's end", "s", ge=0.0, le=600.0)
+    ] = 5.0
+    landing_speed_mps: Annotated[
+        float, Spec("speed of the descent onto the ground", "m/s", gt=0.0, le=3.0)
+    ] = 0.6
+    touchdown_thrust: Annotated[
+        float, Spec("thrust over the weight below which the ground carries it", "1", gt=0.1, lt=1.0)
+    ] = 0.75
+    touchdown_speed_mps: Annotated[
+        float, Spec("vertical speed below which the vehicle stands", "m/s", gt=0.0, le=2.0)
+    ] = 0.35
+    touchdown_s: Annotated[float, Spec("time both must hold", "s", gt=0.0, le=10.0)] = 0.7
+
+
+@dataclass(frozen=True)
+class AutopilotParams:
+    """Everything an autopilot file holds."""
+
+    name: Annotated[str, Spec("what the gains are for")] = "default"
+    gravity_mps2: Annotated[float, Spec("gravity", "m/s^2", gt=0.0, le=30.0)] = GRAVITY_MPS2
+    position: PositionParams = field(default_factory=PositionParams)
+    attitude: AttitudeParams = field(default_factory=AttitudeParams)
+    watchdog: WatchdogParams = field(default_factory=WatchdogParams)
+    flight: FlightParams = field(default_factory=FlightParams)

@@ -1,0 +1,213 @@
+"""Position and velocity loops: a setpoint to desired roll, pitch, yaw rate and thrust.
+
+P on position, PI on velocity, the reference's velocity and acceleration fed forward. The wanted
+specific force F = a + g e_z gives the direction of body z, within the tilt limit, and with it roll
+and pitch at the present heading; the collective thrust is what gives F's vertical part at the
+present tilt, so that height does not suffer while the attitude follows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.control.attitude import IDLE_THRUST, thrust_limits
+from quadsim.control.descent import DESCENT, along_body_z, descent_force, start_descent
+from quadsim.control.inputs import is_attitude, is_usable, size
+from quadsim.control.parameters import AutopilotParams
+from quadsim.control.pid import (
+    LEAST_STEP_S,
+    MOST_STEP_S,
+    clamp,
+    integral_step,
+    limit_horizontal,
+)
+from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
+from quadsim.geometry.vector import add, store, subtract, vec3
+from quadsim.parameters import Vec3, pack
+from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_POSITION, MODE_STOP, MODE_VELOCITY
+
+#: State of the position and velocity loops.
+POSITION_CONTROL = record_dtype(
+    [
+        ("mode", np.int64),
+        ("thrust_min", np.float64),  # what the airframe can do, m/s^2
+        ("thrust_max", np.float64),
+        ("integral", np.float64, (3,)),  # m/s^2, world axes
+        ("a_before", np.float64, (3,)),  # the reference's acceleration a step ago
+        ("v_wanted_up", np.float64),
+        ("descent", DESCENT),
+    ]
+)
+
+
+def new_position_control(params: AutopilotParams, airframe: Any) -> np.record:
+    """State before the first step.
+
+    Args:
+        params: parameters of the autopilot.
+        airframe: AIRFRAME record, for the limits of the thrust.
+    """
+    state = new_record(POSITION_CONTROL)
+    limits = thrust_limits(pack(params).attitude.thrust_reserve, airframe)
+    state.thrust_min, state.thrust_max = limits
+    return state
+
+
+@kernel
+def _reset(state: Any) -> None:
+    state.v_wanted_up = 0.0
+    for i in range(3):
+        state.integral[i] = 0.0
+
+
+@kernel
+def approach_speed(distance: float, gain: float, braking: float) -> float:
+    """Speed towards a point: in proportion to the distance near it, farther off by its braking.
+
+    Beyond ``braking / gain^2`` it is the speed from which a steady ``braking`` leads into the
+    proportional part: sqrt(2 braking (d - braking / (2 gain^2))), with no step in speed or slope.
+
+    Args:
+        distance: to the point in m.
+        gain: of the proportional part in 1/s.
+        braking: deceleration on the way in m/s^2.
+    """
+    if gain * gain * distance <= braking:
+        return gain * distance
+    return math.sqrt(2.0 * braking * (distance - 0.5 * braking / (gain * gain)))
+
+
+@kernel
+def _wanted_velocity(params: Any, odometry: Any, setpoint: Any) -> Vec3:
+    """Velocity in W that follows the setpoint, within the limits of speed."""
+    v = vec3(setpoint.v_W)
+    if setpoint.mode == MODE_POSITION:
+        error = subtract(vec3(setpoint.p_W), vec3(odometry.p_W))
+        distance = math.sqrt(error[0] * error[0] + error[1] * error[1])
+        gain_xy, gain_z = params.position.position_gain_xy, params.position.position_gain_z
+        speed = approach_speed(distance, gain_xy, params.position.braking_mps2)
+        factor = speed / distance if distance > 0.0 else 0.0
+        v = add(v, (factor * error[0], factor * error[1], gain_z * error[2]))
+    x, y = limit_horizontal(v[0], v[1], params.position.speed_max_mps)
+    return (x, y, clamp(v[2], -params.position.descent_max_mps, params.position.ascent_max_mps))
+
+
+@kernel
+def _fed_forward(state: Any, params: Any, setpoint: Any, dt_s: float) -> Vec3:
+    """The reference's acceleration, ahead by the lag of the attitude loop."""
+    a = vec3(setpoint.a_W)
+    lead = params.position.attitude_lag_s / dt_s if state.mode == setpoint.mode else 0.0
+    x = a[0] + lead * (a[0] - state.a_before[0])
+    y = a[1] + lead * (a[1] - state.a_before[1])
+    store(state.a_before, a)
+    return (x, y, a[2])
+
+
+@kernel
+def _wanted_force(state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: float) -> Vec3:
+    """Specific force in W within the limits; advances the integrals against those limits."""
+    limits = params.position
+    v_wanted = _wanted_velocity(params, odometry, setpoint)
+    error = subtract(v_wanted, vec3(odometry.v_W))
+    a = add(_fed_forward(state, params, setpoint, dt_s), vec3(state.integral))
+    ax = a[0] + limits.velocity_gain_xy * error[0]
+    ay = a[1] + limits.velocity_gain_xy * error[1]
+    up = params.gravity_mps2 + a[2] + limits.velocity_gain_z * error[2]
+
+    given_up = clamp(up, state.thrust_min, state.thrust_max)
+    # the vertical part has the first claim on the thrust; what is left may tilt it
+    left = math.sqrt(max(state.thrust_max * state.thrust_max - given_up * given_up, 0.0))
+    most = min(limits.acceleration_max_mps2, given_up * math.tan(limits.tilt_max_rad), left)
+    given_x, given_y = limit_horizontal(ax, ay, most)
+
+    xy, xy_limit = limits.velocity_integral_xy, limits.integral_limit_xy_mps2
+    cut_x, cut_y = ax - given_x, ay - given_y
+    state.integral[0] = integral_step(state.integral[0], error[0], xy, cut_x, xy_limit, dt_s)
+    state.integral[1] = integral_step(state.integral[1], error[1], xy, cut_y, xy_limit, dt_s)
+    state.integral[2] = integral_step(
+        state.integral[2],
+        error[2],
+        limits.velocity_integral_z,
+        up - given_up,
+        limits.integral_limit_z_mps2,
+        dt_s,
+    )
+    state.v_wanted_up = v_wanted[2]
+    return (given_x, given_y, given_up)
+
+
+@kernel
+def _wanted_yaw_rate(params: Any, yaw: float, setpoint: Any) -> float:
+    """Yaw rate about the vertical in rad/s; the shortest way to the wanted yaw."""
+    rate = setpoint.yaw_rate
+    if setpoint.mode == MODE_POSITION:
+        rate += params.position.yaw_gain * wrap(setpoint.yaw - yaw)
+    most = params.position.yaw_rate_max_radps
+    return clamp(rate, -most, most)
+
+
+@kernel
+def _usable(odometry: Any, setpoint: Any) -> bool:
+    """Whether everything that following a setpoint needs is a number."""
+    total = size(odometry.v_W) + size(setpoint.v_W) + size(setpoint.a_W) + abs(setpoint.yaw_rate)
+    if setpoint.mode == MODE_POSITION:
+        total += size(odometry.p_W) + size(setpoint.p_W) + abs(setpoint.yaw)
+    return is_attitude(odometry.q_WB) and is_usable(total)
+
+
+@kernel
+def _descend(state: Any, params: Any, odometry: Any, v_wanted: float, dt_s: float) -> float:
+    """Thrust of a level descent; the integral tells what carries the vehicle."""
+    if state.mode != MODE_DESCEND:
+        start_descent(state.descent, state.v_wanted_up)
+    hover = params.gravity_mps2 + state.integral[2]
+    wanted = v_wanted if math.isfinite(v_wanted) else -params.watchdog.descent_mps
+    force = descent_force(state.descent, params, wanted, odometry.v_W[2], hover, dt_s)
+    cosine = 1.0
+    if is_attitude(odometry.q_WB):
+        cosine = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))[2]
+    return along_body_z(force, cosine, state.thrust_min, state.thrust_max)
+
+
+@kernel
+def position_control(
+    state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: float, command: Any
+) -> None:
+    """One step of the outer loop; its command is finite whatever the inputs are.
+
+    An odometry or a setpoint with a number missing is answered by a level descent.
+
+    Args:
+        state: POSITION_CONTROL record, advanced in place.
+        params: packed AutopilotParams.
+        odometry: ODOMETRY record.
+        setpoint: SETPOINT record; modes as in :data:`quadsim.records.SETPOINT_MODES`.
+        dt_s: time since the last step; taken to be at least LEAST_STEP_S, at most MOST_STEP_S.
+        command: ATTITUDE_COMMAND record, the result; it carries the odometry's stamp.
+    """
+    dt_s = clamp(dt_s, LEAST_STEP_S, MOST_STEP_S)
+    command.stamp_ns = odometry.stamp_ns
+    yaw = yaw_of(quat(odometry.q_WB)) if is_attitude(odometry.q_WB) else 0.0
+    roll, pitch, command.yaw_rate = 0.0, 0.0, 0.0
+    mode = setpoint.mode
+    if mode in (MODE_STOP, MODE_IDLE):
+        _reset(state)
+        command.thrust = 0.0 if mode == MODE_STOP else IDLE_THRUST
+    elif mode in (MODE_POSITION, MODE_VELOCITY) and _usable(odometry, setpoint):
+        force = _wanted_force(state, params, odometry, setpoint, dt_s)
+        c, s = math.cos(yaw), math.sin(yaw)
+        forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
+        pitch = math.atan2(forward, force[2])
+        roll = math.atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
+        body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
+        command.thrust = along_body_z(force[2], body_z[2], state.thrust_min, state.thrust_max)
+        command.yaw_rate = _wanted_yaw_rate(params, yaw, setpoint)
+    else:
+        mode = MODE_DESCEND
+        command.thrust = _descend(state, params, odometry, setpoint.v_W[2], dt_s)
+    store(command.q_WB, from_euler(roll, pitch, yaw))
+    state.mode = mode

@@ -1,0 +1,16 @@
+"""State estimation from the sensors' messages; nothing here sees the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadsim.estimation.blind import BlindIns
+from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.geometry.geodesy import Datum
+
+#: Estimators by name: what builds one from its parameters and the datum (None: not known yet).
+ESTIMATORS: dict[str, Callable[[EstimatorParams, Datum | None], ErrorStateEkf]] = {
+    "eskf": ErrorStateEkf,
+    "blind": BlindIns,
+}

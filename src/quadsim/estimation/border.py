@@ -1,0 +1,189 @@
+"""The estimator's border: what a message must be to get in, and its way onto the timeline."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.estimation.layout import GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD
+from quadsim.estimation.timeline import (
+    BACKWARD,
+    BAD_VARIANCE,
+    CAPACITY,
+    CLOCK_JUMP,
+    CLOCK_JUMP_SAMPLES,
+    GAP,
+    HORIZON_NS,
+    IMU,
+    NEVER_NS,
+    NOT_FINITE,
+    OK,
+    OVERFLOW,
+    REPEATED,
+    TOO_EARLY,
+    TOO_LATE,
+    clear_timeline,
+    follows,
+    go_back,
+    insert,
+    run,
+)
+
+
+@kernel
+def all_finite(values: Any) -> bool:
+    """Whether no number is NaN or infinite."""
+    bad = 0
+    for i in range(values.size):
+        if not math.isfinite(values[i]):
+            bad += 1
+    return bad == 0
+
+
+@kernel
+def judge_imu(
+    line: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Border check of an IMU sample."""
+    finite = all_finite(f_S) and all_finite(w_S)
+    if not (finite and all_finite(f_covariance) and all_finite(w_covariance)):
+        return NOT_FINITE
+    for i in range(3):
+        if f_covariance[4 * i] < 0.0 or w_covariance[4 * i] < 0.0:
+            return BAD_VARIANCE
+    if stamp_ns == line.newest_imu_ns:
+        return REPEATED
+    if stamp_ns < line.newest_imu_ns:
+        line.backward_in_row += 1
+        return CLOCK_JUMP if line.backward_in_row >= CLOCK_JUMP_SAMPLES else BACKWARD
+    line.backward_in_row = 0
+    period_s = line.state.period_s
+    if line.state.imu_count > 2 and (stamp_ns - line.newest_imu_ns) * 1e-9 > 3.0 * period_s:
+        return GAP
+    return OK
+
+
+@kernel
+def offer_imu(
+    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Take an IMU sample, and run the filter as far as it goes.
+
+    Args:
+        lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
+        stamp_ns: end of the sample's interval.
+        f_S: (3,) m/s^2.
+        w_S: (3,) rad/s.
+        f_covariance: (9,) row-major; all zero: unknown.
+        w_covariance: (9,).
+
+    Returns:
+        One of the VERDICTS; refused are all but OK, GAP and CLOCK_JUMP.
+    """
+    line = lines[0]
+    verdict = judge_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    if line.count >= CAPACITY:
+        verdict = OVERFLOW
+    line.received[IMU] += 1
+    line.verdicts[IMU, verdict] += 1
+    if verdict not in (OK, GAP, CLOCK_JUMP):
+        return verdict
+    if verdict == CLOCK_JUMP:
+        clear_timeline(line)
+        line.state.imu_count = 0
+        line.state.running = 0
+    line.newest_imu_ns = stamp_ns
+    values = line.events[insert(line, IMU, stamp_ns)].values
+    for i in range(3):
+        values[i] = f_S[i]
+        values[3 + i] = w_S[i]
+        values[6 + i] = f_covariance[4 * i]
+        values[9 + i] = w_covariance[4 * i]
+    run(line)
+    return verdict
+
+
+@kernel
+def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance: Any) -> int:
+    """Border check of a measurement; ``variance`` is its diagonal."""
+    if not (all_finite(values) and all_finite(variance)):
+        return NOT_FINITE
+    zeros = 0
+    for i in range(variance.size):
+        if variance[i] < 0.0:
+            return BAD_VARIANCE
+        if variance[i] == 0.0:
+            zeros += 1
+    if 0 < zeros < variance.size:
+        return BAD_VARIANCE  # known in part only
+    if line.count >= CAPACITY:
+        return OVERFLOW
+    if line.newest_imu_ns - stamp_ns > HORIZON_NS:
+        return TOO_LATE
+    if line.newest_imu_ns != NEVER_NS and stamp_ns - line.newest_imu_ns > HORIZON_NS:
+        return TOO_EARLY
+    i = line.count - 1
+    while i >= 0 and line.events[i].stamp_ns >= stamp_ns:
+        if line.events[i].stamp_ns == stamp_ns and line.events[i].kind == kind:
+            return REPEATED
+        i -= 1
+    return OK
+
+
+@kernel
+def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
+    """Fill an event of a measurement; what is unknown takes the parameters' default."""
+    event, params = line.events[i], line.params
+    out = event.values
+    for k in range(values.size):
+        out[k] = values[k]
+    width = 6 if covariance.size == 36 else 3
+    if event.kind == GNSS_POSITION or event.kind == GNSS_VELOCITY:
+        at = 3
+        for r in range(3):
+            for c in range(r, 3):
+                out[at] = covariance[width * r + c]
+                at += 1
+        if out[3] == 0.0:
+            if event.kind == GNSS_POSITION:
+                sigma = params.noise.gnss_position_sigma_m
+            else:
+                sigma = params.noise.gnss_velocity_sigma_mps
+            out[3], out[6], out[8] = sigma[0] ** 2, sigma[1] ** 2, sigma[2] ** 2
+    elif event.kind == MAGNETIC_FIELD:
+        reference = params.magnetic_field_W_T
+        horizontal2 = reference[0] * reference[0] + reference[1] * reference[1]
+        out[3] = (covariance[0] + covariance[4] + covariance[8]) / (3.0 * horizontal2)
+    else:
+        out[1] = covariance[0]
+
+
+@kernel
+def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
+
+    Args:
+        lines: (1,) TIMELINE.
+        kind: one of the layout's sensors.
+        stamp_ns: when it was taken.
+        values: (3,), or (1,) of pressure and range.
+        covariance: (9,), of a twist (36,), or (1,); all zero: unknown.
+
+    Returns:
+        One of the VERDICTS; all but OK are refused.
+    """
+    line = lines[0]
+    width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
+    diagonal = covariance[0 : width * (values.size - 1) + 1 : width]
+    verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
+    late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
+    if verdict == OK and late and not go_back(line, stamp_ns):
+        verdict = TOO_LATE
+    line.received[kind] += 1
+    line.verdicts[kind, verdict] += 1
+    if verdict != OK:
+        return verdict
+    write_values(line, insert(line, kind, stamp_ns), values, covariance)
+    run(line)
+    return verdict

@@ -1,0 +1,229 @@
+"""Covariance in place: propagation by its block sparsity, scalar updates in Joseph form.
+
+The covariance is stored full and kept exactly symmetric.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.estimation.layout import BA, BG, PRESSURE, THETA, N, P, V
+from quadsim.geometry.rotation import Mat3
+from quadsim.parameters import Vec3
+
+
+@kernel
+def skew(a: Vec3) -> Mat3:
+    """Matrix of the vector product: skew(a) b = a x b."""
+    return ((0.0, -a[2], a[1]), (a[2], 0.0, -a[0]), (-a[1], a[0], 0.0))
+
+
+@kernel
+def scaled(factor: float, A: Mat3) -> Mat3:
+    """Product of a number and a matrix."""
+    a, b, c = A
+    return (
+        (factor * a[0], factor * a[1], factor * a[2]),
+        (factor * b[0], factor * b[1], factor * b[2]),
+        (factor * c[0], factor * c[1], factor * c[2]),
+    )
+
+
+@kernel
+def less(A: Mat3, B: Mat3) -> Mat3:
+    """Difference A - B."""
+    a, b, c = A
+    d, e, f = B
+    return (
+        (a[0] - d[0], a[1] - d[1], a[2] - d[2]),
+        (b[0] - e[0], b[1] - e[1], b[2] - e[2]),
+        (c[0] - f[0], c[1] - f[1], c[2] - f[2]),
+    )
+
+
+@kernel
+def crossed(a: Vec3, B: Mat3) -> Mat3:
+    """Product skew(a) B."""
+    x, y, z = B
+    return (
+        (a[1] * z[0] - a[2] * y[0], a[1] * z[1] - a[2] * y[1], a[1] * z[2] - a[2] * y[2]),
+        (a[2] * x[0] - a[0] * z[0], a[2] * x[1] - a[0] * z[1], a[2] * x[2] - a[0] * z[2]),
+        (a[0] * y[0] - a[1] * x[0], a[0] * y[1] - a[1] * x[1], a[0] * y[2] - a[1] * x[2]),
+    )
+
+
+@kernel
+def shear(covariance: Any, to: int, source: int, A: Mat3) -> None:
+    """Covariance after x[to:to+3] += A x[source:source+3]; the two parts are different ones.
+
+    Args:
+        covariance: (N, N), changed in place.
+        to: first index of the part that changes.
+        source: first index of the part it depends on.
+        A: (3, 3).
+    """
+    a, b, c = A
+    for k in range(N):
+        x, y, z = covariance[source, k], covariance[source + 1, k], covariance[source + 2, k]
+        covariance[to, k] += a[0] * x + a[1] * y + a[2] * z
+        covariance[to + 1, k] += b[0] * x + b[1] * y + b[2] * z
+        covariance[to + 2, k] += c[0] * x + c[1] * y + c[2] * z
+    for r in range(3):
+        x = covariance[to + r, source]
+        y = covariance[to + r, source + 1]
+        z = covariance[to + r, source + 2]
+        covariance[to + r, to] += x * a[0] + y * a[1] + z * a[2]
+        covariance[to + r, to + 1] += x * b[0] + y * b[1] + z * b[2]
+        covariance[to + r, to + 2] += x * c[0] + y * c[1] + z * c[2]
+    mirror(covariance, to)
+
+
+@kernel
+def shear_scalar(covariance: Any, to: int, source: int, factor: float) -> None:
+    """Covariance after x[to:to+3] += factor x[source:source+3]."""
+    for r in range(3):
+        for k in range(N):
+            covariance[to + r, k] += factor * covariance[source + r, k]
+    for r in range(3):
+        for k in range(3):
+            covariance[to + r, to + k] += factor * covariance[to + r, source + k]
+    mirror(covariance, to)
+
+
+@kernel
+def mirror(covariance: Any, to: int) -> None:
+    """Copy three rows into their columns; of the block on the diagonal, its upper half."""
+    for r in range(3):
+        for k in range(to):
+            covariance[k, to + r] = covariance[to + r, k]
+        for k in range(to + 3, N):
+            covariance[k, to + r] = covariance[to + r, k]
+    covariance[to + 1, to] = covariance[to, to + 1]
+    covariance[to + 2, to] = covariance[to, to + 2]
+    covariance[to + 2, to + 1] = covariance[to + 1, to + 2]
+
+
+@kernel
+def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
+    """Add R diag(variance) R^T to a block on the diagonal."""
+    a, b, c = R
+    x, y, z = variance
+    ab = a[0] * b[0] * x + a[1] * b[1] * y + a[2] * b[2] * z
+    ac = a[0] * c[0] * x + a[1] * c[1] * y + a[2] * c[2] * z
+    bc = b[0] * c[0] * x + b[1] * c[1] * y + b[2] * c[2] * z
+    covariance[to, to] += a[0] * a[0] * x + a[1] * a[1] * y + a[2] * a[2] * z
+    covariance[to + 1, to + 1] += b[0] * b[0] * x + b[1] * b[1] * y + b[2] * b[2] * z
+    covariance[to + 2, to + 2] += c[0] * c[0] * x + c[1] * c[1] * y + c[2] * c[2] * z
+    covariance[to, to + 1] += ab
+    covariance[to + 1, to] += ab
+    covariance[to, to + 2] += ac
+    covariance[to + 2, to] += ac
+    covariance[to + 1, to + 2] += bc
+    covariance[to + 2, to + 1] += bc
+
+
+@kernel
+def propagate(
+    covariance: Any,
+    R_WS: Mat3,
+    f_W: Vec3,
+    turn_W: Vec3,
+    dt_s: float,
+    angle_variance: Vec3,
+    velocity_variance: Vec3,
+    noise: Any,
+) -> None:
+    """Covariance over one step of the midpoint mechanisation: its exact linearisation.
+
+    The half steps of rotation and position about the step of velocity are those of the
+    mechanisation itself: the attitude in the middle turns the specific force, the position goes
+    with the mean of both velocities. White noise enters the same way.
+
+    Args:
+        covariance: (N, N), changed in place.
+        R_WS: attitude in the middle of the step.
+        f_W: specific force in the world, m/s^2.
+        turn_W: rotation of the step, rad.
+        dt_s: length of the step.
+        angle_variance: white noise of the step's rotation about the IMU's axes, rad^2.
+        velocity_variance: of its velocity along the IMU's axes, (m/s)^2.
+        noise: the ``noise`` of the packed parameters, for the walks.
+    """
+    half_s = 0.5 * dt_s
+    # the gyroscope's bias acts in the axes of the middle of each half
+    step = scaled(-half_s, R_WS)
+    quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
+    half_angle = (0.5 * angle_variance[0], 0.5 * angle_variance[1], 0.5 * angle_variance[2])
+    shear_scalar(covariance, P, V, half_s)
+    shear(covariance, THETA, BG, less(step, quarter))
+    add_rotated(covariance, THETA, R_WS, half_angle)
+    shear(covariance, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
+    shear(covariance, V, BA, scaled(-dt_s, R_WS))
+    add_rotated(covariance, V, R_WS, velocity_variance)
+    shear(covariance, THETA, BG, less(step, scaled(-1.0, quarter)))
+    add_rotated(covariance, THETA, R_WS, half_angle)
+    shear_scalar(covariance, P, V, half_s)
+    gyro_walk = noise.gyro_bias_walk * noise.gyro_bias_walk * dt_s
+    accel_walk = noise.accel_bias_walk * noise.accel_bias_walk * dt_s
+    for i in range(3):
+        covariance[BG + i, BG + i] += gyro_walk
+        covariance[BA + i, BA + i] += accel_walk
+    covariance[PRESSURE, PRESSURE] += noise.pressure_walk * noise.pressure_walk * dt_s
+
+
+@kernel
+def times_row(covariance: Any, row: Any, product: Any) -> float:
+    """Product of the covariance and a sparse row, into ``product``; returns row . product."""
+    product[:] = 0.0
+    for j in range(N):
+        if row[j] != 0.0:
+            for k in range(N):
+                product[k] += row[j] * covariance[j, k]
+    variance = 0.0
+    for k in range(N):
+        variance += row[k] * product[k]
+    return variance
+
+
+@kernel
+def fuse(state: Any, innovation: float, variance: float) -> None:
+    """One scalar measurement, row ``state.row``: its part of ``state.correction`` and Joseph form.
+
+    Several uncorrelated scalars of one vector follow each other, the correction summed up and
+    applied once: the same as the vector at once. P' = (I - K H) P (I - K H)^T + K r K^T, by its
+    two rank-one steps (Bierman 1977, "stabilised Joseph").
+
+    Args:
+        state: ESKF record.
+        innovation: measurement less its prediction from the nominal state.
+        variance: of the measurement's noise.
+    """
+    covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
+    factor = 1.0 / (times_row(covariance, row, product) + variance)
+    rest = innovation
+    for k in range(N):
+        gain[k] = factor * product[k]
+        rest -= row[k] * state.correction[k]
+    for k in range(N):
+        state.correction[k] += gain[k] * rest
+    for i in range(N):
+        gain_i = gain[i]
+        for k in range(N):
+            covariance[i, k] -= gain_i * product[k]
+    # product = (I - K H) P H^T = P' H^T of the unstabilised form, from the rows just made
+    for i in range(N):
+        total = 0.0
+        for k in range(N):
+            total += covariance[i, k] * row[k]
+        product[i] = total
+    for i in range(N):
+        gain_i = gain[i]
+        left = variance * gain_i - product[i]
+        for k in range(N):
+            covariance[i, k] += left * gain[k]
+    for i in range(N):
+        for k in range(i):
+            mean = 0.5 * (covariance[i, k] + covariance[k, i])
+            covariance[i, k] = mean
+            covariance[k, i] = mean

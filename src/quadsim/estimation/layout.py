@@ -1,0 +1,119 @@
+"""Error state of the filter, its nominal state and what else it remembers: the one layout.
+
+The error state is additive but for the attitude, whose error is a rotation in the WORLD frame:
+R_true = exp([theta_W]x) R_nominal. After Sola, *Quaternion kinematics for the error-state Kalman
+filter*, 2017, ch. 7 ("global angular errors").
+
+The nominal state lives at the IMU: position and velocity are those of its origin, the attitude is
+that of its axes S. Outputs are moved to ``base_link``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim.compiled import record_dtype
+
+#: First index of each part of the error state; PRESSURE is one wide, the others three.
+THETA, V, P, BG, BA, PRESSURE = 0, 3, 6, 9, 12, 15
+#: Size of the error state.
+N = 16
+
+#: Sensors, as indices of the per-sensor fields.
+GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
+SENSORS = ("gnss_position", "gnss_velocity", "magnetic_field", "pressure", "range")
+
+#: What a measurement's kernel says about it.
+REJECTED, ACCEPTED, IGNORED = range(3)
+
+#: Why the filter last started over or recovered.
+REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
+REASON_NOT_FINITE = 4
+REASONS = (
+    "",
+    "gnss position rejected for too long",
+    "gnss velocity rejected for too long",
+    "imu gap too long",
+    "state not finite",
+)
+
+#: Sums over the window from which the filter starts; ``t`` is the time in the window in s, index 0
+#: the IMU's axes at its beginning.
+ALIGNMENT = record_dtype(
+    [
+        ("start_ns", np.int64),
+        ("imu_count", np.int64),
+        ("q_0S", np.float64, (4,)),  # rotation since the beginning, by the gyroscope
+        ("f_integral_0", np.float64, (3,)),  # of the specific force, m/s
+        ("f_integral2_0", np.float64, (3,)),  # of that, m
+        ("f_sum_S", np.float64, (3,)),
+        ("f_square_sum_S", np.float64, (3,)),
+        ("w_sum_S", np.float64, (3,)),
+        ("f_variance_sum", np.float64, (3,)),
+        ("w_variance_sum", np.float64, (3,)),
+        ("angle_variance", np.float64),
+        ("fix_count", np.int64),
+        ("fix_t_sum", np.float64),
+        ("fix_t2_sum", np.float64),
+        ("fix_sum_W", np.float64, (3,)),
+        ("fix_f_integral2_sum_0", np.float64, (3,)),
+        ("fix_variance_sum", np.float64, (3,)),
+        ("velocity_count", np.int64),
+        ("velocity_t_sum", np.float64),
+        ("velocity_t2_sum", np.float64),
+        ("velocity_sum_W", np.float64, (3,)),
+        ("velocity_t_product_W", np.float64, (3,)),
+        ("velocity_f_integral_sum_0", np.float64, (3,)),
+        ("velocity_f_integral_t_product_0", np.float64, (3,)),
+        ("velocity_variance_sum", np.float64, (3,)),
+        ("field_count", np.int64),
+        ("field_sum_S", np.float64, (3,)),
+        ("field_sum_0", np.float64, (3,)),
+        ("heading_variance_sum", np.float64),
+    ]
+)
+
+#: The filter. ``running``: 0 while it aligns, 1 when the estimate is usable.
+ESKF = record_dtype(
+    [
+        ("running", np.int64),
+        ("q_BS", np.float64, (4,)),  # mount of the IMU, and what is mounted beside it
+        ("antenna_S", np.float64, (3,)),
+        ("rangefinder_S", np.float64, (3,)),
+        ("stamp_ns", np.int64),
+        ("imu_stamp_ns", np.int64),  # of the newest complete IMU sample
+        ("imu_count", np.int64),
+        ("period_s", np.float64),  # of the IMU, as it arrives
+        ("started_standing", np.int64),
+        ("starts", np.int64),
+        ("p_W", np.float64, (3,)),
+        ("v_W", np.float64, (3,)),
+        ("q_WS", np.float64, (4,)),
+        ("gyro_bias_S", np.float64, (3,)),
+        ("accel_bias_S", np.float64, (3,)),
+        ("pressure_offset_m", np.float64),
+        ("pressure_started", np.int64),
+        ("covariance", np.float64, (N, N)),
+        ("w_S", np.float64, (3,)),  # newest rate as measured
+        ("w_variance", np.float64, (3,)),
+        ("innovation", np.float64, (len(SENSORS), 3)),
+        ("innovation_variance", np.float64, (len(SENSORS), 3)),
+        ("nis", np.float64, (len(SENSORS),)),
+        ("nis_sum", np.float64, (len(SENSORS),)),  # of the accepted
+        ("accepted", np.int64, (len(SENSORS),)),
+        ("rejected", np.int64, (len(SENSORS),)),
+        ("rejected_in_row", np.int64, (len(SENSORS),)),
+        ("rejected_since_ns", np.int64, (len(SENSORS),)),
+        ("recoveries", np.int64),
+        ("reason", np.int64),
+        ("velocity_fix_ns", np.int64),  # newest one, accepted or not; for the recovery
+        ("velocity_fix_W", np.float64, (3,)),
+        ("velocity_fix_variance", np.float64, (3,)),
+        ("alignment", ALIGNMENT),
+        ("rows", np.float64, (3, N)),  # working memory of an update
+        ("row", np.float64, (N,)),
+        ("gain", np.float64, (N,)),
+        ("product", np.float64, (N,)),
+        ("correction", np.float64, (N,)),
+    ]
+)

@@ -1,0 +1,178 @@
+"""Prediction from the IMU: strapdown mechanisation and covariance, over whole or split samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.estimation.alignment import restart, try_start
+from quadsim.estimation.covariance import propagate
+from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
+from quadsim.estimation.window import add_sample, clear, integrate_window
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
+from quadsim.geometry.vector import add, scale, store, subtract, vec3
+from quadsim.parameters import Vec3
+
+
+@kernel
+def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
+    """The message's variances, or those of a density where all are zero (unknown)."""
+    if variance[0] == 0.0 and variance[1] == 0.0 and variance[2] == 0.0:
+        default = density * density / period_s
+        return (default, default, default)
+    return variance
+
+
+@kernel
+def mechanise(
+    p_W: Vec3,
+    v_W: Vec3,
+    q_WS: tuple[float, float, float, float],
+    f_S: Vec3,
+    w_S: Vec3,
+    gravity_mps2: float,
+    dt_s: float,
+) -> tuple[Vec3, Vec3, tuple[float, float, float, float], tuple[float, float, float, float], Vec3]:
+    """Motion over one step from the interval's averages, by the midpoint rule.
+
+    Returns:
+        p_W, v_W, q_WS after the step; the attitude in its middle; the specific force in W.
+    """
+    q_mid = multiply(q_WS, exp(scale(0.5 * dt_s, w_S)))
+    f_W = rotate(q_mid, f_S)
+    step = scale(dt_s, (f_W[0], f_W[1], f_W[2] - gravity_mps2))
+    p_after = add(p_W, scale(dt_s, add(v_W, scale(0.5, step))))
+    q_after = normalize(multiply(q_WS, exp(scale(dt_s, w_S))))
+    return p_after, add(v_W, step), q_after, q_mid, f_W
+
+
+@kernel
+def advance(
+    state: Any,
+    params: Any,
+    to_ns: int,
+    sample_ns: int,
+    f_S: Vec3,
+    w_S: Vec3,
+    f_variance: Vec3,
+    w_variance: Vec3,
+) -> None:
+    """Bring the state to ``to_ns`` with a sample that averages up to ``sample_ns``.
+
+    A measurement between two IMU samples splits the later one; its white noise is shared out so
+    that the parts together have the variance of the whole.
+    """
+    dt_s = (to_ns - state.stamp_ns) * 1e-9
+    if dt_s <= 0.0:
+        return
+    interval_s = (sample_ns - state.imu_stamp_ns) * 1e-9
+    state.stamp_ns = to_ns
+    if state.running == 0:
+        integrate_window(state.alignment, f_S, w_S, dt_s)
+        return
+    f_variance = or_default(f_variance, params.noise.accel_density, state.period_s)
+    w_variance = or_default(w_variance, params.noise.gyro_density, state.period_s)
+    share = interval_s * dt_s
+    angle_more, velocity_more = 0.0, 0.0
+    if interval_s > 1.5 * state.period_s:  # samples are missing: the last one stands for them
+        lost_s = interval_s - state.period_s
+        angle = params.gate.gap_rate_radps * lost_s
+        velocity = params.gate.gap_accel_mps2 * lost_s
+        angle_more = angle * angle * dt_s / interval_s
+        velocity_more = velocity * velocity * dt_s / interval_s
+    f_S = subtract(f_S, vec3(state.accel_bias_S))
+    w_S = subtract(w_S, vec3(state.gyro_bias_S))
+    p_W, v_W, q_WS, q_mid, f_W = mechanise(
+        vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, params.gravity_mps2, dt_s
+    )
+    store(state.p_W, p_W)
+    store(state.v_W, v_W)
+    store(state.q_WS, q_WS)
+    angle_variance = (
+        w_variance[0] * share + angle_more,
+        w_variance[1] * share + angle_more,
+        w_variance[2] * share + angle_more,
+    )
+    velocity_variance = (
+        f_variance[0] * share + velocity_more,
+        f_variance[1] * share + velocity_more,
+        f_variance[2] * share + velocity_more,
+    )
+    propagate(
+        state.covariance, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
+        angle_variance, velocity_variance, params.noise,
+    )  # fmt: skip
+
+
+@kernel
+def learn_period(state: Any, interval_s: float) -> None:
+    """Follow the IMU's period.
+
+    A shorter interval is taken at once; a longer one, which is a gap for all one knows, counts as
+    two periods at most and little. The first interval may have begun with a measurement.
+    """
+    if state.imu_count <= 2 or interval_s < 0.67 * state.period_s:
+        state.period_s = interval_s
+    else:
+        state.period_s += 0.02 * (min(interval_s, 2.0 * state.period_s) - state.period_s)
+
+
+@kernel
+def first_sample(state: Any, stamp_ns: int) -> None:
+    """The first sample only tells the time: its interval's beginning is unknown."""
+    state.stamp_ns = stamp_ns
+    state.imu_stamp_ns = stamp_ns
+    state.imu_count = 1
+    clear(state.alignment)
+    state.alignment.start_ns = stamp_ns
+
+
+@kernel
+def eskf_imu(
+    state: Any,
+    params: Any,
+    stamp_ns: int,
+    f_S: Vec3,
+    w_S: Vec3,
+    f_variance: Vec3,
+    w_variance: Vec3,
+) -> None:
+    """Predict to an IMU sample, or add it to the window from which the filter starts.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        stamp_ns: end of the sample's interval; not after the state's: nothing happens.
+        f_S: (3,) mean specific force of the interval, m/s^2.
+        w_S: (3,) mean angular velocity, rad/s.
+        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
+        w_variance: (3,) the same of the rate, (rad/s)^2.
+    """
+    if state.imu_count == 0:
+        first_sample(state, stamp_ns)
+        return
+    interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
+    if interval_s <= 0.0:
+        return
+    if interval_s > params.gate.gap_max_s:
+        restart(state, REASON_IMU_GAP)
+        first_sample(state, stamp_ns)
+        return
+    learn_period(state, interval_s)
+    advance(state, params, stamp_ns, stamp_ns, f_S, w_S, f_variance, w_variance)
+    state.imu_stamp_ns = stamp_ns
+    state.imu_count += 1
+    store(state.w_S, w_S)
+    store(state.w_variance, or_default(w_variance, params.noise.gyro_density, state.period_s))
+    if state.running == 0:
+        f_known = or_default(f_variance, params.noise.accel_density, state.period_s)
+        w_known = vec3(state.w_variance)
+        add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
+        try_start(state, params)
+    else:
+        total = 0.0
+        for i in range(3):
+            total += state.p_W[i] + state.v_W[i] + state.q_WS[i] + state.covariance[6 + i, 6 + i]
+        if not math.isfinite(total):
+            restart(state, REASON_NOT_FINITE)

@@ -1,0 +1,137 @@
+"""Parameters of the error-state Kalman filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from quadsim.parameters import Spec, Vec3
+
+
+@dataclass(frozen=True)
+class MountParams:
+    """Where the sensors are, in the axes of ``base_link``."""
+
+    imu_position_B_m: Annotated[Vec3, Spec("of the IMU", "m", ge=-10.0, le=10.0)] = (0.0, 0.0, 0.0)
+    imu_roll_pitch_yaw_deg: Annotated[
+        Vec3, Spec("attitude of the IMU's axes", "deg", ge=-180.0, le=180.0)
+    ] = (0.0, 0.0, 0.0)
+    antenna_position_B_m: Annotated[Vec3, Spec("of the GNSS antenna", "m", ge=-10.0, le=10.0)] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    rangefinder_position_B_m: Annotated[
+        Vec3, Spec("of the rangefinder, which looks along -z of base_link", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class NoiseParams:
+    """What the filter believes where a message says nothing (all zero: unknown)."""
+
+    accel_density: Annotated[
+        float,
+        Spec("accelerometer, unknown: propeller vibration", "m/s^2/sqrt(Hz)", gt=0.0, le=10.0),
+    ] = 0.4
+    gyro_density: Annotated[
+        float, Spec("gyroscope, unknown: propeller vibration", "rad/s/sqrt(Hz)", gt=0.0, le=1.0)
+    ] = 0.01
+    accel_bias_walk: Annotated[
+        float, Spec("accelerometer bias", "m/s^3/sqrt(Hz)", ge=0.0, le=1.0)
+    ] = 3.0e-3
+    gyro_bias_walk: Annotated[float, Spec("gyroscope bias", "rad/s^2/sqrt(Hz)", ge=0.0, le=0.1)] = (
+        1.0e-4
+    )
+    pressure_walk: Annotated[
+        float, Spec("offset of the pressure's height", "m/s/sqrt(Hz)", ge=0.0, le=10.0)
+    ] = 0.02
+    heading_sigma_rad: Annotated[
+        float, Spec("magnetic heading, unknown", "rad", gt=0.0, le=3.0)
+    ] = 0.1
+    gnss_position_sigma_m: Annotated[
+        Vec3, Spec("GNSS position, unknown", "m", gt=0.0, le=1000.0)
+    ] = (1.5, 1.5, 3.0)
+    gnss_velocity_sigma_mps: Annotated[
+        Vec3, Spec("GNSS velocity, unknown", "m/s", gt=0.0, le=100.0)
+    ] = (0.2, 0.2, 0.4)
+    pressure_sigma_pa: Annotated[float, Spec("pressure, unknown", "Pa", gt=0.0, le=1e4)] = 12.0
+    range_sigma_m: Annotated[float, Spec("range, unknown", "m", gt=0.0, le=100.0)] = 0.05
+
+
+@dataclass(frozen=True)
+class GateParams:
+    """Which measurements are believed, and what happens when none is."""
+
+    chi2_1: Annotated[
+        float, Spec("largest normalised innovation squared of one number", gt=0.0)
+    ] = 15.14
+    chi2_3: Annotated[float, Spec("the same of three numbers", gt=0.0)] = 21.11
+    recovery_s: Annotated[
+        float, Spec("GNSS rejected for so long: recover", "s", gt=0.0, le=60.0)
+    ] = 2.0
+    tilt_max_deg: Annotated[
+        float, Spec("largest tilt at which a range counts", "deg", gt=0.0, lt=90.0)
+    ] = 35.0
+    range_min_m: Annotated[float, Spec("shortest range that counts", "m", ge=0.0)] = 0.02
+    range_max_m: Annotated[float, Spec("longest range that counts", "m", gt=0.0)] = 100.0
+    gap_max_s: Annotated[
+        float, Spec("IMU silent for so long: start anew", "s", gt=0.0, le=10.0)
+    ] = 1.0
+    gap_accel_mps2: Annotated[
+        float, Spec("how far the specific force may change in a gap (sigma)", "m/s^2", ge=0.0)
+    ] = 3.0
+    gap_rate_radps: Annotated[
+        float, Spec("how far the angular velocity may change in a gap (sigma)", "rad/s", ge=0.0)
+    ] = 0.5
+
+
+@dataclass(frozen=True)
+class StartParams:
+    """How the filter starts, standing or in flight; sigmas are of its first covariance."""
+
+    window_s: Annotated[float, Spec("time averaged", "s", gt=0.0, le=60.0)] = 1.0
+    require_gnss: Annotated[bool, Spec("wait for a position fix")] = True
+    require_heading: Annotated[bool, Spec("wait for the magnetic field")] = True
+    standing_accel_mps2: Annotated[
+        float, Spec("standing: specific force differs from g and spreads by less", "m/s^2", gt=0.0)
+    ] = 0.4
+    standing_rate_radps: Annotated[
+        float, Spec("standing: mean angular velocity is less", "rad/s", gt=0.0)
+    ] = 0.05
+    standing_speed_mps: Annotated[
+        float, Spec("standing: mean GNSS velocity is less", "m/s", gt=0.0)
+    ] = 0.2
+    still_rate_radps: Annotated[
+        float, Spec("sigma of the rotation of a standing vehicle", "rad/s", gt=0.0)
+    ] = 0.001
+    still_speed_mps: Annotated[
+        float, Spec("sigma of the velocity of a standing vehicle", "m/s", gt=0.0)
+    ] = 0.02
+    tilt_flight_deg: Annotated[
+        float, Spec("sigma of the tilt in flight without GNSS velocity", "deg", gt=0.0, le=90.0)
+    ] = 30.0
+    tilt_floor_deg: Annotated[float, Spec("least sigma of the tilt", "deg", gt=0.0, le=90.0)] = 0.05
+    gyro_bias_radps: Annotated[float, Spec("sigma before any averaging", "rad/s", gt=0.0)] = 0.02
+    accel_bias_mps2: Annotated[
+        float, Spec("sigma: 10 mg, a calibrated MEMS sensor", "m/s^2", gt=0.0)
+    ] = 0.1
+    position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
+    velocity_mps: Annotated[float, Spec("sigma in flight without GNSS", "m/s", gt=0.0)] = 5.0
+
+
+@dataclass(frozen=True)
+class EstimatorParams:
+    """Error-state Kalman filter (file ``config/estimators/eskf.yaml``)."""
+
+    gravity_mps2: Annotated[float, Spec("gravity, downwards", "m/s^2", gt=0.0, le=30.0)] = 9.80665
+    magnetic_field_W_T: Annotated[
+        Vec3, Spec("reference field, east, north, up", "T", ge=-1e-3, le=1e-3)
+    ] = (0.0, 2.15e-5, -4.3e-5)
+    ground_height_m: Annotated[
+        float, Spec("height of the flat ground under the rangefinder in map", "m")
+    ] = 0.0
+    mount: MountParams = field(default_factory=MountParams)
+    noise: NoiseParams = field(default_factory=NoiseParams)
+    gate: GateParams = field(default_factory=GateParams)
+    start: StartParams = field(default_factory=StartParams)

@@ -1,0 +1,254 @@
+"""Measurements in the order of their stamps, whatever the order of their arrival.
+
+IMU samples and measurements of the last half second are kept sorted by stamp, with copies of the
+filter from time to time. A measurement stamped after the newest IMU sample waits for it. One
+stamped between two samples splits the later one. One stamped before the filter's time takes the
+filter back to the last copy before that stamp and runs what followed again, so that late data give
+the very result of the same data in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadsim.compiled import kernel, record_dtype
+from quadsim.estimation.eskf import eskf_odometry
+from quadsim.estimation.layout import (
+    ESKF,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+    SENSORS,
+    STATIC_PRESSURE,
+)
+from quadsim.estimation.measurements import (
+    eskf_magnetic_field,
+    eskf_pressure,
+    eskf_range,
+    fuse_gnss_position,
+    fuse_gnss_velocity,
+)
+from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.parameters import Vec3, dtype_of
+
+#: Before every stamp.
+NEVER_NS = -(1 << 62)
+#: How late a measurement may be.
+HORIZON_NS = 500_000_000
+#: Time between two copies of the filter.
+SNAPSHOT_NS = 62_500_000
+SNAPSHOTS = 12
+CAPACITY = 4096
+#: So many IMU samples in a row with stamps of the past: the clock was set back.
+CLOCK_JUMP_SAMPLES = 50
+
+#: A measurement so little before the first IMU sample lies in that sample's interval.
+FIRST_INTERVAL_NS = 10_000_000
+
+#: Kind of an event: a sensor of the layout, or this.
+IMU = len(SENSORS)
+KINDS = (*SENSORS, "imu")
+
+#: What the border says about a message; all but the first are counted, and GAP is not refused.
+(
+    OK,
+    NOT_FINITE,
+    BAD_VARIANCE,
+    REPEATED,
+    BACKWARD,
+    TOO_LATE,
+    TOO_EARLY,
+    OVERFLOW,
+    GAP,
+    CLOCK_JUMP,
+) = range(10)
+VERDICTS = (
+    "ok",
+    "not_finite",
+    "bad_variance",
+    "repeated",
+    "backward",
+    "too_late",
+    "too_early",
+    "overflow",
+    "gap",
+    "clock_jump",
+)
+
+#: One message; ``values`` are f, w and their variances of an IMU sample; the vector and the upper
+#: half of its covariance of GNSS; field and heading variance; or a number and its variance.
+EVENT = record_dtype([("stamp_ns", np.int64), ("kind", np.int64), ("values", np.float64, (12,))])
+
+TIMELINE = record_dtype(
+    [
+        ("params", dtype_of(EstimatorParams)),
+        ("state", ESKF),
+        ("blind", np.int64),  # no measurement after the start
+        ("count", np.int64),
+        ("done", np.int64),  # events the state holds
+        ("newest_imu_ns", np.int64),
+        ("backward_in_row", np.int64),
+        ("snapshot_count", np.int64),
+        ("snapshots", ESKF, (SNAPSHOTS,)),
+        ("verdicts", np.int64, (len(KINDS), len(VERDICTS))),
+        ("received", np.int64, (len(KINDS),)),
+        ("events", EVENT, (CAPACITY,)),
+    ]
+)
+
+
+@kernel
+def triple(values: Any, at: int) -> Vec3:
+    """Three numbers of an array from an index on."""
+    return (values[at], values[at + 1], values[at + 2])
+
+
+@kernel
+def fuse_event(line: Any, i: int) -> None:
+    """Fuse one measurement at the state's stamp."""
+    event, state, params = line.events[i], line.state, line.params
+    if line.blind == 1 and state.running == 1:
+        return
+    values = event.values
+    if event.kind == GNSS_POSITION or event.kind == GNSS_VELOCITY:
+        noise = (values[3], values[4], values[5], values[6], values[7], values[8])
+        if event.kind == GNSS_POSITION:
+            fuse_gnss_position(state, params, triple(values, 0), noise)
+        else:
+            fuse_gnss_velocity(state, params, triple(values, 0), noise)
+    elif event.kind == MAGNETIC_FIELD:
+        eskf_magnetic_field(state, params, triple(values, 0), values[3])
+    elif event.kind == STATIC_PRESSURE:
+        eskf_pressure(state, params, values[0], values[1])
+    else:
+        eskf_range(state, params, values[0], values[1])
+
+
+@kernel
+def run(line: Any) -> None:
+    """Process all events whose time has come."""
+    state = line.state
+    i = line.done
+    while i < line.count:
+        event = line.events[i]
+        values = event.values
+        if event.kind == IMU:
+            keep_snapshot(line, event.stamp_ns)
+            i = line.done
+            event = line.events[i]
+            values = event.values
+            eskf_imu(
+                state, line.params, event.stamp_ns,
+                triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
+            )  # fmt: skip
+        elif event.stamp_ns <= state.stamp_ns:
+            fuse_event(line, i)
+        else:
+            j = i + 1
+            while j < line.count and line.events[j].kind != IMU:
+                j += 1
+            if j == line.count:
+                return
+            sample = line.events[j]
+            if state.imu_count == 0 and sample.stamp_ns - event.stamp_ns <= FIRST_INTERVAL_NS:
+                first_sample(state, event.stamp_ns)
+            gap_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
+            if state.imu_count > 0 and gap_s <= line.params.gate.gap_max_s:
+                values = sample.values
+                advance(
+                    state, line.params, event.stamp_ns, sample.stamp_ns,
+                    triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
+                )  # fmt: skip
+                fuse_event(line, i)
+        i += 1
+        line.done = i
+
+
+@kernel
+def keep_snapshot(line: Any, next_ns: int) -> None:
+    """Copy the filter before it moves on, if the last copy is old enough; forget the oldest."""
+    last = line.snapshot_count - 1
+    if last >= 0 and next_ns - line.snapshots[last].stamp_ns < SNAPSHOT_NS:
+        return
+    if line.snapshot_count == SNAPSHOTS:
+        for k in range(SNAPSHOTS - 1):
+            line.snapshots[k] = line.snapshots[k + 1]
+        line.snapshot_count -= 1
+        forget(line, line.snapshots[0].stamp_ns)
+    line.snapshots[line.snapshot_count] = line.state
+    line.snapshot_count += 1
+
+
+@kernel
+def forget(line: Any, until_ns: int) -> None:
+    """Drop the processed events up to a stamp."""
+    drop = 0
+    while drop < line.done and line.events[drop].stamp_ns <= until_ns:
+        drop += 1
+    if drop == 0:
+        return
+    for i in range(drop, line.count):
+        line.events[i - drop] = line.events[i]
+    line.count -= drop
+    line.done -= drop
+
+
+@kernel
+def follows(event: Any, kind: int, stamp_ns: int) -> bool:
+    """Whether an event comes after one of this kind and stamp: of equal stamps the IMU is first."""
+    if event.stamp_ns != stamp_ns:
+        return bool(event.stamp_ns > stamp_ns)
+    return bool(event.kind != IMU and (kind == IMU or event.kind > kind))
+
+
+@kernel
+def insert(line: Any, kind: int, stamp_ns: int) -> int:
+    """Make room for an event in its place among those that wait.
+
+    Returns:
+        Its index.
+    """
+    i = line.count
+    while i > line.done and follows(line.events[i - 1], kind, stamp_ns):
+        line.events[i] = line.events[i - 1]
+        i -= 1
+    line.count += 1
+    line.events[i].stamp_ns = stamp_ns
+    line.events[i].kind = kind
+    return int(i)
+
+
+@kernel
+def go_back(line: Any, stamp_ns: int) -> bool:
+    """Take the filter back to the last copy before a stamp; False: there is none."""
+    k = line.snapshot_count - 1
+    while k >= 0 and line.snapshots[k].stamp_ns >= stamp_ns:
+        k -= 1
+    if k < 0:
+        return False
+    line.state = line.snapshots[k]
+    line.snapshot_count = k + 1
+    done = line.done
+    while done > 0 and line.events[done - 1].stamp_ns > line.state.stamp_ns:
+        done -= 1
+    line.done = done
+    return True
+
+
+@kernel
+def clear_timeline(line: Any) -> None:
+    """Forget the past, not the counters."""
+    line.count = 0
+    line.done = 0
+    line.snapshot_count = 0
+    line.newest_imu_ns = NEVER_NS
+    line.backward_in_row = 0
+
+
+@kernel
+def line_odometry(lines: Any, odometry: Any) -> None:
+    """The filter's output, from and into arrays of one record."""
+    eskf_odometry(lines[0].state, lines[0].params, odometry[0])

@@ -1,0 +1,194 @@
+"""What all measurements share: gate, bookkeeping, correction of the nominal state, recovery."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.estimation.covariance import fuse, times_row
+from quadsim.estimation.layout import (
+    ACCEPTED,
+    BA,
+    BG,
+    GNSS_POSITION,
+    IGNORED,
+    PRESSURE,
+    REJECTED,
+    THETA,
+    N,
+    P,
+    V,
+)
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
+from quadsim.geometry.vector import store, subtract, vec3
+from quadsim.parameters import Vec3
+
+#: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
+Sym3 = tuple[float, float, float, float, float, float]
+
+
+@kernel
+def correct(state: Any) -> None:
+    """Move the nominal state by ``state.correction``; the error's mean is zero again."""
+    x = state.correction
+    turn = exp((x[THETA], x[THETA + 1], x[THETA + 2]))
+    store(state.q_WS, normalize(multiply(turn, quat(state.q_WS))))
+    for i in range(3):
+        state.v_W[i] += x[V + i]
+        state.p_W[i] += x[P + i]
+        state.gyro_bias_S[i] += x[BG + i]
+        state.accel_bias_S[i] += x[BA + i]
+    state.pressure_offset_m += x[PRESSURE]
+
+
+@kernel
+def judge(state: Any, sensor: int, nis: float, limit: float) -> bool:
+    """Gate a measurement by its normalised innovation squared, and count it."""
+    state.nis[sensor] = nis
+    if nis <= limit:
+        state.accepted[sensor] += 1
+        state.nis_sum[sensor] += nis
+        state.rejected_in_row[sensor] = 0
+        return True
+    state.rejected[sensor] += 1
+    if state.rejected_in_row[sensor] == 0:
+        state.rejected_since_ns[sensor] = state.stamp_ns
+    state.rejected_in_row[sensor] += 1
+    return False
+
+
+@kernel
+def rejected_for_s(state: Any, sensor: int) -> float:
+    """How long a sensor has been rejected without a break; 0 for less than three times."""
+    if state.rejected_in_row[sensor] < 3:
+        return 0.0
+    return float((state.stamp_ns - state.rejected_since_ns[sensor]) * 1e-9)
+
+
+@kernel
+def update_scalar(state: Any, sensor: int, innovation: float, variance: float, limit: float) -> int:
+    """Gate and fuse one number; its row of H is ``state.row``.
+
+    Returns:
+        ACCEPTED, or REJECTED with nominal state and covariance untouched.
+    """
+    total = times_row(state.covariance, state.row, state.product) + variance
+    state.innovation[sensor, 0] = innovation
+    state.innovation_variance[sensor, 0] = total
+    if not judge(state, sensor, innovation * innovation / total, limit):
+        return REJECTED
+    state.correction[:] = 0.0
+    fuse(state, innovation, variance)
+    correct(state)
+    return ACCEPTED
+
+
+@kernel
+def cholesky(A: Sym3) -> Sym3:
+    """Lower factor L of A = L L^T: l00, l10, l20, l11, l21, l22; not positive: NaN somewhere."""
+    l00 = math.sqrt(A[0]) if A[0] > 0.0 else math.nan
+    l10, l20 = A[1] / l00, A[2] / l00
+    d = A[3] - l10 * l10
+    l11 = math.sqrt(d) if d > 0.0 else math.nan
+    l21 = (A[4] - l20 * l10) / l11
+    e = A[5] - l20 * l20 - l21 * l21
+    l22 = math.sqrt(e) if e > 0.0 else math.nan
+    return (l00, l10, l20, l11, l21, l22)
+
+
+@kernel
+def whiten(L: Sym3, y: Vec3) -> Vec3:
+    """Solution x of L x = y."""
+    a = y[0] / L[0]
+    b = (y[1] - L[1] * a) / L[3]
+    return (a, b, (y[2] - L[2] * a - L[4] * b) / L[5])
+
+
+@kernel
+def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit: float) -> int:
+    """Gate three numbers together and fuse them as three uncorrelated scalars.
+
+    Their rows of H are ``state.rows``. The gate uses the full innovation covariance; fusion the
+    rows and innovations whitened by the Cholesky factor of the noise.
+
+    Returns:
+        ACCEPTED; REJECTED with nominal state and covariance untouched; or IGNORED where the noise
+        is not positive definite.
+    """
+    L = cholesky(noise)
+    rows, row, product = state.rows, state.row, state.product
+    row[:] = rows[0, :]
+    s00 = times_row(state.covariance, row, product) + noise[0]
+    s01, s02 = noise[1], noise[2]
+    for k in range(N):
+        s01 += rows[1, k] * product[k]
+        s02 += rows[2, k] * product[k]
+    row[:] = rows[1, :]
+    s11 = times_row(state.covariance, row, product) + noise[3]
+    s12 = noise[4]
+    for k in range(N):
+        s12 += rows[2, k] * product[k]
+    row[:] = rows[2, :]
+    s22 = times_row(state.covariance, row, product) + noise[5]
+    a, b, c = whiten(cholesky((s00, s01, s02, s11, s12, s22)), innovation)
+    nis = a * a + b * b + c * c
+    if not (math.isfinite(nis) and math.isfinite(L[5])):
+        return IGNORED
+    store(state.innovation[sensor], innovation)
+    store(state.innovation_variance[sensor], (s00, s11, s22))
+    if not judge(state, sensor, nis, limit):
+        return REJECTED
+    y = whiten(L, innovation)
+    for k in range(N):
+        x = whiten(L, (rows[0, k], rows[1, k], rows[2, k]))
+        rows[0, k], rows[1, k], rows[2, k] = x
+    state.correction[:] = 0.0
+    row[:] = rows[0, :]
+    fuse(state, y[0], 1.0)
+    row[:] = rows[1, :]
+    fuse(state, y[1], 1.0)
+    row[:] = rows[2, :]
+    fuse(state, y[2], 1.0)
+    correct(state)
+    return ACCEPTED
+
+
+@kernel
+def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
+    """Begin again in place from a fix: the estimate had left what GNSS says for too long.
+
+    Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove
+    the position away is not known.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        p_W: (3,) GNSS position of the antenna.
+        noise: its covariance.
+        reason: one of the REASONs.
+    """
+    start, covariance = params.start, state.covariance
+    state.recoveries += 1
+    state.reason = reason
+    tilt = start.tilt_flight_deg * math.pi / 180.0
+    covariance[:, :] = 0.0
+    fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
+    for i in range(3):
+        covariance[THETA + i, THETA + i] = tilt * tilt
+        covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
+        covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
+        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        if fresh:
+            state.v_W[i] = state.velocity_fix_W[i]
+            # up to a second old: a metre per second of change
+            covariance[V + i, V + i] = state.velocity_fix_variance[i] + 1.0
+    lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
+    store(state.p_W, subtract(p_W, lever_W))
+    covariance[P, P] = noise[0]
+    covariance[P + 1, P + 1] = noise[3]
+    covariance[P + 2, P + 2] = noise[5]
+    covariance[PRESSURE, PRESSURE] = 1.0
+    state.pressure_started = 0
+    state.rejected_in_row[:] = 0
+    state.nis[GNSS_POSITION] = 0.0

@@ -1,0 +1,46 @@
+"""Where the configuration files are, in a checkout, in a wheel and in a colcon workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quadsim.errors import InputError
+
+
+def share_dir() -> Path:
+    """Folder that holds ``config``, ``worlds`` and ``launch``."""
+    here = Path(__file__).resolve()
+    checkout = here.parents[2]
+    if here.parents[1].name == "src" and (checkout / "config").is_dir():
+        return checkout
+    for parent in here.parents:  # <prefix>/lib/python3.x/site-packages/quadsim
+        share = parent / "share" / "quadsim"
+        if (share / "config").is_dir():
+            return share
+    raise InputError("the folder share/quadsim with config/ is missing; install quadsim again")
+
+
+def known(kind: str) -> list[str]:
+    """Names of the files in ``config/<kind>``, without the ending."""
+    return sorted(path.stem for path in (share_dir() / "config" / kind).glob("*.yaml"))
+
+
+def find(kind: str, name: str) -> Path:
+    """Path of a configuration file, by its name in ``config/<kind>`` or by its own path.
+
+    Raises:
+        InputError: naming what was asked for and what there is.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise InputError(f"{name}: no such file")
+        return path
+    path = share_dir() / "config" / kind / f"{name}.yaml"
+    if not path.is_file():
+        raise InputError(
+            f"unknown {kind.rpartition('/')[2].rstrip('s')} {name!r};"
+            f" known: {', '.join(known(kind))}"
+            " (or give the path of a .yaml file)"
+        )
+    return path

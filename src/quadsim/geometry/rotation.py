@@ -1,0 +1,138 @@
+"""Rotations: Hamilton quaternions, ``w`` first, as tuples; ``q_AB`` turns B's axes into A's.
+
+Euler angles are yaw-pitch-roll about z, y', x'' (aerospace sequence): R = Rz(yaw) Ry(pitch)
+Rx(roll). Closed forms after Sola, *Quaternion kinematics for the error-state Kalman filter*, 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.parameters import Vec3
+
+Quat = tuple[float, float, float, float]
+Mat3 = tuple[Vec3, Vec3, Vec3]
+
+
+@kernel
+def quat(array: Any) -> Quat:
+    """First four elements of an array as a quaternion."""
+    return (array[0], array[1], array[2], array[3])
+
+
+@kernel
+def multiply(a: Quat, b: Quat) -> Quat:
+    """Hamilton product; multiply(q_AB, q_BC) = q_AC."""
+    return (
+        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
+        a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
+        a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
+        a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
+    )
+
+
+@kernel
+def conjugate(q: Quat) -> Quat:
+    """Inverse of a unit quaternion: q_AB to q_BA."""
+    return (q[0], -q[1], -q[2], -q[3])
+
+
+@kernel
+def normalize(q: Quat) -> Quat:
+    """The unit quaternion of the same direction."""
+    factor = 1.0 / math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return (factor * q[0], factor * q[1], factor * q[2], factor * q[3])
+
+
+@kernel
+def rotate(q: Quat, v: Vec3) -> Vec3:
+    """v_A = R(q_AB) v_B."""
+    # v + 2 w (u x v) + 2 u x (u x v), u the vector part
+    tx = 2.0 * (q[2] * v[2] - q[3] * v[1])
+    ty = 2.0 * (q[3] * v[0] - q[1] * v[2])
+    tz = 2.0 * (q[1] * v[1] - q[2] * v[0])
+    return (
+        v[0] + q[0] * tx + q[2] * tz - q[3] * ty,
+        v[1] + q[0] * ty + q[3] * tx - q[1] * tz,
+        v[2] + q[0] * tz + q[1] * ty - q[2] * tx,
+    )
+
+
+@kernel
+def unrotate(q: Quat, v: Vec3) -> Vec3:
+    """v_B = R(q_AB)^T v_A."""
+    return rotate(conjugate(q), v)
+
+
+@kernel
+def to_matrix(q: Quat) -> Mat3:
+    """Rotation matrix of a unit quaternion, as a tuple of rows."""
+    w, x, y, z = q
+    return (
+        (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+        (2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)),
+        (2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)),
+    )
+
+
+@kernel
+def exp(phi: Vec3) -> Quat:
+    """Quaternion of a rotation vector in rad."""
+    angle2 = phi[0] * phi[0] + phi[1] * phi[1] + phi[2] * phi[2]
+    if angle2 < 1e-8:  # the series is exact to 1e-19 here
+        half = 0.5 - angle2 / 48.0
+        return (1.0 - angle2 / 8.0, half * phi[0], half * phi[1], half * phi[2])
+    angle = math.sqrt(angle2)
+    factor = math.sin(0.5 * angle) / angle
+    return (math.cos(0.5 * angle), factor * phi[0], factor * phi[1], factor * phi[2])
+
+
+@kernel
+def log(q: Quat) -> Vec3:
+    """Rotation vector in rad of a unit quaternion, at most pi long (q and -q alike)."""
+    sign = -1.0 if q[0] < 0.0 else 1.0
+    sine2 = q[1] * q[1] + q[2] * q[2] + q[3] * q[3]
+    if sine2 < 1e-12:  # asin(s)/s = 1 + s^2/6
+        factor = sign * 2.0 * (1.0 + sine2 / 6.0)
+    else:
+        sine = math.sqrt(sine2)
+        factor = sign * 2.0 * math.atan2(sine, sign * q[0]) / sine
+    return (factor * q[1], factor * q[2], factor * q[3])
+
+
+@kernel
+def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
+    """Quaternion from roll, pitch and yaw in rad."""
+    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
+    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
+    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
+    return (
+        cr * cp * cy + sr * sp * sy,
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+    )
+
+
+@kernel
+def to_euler(q: Quat) -> Vec3:
+    """Roll, pitch and yaw in rad; pitch within +-pi/2."""
+    w, x, y, z = q
+    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
+    return (roll, pitch, yaw_of(q))
+
+
+@kernel
+def yaw_of(q: Quat) -> float:
+    """Yaw in rad."""
+    w, x, y, z = q
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+@kernel
+def wrap(angle: float) -> float:
+    """The same angle within (-pi, pi]."""
+    return angle - 2.0 * math.pi * math.ceil((angle - math.pi) / (2.0 * math.pi))

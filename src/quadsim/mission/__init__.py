@@ -1,0 +1,1 @@
+"""The mission: items, trajectories, and the flight state machine with its failsafes."""

@@ -1,0 +1,194 @@
+"""The flight manager: requests from outside, and one step per tick."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.mission.guidance import ZERO
+from quadsim.mission.health import MISSING, observe, refusal
+from quadsim.mission.items import corners, name_of
+from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent, FlightStates
+from quadsim.mission.trajectory import write_setpoint
+from quadsim.parameters import Vec3
+from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
+
+__all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
+
+
+class FlightManager(FlightStates):
+    """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
+
+    Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
+    refusal. Times are of the clock that :meth:`step` is given. Arguments and attributes as in
+    :class:`quadsim.mission.machine.FlightStates`.
+    """
+
+    _refused = ""
+    _odometry: Any = None
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the setpoint's position is one that the vehicle is to follow."""
+        return self.flying and not self._blind and self.state != "velocity"
+
+    def waypoints(self) -> NDArray[np.float64]:
+        """Corners of the mission, (K, 3) in W."""
+        return np.array(corners(self._items), dtype=float).reshape(-1, 3)
+
+    def take_events(self) -> list[FlightEvent]:
+        """Events (stamp_ns, level, name, message) since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def status(self) -> dict[str, str]:
+        """State, item and reason as texts, for ``mission/status``."""
+        going = self._started and self._index < len(self._items)
+        return {
+            "state": self.state,
+            "armed": str(self.armed).lower(),
+            "item": str(self._index) if going else "",
+            "item_name": name_of(self._items[self._index]) if going else "",
+            "items": str(len(self._items)),
+            "reason": self.reason,
+            "finished": str(self.finished).lower(),
+        }
+
+    def arm(self) -> str | None:
+        """Start the motors at idle, if the estimate is good and the vehicle stands level."""
+        if self.armed:
+            return "armed already"
+        reason = refusal(self._watch, self._params.arming)
+        if reason is not None:
+            if self._verdict != MISSING and reason.split(":")[0] != self._refused:
+                self._refused = reason.split(":")[0]
+                self._event(WARN, "arming refused", reason)
+            return reason
+        self._refused = ""
+        self._reset()
+        self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
+        self._enter("armed", "motors idle")
+        return None
+
+    def disarm(self, force: bool = False) -> str | None:
+        """Stop the motors; in the air only by force."""
+        if self.flying and not force:
+            return "in the air; land first, or force it"
+        if self.flying:
+            self._stop("disarmed by force in the air")
+        elif self.armed:
+            self._enter("disarmed", "motors stopped")
+        return None
+
+    def start(self) -> str | None:
+        """Begin the mission, or go on with one that was paused."""
+        if not self._items:
+            return "there is no mission"
+        if self.state == "armed":
+            self._started = True
+            return None
+        if self.state not in ("hover", "guided", "velocity"):
+            return f"not while {self.state}" + ("" if self.armed else "; arm first")
+        if not self._started or self._index >= len(self._items):
+            return "the mission is over"
+        self._begin_item()
+        return None
+
+    def pause(self) -> str | None:
+        """Stop and hover; :meth:`start` goes on with the mission."""
+        if self.state not in ("mission", "guided", "velocity"):
+            return f"not while {self.state}"
+        self._suspend()
+        self._guidance.brake(self._stamp_ns)
+        self._enter("hover", "paused")
+        return None
+
+    def abort(self) -> str | None:
+        """Give the mission up: stop and land here."""
+        refused = self.land()
+        if refused is None:
+            self._index = len(self._items)
+            self._event(WARN, "aborted", "the mission was given up")
+        return refused
+
+    def land(self) -> str | None:
+        """Stop and land here."""
+        if not self.flying or "landing" in self.state:
+            return f"not while {self.state}"
+        self._suspend()
+        self._begin_landing(self._params.landing_speed_mps, "here, as told")
+        return None
+
+    def command_pose(self, p_W: Vec3, yaw: float) -> str | None:
+        """Fly to a pose and hover there.
+
+        Args:
+            p_W: position in m.
+            yaw: in rad.
+        """
+        refused = self._refuse_command((*p_W, yaw))
+        if refused is None:
+            self._suspend()
+            self._guidance.go(self._stamp_ns, p_W, yaw)
+            if self.state != "guided":
+                self._enter("guided", "flies to commanded poses")
+        return refused
+
+    def command_velocity(self, v_W: Vec3, yaw_rate: float) -> str | None:
+        """Fly a velocity until the next command, or until commands stay away.
+
+        Args:
+            v_W: in m/s.
+            yaw_rate: about the vertical, in rad/s.
+        """
+        refused = self._refuse_command((*v_W, yaw_rate))
+        if refused is None:
+            self._suspend()
+            self._guidance.fly_velocity(self._stamp_ns, v_W, yaw_rate)
+            self._commanded_ns = self._stamp_ns
+            if self.state != "velocity":
+                self._enter("velocity", "flies commanded velocities")
+        return refused
+
+    def _refuse_command(self, numbers: tuple[float, ...]) -> str | None:
+        if not all(map(math.isfinite, numbers)):
+            self._event(WARN, "command refused", f"not a number in {numbers}")
+            return "a number in it is not finite"
+        if self.state not in ("mission", "hover", "guided", "velocity"):
+            return f"not while {self.state}"
+        return None
+
+    def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:
+        """Advance to a time and write what is wanted now; every number written is finite.
+
+        Args:
+            stamp_ns: the flight's time in ns.
+            odometry: newest ODOMETRY record, or None if there has been none yet.
+            setpoint: SETPOINT record, the result.
+            thrust: last commanded collective specific thrust in m/s^2, by which touch-down is felt.
+        """
+        self._stamp_ns = stamp_ns
+        self._thrust = thrust
+        self._odometry = self._odometry if odometry is None else odometry
+        if self._odometry is not None:
+            self._verdict, self._good_s, x, y, z, _, _, self._v_up, yaw = observe(
+                self._watch, self._limits, stamp_ns, self._odometry
+            )
+            self._guidance.estimate = ((x, y, z), yaw)
+        self._watch_over()
+        handler = self._handlers.get(self.state)
+        if handler is not None:
+            handler()
+        if self._blind:
+            p_W, yaw = self._guidance.estimate
+            v_W = (0.0, 0.0, -self._params.failsafe.descent_mps)
+            write_setpoint(setpoint, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
+            return
+        self._guidance.write(stamp_ns, setpoint)
+        if not self.armed:
+            setpoint.mode = MODE_STOP
+        elif not self.flying:
+            setpoint.mode = MODE_IDLE

@@ -1,0 +1,213 @@
+"""The reference that the vehicle is to follow now, and how it goes over into the next one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.compiled import new_record
+from quadsim.control.parameters import FlightParams
+from quadsim.geometry.rotation import wrap
+from quadsim.mission.items import Follow
+from quadsim.mission.trajectory import (
+    Motion,
+    Pose,
+    brake_duration,
+    leg_setpoint,
+    new_leg,
+    plan_leg,
+    rest_duration,
+    write_setpoint,
+)
+from quadsim.parameters import Vec3
+from quadsim.records import MODE_POSITION, MODE_VELOCITY, SETPOINT
+
+ZERO: Vec3 = (0.0, 0.0, 0.0)
+
+#: How far below the estimate a descending reference may be, m: enough to press onto the ground.
+SINK_LEAD_M = 0.3
+#: Time in which a descent reaches its speed, s.
+SINK_RAMP_S = 0.5
+
+
+def _vec3(array: Any) -> Vec3:
+    return (float(array[0]), float(array[1]), float(array[2]))
+
+
+class Guidance:
+    """The reference and its kind: a leg, timed points, a descent, or a velocity.
+
+    Each new one begins in the motion of the last, so that the reference never jumps, except where
+    the mission says so (timed points) or after a loss of the estimate (:meth:`stand`).
+
+    Args:
+        params: limits of speed and acceleration.
+
+    Attributes:
+        estimate: estimated position and yaw, kept up to date by the owner; a descent stays beside
+            it, and a velocity is flown from it.
+    """
+
+    def __init__(self, params: FlightParams) -> None:
+        self.estimate: Pose = (ZERO, 0.0)
+        self._params = params
+        self._leg = new_leg()
+        self._now = new_record(SETPOINT)
+        self._kind = "leg"
+        self._start_ns = 0
+        self._points: Follow | None = None
+        self._origin: Pose = (ZERO, 0.0)
+        self._speed = 0.0
+        self._velocity: tuple[Vec3, float] = (ZERO, 0.0)
+        self._wanted: tuple[Vec3, float] = (ZERO, 0.0)
+        self._goal: Vec3 = ZERO
+        self._last_ns = 0
+
+    @property
+    def goal(self) -> Vec3:
+        """Where the leg ends, in W."""
+        return self._goal
+
+    def motion(self, stamp_ns: int) -> Motion:
+        """The reference at a time: position, velocity, acceleration, yaw, yaw rate."""
+        now = self._now
+        self.write(stamp_ns, now)
+        p, v, a = _vec3(now.p_W), _vec3(now.v_W), _vec3(now.a_W)
+        return (p, v, a, float(now.yaw), float(now.yaw_rate))
+
+    def stand(self, stamp_ns: int, p_W: Vec3, yaw: float) -> None:
+        """Rest at a pose at once, whatever came before."""
+        self._begin_leg(stamp_ns, (p_W, ZERO, ZERO, yaw, 0.0), p_W, yaw, 0.0)
+
+    def go(
+        self,
+        stamp_ns: int,
+        goal_W: Vec3,
+        yaw: float,
+        speed_mps: float = 0.0,
+        acceleration_mps2: float = 0.0,
+    ) -> None:
+        """Fly straight to rest at a pose, as fast as the limits allow.
+
+        Args:
+            stamp_ns: now.
+            goal_W: position in m.
+            yaw: in rad.
+            speed_mps: limit; 0 for the autopilot's.
+            acceleration_mps2: limit; 0 for the autopilot's.
+        """
+        p, v, a, yaw_now, yaw_rate = start = self.motion(stamp_ns)
+        params = self._params
+        speed = speed_mps or params.speed_mps
+        acceleration = acceleration_mps2 or params.acceleration_mps2
+        climb = goal_W[2] - p[2]
+        vertical = min(speed, params.ascent_mps if climb > 0.0 else params.descent_mps)
+        duration_s = max(
+            rest_duration(math.dist(p, goal_W), speed, acceleration),
+            rest_duration(abs(climb), vertical, acceleration),
+            rest_duration(
+                abs(wrap(yaw - yaw_now)), params.yaw_rate_radps, params.yaw_acceleration_radps2
+            ),
+        )
+        duration_s += 2.0 * self._brake_duration(v, a, yaw_rate)
+        self._begin_leg(stamp_ns, start, goal_W, yaw, duration_s)
+
+    def brake(self, stamp_ns: int) -> None:
+        """Come to rest straight ahead."""
+        p, v, a, yaw, yaw_rate = start = self.motion(stamp_ns)
+        duration_s = self._brake_duration(v, a, yaw_rate)
+        ahead = 0.5 * duration_s
+        goal = (p[0] + ahead * v[0], p[1] + ahead * v[1], p[2] + ahead * v[2])
+        self._begin_leg(stamp_ns, start, goal, yaw + ahead * yaw_rate, duration_s)
+
+    def _brake_duration(self, v: Vec3, a: Vec3, yaw_rate: float) -> float:
+        params = self._params
+        speed = math.hypot(*v) + 0.1 * math.hypot(*a)
+        return max(
+            brake_duration(speed, params.acceleration_mps2),
+            brake_duration(abs(yaw_rate), params.yaw_acceleration_radps2),
+        )
+
+    def _begin_leg(
+        self, stamp_ns: int, start: Motion, goal_W: Vec3, yaw: float, duration_s: float
+    ) -> None:
+        plan_leg(self._leg, start, goal_W, yaw, duration_s)
+        self._kind, self._start_ns, self._goal = "leg", stamp_ns, goal_W
+
+    def follow(self, stamp_ns: int, points: Follow, from_s: float = 0.0) -> None:
+        """Follow timed points, from a time within them on."""
+        self._kind, self._points = "follow", points
+        self._start_ns = stamp_ns - round(from_s * 1e9)
+        self._goal = points.points[-1][1:4]
+
+    def sink(self, stamp_ns: int, speed_mps: float) -> None:
+        """Descend vertically until told otherwise."""
+        p, _, _, yaw, _ = self.motion(stamp_ns)
+        self._origin = (p, yaw)
+        self._kind, self._start_ns, self._speed = "sink", stamp_ns, speed_mps
+
+    def fly_velocity(self, stamp_ns: int, v_W: Vec3, yaw_rate: float) -> None:
+        """Take up a velocity, within the acceleration, and a yaw rate in rad/s."""
+        if self._kind != "velocity":
+            _, v, _, _, rate = self.motion(stamp_ns)
+            self._velocity, self._last_ns = (v, rate), stamp_ns
+        self._kind, self._wanted = "velocity", (v_W, yaw_rate)
+
+    def elapsed_s(self, stamp_ns: int) -> float:
+        """Time since the reference's start."""
+        return (stamp_ns - self._start_ns) * 1e-9
+
+    def is_over(self, stamp_ns: int) -> bool:
+        """Whether a leg or the timed points have come to their end; descents never do."""
+        if self._kind == "leg":
+            return self.elapsed_s(stamp_ns) >= float(self._leg.duration_s)
+        if self._kind == "follow" and self._points is not None:
+            return self.elapsed_s(stamp_ns) >= self._points.points[-1][0]
+        return False
+
+    def late_s(self, stamp_ns: int) -> float:
+        """Time since the end of a leg."""
+        return self.elapsed_s(stamp_ns) - float(self._leg.duration_s)
+
+    def write(self, stamp_ns: int, setpoint: Any) -> None:
+        """Write the reference into a SETPOINT record."""
+        t_s = self.elapsed_s(stamp_ns)
+        if self._kind == "leg":
+            leg_setpoint(self._leg, t_s, setpoint)
+        elif self._kind == "follow" and self._points is not None:
+            p, wanted_yaw = self._points.at(t_s)
+            write_setpoint(setpoint, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
+        elif self._kind == "sink":
+            self._write_sink(t_s, setpoint)
+        else:
+            self._slew(stamp_ns)
+            v_W, yaw_rate = self._velocity
+            p_W, yaw = self.estimate
+            write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, ZERO, yaw, yaw_rate)
+
+    def _write_sink(self, t_s: float, setpoint: Any) -> None:
+        (x, y, z), yaw = self._origin
+        ramp = min(t_s / SINK_RAMP_S, 1.0)
+        sunk = self._speed * (t_s - SINK_RAMP_S * ramp * (1.0 - 0.5 * ramp))
+        v_W = (0.0, 0.0, -self._speed * ramp)
+        p_W = (x, y, max(z - sunk, self.estimate[0][2] - SINK_LEAD_M))
+        write_setpoint(setpoint, MODE_POSITION, p_W, v_W, ZERO, yaw, 0.0)
+
+    def _slew(self, stamp_ns: int) -> None:
+        """Move the velocity towards the wanted one."""
+        dt_s = max(stamp_ns - self._last_ns, 0) * 1e-9
+        self._last_ns = stamp_ns
+        v, rate = self._velocity
+        v_wanted, rate_wanted = self._wanted
+        change = math.dist(v_wanted, v)
+        most = self._params.acceleration_mps2 * dt_s
+        share = 1.0 if change <= most else most / change
+        turn = self._params.yaw_acceleration_radps2 * dt_s
+        self._velocity = (
+            (
+                v[0] + share * (v_wanted[0] - v[0]),
+                v[1] + share * (v_wanted[1] - v[1]),
+                v[2] + share * (v_wanted[2] - v[2]),
+            ),
+            rate + min(max(rate_wanted - rate, -turn), turn),
+        )

@@ -1,0 +1,169 @@
+"""What a mission is made of: items, in the order they are flown.
+
+In a scenario each is one key with its values::
+
+    mission:
+      - takeoff: {height_m: 1.5}
+      - goto: {position_W_m: [4.0, 0.0, 1.5], yaw_deg: 90.0}
+      - hover: {duration_s: 2.0}
+      - land: {}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, TypeAlias
+
+from quadsim.errors import InputError
+from quadsim.parameters import Spec, Vec3, from_mapping
+
+TimedPoint = tuple[float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Takeoff:
+    """Climb vertically from where the vehicle stands."""
+
+    height_m: Annotated[float, Spec("above the take-off point", "m", gt=0.0, le=1000.0)] = 1.5
+    speed_mps: Annotated[
+        float, Spec("fastest climb; 0 for the autopilot's", "m/s", ge=0.0, le=50.0)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class Goto:
+    """Fly straight to a position and stop there, turning on the way."""
+
+    position_W_m: Annotated[Vec3, Spec("goal in the map frame", "m", ge=-1e5, le=1e5)]
+    yaw_deg: Annotated[
+        float, Spec("heading at the goal, 0 = east, 90 = north", "deg", ge=-360.0, le=360.0)
+    ] = 0.0
+    speed_mps: Annotated[
+        float, Spec("fastest on the way; 0 for the autopilot's", "m/s", ge=0.0, le=100.0)
+    ] = 0.0
+    acceleration_mps2: Annotated[
+        float, Spec("most on the way; 0 for the autopilot's", "m/s^2", ge=0.0, le=50.0)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class Hover:
+    """Stay."""
+
+    duration_s: Annotated[float, Spec("how long", "s", ge=0.0, le=86400.0)] = 5.0
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Points of time, joined by straight lines; velocity and acceleration wanted are zero.
+
+    A reference that moves and says it stands, as the FCND project's trajectories do.
+    """
+
+    points: Annotated[
+        tuple[TimedPoint, ...],
+        Spec("time since the item began in s, x, y, z in m, yaw in deg", ge=-1e5, le=1e5),
+    ]
+
+    def __post_init__(self) -> None:
+        """Refuse times that do not rise."""
+        times = [point[0] for point in self.points]
+        if not times or times[0] < 0.0:
+            raise InputError("points: give at least one, at times from 0 on")
+        for i, (before, after) in enumerate(pairwise(times)):
+            if after <= before:
+                raise InputError(f"points[{i + 1}]: its time {after:g} is not after {before:g}")
+
+    def at(self, t_s: float) -> tuple[Vec3, float]:
+        """Position in m and yaw in rad at a time since the start; the yaw goes the shortest way."""
+        points = self.points
+        if t_s <= points[0][0]:
+            return points[0][1:4], math.radians(points[0][4])
+        for before, after in pairwise(points):
+            if t_s < after[0]:
+                share = (t_s - before[0]) / (after[0] - before[0])
+                turn = math.remainder(after[4] - before[4], 360.0)
+                return (
+                    before[1] + share * (after[1] - before[1]),
+                    before[2] + share * (after[2] - before[2]),
+                    before[3] + share * (after[3] - before[3]),
+                ), math.radians(before[4] + share * turn)
+        return points[-1][1:4], math.radians(points[-1][4])
+
+
+@dataclass(frozen=True)
+class Land:
+    """Descend where the vehicle is until the ground carries it."""
+
+    speed_mps: Annotated[
+        float, Spec("of the descent; 0 for the autopilot's", "m/s", ge=0.0, le=3.0)
+    ] = 0.0
+
+
+Item: TypeAlias = Takeoff | Goto | Hover | Follow | Land
+
+_KINDS: dict[str, type[Takeoff] | type[Goto] | type[Hover] | type[Follow] | type[Land]] = {
+    "takeoff": Takeoff,
+    "goto": Goto,
+    "hover": Hover,
+    "follow": Follow,
+    "land": Land,
+}
+
+
+def name_of(item: Item) -> str:
+    """The key of an item in a file."""
+    return type(item).__name__.lower()
+
+
+def check(items: Sequence[Item], where: str) -> None:
+    """Refuse missions that cannot be flown: take-off comes first, landing last, each once.
+
+    Raises:
+        InputError: naming ``where`` and the item.
+    """
+    for i, item in enumerate(items):
+        if isinstance(item, Takeoff) != (i == 0):
+            raise InputError(f"{where}: mission[{i}]: {name_of(item)}; takeoff comes first, once")
+        if isinstance(item, Land) and i != len(items) - 1:
+            raise InputError(f"{where}: mission[{i}]: land must be the last item")
+
+
+def items_from(content: object, where: str) -> tuple[Item, ...]:
+    """Read the items of a mission from the plain values of a file.
+
+    Args:
+        content: a list of mappings with one key each; see the module.
+        where: the file that errors name.
+
+    Raises:
+        InputError: naming the item, the key, the value and what is allowed.
+    """
+    if not isinstance(content, list):
+        raise InputError(f"{where}: mission: expected a list of items, found {content!r}")
+    items: list[Item] = []
+    for i, entry in enumerate(content):
+        place = f"{where}: mission[{i}]"
+        if not isinstance(entry, Mapping) or len(entry) != 1:
+            raise InputError(f"{place}: expected one item such as 'hover: {{duration_s: 2.0}}'")
+        kind, values = next(iter(entry.items()))
+        if kind not in _KINDS:
+            raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}")
+        values = {} if values is None else values
+        items.append(from_mapping(_KINDS[kind], values, f"{place}: {kind}"))
+    check(items, where)
+    return tuple(items)
+
+
+def corners(items: Sequence[Item]) -> list[Vec3]:
+    """Positions in W that a mission passes, in order, repetitions left out."""
+    found: list[Vec3] = []
+    for item in items:
+        if isinstance(item, Goto):
+            found.append(item.position_W_m)
+        elif isinstance(item, Follow):
+            found += [point[1:4] for point in item.points]
+    return [p for i, p in enumerate(found) if i == 0 or p != found[i - 1]]

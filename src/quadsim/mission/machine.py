@@ -1,0 +1,310 @@
+"""The states of a flight and what leads from one to the next; requests are in ``flight``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
+from quadsim.mission.guidance import Guidance
+from quadsim.mission.health import GOOD, MISSING, VERDICTS, new_watch
+from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, check, name_of
+from quadsim.parameters import pack
+
+#: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
+OK, WARN, ERROR = 0, 1, 2
+
+STATES = (
+    "disarmed",
+    "armed",
+    "takeoff",
+    "mission",
+    "hover",
+    "guided",
+    "velocity",
+    "recovery",
+    "landing",
+    "failsafe_landing",
+    "landed",
+    "stopped",
+)
+
+#: Where the floor and the mission's time are watched.
+EN_ROUTE = ("mission", "hover", "guided", "velocity")
+
+#: One more dive below the floor than this ends the flight.
+MOST_RECOVERIES = 3
+
+#: Height above the floor to which a recovery climbs at least, m.
+RECOVERY_CLIMB_M = 0.5
+
+#: What a blind descent is given beyond the time that its height takes, s.
+BLIND_MARGIN_S = 5.0
+
+FlightEvent = tuple[int, int, str, str]
+
+
+class FlightStates:
+    """The machine without its requests: what happens by itself, tick by tick.
+
+    Args:
+        params: how the vehicle takes off, moves and lands, and its failsafes.
+        items: the mission; may be empty.
+
+    Attributes:
+        state: one of STATES.
+        reason: why it is in a failsafe or was stopped; empty otherwise.
+        finished: the motors have stopped after a flight.
+    """
+
+    def __init__(self, params: FlightParams, items: Sequence[Item]) -> None:
+        check(items, "the mission")
+        self._params = params
+        self._items = tuple(items)
+        self._limits = pack(params.failsafe)
+        self._watch = new_watch()
+        self._guidance = Guidance(params)
+        self._events: list[FlightEvent] = []
+        self.state = "disarmed"
+        self.reason = ""
+        self.finished = False
+        self._stamp_ns = 0
+        self._entered_ns = 0  # the state
+        self._item_ns = 0  # the item was begun
+        self._verdict = MISSING
+        self._good_s = 0.0
+        self._v_up = 0.0
+        self._thrust = 0.0
+        self._reset()
+        self._handlers: dict[str, Callable[[], None]] = {
+            "armed": self._on_armed,
+            "takeoff": self._on_mission,
+            "mission": self._on_mission,
+            "hover": self._on_hover,
+            "velocity": self._on_velocity,
+            "recovery": self._on_recovery,
+            "landing": self._on_landing,
+            "failsafe_landing": self._on_failsafe_landing,
+            "landed": self._on_landed,
+        }
+
+    def _reset(self) -> None:
+        """Forget the last flight."""
+        self.reason = ""
+        self.finished = False
+        self._index = 0
+        self._started = False
+        self._paused_s = 0.0  # into timed points
+        self._takeoff_ns = 0
+        self._ground_m = 0.0
+        self._commanded_ns = 0
+        self._land_at_ns: int | None = None
+        self._sink_mps = self._params.landing_speed_mps
+        self._recoveries = 0
+        self._recovered_state = "hover"
+        self._blind = False
+        self._blind_until_ns = 0
+        self._light_ns: int | None = None  # since when the ground seems to carry the vehicle
+
+    @property
+    def armed(self) -> bool:
+        """Whether the motors turn."""
+        return self.state not in ("disarmed", "stopped")
+
+    @property
+    def flying(self) -> bool:
+        """Whether the vehicle is, or should be, in the air."""
+        return self.armed and self.state not in ("armed", "landed")
+
+    def _event(self, level: int, name: str, message: str) -> None:
+        self._events.append((self._stamp_ns, level, name, message))
+
+    def _enter(self, state: str, message: str, level: int = OK) -> None:
+        self.state = state
+        self._entered_ns = self._stamp_ns
+        self._light_ns = None
+        self._event(level, state, message)
+
+    def _since_s(self, stamp_ns: int) -> float:
+        return (self._stamp_ns - stamp_ns) * 1e-9
+
+    def _height_m(self) -> float:
+        """Estimated height above the take-off point."""
+        return self._guidance.estimate[0][2] - self._ground_m
+
+    # what is watched in every state
+
+    def _watch_over(self) -> None:
+        """Failsafes; see docs/mission.md."""
+        if self.state == "armed" and self._verdict != GOOD:
+            self._enter("disarmed", f"{VERDICTS[self._verdict]} before take-off", WARN)
+        if not self.flying:
+            return
+        if self._verdict != GOOD:
+            if not self._blind:
+                self._fail(VERDICTS[self._verdict], blind=True)
+        elif self.state in EN_ROUTE:
+            if self._since_s(self._takeoff_ns) > self._params.failsafe.mission_timeout_s:
+                self._fail("the mission takes too long")
+            elif self._height_m() < self._params.failsafe.floor_m:
+                self._recover()
+
+    def _fail(self, reason: str, blind: bool = False) -> None:
+        """Begin a landing that nothing but its end, or force, ends."""
+        self.reason = reason
+        self._blind = blind
+        if blind:
+            height_m = max(self._height_m(), 0.0)
+            down_s = height_m / self._params.failsafe.descent_mps + BLIND_MARGIN_S
+            self._blind_until_ns = self._stamp_ns + round(down_s * 1e9)
+        else:
+            self._guidance.brake(self._stamp_ns)
+        self._enter("failsafe_landing", reason, ERROR)
+
+    def _recover(self) -> None:
+        """Climb away from the ground; too often, land."""
+        self._suspend()
+        self._recoveries += 1
+        if self._recoveries > MOST_RECOVERIES:
+            self._fail("too low, again and again")
+            return
+        self._recovered_state = self.state
+        (x, y, z), yaw = self._guidance.estimate
+        wanted_m = self._guidance.motion(self._stamp_ns)[0][2]
+        least_m = self._ground_m + self._params.failsafe.floor_m + RECOVERY_CLIMB_M
+        self._guidance.stand(self._stamp_ns, (x, y, z), yaw)
+        self._guidance.go(self._stamp_ns, (x, y, max(wanted_m, least_m)), yaw)
+        self._enter("recovery", f"too low, {self._height_m():.2f} m", WARN)
+
+    def _suspend(self) -> None:
+        """Remember how far the timed points were followed; drop what was to come."""
+        self._land_at_ns = None
+        if self.state == "mission" and isinstance(self._items[self._index], Follow):
+            self._paused_s = self._guidance.elapsed_s(self._stamp_ns)
+
+    def _stop(self, message: str) -> None:
+        """Motors off, wherever the vehicle is."""
+        self.reason = message
+        self.finished = True
+        self._blind = False
+        self._enter("stopped", message, ERROR)
+
+    # states
+
+    def _on_armed(self) -> None:
+        if not self._started or self._since_s(self._entered_ns) < self._params.spool_up_s:
+            return
+        p_W, yaw = self._guidance.estimate
+        self._takeoff_ns = self._stamp_ns
+        self._ground_m = p_W[2]
+        self._guidance.stand(self._stamp_ns, p_W, yaw)
+        self._begin_item()
+
+    def _begin_item(self) -> None:
+        """Set the reference for the present item, from its start or from where it was paused."""
+        item, now_ns = self._items[self._index], self._stamp_ns
+        self._item_ns = now_ns
+        self._land_at_ns = None
+        if isinstance(item, Land):
+            self._begin_landing(item.speed_mps or self._params.landing_speed_mps, "as planned")
+            return
+        if isinstance(item, Takeoff):
+            (x, y, _), _, _, yaw, _ = self._guidance.motion(now_ns)
+            goal = (x, y, self._ground_m + item.height_m)
+            self._guidance.go(now_ns, goal, yaw, item.speed_mps)
+            self._enter("takeoff", f"to {item.height_m:g} m")
+            return
+        if isinstance(item, Goto):
+            yaw = math.radians(item.yaw_deg)
+            self._guidance.go(
+                now_ns, item.position_W_m, yaw, item.speed_mps, item.acceleration_mps2
+            )
+        elif isinstance(item, Follow):
+            self._guidance.follow(now_ns, item, self._paused_s)
+        else:
+            self._guidance.brake(now_ns)
+        self._enter("mission", f"item {self._index}: {name_of(item)}")
+
+    def _begin_landing(self, speed_mps: float, message: str) -> None:
+        self._sink_mps = speed_mps
+        self._guidance.brake(self._stamp_ns)
+        self._enter("landing", message)
+
+    def _on_mission(self) -> None:
+        """Take-off and items: go on to the next when this one is done."""
+        item = self._items[self._index]
+        if isinstance(item, Hover):
+            if self._since_s(self._item_ns) < item.duration_s:
+                return
+        elif not self._guidance.is_over(self._stamp_ns):
+            return
+        elif isinstance(item, Takeoff | Goto):
+            away_m = math.dist(self._guidance.estimate[0], self._guidance.goal)
+            if away_m > self._params.arrival_radius_m:
+                late_s = self._guidance.late_s(self._stamp_ns)
+                if late_s < self._params.arrival_timeout_s:
+                    return
+                if isinstance(item, Takeoff):
+                    self._fail(f"take-off failed, {away_m:.2f} m short")
+                    return
+                self._event(WARN, "not reached", f"item {self._index}, {away_m:.2f} m short")
+        self._paused_s = 0.0
+        self._index += 1
+        if self._index < len(self._items):
+            self._begin_item()
+        else:
+            self._guidance.brake(self._stamp_ns)
+            self._enter("hover", "the mission is over")
+
+    def _on_hover(self) -> None:
+        if self._land_at_ns is not None and self._stamp_ns >= self._land_at_ns:
+            self._land_at_ns = None
+            self._begin_landing(self._params.landing_speed_mps, "no new command")
+
+    def _on_velocity(self) -> None:
+        failsafe = self._params.failsafe
+        if self._since_s(self._commanded_ns) > failsafe.command_timeout_s:
+            self._guidance.brake(self._stamp_ns)
+            self._enter("hover", "the velocity commands stay away", WARN)
+            self._land_at_ns = self._stamp_ns + round(failsafe.command_land_s * 1e9)
+
+    def _on_recovery(self) -> None:
+        if self._guidance.is_over(self._stamp_ns):
+            away_m = math.dist(self._guidance.estimate[0], self._guidance.goal)
+            if away_m <= self._params.arrival_radius_m:
+                if self._recovered_state == "mission":
+                    self._begin_item()
+                else:
+                    self._enter("hover", "recovered")
+                return
+            if self._guidance.late_s(self._stamp_ns) > self._params.failsafe.recovery_s:
+                self._fail("too low, and no recovery")
+
+    def _on_landing(self) -> None:
+        """Descend once the vehicle has come to rest; feel for the ground."""
+        if self._guidance.is_over(self._stamp_ns):
+            self._guidance.sink(self._stamp_ns, self._sink_mps)
+        params = self._params
+        light = self._thrust < params.touchdown_thrust * GRAVITY_MPS2
+        if not light or abs(self._v_up) > params.touchdown_speed_mps:
+            self._light_ns = None
+        elif self._light_ns is None:
+            self._light_ns = self._stamp_ns
+        elif self._since_s(self._light_ns) >= params.touchdown_s:
+            self._enter("landed", "touch-down")
+
+    def _on_failsafe_landing(self) -> None:
+        if not self._blind:
+            self._on_landing()
+        elif self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s:
+            self._blind = False
+            self._sink_mps = self._params.landing_speed_mps
+            self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
+            self._event(WARN, "estimate is back", "the landing goes on under position control")
+        elif self._stamp_ns >= self._blind_until_ns:
+            self._stop(f"{self.reason}; the descent should have ended by now")
+
+    def _on_landed(self) -> None:
+        if self._since_s(self._entered_ns) >= self._params.spool_down_s:
+            self.finished = True
+            self._enter("disarmed", "motors stopped")

@@ -1,0 +1,1 @@
+"""The ROS 2 nodes: the only place that imports rclpy."""

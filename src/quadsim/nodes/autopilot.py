@@ -1,0 +1,244 @@
+"""Node ``autopilot``: an odometry, a mission and commands in, ``command_attitude`` out.
+
+It steps on the odometry's stamps, 50 times a second, and on ROS time when no odometry comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Any
+
+from rclpy.context import Context
+from rclpy.serialization import serialize_message
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.compiled import new_record
+from quadsim.control.airframe import pack_airframe
+from quadsim.control.position import new_position_control, position_control
+from quadsim.files import find
+from quadsim.mission.flight import FlightManager
+from quadsim.mission.items import Item, items_from
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode, make_status
+from quadsim.nodes.cdr import MessageError, stamp_of
+from quadsim.nodes.command_messages import (
+    AttitudeWriter,
+    ReferenceWriter,
+    VelocityCommandWriter,
+    make_markers,
+    make_path,
+    mission_of,
+    read_pose_command,
+    read_velocity_command,
+)
+from quadsim.nodes.conversion import OdometryReader, read_variances
+from quadsim.nodes.odometry import OdometrySource
+from quadsim.nodes.params import declare_bool, declare_controller, declare_text
+from quadsim.nodes.runtime import main_of
+from quadsim.parameters import pack, read_yaml
+from quadsim.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
+from quadsim.sensors.model import due
+
+#: Odometry later than so many steps counts as none.
+PATIENCE = 3
+#: How many of its own messages it knows when it hears them.
+OWN_MESSAGES = 100
+
+
+def mission_items(name: str) -> tuple[Item, ...]:
+    """Mission of a scenario's file; none for an empty name."""
+    if not name:
+        return ()
+    path = find("scenarios", name)
+    return items_from(read_yaml(path).get("mission", []), str(path))
+
+
+class AutopilotNode(QuadsimNode):
+    """Flight manager and position loop."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("autopilot", **kwargs)
+        self._gains, airframe = declare_controller(self)
+        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
+        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        self._params = pack(self._gains)
+        self._period_ns = round(1e9 / self._gains.position.rate_hz)
+        self.manager = FlightManager(self._gains.flight, mission_items(mission))
+        self._position = new_position_control(self._gains, pack_airframe(airframe))
+        self._odometry, self._setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self._command = new_record(ATTITUDE_COMMAND)
+        self._stepped_ns = self._odometry_ns = 0
+        self._said: dict[str, str] = {}
+        self._own: deque[bytes] = deque(maxlen=OWN_MESSAGES)
+        self._offer_all()
+        self._reader = OdometryReader(self._odometry)
+        self._source = OdometrySource(self, self._on_odometry, reliable)
+        self._publish_mission()
+        self._source_output.publish(String(data=self._source.name))
+        self._say_status()
+        self._listen_to_commands()
+        self._serve()
+        self.wall_timer(self._period_ns * 1e-9, self._watch)
+
+    def _offer_all(self) -> None:
+        self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
+        self._velocity = self.offer(topics.COMMAND_VELOCITY)
+        self._reference = self.offer(topics.REFERENCE)
+        self._status = self.offer(topics.MISSION_STATUS)
+        self._events = self.offer(topics.EVENTS)
+        self._source_output = self.offer(topics.STATE_SOURCE)
+        self._mission = self.offer(topics.MISSION)
+        self._markers = self.offer(topics.MARKERS)
+        self._attitude_writer = AttitudeWriter(self.frame("base_link"))
+        self._velocity_writer = VelocityCommandWriter()
+        self._reference_writer = ReferenceWriter()
+
+    def _listen_to_commands(self) -> None:
+        self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
+        self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
+        self.listen(topics.MISSION, self._on_mission)
+
+    def _serve(self) -> None:
+        for name in ("mission/start", "mission/pause", "mission/abort", "land"):
+            self.create_service(Trigger, name, partial(self._on_request, name.split("/")[-1]))
+        self.create_service(SetBool, "arm", self._on_arm)
+        self.create_service(SetBool, "use_truth", self._on_use_truth)
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def _answer(self, response: Any, refused: str | None) -> Any:
+        """Tell whether a request is obeyed, and why not."""
+        response.success = refused is None
+        response.message = refused or self.manager.state
+        self._tell()
+        return response
+
+    def _on_request(self, name: str, _: Any, response: Any) -> Any:
+        """Start, pause, abort or land, as the manager calls them."""
+        return self._answer(response, getattr(self.manager, name)())
+
+    def _on_arm(self, request: Any, response: Any) -> Any:
+        return self._answer(response, self.manager.arm() if request.data else self.manager.disarm())
+
+    def _on_use_truth(self, request: Any, response: Any) -> Any:
+        self._source.switch("truth" if request.data else "estimate")
+        self._source_output.publish(String(data=self._source.name))
+        return self._answer(response, None)
+
+    def _on_pose(self, message: Any) -> None:
+        refused = self.manager.command_pose(*read_pose_command(message))
+        if refused:
+            raise MessageError(refused)
+
+    def _on_velocity(self, payload: bytes) -> None:
+        """Obey somebody else's wish; its own comes back on the same topic."""
+        if payload in self._own:
+            return
+        refused = self.manager.command_velocity(
+            *read_velocity_command(payload, self._odometry.q_WB)
+        )
+        if refused:
+            raise MessageError(refused)
+
+    def _on_mission(self, payload: bytes) -> None:
+        """Take a new mission, disarmed; its own comes back on the same topic."""
+        if payload in self._own:
+            return
+        if self.manager.armed:
+            raise MessageError("a new mission is taken disarmed only")
+        self.manager = FlightManager(self._gains.flight, mission_of(payload))
+        self._publish_mission()
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def _on_odometry(self, payload: bytes) -> None:
+        """Step when it is time; other odometries are not even read."""
+        stamp_ns = stamp_of(payload)
+        if stamp_ns <= self._odometry_ns:
+            raise MessageError("repeats or jumps back in time")
+        self._odometry_ns = stamp_ns
+        if due(self._period_ns, self._stepped_ns, stamp_ns):
+            read_variances(self._reader.read(payload), self._odometry)
+            self._step(stamp_ns, self._odometry)
+
+    def _watch(self) -> None:
+        """Step without an odometry when none comes."""
+        now_ns = self.get_clock().now().nanoseconds
+        if now_ns - max(self._stepped_ns, self._odometry_ns) > PATIENCE * self._period_ns:
+            self._step(now_ns, None)
+
+    def _step(self, stamp_ns: int, odometry: Any) -> None:
+        self._stepped_ns = stamp_ns
+        self.manager.step(stamp_ns, odometry, self._setpoint, float(self._command.thrust))
+        if self._odometry_ns:
+            position_control(
+                self._position,
+                self._params,
+                self._odometry,
+                self._setpoint,
+                self._period_ns * 1e-9,
+                self._command,
+            )
+            self._attitude.publish(self._attitude_writer.message(self._command))
+        if self.manager.has_reference:
+            self._reference.publish(self._reference_writer.payload(self._setpoint, stamp_ns))
+            wish = self._velocity_writer.payload(self._setpoint, stamp_ns)
+            self._own.append(wish)
+            self._velocity.publish(wish)
+        waiting = self.manager.state == "disarmed" and not self.manager.finished
+        if self._auto_start and waiting and self.manager.arm() is None:
+            self.manager.start()
+        self._tell()
+
+    # ---- what it says --------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Publish new events, and the status if it changed."""
+        for stamp_ns, level, name, message in self.manager.take_events():
+            values = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
+            self._events.publish(make_status(level, name, message, values))
+            self.get_logger().info(f"{name}: {message}")
+        if self.manager.status() != self._said:
+            self._say_status()
+
+    def _say_status(self) -> None:
+        self._said = self.manager.status()
+        level = 1 if self._said["reason"] else 0
+        self._status.publish(make_status(level, "mission", self.manager.state, self._said))
+
+    def _publish_mission(self) -> None:
+        waypoints = self.manager.waypoints()
+        path = serialize_message(make_path(waypoints))
+        self._own.append(path)
+        self._mission.publish(path)
+        self._markers.publish(make_markers(waypoints))
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """State of the flight and height."""
+        status = self.manager.status()
+        return (
+            int(bool(status["reason"])),
+            status["state"],
+            {
+                "height_m": float(self._odometry.p_W[2]),
+                "state_source": self._source.name,
+                **status,
+            },
+        )
+
+
+def make(context: Context, **kwargs: Any) -> AutopilotNode:
+    """Make the node in a context."""
+    return AutopilotNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

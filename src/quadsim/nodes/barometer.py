@@ -1,0 +1,39 @@
+"""Node ``barometer``: the truth in, ``imu/static_pressure`` out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.nodes import topics
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.sensor_messages import PressureWriter
+
+
+class BarometerNode(SensorNode):
+    """The static pressure sensor."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("barometer", "bmp390", **kwargs)
+        self._publisher = self.offer(topics.PRESSURE, needed=True)
+        self._writer = PressureWriter(self.frame("base_link"), self.params.variance())
+
+    def publish_sample(self, sample: Any) -> None:
+        """Publish one sample."""
+        self._publisher.publish(self._writer.payload(sample))
+
+
+def make(context: Context, **kwargs: Any) -> BarometerNode:
+    """Make the node in a context."""
+    return BarometerNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

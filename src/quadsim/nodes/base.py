@@ -1,0 +1,214 @@
+"""What every node has: endpoints by the table of topics, counts of what came, diagnostics.
+
+A node reports on ``/diagnostics`` once a second, and at once when all its endpoints have found a
+counterpart: whoever starts the graph waits for that, not for a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.event_handler import (
+    PublisherEventCallbacks,
+    SubscriptionEventCallbacks,
+)
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import qos_policy_name_from_kind
+
+from quadsim.nodes import qos, topics
+from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.topics import Topic
+from quadsim.nodes.vehicles import frame_prefix
+
+REPORT_PERIOD_S = 1.0
+#: How often a node that still misses a counterpart looks for it.
+SEARCH_PERIOD_S = 0.1
+
+LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
+
+
+def make_status(
+    level: int, name: str, message: str, values: dict[str, Any] | None = None
+) -> DiagnosticStatus:
+    """A DiagnosticStatus; numbers become texts."""
+    return DiagnosticStatus(
+        level=LEVELS[level],
+        name=name,
+        message=message,
+        values=[KeyValue(key=key, value=_text(value)) for key, value in (values or {}).items()],
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class QuadsimNode(Node):
+    """A node of the graph.
+
+    Args:
+        name: default name; ROS arguments can change it.
+        overrides: parameters set by whoever makes the node.
+        kwargs: as of :class:`rclpy.node.Node` (context, namespace, cli_args, ...).
+    """
+
+    def __init__(self, name: str, overrides: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        given = [Parameter(key, value=value) for key, value in (overrides or {}).items()]
+        super().__init__(name, parameter_overrides=given, **kwargs)
+        self.counts: dict[str, int] = {}
+        self._faults: set[str] = set()
+        self._needed: list[Callable[[], int]] = []
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._report = self.create_publisher(
+            DiagnosticArray, topics.DIAGNOSTICS.name, topics.DIAGNOSTICS.offered
+        )
+        self._report_timer = self.wall_timer(REPORT_PERIOD_S, self.report)
+        self._search_timer = self.wall_timer(SEARCH_PERIOD_S, self._search)
+
+    def wall_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
+        """Timer on the steady clock, which goes on where simulated time stands."""
+        return self.create_timer(period_s, callback, clock=self._steady)
+
+    # ---- endpoints -----------------------------------------------------------------------------
+
+    def frame(self, name: str) -> str:
+        """Name of a frame of this vehicle: with a prefix where there are several."""
+        return frame_prefix(self.get_namespace()) + name
+
+    def count(self, what: str) -> None:
+        """One more of something that ``/diagnostics`` tells."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def offer(self, topic: Topic, name: str | None = None, needed: bool = False) -> Any:
+        """Publisher of a topic.
+
+        Args:
+            topic: an entry of the table.
+            name: another name than the table's.
+            needed: whether the graph is incomplete while nobody listens.
+        """
+        full = name or topic.name
+        publisher = self.create_publisher(
+            topic.message,
+            full,
+            topic.offered,
+            event_callbacks=self._publisher_events(full),
+        )
+        if needed:
+            self.need(publisher.get_subscription_count)
+        return publisher
+
+    def listen(
+        self,
+        topic: Topic,
+        callback: Callable[[Any], None],
+        name: str | None = None,
+        raw: bool = True,
+        needed: bool = False,
+        reliable: bool = True,
+    ) -> Any:
+        """Subscription of a topic, by default to the bytes.
+
+        A :class:`MessageError` that the callback raises is counted, and named in the log once.
+
+        Args:
+            topic: an entry of the table.
+            callback: takes the bytes or the message.
+            name: another name than the table's.
+            raw: whether it takes bytes.
+            needed: whether the graph is incomplete while nobody publishes.
+            reliable: False takes a best-effort publisher too.
+        """
+        full = name or topic.name
+        wanted = topic.wanted if reliable else qos.best_effort(topic.wanted)
+
+        def guarded(message: Any) -> None:
+            try:
+                callback(message)
+            except MessageError as error:
+                self.fault(full, str(error))
+
+        subscription = self.create_subscription(
+            topic.message,
+            full,
+            guarded,
+            wanted,
+            raw=raw,
+            event_callbacks=self.subscription_events(full),
+        )
+        if needed:
+            self.need(subscription.get_publisher_count)
+        return subscription
+
+    def need(self, count: Callable[[], int]) -> None:
+        """Let the node be incomplete while a count is 0."""
+        self._needed.append(count)
+
+    def forget(self, subscription: Any) -> None:
+        """End a subscription."""
+        self._needed = [
+            need for need in self._needed if getattr(need, "__self__", None) is not subscription
+        ]
+        self.destroy_subscription(subscription)
+
+    def fault(self, topic: str, reason: str) -> None:
+        """Count a message that is not used, and say so the first time."""
+        self.count(f"{topic} refused")
+        if topic not in self._faults:
+            self._faults.add(topic)
+            self.get_logger().warning(f"{topic}: a message is not used: {reason}")
+
+    def _incompatible(self, topic: str, event: Any) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        self.count(f"{topic} incompatible")
+        self.get_logger().error(
+            f"{topic}: the other side's quality of service does not fit: {policy}"
+        )
+
+    def subscription_events(self, topic: str) -> SubscriptionEventCallbacks:
+        """Callbacks that name a topic whose quality of service does not fit."""
+        return SubscriptionEventCallbacks(
+            incompatible_qos=lambda event: self._incompatible(topic, event),
+            use_default_callbacks=False,
+        )
+
+    def _publisher_events(self, topic: str) -> PublisherEventCallbacks:
+        return PublisherEventCallbacks(
+            incompatible_qos=lambda event: self._incompatible(topic, event),
+            use_default_callbacks=False,
+        )
+
+    # ---- diagnostics ---------------------------------------------------------------------------
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Level, message and values for ``/diagnostics``; nodes add their own."""
+        return 0, "running", {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything this node needs has a counterpart."""
+        return all(count() > 0 for count in self._needed)
+
+    def report(self) -> None:
+        """Publish the node's health now."""
+        level, message, values = self.health()
+        status = make_status(
+            level,
+            self.get_fully_qualified_name(),
+            message,
+            {"complete": str(self.complete).lower(), **values, **self.counts},
+        )
+        array = DiagnosticArray(status=[status])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._report.publish(array)
+
+    def _search(self) -> None:
+        """Report as soon as the node is complete and somebody hears it."""
+        if self.complete and self._report.get_subscription_count() > 0:
+            self.destroy_timer(self._search_timer)
+            self.report()

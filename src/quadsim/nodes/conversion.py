@@ -1,0 +1,176 @@
+"""Records to messages and back: frames, order of quaternions and covariances, here and only here.
+
+Messages have ``pose`` in ``map``, ``twist`` in ``base_link`` and quaternions x, y, z, w; records
+have velocities in the world and quaternions w first (:mod:`quadsim.records`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import (
+    AccelStamped,
+)
+from nav_msgs.msg import Odometry
+from numpy.typing import NDArray
+
+from quadsim.geometry.rotation import Quat, quat, rotate, to_matrix, unrotate
+from quadsim.nodes import topics
+from quadsim.nodes.cdr import MessageError, Reader, Writer, stamp_of
+from quadsim.parameters import Vec3
+
+Array = NDArray[np.float64]
+
+
+def put_quaternion(field: Any, q: Any) -> None:
+    """Write a quaternion, w first, into a field that has w last."""
+    field[0], field[1], field[2], field[3] = q[1], q[2], q[3], q[0]
+
+
+def unit_quaternion(field: Any) -> Quat:
+    """Read a field that has w last into a quaternion, w first, made to length 1.
+
+    Raises:
+        MessageError: not a rotation (NaN, or far from length 1).
+    """
+    x, y, z, w = field.tolist()
+    length = math.sqrt(x * x + y * y + z * z + w * w)
+    if not 0.9 < length < 1.1:
+        raise MessageError(f"quaternion of length {length:.3g}")
+    return (w / length, x / length, y / length, z / length)
+
+
+def finite(field: Any, what: str) -> Vec3:
+    """Three numbers of a message.
+
+    Raises:
+        MessageError: one is NaN or infinite.
+    """
+    x, y, z = field.tolist()
+    if not math.isfinite(x + y + z):
+        raise MessageError(f"{what} is not finite")
+    return (x, y, z)
+
+
+class Motion:
+    """Fields of one KINEMATICS or ODOMETRY record, looked up once: each look-up takes 1 us."""
+
+    __slots__ = ("p_W", "q_WB", "record", "v_W", "w_B")
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        self.p_W, self.v_W = record["p_W"], record["v_W"]
+        self.q_WB, self.w_B = record["q_WB"], record["w_B"]
+
+
+class OdometryWriter:
+    """Odometry messages of one record: the truth's or an estimate's.
+
+    Args:
+        frame: name of the frame of the pose.
+        child: name of the body's frame.
+        record: KINEMATICS or ODOMETRY record; messages say what it holds at the time.
+    """
+
+    def __init__(self, frame: str, child: str, record: Any) -> None:
+        template = Odometry(child_frame_id=child)
+        template.header.frame_id = frame
+        self._motion = Motion(record)
+        self._writer = Writer(template, topics.ODOMETRY.type_name)
+        fields = self._writer.fields
+        self._p, self._q = fields["p"], fields["q_xyzw"]
+        self._v, self._w = fields["v"], fields["w"]
+        self._pose_covariance = fields["pose_covariance"]
+        self._twist_covariance = fields["twist_covariance"]
+
+    def payload(self) -> bytes:
+        """Message without covariance, or with the last one given (the truth has none)."""
+        motion = self._motion
+        q = tuple(motion.q_WB.tolist())
+        self._p[:] = motion.p_W
+        put_quaternion(self._q, q)
+        self._v[:] = unrotate(q, tuple(motion.v_W.tolist()))
+        self._w[:] = motion.w_B
+        return self._writer.payload(int(motion.record["stamp_ns"]))
+
+    def estimate(self, pose_covariance: Array, twist_covariance: Array) -> bytes:
+        """Message with (6, 6) covariances as nav_msgs wants them."""
+        self._pose_covariance[:] = pose_covariance
+        self._twist_covariance[:] = twist_covariance
+        return self.payload()
+
+
+class OdometryReader:
+    """Odometry messages into one record.
+
+    Args:
+        record: KINEMATICS or ODOMETRY record that each message is read into.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self._motion = Motion(record)
+        self._reader = Reader(topics.ODOMETRY.type_name)
+
+    @property
+    def frames(self) -> list[str]:
+        """Names of the frames of pose and twist in the last message."""
+        return self._reader.frames
+
+    def read(self, payload: bytes) -> Any:
+        """Read one message; gives the view of its fields, for :func:`read_variances`.
+
+        Raises:
+            MessageError: no odometry, or a number is missing; the record is as it was.
+        """
+        view = self._reader.read(payload)
+        p_W = finite(view["p"], "position")
+        v_B = finite(view["v"], "velocity")
+        w_B = finite(view["w"], "angular velocity")
+        q_WB = unit_quaternion(view["q_xyzw"])
+        motion = self._motion
+        motion.p_W[:] = p_W
+        motion.v_W[:] = rotate(q_WB, v_B)
+        motion.q_WB[:] = q_WB
+        motion.w_B[:] = w_B
+        motion.record["stamp_ns"] = stamp_of(payload)
+        return view
+
+
+def read_variances(view: Any, record: Any) -> None:
+    """Read the diagonals of an odometry's covariances, the velocity's turned into the world."""
+    pose = np.diagonal(view["pose_covariance"])
+    R = np.array(to_matrix(quat(record.q_WB)))
+    record.p_variance[:] = pose[:3]
+    record.attitude_variance[:] = pose[3:]
+    record.v_variance[:] = np.diagonal(R @ view["twist_covariance"][:3, :3] @ R.T)
+
+
+class AccelWriter:
+    """AccelStamped messages of the truth: second derivative of position, in ``base_link``."""
+
+    def __init__(self, frame: str, record: Any) -> None:
+        template = AccelStamped()
+        template.header.frame_id = frame
+        self._record = record
+        self._a_W, self._w_dot_B, self._q_WB = record["a_W"], record["w_dot_B"], record["q_WB"]
+        self._writer = Writer(template, topics.ACCEL.type_name)
+        self._a, self._w_dot = self._writer.fields["a"], self._writer.fields["w_dot"]
+
+    def payload(self) -> bytes:
+        """Message of the KINEMATICS record as it is now."""
+        self._a[:] = unrotate(tuple(self._q_WB.tolist()), tuple(self._a_W.tolist()))
+        self._w_dot[:] = self._w_dot_B
+        return self._writer.payload(int(self._record["stamp_ns"]))
+
+
+def read_accel(view: Any, record: Any) -> None:
+    """Read an AccelStamped message into a KINEMATICS record that has the attitude of its stamp.
+
+    Raises:
+        MessageError: a number is missing.
+    """
+    a_B = finite(view["a"], "acceleration")
+    record.w_dot_B[:] = finite(view["w_dot"], "angular acceleration")
+    record.a_W[:] = rotate(quat(record.q_WB), a_B)

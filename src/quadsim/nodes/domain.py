@@ -1,0 +1,65 @@
+"""One graph per DDS domain and user: who holds a domain writes its name into a lock file.
+
+Another user's graph is heard on ``/clock`` by the supervisor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quadsim.errors import InputError
+
+HIGHEST = 232
+
+
+def chosen_domain(asked: int | None) -> int:
+    """The domain that was asked for, else ROS_DOMAIN_ID's, else 0.
+
+    Raises:
+        InputError: it is no whole number from 0 to 232.
+    """
+    text = os.environ.get("ROS_DOMAIN_ID") or "0"
+    where = "ROS_DOMAIN_ID" if asked is None else "--domain"
+    value = text if asked is None else str(asked)
+    if not value.isdecimal() or int(value) > HIGHEST:
+        raise InputError(f"{where}: {value!r} is no DDS domain; allowed: 0 to {HIGHEST}")
+    return int(value)
+
+
+def lock_path(domain: int) -> Path:
+    """Lock file of a domain; each user has their own, as nobody may write another's."""
+    return Path(tempfile.gettempdir()) / f"quadsim-{os.getuid()}-domain-{domain}.lock"
+
+
+@contextmanager
+def held(domain: int) -> Iterator[None]:
+    """Hold a domain; the system lets it go when the process ends, however it ends.
+
+    Raises:
+        InputError: another graph holds it.
+    """
+    path = lock_path(domain)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
+    with os.fdopen(descriptor, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"DDS domain {domain} is in use by another graph (process {file.read().strip()});"
+                " stop it, or choose another with --domain"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)

@@ -1,0 +1,276 @@
+"""Node ``dynamics``: the world's physics. Motor commands in, truth and ``/clock`` out.
+
+One node for all vehicles, in the root namespace; the vehicles' topics are in theirs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from rclpy.context import Context
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.errors import FlightError
+from quadsim.files import find
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
+from quadsim.nodes.command_messages import wrench_of
+from quadsim.nodes.pacing import Latencies, Lockstep, WallClock
+from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.truth import VehicleTruth
+from quadsim.nodes.vehicles import namespaces
+from quadsim.nodes.world_messages import make_clock, make_datum
+from quadsim.parameters import Spec, load
+from quadsim.sensors.model import due
+from quadsim.sim.scenario import PhysicsParams, StartParams
+from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.environment import EnvironmentParams
+
+CLOCK_PERIOD_NS = 10_000_000
+#: How many steps' wall times are remembered, for the latency of their commands.
+KEPT_STEPS = 1024
+
+
+@dataclass(frozen=True)
+class DynamicsParams:
+    """How the node runs; see also the parameters of vehicle, environment, start and physics."""
+
+    count: Annotated[int, Spec("vehicles", ge=1, le=1000)] = 1
+    truth_rate_hz: Annotated[
+        float, Spec("rate of the truth, the IMU's", "Hz", ge=1.0, le=2000.0)
+    ] = 500.0
+    pacing: Annotated[
+        str, Spec("by the wall clock, or by the motor commands", choices=("realtime", "lockstep"))
+    ] = "realtime"
+    rate: Annotated[
+        float,
+        Spec("simulated over wall time; lockstep: 0 for as fast as possible", ge=0.0, le=1e3),
+    ] = 1.0
+    paused: Annotated[bool, Spec("wait for /sim/pause with data false")] = False
+    command_timeout_s: Annotated[
+        float, Spec("lockstep: wall time after which a missing command is named", "s", gt=0.0)
+    ] = 2.0
+
+
+class DynamicsNode(QuadsimNode):
+    """All vehicles, one compiled step, paced by the wall clock or by the commands."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("dynamics", **kwargs)
+        vehicle = declare_text(self, "vehicle", "x500", "a file of config/vehicles, or a path")
+        params = declare(self, load(VehicleParams, find("vehicles", vehicle)))
+        environment = declare(self, EnvironmentParams(), "environment.")
+        start = declare(self, StartParams(), "start.")
+        physics = declare(self, PhysicsParams(), "physics.")
+        self.params = declare(self, DynamicsParams())
+        self._period_ns = round(1e9 / self.params.truth_rate_hz)
+        self.fleet = Fleet(
+            params, environment, start.poses(self.params.count), round(physics.step_s * 1e9)
+        )
+        self._paused = self.params.paused
+        self._tied = False
+        self._latencies = Latencies()
+        self._published_ns = np.zeros(KEPT_STEPS, np.int64)
+        self._late = 0
+        self._late_ns = (physics.command_delay_samples + 1) * self._period_ns
+        self._wall = WallClock(self._period_ns, self.params.rate or 1.0)
+        self._lockstep: Lockstep | None = None
+        if self.params.pacing == "lockstep":
+            self._lockstep = Lockstep(
+                self.params.count, physics.command_delay_samples * self._period_ns
+            )
+        self._stepped_ns = self._reported_wall_ns = time.monotonic_ns()
+        self._reported_sim_ns = 0
+        self._stalled = ""
+        self._clock_output = self.offer(topics.CLOCK)
+        datum = self.offer(topics.DATUM)
+        datum.publish(make_datum(environment.datum))
+        self._vehicles = [
+            VehicleTruth(self, self.fleet, i, namespace)
+            for i, namespace in enumerate(namespaces(self.params.count))
+        ]
+        for vehicle_truth in self._vehicles:
+            self._listen_to(vehicle_truth)
+        self.create_service(SetBool, "/sim/pause", self._on_pause)
+        self.create_service(Trigger, "/sim/reset", self._on_reset)
+        self.create_service(Trigger, "/sim/step", self._on_step)
+        self._timer = self.wall_timer(self._wall.wall_period_s, self._on_timer)
+
+    def _listen_to(self, vehicle: VehicleTruth) -> None:
+        reader = RotorsReader(self.fleet.rotor_count)
+        self.listen(
+            topics.COMMAND_MOTOR_SPEED,
+            lambda payload: self._on_command(vehicle, reader, payload),
+            name=vehicle.topic(topics.COMMAND_MOTOR_SPEED),
+            needed=True,
+        )
+        self.listen(
+            topics.EXTERNAL_WRENCH,
+            lambda message: self._on_wrench(vehicle, message),
+            name=vehicle.topic(topics.EXTERNAL_WRENCH),
+            raw=False,
+        )
+
+    # ---- what comes in -------------------------------------------------------------------------
+
+    def _on_command(self, vehicle: VehicleTruth, reader: RotorsReader, payload: bytes) -> None:
+        stamp_ns = stamp_of(payload)
+        speeds = reader.read(payload)
+        if stamp_ns <= vehicle.command_ns:
+            raise MessageError("repeats or jumps back in time")
+        if stamp_ns > self.fleet.stamp_ns:
+            raise MessageError("answers an odometry of the future")
+        vehicle.command_ns = stamp_ns
+        took_ns = time.monotonic_ns() - self._due_ns(stamp_ns)
+        self._latencies.add(took_ns * 1e-9)
+        if self._lockstep is None:
+            self._late += took_ns * self._wall.rate > self._late_ns
+            self.fleet.set_motor_command(vehicle.index, speeds)
+        else:
+            self._lockstep.add(vehicle.index, stamp_ns, speeds)
+            self._on_timer()
+
+    def _due_ns(self, stamp_ns: int) -> int:
+        """Wall time that latencies count from: when the truth was due, in lockstep when it came."""
+        if self._lockstep is None:
+            return self._wall.wall_of(stamp_ns)
+        return int(self._published_ns[stamp_ns // self._period_ns % len(self._published_ns)])
+
+    def _on_wrench(self, vehicle: VehicleTruth, message: Any) -> None:
+        force_W_N, torque_B_Nm = wrench_of(message, self.fleet.truth(vehicle.index).q_WB)
+        self.fleet.set_external_wrench(vehicle.index, force_W_N, torque_B_Nm)
+
+    def _on_pause(self, request: Any, response: Any) -> Any:
+        self._paused = request.data
+        self._begin_anew()
+        response.success = True
+        response.message = "paused" if self._paused else "running"
+        return response
+
+    def _on_reset(self, _: Any, response: Any) -> Any:
+        """Vehicles back to their start; time goes on, so that no node sees it jump."""
+        self.fleet.reset(self.fleet.stamp_ns)
+        for vehicle in self._vehicles:
+            vehicle.event(0, "reset", "back at the start")
+        response.success = True
+        return response
+
+    def _on_step(self, _: Any, response: Any) -> Any:
+        response.success = self._paused
+        response.message = "" if self._paused else "pause first"
+        if self._paused:
+            self._step()
+            response.message = f"t = {self.fleet.stamp_ns * 1e-9:.4f} s"
+        return response
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _begin_anew(self) -> None:
+        """Simulated time goes on from here and from the timer's next tick."""
+        self._tied = False
+        self._stepped_ns = time.monotonic_ns()
+
+    def _on_timer(self) -> None:
+        """Step as often as the pacing allows."""
+        if self._paused:
+            return
+        if not self._tied:
+            self._tied = True
+            self._wall.tie(self.fleet.stamp_ns, time.monotonic_ns())
+        lockstep = self._lockstep
+        if lockstep is None or not lockstep.started:
+            for _ in range(self._wall.steps_due(self.fleet.stamp_ns, time.monotonic_ns())):
+                self._step()
+            return
+        while not lockstep.missing(self.fleet.stamp_ns):
+            if self.params.rate and not self._wall.steps_due(
+                self.fleet.stamp_ns, time.monotonic_ns()
+            ):
+                return
+            for i in range(self.fleet.count):
+                speeds = lockstep.take(i, self.fleet.stamp_ns)
+                if speeds is not None:
+                    self.fleet.set_motor_command(i, speeds)
+            self._step()
+
+    def _step(self) -> None:
+        """One period of physics, and what is due of the truth."""
+        before_ns = self.fleet.stamp_ns
+        now_ns = before_ns + self._period_ns
+        try:
+            self.fleet.step_to(now_ns)
+        except FlightError as error:
+            for vehicle in self._vehicles:
+                vehicle.event(2, "physics", str(error))
+            raise
+        self._stepped_ns = time.monotonic_ns()
+        self._published_ns[now_ns // self._period_ns % KEPT_STEPS] = self._stepped_ns
+        if due(CLOCK_PERIOD_NS, before_ns, now_ns):
+            self._clock_output.publish(make_clock(now_ns))
+        for vehicle in self._vehicles:
+            vehicle.publish(before_ns, now_ns)
+
+    # ---- health --------------------------------------------------------------------------------
+
+    def _silent(self) -> str:
+        """Who keeps lockstep waiting; empty if nobody does."""
+        lockstep = self._lockstep
+        waited_s = (time.monotonic_ns() - self._stepped_ns) * 1e-9
+        if lockstep is None or self._paused or waited_s < self.params.command_timeout_s:
+            return ""
+        for i in lockstep.missing(self.fleet.stamp_ns):
+            vehicle = self._vehicles[i]
+            for topic in (topics.IMU_RAW, topics.ODOMETRY, topics.COMMAND_MOTOR_SPEED):
+                name = vehicle.topic(topic)
+                if not self.count_publishers(name):
+                    return f"node {topic.publishers[0]} of {vehicle.namespace} is missing ({name})"
+            return f"no answer on {vehicle.topic(topics.COMMAND_MOTOR_SPEED)}"
+        return ""
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Pace, latency of the commands, and who is waited for."""
+        wall_ns, sim_ns = time.monotonic_ns(), self.fleet.stamp_ns
+        elapsed_ns = max(1, wall_ns - self._reported_wall_ns)
+        factor = (sim_ns - self._reported_sim_ns) / elapsed_ns
+        self._reported_wall_ns, self._reported_sim_ns = wall_ns, sim_ns
+        silent = self._silent()
+        if silent and silent != self._stalled:
+            for vehicle in self._vehicles:
+                vehicle.event(2, "stalled", silent)
+            self.get_logger().error(f"lockstep waits: {silent}")
+        self._stalled = silent
+        values = {
+            "time_s": sim_ns * 1e-9,
+            "paused": str(self._paused).lower(),
+            "real_time_factor": factor,
+            "latency_median_ms": self._latencies.percentile_ms(50.0),
+            "latency_99_ms": self._latencies.percentile_ms(99.0),
+            "late_commands": self._late,
+            "slips": self._wall.slips,
+            "slipped_s": self._wall.slipped_ns * 1e-9,
+        }
+        if self._lockstep is not None:
+            values["skipped_commands"] = self._lockstep.skipped
+        if silent:
+            return 2, f"stalled: {silent}", values
+        return 0, "paused" if self._paused else "running", values
+
+
+def make(context: Context, **kwargs: Any) -> DynamicsNode:
+    """Make the node in a context."""
+    return DynamicsNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

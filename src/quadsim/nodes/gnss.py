@@ -1,0 +1,45 @@
+"""Node ``gnss``: the truth in, ``gps/fix`` and ``gps/vel`` with equal stamps out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.nodes import topics
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.sensor_messages import FixWriter, VelocityWriter
+
+
+class GnssNode(SensorNode):
+    """The satellite receiver; ``environment.datum`` says where ``map`` is."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("gnss", "ublox_f9p_rtk", **kwargs)
+        self._fix = self.offer(topics.GPS_FIX, needed=True)
+        self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
+        self._fix_writer = FixWriter(
+            self.frame("gps_link"), self.environment.datum, self.params.position_sigma_m
+        )
+        self._velocity_writer = VelocityWriter("map", self.params.velocity_sigma_mps)
+
+    def publish_sample(self, sample: Any) -> None:
+        """Publish position and velocity."""
+        stamp_ns = int(sample.stamp_ns)
+        self._velocity.publish(self._velocity_writer.payload(sample.v_W, stamp_ns))
+        self._fix.publish(self._fix_writer.payload(sample.p_W, stamp_ns))
+
+
+def make(context: Context, **kwargs: Any) -> GnssNode:
+    """Make the node in a context."""
+    return GnssNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The graph of a scenario, described once, as data: which nodes, where, with which parameters.
+
+``launch/*.launch.py`` turns the description into launch actions, ``quadsim fly`` into processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quadsim.errors import InputError
+from quadsim.nodes.vehicles import namespaces
+from quadsim.parameters import IsDataclass, flatten
+from quadsim.sensors import SENSORS
+from quadsim.sim.scenario import Scenario, load_scenario
+
+#: Arguments of ``sim.launch.py``: default and meaning. Empty means: as the scenario says.
+LAUNCH_ARGUMENTS = {
+    "scenario": ("square", "a file of config/scenarios, or a path"),
+    "vehicle": ("", "a file of config/vehicles, or a path"),
+    "sensors": ("", "a file of config/sensors/suites, or a path"),
+    "seed": ("", "of all randomness"),
+    "count": ("1", "vehicles"),
+    "pacing": ("realtime", "realtime or lockstep"),
+    "rate": ("1.0", "simulated over wall time; lockstep: 0 is as fast as the graph goes"),
+    "record": ("true", "true, false, or the folder of the bag"),
+    "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
+    "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
+    "use_sim_time": ("true", "watchdogs on simulated time; false with a real vehicle"),
+}
+
+#: What a real device or another program may stand in for.
+REPLACEABLE = (*SENSORS, "estimator", "autopilot", "mixer", "dynamics")
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node.
+
+    Attributes:
+        executable: as ``ros2 run quadsim <executable>``.
+        namespace: of the node.
+        parameters: name to value.
+        remappings: pairs of names.
+        name: of the node; usually the executable's.
+    """
+
+    executable: str
+    namespace: str
+    parameters: Mapping[str, Any]
+    remappings: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Name with its namespace, as ROS shows it."""
+        return f"{self.namespace.rstrip('/')}/{self.name or self.executable}"
+
+    @property
+    def label(self) -> str:
+        """Name for people: ``imu``, or ``quad2/imu`` where there are several vehicles."""
+        return self.full_name.removeprefix("/quad/").strip("/")
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """How a scenario is flown.
+
+    Attributes:
+        count: vehicles.
+        pacing: ``realtime`` or ``lockstep``.
+        rate: simulated over wall time; in lockstep 0 is as fast as the graph goes.
+        paused: physics waits for ``/sim/pause`` with false.
+        arm: autopilots arm and start their mission as soon as they can.
+        bag: folder of the bag; None records nothing, an empty text lets the recorder name it.
+        sim_time: whether watchdogs run on simulated time; not with a real vehicle.
+        without: executables that are left out, because the real thing or another program is there.
+        remappings: executable to pairs of names.
+    """
+
+    count: int = 1
+    pacing: str = "realtime"
+    rate: float = 1.0
+    paused: bool = False
+    arm: bool = False
+    bag: str | None = None
+    sim_time: bool = True
+    without: tuple[str, ...] = ()
+    remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+
+def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
+    """Parameters of a class by their ROS names; empty lists, which ROS cannot pass, left out."""
+    return {prefix + name: value for name, value in flatten(params).items() if value != []}
+
+
+def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
+    return {
+        "vehicle": scenario.file.vehicle,
+        "count": options.count,
+        "truth_rate_hz": scenario.imu.rate_hz,
+        "pacing": options.pacing,
+        "rate": options.rate,
+        "paused": options.paused,
+        **_prefixed(scenario.vehicle),
+        **_prefixed(scenario.environment, "environment."),
+        **_prefixed(scenario.file.start, "start."),
+        **_prefixed(scenario.file.physics, "physics."),
+    }
+
+
+def _controller(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
+    return {
+        "config": scenario.file.autopilot,
+        "vehicle": scenario.file.vehicle,
+        "use_sim_time": options.sim_time,
+        **_prefixed(scenario.autopilot),
+        **_prefixed(scenario.airframe, "airframe."),
+    }
+
+
+def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[str, Any]]:
+    """Executable to parameters, of one vehicle."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for kind, params in scenario.sensors.items():
+        nodes[kind] = {
+            "seed": scenario.file.seed,
+            **_prefixed(scenario.environment, "environment."),
+            **_prefixed(params),
+        }
+    nodes["estimator"] = {
+        "config": scenario.file.estimator,
+        **_prefixed(scenario.estimator),
+    }
+    nodes["autopilot"] = {
+        "mission": str(scenario.path),
+        "auto_start": options.arm,
+        **_controller(scenario, options),
+    }
+    nodes["mixer"] = _controller(scenario, options)
+    return nodes
+
+
+def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[NodeSpec]:
+    """Nodes of a scenario's graph: the physics, each vehicle's, the recorder last.
+
+    Args:
+        scenario: what flies.
+        options: how.
+
+    Raises:
+        InputError: a node that is to be left out does not exist.
+    """
+    options = options or GraphOptions()
+    for name in options.without:
+        if name not in REPLACEABLE:
+            raise InputError(f"without {name!r}; nodes: {', '.join(REPLACEABLE)}")
+
+    def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
+        remappings = options.remappings.get(executable, ())
+        return NodeSpec(executable, namespace, parameters, remappings)
+
+    nodes = [spec("dynamics", "/", _dynamics(scenario, options))]
+    for namespace in namespaces(options.count):
+        for executable, parameters in _vehicle_nodes(scenario, options).items():
+            nodes.append(spec(executable, namespace, parameters))
+    nodes = [node for node in nodes if node.executable not in options.without]
+    if options.bag is not None:
+        executables = sorted({node.executable for node in nodes} | {"recorder"})
+        parameters = {
+            "output": options.bag,
+            "scenario": scenario.name,
+            "seed": scenario.file.seed,
+            "count": options.count,
+            "nodes": " ".join(executables),
+        }
+        nodes.append(spec("recorder", "/", parameters))
+    return nodes
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"launch argument {name}: {text!r}; allowed: true, false")
+    return text.lower() == "true"
+
+
+def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"launch argument {name}: {text!r} is not a number") from None
+
+
+def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
+    """Nodes for the texts that launch gives its arguments.
+
+    Args:
+        values: every name of :data:`LAUNCH_ARGUMENTS`.
+
+    Raises:
+        InputError: naming the argument and what is allowed.
+    """
+    if values["pacing"] not in ("realtime", "lockstep"):
+        raise InputError(
+            f"launch argument pacing: {values['pacing']!r}; allowed: realtime, lockstep"
+        )
+    seed = _number("seed", values["seed"], int) if values["seed"] else None
+    scenario = load_scenario(
+        values["scenario"],
+        vehicle=values["vehicle"] or None,
+        sensors=values["sensors"] or None,
+        seed=seed,
+    )
+    record = values["record"]
+    bag = {"true": "", "false": None}.get(record.lower(), record)
+    return describe(
+        scenario,
+        GraphOptions(
+            count=_number("count", values["count"], int),
+            pacing=values["pacing"],
+            rate=_number("rate", values["rate"], float),
+            arm=_flag("arm", values["arm"]),
+            bag=bag,
+            sim_time=_flag("use_sim_time", values["use_sim_time"]),
+            without=tuple(name.strip() for name in values["without"].split(",") if name.strip()),
+        ),
+    )

@@ -1,0 +1,43 @@
+"""Node ``magnetometer``: the truth in, ``imu/mag`` out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.nodes import topics
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.sensor_messages import MagneticFieldWriter
+
+
+class MagnetometerNode(SensorNode):
+    """The magnetometer, in the axes of ``imu_link``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("magnetometer", "ist8310", **kwargs)
+        self._publisher = self.offer(topics.MAGNETIC_FIELD, needed=True)
+        horizontal_T = math.hypot(*self.environment.magnetic_field_W_T[:2])
+        self._writer = MagneticFieldWriter(
+            self.frame("imu_link"), self.params.variance(horizontal_T)
+        )
+
+    def publish_sample(self, sample: Any) -> None:
+        """Publish one sample."""
+        self._publisher.publish(self._writer.payload(sample))
+
+
+def make(context: Context, **kwargs: Any) -> MagnetometerNode:
+    """Make the node in a context."""
+    return MagnetometerNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

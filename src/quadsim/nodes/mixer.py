@@ -1,0 +1,117 @@
+"""Node ``mixer``: an odometry and the attitude command in, ``command_motor_speed`` out.
+
+The watchdog runs on ROS time (simulated time in simulation): a lost odometry or command ends in a
+descent, see :mod:`quadsim.control.watchdog`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from rclpy.context import Context
+
+from quadsim.compiled import new_record
+from quadsim.control.airframe import AirframeParams, pack_airframe
+from quadsim.control.parameters import AutopilotParams
+from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import MessageError, RotorsWriter, stamp_of
+from quadsim.nodes.command_messages import read_attitude_command
+from quadsim.nodes.conversion import OdometryReader
+from quadsim.nodes.odometry import OdometrySource
+from quadsim.nodes.params import declare_bool, declare_controller
+from quadsim.nodes.runtime import main_of
+from quadsim.parameters import pack
+from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
+
+WATCH_PERIOD_S = 0.02
+
+
+class MixerNode(QuadsimNode):
+    """Attitude control and mixer, at the odometry's rate."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("mixer", **kwargs)
+        params: AutopilotParams
+        airframe: AirframeParams
+        params, airframe = declare_controller(self)
+        self._params, self._airframe = pack(params), pack_airframe(airframe)
+        self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
+        self._state = new_inner_loop()
+        self._odometry, self._command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
+        self._speeds = np.zeros(MAX_ROTORS)
+        self._rotors = len(airframe.rotor_directions)
+        self._phase = 0
+        self._stamp_ns = self._stepped_ns = self._command_ns = 0
+        self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
+        self._writer = RotorsWriter(self._rotors)
+        self._reader = OdometryReader(self._odometry)
+        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        self._source = OdometrySource(self, self._on_odometry, reliable)
+        self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
+        self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
+        self.wall_timer(WATCH_PERIOD_S, self._watch)
+
+    def _on_command(self, message: Any) -> None:
+        read_attitude_command(message, self._command)
+        self._command_ns = int(self._command.stamp_ns)
+
+    def _on_odometry(self, payload: bytes) -> None:
+        stamp_ns = stamp_of(payload)
+        if stamp_ns <= self._stamp_ns:
+            raise MessageError("repeats or jumps back in time")
+        self._reader.read(payload)
+        self._stamp_ns = stamp_ns
+        if stamp_ns > self._stepped_ns:
+            self._step(stamp_ns)
+        else:  # the watchdog has gone on without it
+            self.count("late odometries")
+
+    def _watch(self) -> None:
+        """Go on without an odometry when none comes."""
+        now_ns = self.get_clock().now().nanoseconds
+        if self._stamp_ns and now_ns - max(self._stamp_ns, self._stepped_ns) > self._hold_ns:
+            self._step(now_ns)
+
+    def _step(self, now_ns: int) -> None:
+        """One step of the inner loop, and its rotor speeds."""
+        before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
+        command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
+        phase = inner_loop(
+            self._state,
+            self._params,
+            self._airframe,
+            self._odometry,
+            (now_ns - self._stamp_ns) * 1e-9,
+            self._command,
+            command_age_s,
+            (now_ns - before_ns) * 1e-9,
+            self._speeds,
+        )
+        if phase != self._phase:
+            self.get_logger().info(f"{PHASES[self._phase]} -> {PHASES[phase]}")
+            self._phase = phase
+        self._writer.speeds[:] = self._speeds[: self._rotors]
+        self._output.publish(self._writer.payload(now_ns))
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Phase of the inner loop."""
+        lost = "lost" in PHASES[self._phase]
+        return 2 if lost else 0, PHASES[self._phase], {"state_source": self._source.name}
+
+
+def make(context: Context, **kwargs: Any) -> MixerNode:
+    """Make the node in a context."""
+    return MixerNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

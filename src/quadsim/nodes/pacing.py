@@ -1,0 +1,124 @@
+"""When physics may go on: by the wall clock, or in step with the motor commands.
+
+Pure bookkeeping in integer nanoseconds; the node brings the clock and the messages.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: A lag beyond this is not caught up: simulated time stays behind, and the slip is counted.
+MAX_LAG_NS = 100_000_000
+
+
+class WallClock:
+    """Simulated time tied to the wall clock at a rate.
+
+    Args:
+        period_ns: length of a step of simulated time.
+        rate: simulated over wall time.
+    """
+
+    def __init__(self, period_ns: int, rate: float) -> None:
+        self.period_ns = period_ns
+        self.rate = rate
+        self.slips = 0
+        self.slipped_ns = 0
+        self._sim_ns = 0
+        self._wall_ns = 0
+
+    @property
+    def wall_period_s(self) -> float:
+        """Wall time of a step, s."""
+        return self.period_ns / self.rate * 1e-9
+
+    def tie(self, sim_ns: int, wall_ns: int) -> None:
+        """Let this simulated time be this wall time."""
+        self._sim_ns, self._wall_ns = sim_ns, wall_ns
+
+    def wall_of(self, sim_ns: int) -> int:
+        """Wall time at which a simulated time is due, ns."""
+        return self._wall_ns + round((sim_ns - self._sim_ns) / self.rate)
+
+    def steps_due(self, sim_ns: int, wall_ns: int) -> int:
+        """Whole steps that simulated time lacks; a timer's jitter of half a step is forgiven.
+
+        A lag beyond :data:`MAX_LAG_NS` shifts the tie.
+        """
+        lag_ns = wall_ns - self.wall_of(sim_ns)
+        if lag_ns > MAX_LAG_NS:
+            self.slips += 1
+            self.slipped_ns += lag_ns
+            self.tie(sim_ns + self.period_ns, wall_ns)
+            return 1
+        return max(0, math.floor(lag_ns * self.rate / self.period_ns + 0.5))
+
+
+class Lockstep:
+    """Which motor command belongs to which step, for several vehicles.
+
+    The step that begins at s takes the command stamped s - delay. A command that never comes while
+    later ones do is replaced by the newest older one, and counted.
+
+    Args:
+        vehicles: how many.
+        delay_ns: from the stamp that a command answers to its effect.
+    """
+
+    def __init__(self, vehicles: int, delay_ns: int) -> None:
+        self.delay_ns = delay_ns
+        self.skipped = 0
+        self._waiting: list[dict[int, Array]] = [{} for _ in range(vehicles)]
+        self._newest = [-1] * vehicles
+
+    @property
+    def started(self) -> bool:
+        """Whether every vehicle has been commanded once; before, physics runs freely."""
+        return min(self._newest) >= 0
+
+    def add(self, vehicle: int, stamp_ns: int, speeds: Array) -> None:
+        """Keep a command until its step."""
+        self._waiting[vehicle][stamp_ns] = speeds
+        self._newest[vehicle] = max(self._newest[vehicle], stamp_ns)
+
+    def missing(self, stamp_ns: int) -> list[int]:
+        """Vehicles whose command for the step from ``stamp_ns`` on is not there."""
+        wanted_ns = stamp_ns - self.delay_ns
+        return [i for i, newest in enumerate(self._newest) if newest < wanted_ns]
+
+    def take(self, vehicle: int, stamp_ns: int) -> Array | None:
+        """Command of one vehicle for the step from ``stamp_ns`` on; None leaves the last one."""
+        waiting = self._waiting[vehicle]
+        wanted_ns = stamp_ns - self.delay_ns
+        passed = [stamp for stamp in waiting if stamp <= wanted_ns]
+        if not passed:
+            return None
+        newest = max(passed)
+        self.skipped += newest != wanted_ns
+        speeds = waiting[newest]
+        for stamp in passed:
+            del waiting[stamp]
+        return speeds
+
+
+class Latencies:
+    """The last so many latencies, without allocation while they come."""
+
+    def __init__(self, size: int = 20_000) -> None:
+        self._values = np.zeros(size)
+        self._count = 0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self._values[self._count % len(self._values)] = seconds
+        self._count += 1
+
+    def percentile_ms(self, share: float) -> float:
+        """Percentile in ms; NaN before the first."""
+        kept = self._values[: self._count]
+        return float(np.percentile(kept, share)) * 1e3 if len(kept) else math.nan

@@ -1,0 +1,149 @@
+"""ROS parameters from parameter classes: types, ranges and words come from one declaration."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any, TypeVar, get_origin
+
+import numpy as np
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import (
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterUninitializedException,
+)
+from rclpy.parameter import Parameter
+
+from quadsim.control.airframe import AirframeParams
+from quadsim.control.parameters import AutopilotParams
+from quadsim.errors import InputError
+from quadsim.files import find
+from quadsim.parameters import IsDataclass, Leaf, Spec, flatten, leaves, load, unflatten
+from quadsim.sim.scenario import airframe_of
+from quadsim.vehicle.parameters import VehicleParams
+
+P = TypeVar("P", bound=IsDataclass)
+
+INT64_MAX = 2**63 - 1
+
+
+def _kind(leaf: Leaf) -> Parameter.Type:
+    if get_origin(leaf.kind) is tuple:
+        return Parameter.Type.DOUBLE_ARRAY
+    return {
+        bool: Parameter.Type.BOOL,
+        int: Parameter.Type.INTEGER,
+        float: Parameter.Type.DOUBLE,
+        str: Parameter.Type.STRING,
+    }[leaf.kind]
+
+
+def descriptor(leaf: Leaf) -> ParameterDescriptor:
+    """What ROS tools show of a parameter, and the range that ROS itself watches."""
+    spec = leaf.spec
+    result = ParameterDescriptor(
+        name=leaf.name,
+        type=_kind(leaf).value,
+        description=spec.doc + (f", {spec.unit}" if spec.unit else ""),
+        additional_constraints=f"allowed: {spec.allowed()}; read when the node starts",
+        read_only=True,
+    )
+    bounded = any(bound is not None for bound in (spec.gt, spec.ge, spec.lt, spec.le))
+    if leaf.kind is float and bounded:
+        low = spec.ge if spec.gt is None else np.nextafter(spec.gt, math.inf)
+        high = spec.le if spec.lt is None else np.nextafter(spec.lt, -math.inf)
+        result.floating_point_range = [
+            FloatingPointRange(
+                from_value=-math.inf if low is None else float(low),
+                to_value=math.inf if high is None else float(high),
+            )
+        ]
+    if leaf.kind is int and bounded:
+        least = spec.ge if spec.gt is None else spec.gt + 1
+        most = spec.le if spec.lt is None else spec.lt - 1
+        result.integer_range = [
+            IntegerRange(
+                from_value=-INT64_MAX if least is None else int(least),
+                to_value=INT64_MAX if most is None else int(min(most, INT64_MAX)),
+            )
+        ]
+    return result
+
+
+def declare(node: Any, defaults: P, prefix: str = "") -> P:
+    """Declare every parameter of a class on a node and give the class as the node was started.
+
+    Args:
+        node: the node.
+        defaults: what holds where nothing else is said (a file's content).
+        prefix: goes before the names.
+
+    Raises:
+        InputError: naming the node, the parameter, the value and what is allowed.
+    """
+    where = f"node {node.get_fully_qualified_name()}"
+    values = flatten(defaults)
+    given = {}
+    for leaf in leaves(type(defaults)):
+        name = prefix + leaf.name
+        value: Any = values[leaf.name]
+        if isinstance(value, list):
+            value = array("d", value)  # an empty list alone has no type
+        try:
+            given[leaf.name] = node.declare_parameter(name, value, descriptor(leaf)).value
+        except (
+            InvalidParameterTypeException,
+            InvalidParameterValueException,
+            ParameterUninitializedException,
+        ) as error:
+            raise InputError(f"{where}: parameter {name}: {error}") from None
+    return unflatten(type(defaults), given, where)
+
+
+def _declare_one(node: Any, leaf: Leaf) -> Any:
+    where = f"node {node.get_fully_qualified_name()}"
+    try:
+        return node.declare_parameter(leaf.name, leaf.default, descriptor(leaf)).value
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(f"{where}: parameter {leaf.name}: {error}") from None
+
+
+def declare_text(node: Any, name: str, default: str, doc: str) -> str:
+    """Declare one text parameter, such as the name of a file.
+
+    Raises:
+        InputError: what was given is no text.
+    """
+    return str(_declare_one(node, Leaf(name, str, Spec(doc), default)))
+
+
+def declare_int(node: Any, name: str, default: int, doc: str, least: int) -> int:
+    """Declare one whole number.
+
+    Raises:
+        InputError: what was given is no whole number, or too small.
+    """
+    return int(_declare_one(node, Leaf(name, int, Spec(doc, ge=least), default)))
+
+
+def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
+    """Declare one switch.
+
+    Raises:
+        InputError: what was given is not true or false.
+    """
+    return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
+
+
+def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:
+    """Declare what autopilot and mixer both need: gains, and the airframe as they believe it.
+
+    Parameters: ``config`` (a file of config/autopilots) and every field of it; ``vehicle`` (a file
+    of config/vehicles) and ``airframe.*``.
+    """
+    config = declare_text(node, "config", "default", "a file of config/autopilots, or a path")
+    vehicle = declare_text(node, "vehicle", "x500", "a file of config/vehicles, or a path")
+    gains = declare(node, load(AutopilotParams, find("autopilots", config)))
+    known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
+    return gains, declare(node, known, "airframe.")

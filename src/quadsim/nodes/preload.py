@@ -1,0 +1,35 @@
+"""What every process of the graph needs, imported once by the server that forks them.
+
+Nothing here starts a thread or a ROS context: a fork would copy half of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rclpy.type_support import check_for_type_support
+
+import quadsim.nodes.runtime
+from quadsim.nodes.topics import VEHICLE_TOPICS, WORLD_TOPICS
+from quadsim.precompile import precompile_control, precompile_parts
+from quadsim.sim.scenario import load_scenario
+
+NODES = (
+    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "estimator",
+    "autopilot", "mixer", "recorder",
+)  # fmt: skip
+
+
+def preload() -> None:
+    """Import the nodes, load the types of their messages, and call each kernel once."""
+    for node in NODES:
+        import_module(f"quadsim.nodes.{node}")
+    for topic in (*WORLD_TOPICS, *VEHICLE_TOPICS):
+        check_for_type_support(topic.message)
+    scenario = load_scenario("hover")
+    precompile_parts(scenario)
+    precompile_control(scenario)
+
+
+assert quadsim.nodes.runtime  # rclpy itself
+preload()

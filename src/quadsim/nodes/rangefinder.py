@@ -1,0 +1,39 @@
+"""Node ``rangefinder``: the truth in, ``range/down`` out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.nodes import topics
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.sensor_messages import RangeWriter
+
+
+class RangefinderNode(SensorNode):
+    """The range finder that looks down."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("rangefinder", "tf_luna", **kwargs)
+        self._publisher = self.offer(topics.RANGE, needed=True)
+        self._writer = RangeWriter(self.frame("range_link"), self.params)
+
+    def publish_sample(self, sample: Any) -> None:
+        """Publish one sample."""
+        self._publisher.publish(self._writer.payload(sample))
+
+
+def make(context: Context, **kwargs: Any) -> RangefinderNode:
+    """Make the node in a context."""
+    return RangefinderNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

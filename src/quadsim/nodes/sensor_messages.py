@@ -1,0 +1,154 @@
+"""Samples of sensors to messages, with the covariances of the device that made them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TwistWithCovarianceStamped
+from numpy.typing import ArrayLike
+from sensor_msgs.msg import (
+    FluidPressure,
+    Imu,
+    MagneticField,
+    NavSatFix,
+    NavSatStatus,
+    Range,
+)
+
+from quadsim.nodes import topics
+from quadsim.nodes.cdr import Writer
+from quadsim.nodes.conversion import put_quaternion
+
+#: First number of a covariance whose quantity is not measured (REP 145).
+NO_ORIENTATION = -1.0
+
+
+class ImuWriter:
+    """Imu messages, with the covariances of one device.
+
+    Args:
+        frame: name of the sensor's frame.
+        accel_variance, gyro_variance: (3,) of one sample.
+    """
+
+    def __init__(self, frame: str, accel_variance: ArrayLike, gyro_variance: ArrayLike) -> None:
+        template = Imu()
+        template.header.frame_id = frame
+        template.orientation_covariance[0] = NO_ORIENTATION
+        self._writer = Writer(template, topics.IMU_RAW.type_name)
+        fields = self._writer.fields
+        np.fill_diagonal(fields["f_covariance"], accel_variance)
+        np.fill_diagonal(fields["w_covariance"], gyro_variance)
+
+    def payload(self, sample: Any) -> bytes:
+        """Message of an IMU sample."""
+        fields = self._writer.fields
+        fields["f"][:] = sample["f_S"]
+        fields["w"][:] = sample["w_S"]
+        return self._writer.payload(int(sample["stamp_ns"]))
+
+
+class OrientedImuWriter:
+    """Imu messages passed on with an orientation."""
+
+    def __init__(self, frame: str) -> None:
+        template = Imu()
+        template.header.frame_id = frame
+        self._writer = Writer(template, topics.IMU.type_name)
+
+    def payload(self, view: Any, q_WS: Any, orientation_covariance: Any, stamp_ns: int) -> bytes:
+        """The message seen by ``view``, oriented; covariance (3, 3) about the world's axes."""
+        fields = self._writer.fields
+        for name in ("f", "w", "f_covariance", "w_covariance"):
+            fields[name][:] = view[name]
+        put_quaternion(fields["q_xyzw"], q_WS)
+        fields["q_covariance"][:] = orientation_covariance
+        return self._writer.payload(stamp_ns)
+
+
+class MagneticFieldWriter:
+    """MagneticField messages, with the variance of one device, (3,) T^2."""
+
+    def __init__(self, frame: str, variance: ArrayLike) -> None:
+        template = MagneticField()
+        template.header.frame_id = frame
+        self._writer = Writer(template, topics.MAGNETIC_FIELD.type_name)
+        np.fill_diagonal(self._writer.fields["covariance"], variance)
+
+    def payload(self, sample: Any) -> bytes:
+        """Message of a magnetometer sample."""
+        self._writer.fields["m"][:] = sample.m_S
+        return self._writer.payload(int(sample.stamp_ns))
+
+
+class PressureWriter:
+    """FluidPressure messages, with the variance of one device in Pa^2."""
+
+    def __init__(self, frame: str, variance: float) -> None:
+        template = FluidPressure(variance=variance)
+        template.header.frame_id = frame
+        self._writer = Writer(template, topics.PRESSURE.type_name)
+
+    def payload(self, sample: Any) -> bytes:
+        """Message of a barometer sample."""
+        self._writer.fields["pressure"][:] = sample.pressure_pa
+        return self._writer.payload(int(sample.stamp_ns))
+
+
+class RangeWriter:
+    """Range messages of one device."""
+
+    def __init__(self, frame: str, params: Any) -> None:
+        template = Range(
+            radiation_type=Range.INFRARED,
+            field_of_view=math.radians(params.field_of_view_deg),
+            min_range=params.range_min_m,
+            max_range=params.range_max_m,
+            variance=params.variance(),
+        )
+        template.header.frame_id = frame
+        self._writer = Writer(template, topics.RANGE.type_name)
+
+    def payload(self, sample: Any) -> bytes:
+        """Message of a range finder sample; -inf and inf mean too near and nothing there."""
+        self._writer.fields["range"][:] = sample.range_m
+        return self._writer.payload(int(sample.stamp_ns))
+
+
+class FixWriter:
+    """NavSatFix messages about a datum, with the deviation of one device, (3,) m."""
+
+    def __init__(self, frame: str, datum: Any, sigma_m: ArrayLike) -> None:
+        template = NavSatFix(position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
+        template.header.frame_id = frame
+        template.status.status = NavSatStatus.STATUS_FIX
+        template.status.service = NavSatStatus.SERVICE_GPS
+        self._datum = datum
+        self._writer = Writer(template, topics.GPS_FIX.type_name)
+        np.fill_diagonal(self._writer.fields["covariance"], np.square(sigma_m))
+
+    def payload(self, p_W: Any, stamp_ns: int) -> bytes:
+        """Message of a position."""
+        fields = self._writer.fields
+        fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = (
+            self._datum.to_geodetic(p_W)
+        )
+        return self._writer.payload(stamp_ns)
+
+
+class VelocityWriter:
+    """TwistWithCovarianceStamped messages in ENU, with the deviation of one device, (3,) m/s."""
+
+    def __init__(self, frame: str, sigma_mps: ArrayLike) -> None:
+        template = TwistWithCovarianceStamped()
+        template.header.frame_id = frame
+        template.twist.covariance[21] = NO_ORIENTATION  # no angular velocity
+        self._writer = Writer(template, topics.GPS_VELOCITY.type_name)
+        np.fill_diagonal(self._writer.fields["covariance"][:3, :3], np.square(sigma_mps))
+
+    def payload(self, v_W: Any, stamp_ns: int) -> bytes:
+        """Message of a velocity."""
+        self._writer.fields["v"][:] = v_W
+        return self._writer.payload(stamp_ns)

@@ -1,0 +1,243 @@
+"""Flying a graph where no launch system is installed: start, watch, stop in order.
+
+Every wait is for a condition, with a deadline that says what was missing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rclpy
+from rclpy.context import Context
+from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import SetBool
+
+from quadsim.analysis.bag_repair import repair
+from quadsim.errors import FlightError, InputError
+from quadsim.nodes.graph import NodeSpec
+from quadsim.nodes.processes import GraphProcess, stop_all
+from quadsim.nodes.runtime import make_executor, stop_on_signals
+from quadsim.nodes.vehicles import namespaces
+from quadsim.nodes.watcher import Report, Watcher
+
+#: Wall time until every node must be up and matched: the first flight compiles.
+START_S = 180.0
+#: Wall time without simulated time going on that means something hangs.
+STALL_S = 5.0
+#: Wall time for the last reports.
+REPORT_S = 3.0
+#: Wall time for an answer of a service.
+ANSWER_S = 5.0
+
+Progress = Callable[[float, float | None, str | None], None]
+
+
+class Interrupted(Exception):
+    """Somebody pressed Ctrl-C or sent SIGTERM."""
+
+
+@dataclass
+class Outcome:
+    """What the supervisor knows of a flight.
+
+    Attributes:
+        flown_s: simulated time.
+        wall_s: wall time of that.
+        startup_s: wall time from the start of the processes to the first arming; 0 if none.
+        reports: last report of each node.
+        finished: whether every mission came to its end.
+    """
+
+    flown_s: float = 0.0
+    wall_s: float = 0.0
+    startup_s: float = 0.0
+    reports: dict[str, Report] = field(default_factory=dict)
+    finished: bool = False
+
+
+class Supervisor:
+    """One flight of a graph.
+
+    Args:
+        specs: the graph's nodes; see :func:`quadsim.nodes.graph.describe`.
+        count: vehicles.
+        domain: DDS domain.
+        composed: all nodes in one process.
+        duration_s: longest flight, simulated.
+        bag: folder that the recorder writes; None if there is no recorder.
+        progress: called with time flown, height and state of the first vehicle.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        count: int,
+        domain: int,
+        composed: bool,
+        duration_s: float,
+        bag: Path | None,
+        progress: Progress,
+    ) -> None:
+        self._specs = list(specs)
+        self._namespaces = namespaces(count)
+        self._domain = domain
+        self._composed = composed
+        self._duration_ns = round(duration_s * 1e9)
+        self._bag = bag
+        self._progress = progress
+        self._stop = threading.Event()
+        self._processes: list[GraphProcess] = []
+        self._moved = (0, 0.0)
+        self.outcome = Outcome()
+
+    def fly(self) -> Outcome:
+        """Fly to the end of the missions or of the time.
+
+        Raises:
+            InputError: the domain is somebody else's.
+            FlightError: a node ended, or time stood still.
+            Interrupted: by a signal. The bag is whole in every case.
+        """
+        with stop_on_signals(self._stop), self._watching() as (watcher, spin):
+            self._watcher, self._spin = watcher, spin
+            try:
+                self._start()
+                self._follow()
+                self._collect()
+            finally:
+                self.outcome.reports = dict(watcher.reports)
+                self._end()
+        return self.outcome
+
+    @contextmanager
+    def _watching(self) -> Iterator[tuple[Watcher, Callable[[float], None]]]:
+        context = Context()
+        rclpy.init(
+            args=[],
+            context=context,
+            domain_id=self._domain,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        executor = make_executor(context)
+        watcher = Watcher(context, self._namespaces)
+        executor.add_node(watcher)
+        try:
+            yield watcher, executor.spin_once
+        finally:
+            executor.remove_node(watcher)
+            executor.shutdown(0)
+            watcher.destroy_node()
+            context.try_shutdown()
+
+    # ---- waiting -------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Leave when told to, or when a process has ended.
+
+        Raises:
+            Interrupted: told to.
+            FlightError: a process has ended.
+        """
+        if self._stop.is_set():
+            raise Interrupted
+        for process in self._processes:
+            if not process.alive:
+                raise FlightError(f"node {process.label} {process.cause()}; the graph was stopped")
+
+    def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Spin until a condition holds; False if the time is over."""
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self._spin(0.05)
+            self._check()
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    # ---- phases --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Start the processes, wait until all nodes have found each other, let time run."""
+        self._started_s = time.monotonic()
+        groups = (
+            [("graph", self._specs)]
+            if self._composed
+            else [(spec.label, [spec]) for spec in self._specs]
+        )
+        for label, specs in groups:
+            self._processes.append(GraphProcess(label, specs, self._domain))
+            self._check()
+        if not self._wait(lambda: not self._incomplete(), START_S):
+            lonely = ", ".join(self._incomplete())
+            raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {lonely}")
+        if self._watcher.clock_heard:  # ours is paused
+            raise InputError(
+                f"DDS domain {self._domain}: somebody else publishes /clock there; stop it, or"
+                " choose another domain with --domain"
+            )
+        self._pause(False)
+        self._moved = (0, time.monotonic())
+        self._begun_s = time.monotonic()
+
+    def _incomplete(self) -> list[str]:
+        return [s.label for s in self._specs if not self._watcher.complete(s.full_name)]
+
+    def _pause(self, paused: bool) -> None:
+        client = self._watcher.pause_client
+        if not self._wait(client.service_is_ready, ANSWER_S):
+            raise FlightError("node dynamics offers no /sim/pause")
+        future = client.call_async(SetBool.Request(data=paused))
+        if not self._wait(future.done, ANSWER_S):
+            raise FlightError("node dynamics does not answer on /sim/pause")
+
+    def _follow(self) -> None:
+        """Until every mission has finished, or the time is over."""
+        self._wait(self._over, float("inf"))
+        self._note_time()
+        self.outcome.finished = all(map(self._watcher.finished, self._namespaces))
+
+    def _over(self) -> bool:
+        watcher, now_s = self._watcher, time.monotonic()
+        time_ns = watcher.time_ns
+        if time_ns != self._moved[0]:
+            self._moved = (time_ns, now_s)
+        elif now_s - self._moved[1] > STALL_S:
+            raise FlightError(
+                f"simulated time stands still at {time_ns * 1e-9:.3f} s:"
+                f" node dynamics says {watcher.report('/dynamics').message!r}"
+            )
+        mission = watcher.missions.get(self._namespaces[0], {})
+        if not self.outcome.startup_s and mission.get("armed") == "true":
+            self.outcome.startup_s = now_s - self._started_s
+        autopilot = watcher.report(f"{self._namespaces[0]}/autopilot")
+        self._progress(time_ns * 1e-9, autopilot.number("height_m"), mission.get("state"))
+        return time_ns >= self._duration_ns or all(map(watcher.finished, self._namespaces))
+
+    def _note_time(self) -> None:
+        self.outcome.flown_s = self._watcher.time_ns * 1e-9
+        self.outcome.wall_s = time.monotonic() - self._begun_s
+
+    def _collect(self) -> None:
+        """Hold the time and wait for a last report of every node."""
+        self._pause(True)
+        counts = {s.full_name: self._watcher.report(s.full_name).count for s in self._specs}
+        self._wait(
+            lambda: all(self._watcher.report(n).count > count for n, count in counts.items()),
+            REPORT_S,
+        )
+
+    def _end(self) -> None:
+        """Stop every process, the recorder last, and make the bag whole."""
+        recorders = [p for p in self._processes if p.specs[-1].executable == "recorder"]
+        others = [p for p in self._processes if p not in recorders]
+        stop_all(others)
+        stop_all(recorders)
+        for process in self._processes:
+            process.close()
+        if self._bag is not None and self._bag.is_dir():
+            repair(self._bag)

@@ -1,0 +1,123 @@
+"""Topics of the graph: name, type, quality of service and who publishes them, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from rclpy.qos import QoSProfile
+
+from quadsim.nodes import qos
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic.
+
+    Attributes:
+        name: relative to a vehicle's namespace, or absolute.
+        type_name: ``package/msg/Type``.
+        offered: quality of service of its publisher.
+        wanted: quality of service that our listeners ask for.
+        publishers: executables that publish it; empty where only others do.
+    """
+
+    name: str
+    type_name: str
+    offered: QoSProfile
+    wanted: QoSProfile
+    publishers: tuple[str, ...]
+
+    @property
+    def message(self) -> Any:
+        """The message class."""
+        return message_class(self.type_name)
+
+
+def message_class(type_name: str) -> Any:
+    """Class of ``package/msg/Type``."""
+    package, kind, name = type_name.split("/")
+    return getattr(import_module(f"{package}.{kind}"), name)
+
+
+def _reliable(
+    name: str, type_name: str, *publishers: str, profile: QoSProfile = qos.RELIABLE
+) -> Topic:
+    return Topic(name, type_name, profile, profile, publishers)
+
+
+def _sensor(name: str, type_name: str, *publishers: str) -> Topic:
+    return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers)
+
+
+CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics",))
+DATUM = _reliable("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", profile=qos.LATCHED)
+DIAGNOSTICS = _reliable(
+    "/diagnostics",
+    "diagnostic_msgs/msg/DiagnosticArray",
+    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "estimator",
+    "autopilot", "mixer", "recorder",
+)  # fmt: skip
+TRUTH = _reliable("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", profile=qos.FAST)
+ACCEL = _reliable(
+    "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
+)
+MOTOR_SPEED = _reliable("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
+WIND = _reliable("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
+EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
+CONTACT = _reliable("contact", "std_msgs/msg/Bool", "dynamics", profile=qos.LATCHED)
+EVENTS = _reliable(
+    "events", "diagnostic_msgs/msg/DiagnosticStatus", "dynamics", "autopilot", profile=qos.EVENTS
+)
+BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
+IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")
+IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
+MAGNETIC_FIELD = _sensor("imu/mag", "sensor_msgs/msg/MagneticField", "magnetometer")
+PRESSURE = _sensor("imu/static_pressure", "sensor_msgs/msg/FluidPressure", "barometer")
+GPS_FIX = _sensor("gps/fix", "sensor_msgs/msg/NavSatFix", "gnss")
+GPS_VELOCITY = _sensor("gps/vel", "geometry_msgs/msg/TwistWithCovarianceStamped", "gnss")
+RANGE = _sensor("range/down", "sensor_msgs/msg/Range", "rangefinder")
+ODOMETRY = _reliable("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST)
+BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
+COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
+COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
+COMMAND_ATTITUDE = _reliable(
+    "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
+)
+COMMAND_MOTOR_SPEED = _reliable(
+    "command_motor_speed", "sensor_msgs/msg/JointState", "mixer", profile=qos.FAST
+)
+REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
+MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", profile=qos.LATCHED)
+MISSION_STATUS = _reliable(
+    "mission/status", "diagnostic_msgs/msg/DiagnosticStatus", "autopilot", profile=qos.LATCHED
+)
+STATE_SOURCE = _reliable("state_source", "std_msgs/msg/String", "autopilot", profile=qos.LATCHED)
+MARKERS = _reliable(
+    "markers", "visualization_msgs/msg/MarkerArray", "autopilot", profile=qos.LATCHED
+)
+
+WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS)
+VEHICLE_TOPICS = (
+    TRUTH, ACCEL, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
+    IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE,
+    ODOMETRY, BLIND_ODOMETRY,
+    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
+    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
+)  # fmt: skip
+
+
+def full_name(namespace: str, name: str) -> str:
+    """Name of a topic or service with its namespace."""
+    return name if name.startswith("/") else f"/{namespace.strip('/')}/{name}".replace("//", "/")
+
+
+def every_topic(namespaces: list[str]) -> Iterator[tuple[str, Topic]]:
+    """Full name and description of each topic of a graph."""
+    for topic in WORLD_TOPICS:
+        yield topic.name, topic
+    for namespace in namespaces:
+        for topic in VEHICLE_TOPICS:
+            yield full_name(namespace, topic.name), topic

@@ -1,0 +1,87 @@
+"""Transforms on ``/tf`` and ``/tf_static``, where ``tf2_msgs`` is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from geometry_msgs.msg import Transform, TransformStamped
+
+from quadsim.geometry.rotation import conjugate, from_euler, multiply, quat, rotate
+from quadsim.geometry.vector import subtract, vec3
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.qos import LATCHED, RELIABLE
+from quadsim.nodes.world_messages import make_time
+
+
+def make_transform(p: Any, q: Any) -> Transform:
+    """Transform message of a translation in m and a quaternion, w first."""
+    message = Transform()
+    translation, rotation = message.translation, message.rotation
+    translation.x, translation.y, translation.z = map(float, p)
+    rotation.w, rotation.x, rotation.y, rotation.z = map(float, q)
+    return message
+
+
+def map_to_odom(filtered: Any, blind: Any) -> tuple[Any, Any]:
+    """Where ``odom`` is in ``map``: T_map_body T_odom_body^-1 (REP 105).
+
+    Args:
+        filtered, blind: ODOMETRY records of one stamp, in ``map`` and in ``odom``.
+
+    Returns:
+        Translation (3,) in m and quaternion of odom in map.
+    """
+    q = multiply(quat(filtered.q_WB), conjugate(quat(blind.q_WB)))
+    return subtract(vec3(filtered.p_W), rotate(q, vec3(blind.p_W))), q
+
+
+class Transforms:
+    """map -> odom -> base_link, and the mounts of the sensors.
+
+    Args:
+        node: whose publishers these are.
+        mounts: frame to (position in m, roll, pitch, yaw in rad) in ``base_link``.
+    """
+
+    def __init__(
+        self, node: QuadsimNode, mounts: dict[str, tuple[Any, tuple[float, float, float]]]
+    ) -> None:
+        self._body, self._odom = node.frame("base_link"), node.frame("odom")
+        self._publisher: Any = None
+        try:
+            from tf2_msgs.msg import TFMessage
+        except ImportError:
+            node.get_logger().info("tf2_msgs is not installed: no /tf and no /tf_static")
+            return
+        self._message = TFMessage
+        self._publisher = node.create_publisher(TFMessage, "/tf", RELIABLE)
+        self._static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
+        self._static.publish(
+            TFMessage(
+                transforms=[
+                    self._stamped(0, self._body, node.frame(frame), p, from_euler(*angles))
+                    for frame, (p, angles) in mounts.items()
+                ]
+            )
+        )
+
+    def _stamped(self, stamp_ns: int, parent: str, child: str, p: Any, q: Any) -> TransformStamped:
+        message = TransformStamped(child_frame_id=child, transform=make_transform(p, q))
+        message.header.frame_id = parent
+        message.header.stamp = make_time(stamp_ns)
+        return message
+
+    def publish(self, filtered: Any, blind: Any) -> None:
+        """Publish where ``odom`` and the body are, from ODOMETRY records of one stamp."""
+        if self._publisher is None:
+            return
+        stamp_ns = int(filtered.stamp_ns)
+        p, q = map_to_odom(filtered, blind)
+        self._publisher.publish(
+            self._message(
+                transforms=[
+                    self._stamped(stamp_ns, "map", self._odom, p, q),
+                    self._stamped(stamp_ns, self._odom, self._body, blind.p_W, blind.q_WB),
+                ]
+            )
+        )

@@ -1,0 +1,91 @@
+"""What ``dynamics`` publishes of one vehicle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from std_msgs.msg import Bool
+
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode, make_status
+from quadsim.nodes.cdr import RotorsWriter
+from quadsim.nodes.conversion import AccelWriter, OdometryWriter
+from quadsim.nodes.topics import Topic, full_name
+from quadsim.nodes.vehicles import frame_prefix
+from quadsim.nodes.world_messages import make_battery, make_wind
+from quadsim.sensors.model import due
+from quadsim.vehicle.fleet import Fleet
+
+MOTORS_PERIOD_NS = 10_000_000
+WIND_PERIOD_NS = 20_000_000
+BATTERY_PERIOD_NS = 1_000_000_000
+
+
+class VehicleTruth:
+    """Truth, motors, wind, contact, battery and events of one vehicle of a fleet.
+
+    Args:
+        node: whose publishers these are.
+        fleet: the physics.
+        index: of the vehicle.
+        namespace: of its topics.
+    """
+
+    def __init__(self, node: QuadsimNode, fleet: Fleet, index: int, namespace: str) -> None:
+        self.index = index
+        self.namespace = namespace
+        self.command_ns = -1
+        self._fleet = fleet
+        self._contact: bool | None = None
+        body = frame_prefix(namespace) + "base_link"
+
+        def offer(topic: Topic, needed: bool = False) -> Any:
+            return node.offer(topic, self.topic(topic), needed)
+
+        self._truth = offer(topics.TRUTH, needed=True)
+        self._accel = offer(topics.ACCEL)
+        self._motors = offer(topics.MOTOR_SPEED)
+        self._wind = offer(topics.WIND)
+        self._contacts = offer(topics.CONTACT)
+        self._battery = offer(topics.BATTERY)
+        self._events = offer(topics.EVENTS)
+        self._odometry_writer = OdometryWriter("map", body, fleet.truth(index))
+        self._accel_writer = AccelWriter(body, fleet.truth(index))
+        self._motors_writer = RotorsWriter(fleet.rotor_count, with_current=True)
+        self._wind_message = make_wind(fleet.environment.wind_W_mps)
+
+    def topic(self, topic: Topic) -> str:
+        """Full name of a topic of this vehicle."""
+        return full_name(self.namespace, topic.name)
+
+    def event(self, level: int, name: str, message: str) -> None:
+        """Say on ``events`` that something happened."""
+        stamp_s = self._fleet.stamp_ns * 1e-9
+        self._events.publish(make_status(level, name, message, {"stamp_s": f"{stamp_s:.3f}"}))
+
+    def publish(self, before_ns: int, now_ns: int) -> None:
+        """Publish the truth and whatever else fell due between two times."""
+        self._truth.publish(self._odometry_writer.payload())
+        self._accel.publish(self._accel_writer.payload())
+        if due(MOTORS_PERIOD_NS, before_ns, now_ns):
+            self._motors_writer.speeds[:] = self._fleet.motor_speeds(self.index)
+            self._motors_writer.currents[:] = self._fleet.motor_currents(self.index)
+            self._motors.publish(self._motors_writer.payload(now_ns))
+        if due(WIND_PERIOD_NS, before_ns, now_ns):
+            self._wind_message.header.stamp.sec, self._wind_message.header.stamp.nanosec = divmod(
+                now_ns, 1_000_000_000
+            )
+            self._wind.publish(self._wind_message)
+        if due(BATTERY_PERIOD_NS, before_ns, now_ns):
+            self._battery.publish(
+                make_battery(
+                    self._fleet.params.battery,
+                    self._fleet.battery_charge(self.index),
+                    float(self._fleet.motor_currents(self.index).sum()),
+                    now_ns,
+                )
+            )
+        contact = self._fleet.contact(self.index)
+        if contact != self._contact:
+            self._contact = contact
+            self._contacts.publish(Bool(data=contact))

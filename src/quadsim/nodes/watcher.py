@@ -1,0 +1,89 @@
+"""Node ``supervisor``: what whoever started a graph hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from rclpy.context import Context
+from rclpy.node import Node
+from std_srvs.srv import SetBool
+
+from quadsim.nodes import topics
+from quadsim.nodes.topics import full_name
+from quadsim.nodes.world_messages import stamp_ns_of
+
+
+@dataclass
+class Report:
+    """The last report of a node: how many came, its message and values."""
+
+    count: int = 0
+    message: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+
+    def number(self, key: str) -> float | None:
+        """A value as a number; None if it is not there."""
+        try:
+            return float(self.values[key])
+        except (KeyError, ValueError):
+            return None
+
+
+class Watcher(Node):
+    """Listens to the reports of all nodes, the clock and the missions.
+
+    Args:
+        context: of the supervisor.
+        namespaces: of the vehicles.
+    """
+
+    def __init__(self, context: Context, namespaces: Sequence[str]) -> None:
+        super().__init__(
+            "supervisor", context=context, use_global_arguments=False, enable_rosout=False
+        )
+        self.reports: dict[str, Report] = {}
+        self.time_ns = 0
+        self.clock_heard = False
+        self.missions: dict[str, dict[str, str]] = {}
+        diagnostics, clock, status = topics.DIAGNOSTICS, topics.CLOCK, topics.MISSION_STATUS
+        self.create_subscription(
+            diagnostics.message, diagnostics.name, self._on_reports, diagnostics.wanted
+        )
+        self.create_subscription(clock.message, clock.name, self._on_clock, clock.wanted)
+        for namespace in namespaces:
+            self.create_subscription(
+                status.message,
+                full_name(namespace, status.name),
+                partial(self._on_mission, namespace),
+                status.wanted,
+            )
+        self.pause_client = self.create_client(SetBool, "/sim/pause")
+
+    def _on_reports(self, message: Any) -> None:
+        for status in message.status:
+            report = self.reports.setdefault(status.name, Report())
+            report.count += 1
+            report.message = status.message
+            report.values = {pair.key: pair.value for pair in status.values}
+
+    def _on_clock(self, message: Any) -> None:
+        self.clock_heard = True
+        self.time_ns = stamp_ns_of(message.clock)
+
+    def _on_mission(self, namespace: str, message: Any) -> None:
+        self.missions[namespace] = {pair.key: pair.value for pair in message.values}
+
+    def report(self, full_node_name: str) -> Report:
+        """Last report of a node."""
+        return self.reports.get(full_node_name, Report())
+
+    def complete(self, full_node_name: str) -> bool:
+        """Whether a node has said that all it needs is there."""
+        return self.report(full_node_name).values.get("complete") == "true"
+
+    def finished(self, namespace: str) -> bool:
+        """Whether a vehicle has flown and stopped its motors."""
+        return self.missions.get(namespace, {}).get("finished") == "true"

@@ -1,0 +1,83 @@
+"""Messages about the world as a whole: time, datum, wind, battery."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Vector3Stamped
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import BatteryState, NavSatFix
+
+from quadsim.geometry.geodesy import Datum
+from quadsim.nodes import topics
+from quadsim.nodes.cdr import SECOND_NS
+from quadsim.parameters import from_mapping
+
+
+def make_time(stamp_ns: int) -> Time:
+    """Time message."""
+    seconds, nanoseconds = divmod(stamp_ns, SECOND_NS)
+    return Time(sec=seconds, nanosec=nanoseconds)
+
+
+def stamp_ns_of(time: Any) -> int:
+    """Nanoseconds of a Time message."""
+    return int(time.sec * SECOND_NS + time.nanosec)
+
+
+def make_clock(stamp_ns: int) -> Clock:
+    """Clock message."""
+    return Clock(clock=make_time(stamp_ns))
+
+
+def make_datum(datum: Any) -> NavSatFix:
+    """The origin of ``map`` as ``/datum`` carries it."""
+    message = NavSatFix(
+        latitude=datum.latitude_deg, longitude=datum.longitude_deg, altitude=datum.height_m
+    )
+    message.header.frame_id = "map"
+    return message
+
+
+def datum_of(message: NavSatFix) -> Datum:
+    """The origin of ``map`` out of ``/datum``.
+
+    Raises:
+        InputError: no place on Earth.
+    """
+    return from_mapping(
+        Datum,
+        {
+            "latitude_deg": message.latitude,
+            "longitude_deg": message.longitude,
+            "height_m": message.altitude,
+        },
+        topics.DATUM.name,
+    )
+
+
+def make_wind(wind_W_mps: Any) -> Vector3Stamped:
+    """Velocity of the air in ``map``."""
+    message = Vector3Stamped()
+    message.header.frame_id = "map"
+    message.vector.x, message.vector.y, message.vector.z = map(float, wind_W_mps)
+    return message
+
+
+def make_battery(params: Any, charge: float, current_A: float, stamp_ns: int) -> BatteryState:
+    """State of a battery that discharges."""
+    message = BatteryState(
+        voltage=params.voltage_V,
+        current=-current_A,
+        charge=charge * params.capacity_Ah,
+        capacity=params.capacity_Ah,
+        design_capacity=params.capacity_Ah,
+        percentage=charge,
+        temperature=math.nan,
+        power_supply_status=BatteryState.POWER_SUPPLY_STATUS_DISCHARGING,
+        present=True,
+    )
+    message.header.stamp = make_time(stamp_ns)
+    return message

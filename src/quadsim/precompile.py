@@ -1,0 +1,96 @@
+"""``python -m quadsim.precompile``: compile every kernel once, into the cache that all share.
+
+Kernels are compiled at their first call; here each is called as the commands and nodes call it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+
+from quadsim.compiled import new_record
+from quadsim.control.airframe import pack_airframe
+from quadsim.control.position import new_position_control, position_control
+from quadsim.control.watchdog import inner_loop, new_inner_loop
+from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.mission.flight import FlightManager
+from quadsim.parameters import pack
+from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
+from quadsim.sensors import SENSORS
+from quadsim.sensors.model import SimulatedSensor
+from quadsim.sim.closed_loop import run
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.vehicle.fleet import Fleet
+
+MONTH_S = 30 * 86400.0
+
+
+def precompile_parts(scenario: Scenario) -> None:
+    """Fleet, sensors and estimator as the nodes and replays call them, one sample at a time."""
+    fleet = Fleet(scenario.vehicle, scenario.environment)
+    devices = {
+        kind: SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
+        for kind, params in scenario.sensors.items()
+    }
+    estimator = ErrorStateEkf(scenario.estimator, scenario.environment.datum)
+    for stamp_ns in range(0, 3_000_000_000, scenario.imu_period_ns):
+        fleet.step_to(stamp_ns)
+        samples = {kind: device.measure(fleet.truth(0)) for kind, device in devices.items()}
+        if (imu := samples["imu"]) is not None:
+            covariance = np.eye(3) * 1e-4
+            estimator.imu(stamp_ns, imu.f_S, imu.w_S, covariance, covariance)
+        if (fix := samples["gnss"]) is not None:
+            geodetic = scenario.environment.datum.to_geodetic(fix.p_W)
+            estimator.gnss_position(stamp_ns, geodetic, np.eye(3))
+            estimator.gnss_velocity(stamp_ns, fix.v_W, np.eye(3))
+        if (field := samples["magnetometer"]) is not None:
+            estimator.magnetic_field(stamp_ns, field.m_S, np.eye(3) * 1e-14)
+        if (air := samples["barometer"]) is not None:
+            estimator.pressure(stamp_ns, float(air.pressure_pa), 1.0)
+        if (ground := samples["rangefinder"]) is not None:
+            estimator.range(stamp_ns, float(ground.range_m), 1e-4)
+    if estimator.running:
+        estimator.odometry()
+        estimator.pose_covariance()
+        estimator.twist_covariance()
+
+
+def precompile_control(scenario: Scenario) -> None:
+    """Position loop, inner loop and flight manager, as autopilot and mixer call them."""
+    gains, airframe = pack(scenario.autopilot), pack_airframe(scenario.airframe)
+    odometry, setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+    command = new_record(ATTITUDE_COMMAND)
+    odometry.q_WB[0] = 1.0
+    FlightManager(scenario.autopilot.flight, scenario.items).step(0, odometry, setpoint, 0.0)
+    position = new_position_control(scenario.autopilot, airframe)
+    position_control(position, gains, odometry, setpoint, 0.02, command)
+    speeds = np.zeros(MAX_ROTORS)
+    inner_loop(new_inner_loop(), gains, airframe, odometry, 0.0, command, 0.0, 0.002, speeds)
+
+
+def forget_old_kernels() -> None:
+    """Remove kernels of other sources that were compiled more than a month ago."""
+    own = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    if not own.name.startswith("kernels-"):
+        return  # the user's own folder
+    oldest_s = time.time() - MONTH_S
+    for folder in own.parent.glob("kernels-*"):
+        if folder != own and folder.stat().st_mtime < oldest_s:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Fill the cache."""
+    scenario = load_scenario("hover", duration_s=5.0)
+    run(scenario)
+    precompile_parts(scenario)
+    precompile_control(scenario)
+    forget_old_kernels()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The records that the parts exchange: the kernels' counterpart of the topics.
+
+Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU). Quaternions are Hamilton,
+``w`` first. Units are SI, stamps integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim.compiled import record_dtype
+
+MAX_ROTORS = 8
+
+#: A vehicle's true motion (``ground_truth/odom`` with ``ground_truth/accel``). ``a_W`` is the
+#: second derivative of the centre of mass' position (gravity not removed), in m/s^2.
+KINEMATICS = record_dtype(
+    [
+        ("stamp_ns", np.int64),
+        ("p_W", np.float64, (3,)),
+        ("v_W", np.float64, (3,)),
+        ("q_WB", np.float64, (4,)),
+        ("w_B", np.float64, (3,)),
+        ("a_W", np.float64, (3,)),
+        ("w_dot_B", np.float64, (3,)),
+    ]
+)
+
+#: What control flies on (``odometry/filtered``, or the truth); variances are diagonals,
+#: attitude's as rotation about the world axes in rad^2.
+ODOMETRY = record_dtype(
+    [
+        ("stamp_ns", np.int64),
+        ("p_W", np.float64, (3,)),
+        ("v_W", np.float64, (3,)),
+        ("q_WB", np.float64, (4,)),
+        ("w_B", np.float64, (3,)),
+        ("p_variance", np.float64, (3,)),
+        ("v_variance", np.float64, (3,)),
+        ("attitude_variance", np.float64, (3,)),
+    ]
+)
+
+#: What the mission wants (the ``reference``). Modes: see :data:`SETPOINT_MODES`.
+SETPOINT = record_dtype(
+    [
+        ("mode", np.int64),
+        ("p_W", np.float64, (3,)),
+        ("v_W", np.float64, (3,)),
+        ("a_W", np.float64, (3,)),
+        ("yaw", np.float64),
+        ("yaw_rate", np.float64),
+    ]
+)
+
+#: stop: motors off. idle: motors at their lowest speed, armed on the ground. position: p, v, a
+#: and yaw are followed. velocity: v, a and yaw_rate are followed, p is ignored.
+#: descend: level, down at v_W[2] as far as the estimate allows, yaw held (no position needed).
+MODE_STOP, MODE_IDLE, MODE_POSITION, MODE_VELOCITY, MODE_DESCEND = range(5)
+SETPOINT_MODES = ("stop", "idle", "position", "velocity", "descend")
+
+#: Desired attitude (``command_attitude``): roll and pitch of q_WB count, its yaw is ignored;
+#: yaw_rate about the vertical in rad/s; thrust is the collective specific thrust along body z in
+#: m/s^2, exactly 0 meaning "stop the motors".
+ATTITUDE_COMMAND = record_dtype(
+    [
+        ("stamp_ns", np.int64),
+        ("q_WB", np.float64, (4,)),
+        ("yaw_rate", np.float64),
+        ("thrust", np.float64),
+    ]
+)

@@ -1,0 +1,1 @@
+"""The deterministic closed loop, scenarios and seeds."""

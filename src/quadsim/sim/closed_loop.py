@@ -1,0 +1,268 @@
+"""A flight without ROS: deterministic, and hundreds of times faster than real time."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.control.airframe import pack_airframe
+from quadsim.control.position import new_position_control
+from quadsim.control.watchdog import new_inner_loop
+from quadsim.errors import FlightError
+from quadsim.estimation.eskf import new_eskf
+from quadsim.mission.flight import FlightManager
+from quadsim.parameters import pack
+from quadsim.sensors import SENSORS
+from quadsim.sensors.barometer import BarometerParams
+from quadsim.sensors.gnss import GNSS_SAMPLE, GnssParams
+from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.magnetometer import MagnetometerParams
+from quadsim.sensors.model import period_ns
+from quadsim.sensors.noise import stream
+from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.sim.log import ERROR, Event, FlightLog, Track
+from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance, copy_kinematics
+from quadsim.sim.scenario import Scenario
+from quadsim.vehicle.fleet import stand
+from quadsim.vehicle.multirotor import truth
+
+TICK_HZ = 50.0
+LOG_HZ = 100.0
+VEHICLE_NAME = "quad"
+
+#: Ticks after the end of the mission, in which the rotors come to rest.
+REST_TICKS = 25
+
+Progress = Callable[[float, float, str], None]
+
+
+def make_setups(scenario: Scenario) -> NDArray[np.record]:
+    """The (1,) SETUP record of a scenario."""
+    setups: NDArray[np.record] = np.zeros(1, SETUP)
+    setup = setups[0]
+    setup.step_ns = scenario.step_ns
+    setup.delay = scenario.file.physics.command_delay_samples
+    setup.log_period_ns = round(1e9 / LOG_HZ)
+    setup["vehicle"] = pack(scenario.vehicle)
+    setup["environment"] = pack(scenario.environment)
+    setup["estimator"] = pack(scenario.estimator)
+    setup["autopilot"] = pack(scenario.autopilot)
+    setup["airframe"] = pack_airframe(scenario.airframe)
+    for kind, params in scenario.sensors.items():
+        setup[kind] = pack(params)
+        setup[f"{kind}_period_ns"] = period_ns(params)
+        state_noise(setup, scenario, params)
+    return setups
+
+
+def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
+    """Write what a sensor's messages say of its noise."""
+    if isinstance(params, ImuParams):
+        setup.accel_variance[:] = params.accel_variance()
+        setup.gyro_variance[:] = params.gyro_variance()
+    elif isinstance(params, GnssParams):
+        np.fill_diagonal(setup.position_covariance, np.square(params.position_sigma_m))
+        np.fill_diagonal(setup.velocity_covariance, np.square(params.velocity_sigma_mps))
+    elif isinstance(params, MagnetometerParams):
+        horizontal_T = math.hypot(*scenario.environment.magnetic_field_W_T[:2])
+        setup.heading_variance = params.variance(horizontal_T)[:2].mean() / horizontal_T**2
+    elif isinstance(params, BarometerParams):
+        setup.pressure_variance = params.variance()
+    elif isinstance(params, RangefinderParams):
+        setup.range_variance = params.variance()
+
+
+class ClosedLoop:
+    """One flight of a scenario, tick by tick.
+
+    Args:
+        scenario: what flies.
+        use_truth: fly on the true state; the estimator runs beside it.
+    """
+
+    def __init__(self, scenario: Scenario, use_truth: bool = False) -> None:
+        self.scenario = scenario
+        self.use_truth = use_truth
+        self._setups = make_setups(scenario)
+        self.setup = self._setups[0]
+        self.stamp_ns = 0
+        self.tick_ns = round(1e9 / TICK_HZ)
+        ticks = math.ceil(scenario.file.duration_s * TICK_HZ)
+        self.end_ns = ticks * self.tick_ns
+        ticks += REST_TICKS
+        seconds = ticks / TICK_HZ
+        self._log = np.zeros(int(seconds * LOG_HZ) + 2, LOG_ROW)
+        self._reference = np.zeros((ticks + 1, 4))
+        self._reference_ns = np.zeros(ticks + 1, np.int64)
+        gnss = scenario.sensors.get("gnss")
+        self._fixes = np.zeros(int(seconds * (gnss.rate_hz if gnss else 0)) + 2, GNSS_SAMPLE)
+        self._states = np.zeros(1, STATE)
+        self.state = self._states[0]
+        self._devices: list[tuple[np.random.Generator, int, int]] = []
+        self._start()
+        self._odometry = self._states["odometry"].view(np.recarray)[0]
+        self._setpoint = self._states["setpoint"].view(np.recarray)[0]
+        self._command = self._states["command"].view(np.recarray)[0]
+        self.manager = FlightManager(scenario.autopilot.flight, scenario.items)
+        self._flown = 0
+        self.events: list[Event] = []
+
+    def _start(self) -> None:
+        """The vehicle on the ground, every device switched on, the filter empty."""
+        scenario, state = self.scenario, self.state
+        ground_m = scenario.environment.ground_height_m
+        stand(state.vehicle, scenario.vehicle, ground_m, scenario.file.start.poses(1)[0])
+        truth(state.vehicle, self.setup.vehicle, self.setup.environment, 0, state.truth)
+        for kind, model in SENSORS.items():
+            params = scenario.sensors.get(kind)
+            generator = stream(scenario.file.seed, VEHICLE_NAME, kind)
+            if params is not None:
+                model.start(state[f"{kind}_state"], params, generator)
+            copy_kinematics(state.truth, state[f"{kind}_previous"])
+            self._devices.append(
+                (generator, int(self.setup[f"{kind}_period_ns"]), model.white_count)
+            )
+        state["eskf"] = new_eskf(self.setup.estimator)
+        state["inner"] = new_inner_loop()
+        state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
+
+    def _draw(self, until_ns: int) -> tuple[NDArray[np.float64], ...]:
+        """Standard normal numbers for every sample that is due up to a stamp, by sensor."""
+        return tuple(
+            generator.standard_normal(
+                (until_ns // period - self.stamp_ns // period if period else 0, width)
+            )
+            for generator, period, width in self._devices
+        )
+
+    def tick(self) -> None:
+        """One mission tick: the mission's wish, the position loop, and the loop up to the next."""
+        odometry = self._odometry if self._odometry.stamp_ns > 0 else None
+        self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
+        if self.manager.has_reference:
+            self._reference_ns[self._flown] = self.stamp_ns
+            self._reference[self._flown, :3] = self._setpoint.p_W
+            self._reference[self._flown, 3] = self._setpoint.yaw
+            self._flown += 1
+        until_ns = self.stamp_ns + self.tick_ns
+        advance(
+            self._states,
+            self._setups,
+            until_ns,
+            int(self.use_truth),
+            self._draw(until_ns),
+            self._log,
+            self._fixes,
+        )
+        self.stamp_ns = until_ns
+        self.events += [Event(*event) for event in self.manager.take_events()]
+
+    def _check(self) -> None:
+        """Stop a run whose motion is no longer finite."""
+        fault_ns = int(self.state.vehicle.fault_ns)
+        if fault_ns:
+            raise FlightError(
+                f"the motion went to infinity at t = {fault_ns * 1e-9:.3f} s:"
+                " the step is too long for the drag, contact or motors of this vehicle"
+            )
+
+    def fly(self, progress: Progress | None = None) -> FlightLog:
+        """Arm as soon as the arming checks pass, start the mission, and fly to its end.
+
+        Args:
+            progress: called each simulated second with time flown in s, height in m and state.
+        """
+        # compiled or loaded now, so that the clock measures the flight
+        advance(self._states, self._setups, 0, 0, self._draw(0), self._log, self._fixes)
+        begin_s = time.perf_counter()
+        while self.stamp_ns < self.end_ns and not self.manager.finished:
+            self.tick()
+            known = self._odometry.stamp_ns > 0
+            standing = known and self.manager.state == "disarmed" and not self.manager.finished
+            if standing and self.manager.arm() is None:
+                self.manager.start()
+            if self.stamp_ns % 1_000_000_000 == 0:
+                self._check()
+                if progress is not None:
+                    height_m = float(self.state.truth.p_W[2])
+                    progress(self.stamp_ns * 1e-9, height_m, self.manager.state)
+        for _ in range(REST_TICKS if self.manager.finished else 0):
+            self.tick()
+        self._check()
+        wall_s = time.perf_counter() - begin_s
+        if not self.manager.finished:
+            self.events.append(
+                Event(self.stamp_ns, ERROR, "timeout", "the mission did not end in time")
+            )
+        return self.log(wall_s)
+
+    def log(self, wall_s: float) -> FlightLog:
+        """What has been flown so far."""
+        rows = self._log[: int(self.state.log_count)]
+        estimated = rows[rows["estimated"] != 0]
+        estimate = estimated["estimate"]
+        sigma = np.sqrt(
+            np.hstack([estimate[f"{part}_variance"] for part in ("p", "v", "attitude")])
+        )
+        fixes = self._fixes[: int(self.state.gnss_count)]
+        gnss = replace(
+            Track.empty(len(fixes)), stamp_ns=fixes["stamp_ns"], p_W=fixes["p_W"], v_W=fixes["v_W"]
+        )
+        yaw = self._reference[: self._flown, 3]
+        reference = replace(
+            Track.empty(self._flown),
+            stamp_ns=self._reference_ns[: self._flown],
+            p_W=self._reference[: self._flown, :3],
+            q_WB=np.stack(
+                [np.cos(yaw / 2), np.zeros_like(yaw), np.zeros_like(yaw), np.sin(yaw / 2)], axis=1
+            ),
+        )
+        rotors = len(self.scenario.vehicle.rotor_directions)
+        return FlightLog(
+            scenario=self.scenario.name,
+            seed=self.scenario.file.seed,
+            truth=Track(rows["stamp_ns"], rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"]),
+            estimates={
+                "eskf": Track(
+                    estimated["stamp_ns"],
+                    estimate["p_W"],
+                    estimate["v_W"],
+                    estimate["q_WB"],
+                    estimate["w_B"],
+                    sigma,
+                )
+            },
+            reference=reference,
+            motor_stamps_ns=rows["stamp_ns"],
+            motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
+            topics={kind: int(self.state[f"{kind}_count"]) for kind in self.scenario.sensors},
+            events=list(self.events),
+            wall_s=wall_s,
+            waypoints=self.manager.waypoints(),
+            gnss=gnss,
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over every logged state and everything that the loop remembers at the end."""
+        content = hashlib.sha256(self._log[: int(self.state.log_count)].tobytes())
+        content.update(self.state.tobytes())
+        return content.hexdigest()
+
+
+def run(
+    scenario: Scenario, use_truth: bool = False, progress: Progress | None = None
+) -> tuple[FlightLog, str]:
+    """Fly a scenario to its end.
+
+    Returns:
+        The flight and its digest.
+    """
+    loop = ClosedLoop(scenario, use_truth)
+    log = loop.fly(progress)
+    return log, loop.digest()

@@ -1,0 +1,129 @@
+"""What a flight leaves behind, wherever it was flown: the closed loop, the graph, a bag.
+
+Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU). Quaternions are Hamilton,
+``w`` first. Stamps are integer nanoseconds and rise strictly within a track.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Stamps = NDArray[np.int64]
+
+#: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
+OK, WARN, ERROR = 0, 1, 2
+
+
+class Event(NamedTuple):
+    """Something that happened once: a change of state, a fault, a rule broken.
+
+    ``level`` is 0 (as planned), 1 (a warning) or 2 (an error).
+    """
+
+    stamp_ns: int
+    level: int
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A motion over time.
+
+    Attributes:
+        stamp_ns: (N,) int64, ns.
+        p_W: (N, 3) position, world, m.
+        v_W: (N, 3) velocity, world, m/s.
+        q_WB: (N, 4) unit quaternions, turning body axes into world axes.
+        w_B: (N, 3) angular rate, body, rad/s.
+        sigma: (N, 9) standard deviations of p_W (m), v_W (m/s) and of the attitude as a rotation
+            about the world axes (rad); None where nothing states them (the truth).
+    """
+
+    stamp_ns: Stamps
+    p_W: Array
+    v_W: Array
+    q_WB: Array
+    w_B: Array
+    sigma: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.stamp_ns)
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Track:
+        """The same track at some of its stamps."""
+        return Track(
+            self.stamp_ns[rows],
+            self.p_W[rows],
+            self.v_W[rows],
+            self.q_WB[rows],
+            self.w_B[rows],
+            None if self.sigma is None else self.sigma[rows],
+        )
+
+    @staticmethod
+    def empty(count: int = 0, with_sigma: bool = False) -> Track:
+        """A track of ``count`` zeroed rows, identity attitude, to be filled in place."""
+        q_WB = np.zeros((count, 4))
+        q_WB[:, 0] = 1.0
+        return Track(
+            np.zeros(count, np.int64),
+            np.zeros((count, 3)),
+            np.zeros((count, 3)),
+            q_WB,
+            np.zeros((count, 3)),
+            np.zeros((count, 9)) if with_sigma else None,
+        )
+
+
+@dataclass(slots=True)
+class FlightLog:
+    """One vehicle's flight, as reports and metrics take it.
+
+    Attributes:
+        truth: the true motion; empty where a bag holds none.
+        estimates: name to track; the one that flew (or was asked for) comes first.
+        reference: what the autopilot wanted; only ``p_W`` and the yaw of ``q_WB`` mean something.
+        motor_stamps_ns: (M,) int64, ns.
+        motor_speed_radps: (M, n) speeds of the n rotors, rad/s.
+        topics: topic (relative to the vehicle's namespace, or absolute) to count of messages.
+        gnss: GNSS fixes turned into the world frame: stamps and ``p_W`` mean something.
+        waypoints: (K, 3) corners of the mission, world, m.
+        wall_s: how long the flight took on the wall clock; 0 where unknown.
+        notes: what a reader should know (a bag that was repaired, a topic that was missing).
+    """
+
+    scenario: str = ""
+    seed: int = 0
+    truth: Track = field(default_factory=Track.empty)
+    estimates: dict[str, Track] = field(default_factory=dict)
+    reference: Track | None = None
+    motor_stamps_ns: Stamps = field(default_factory=lambda: np.zeros(0, np.int64))
+    motor_speed_radps: Array = field(default_factory=lambda: np.zeros((0, 4)))
+    topics: dict[str, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    wall_s: float = 0.0
+    waypoints: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    gnss: Track | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def start_ns(self) -> int:
+        """First stamp of the flight: the truth's, else the first estimate's; 0 if empty."""
+        for track in (self.truth, *self.estimates.values()):
+            if len(track):
+                return int(track.stamp_ns[0])
+        return 0
+
+    @property
+    def duration_s(self) -> float:
+        """Time between the first and the last stamp of the truth (or the first estimate), s."""
+        for track in (self.truth, *self.estimates.values()):
+            if len(track):
+                return float(track.stamp_ns[-1] - track.stamp_ns[0]) * 1e-9
+        return 0.0

@@ -1,0 +1,225 @@
+"""Scenarios: which vehicle flies what, with which sensors, in which world, and what must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from quadsim.control.airframe import AirframeParams
+from quadsim.control.parameters import AutopilotParams
+from quadsim.errors import InputError
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.files import find
+from quadsim.mission.items import Item, items_from
+from quadsim.parameters import Spec, from_mapping, load, read_yaml
+from quadsim.sensors.devices import load_suite
+from quadsim.sensors.gnss import GnssParams
+from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.model import SensorParams
+from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.environment import EnvironmentParams
+
+
+@dataclass(frozen=True)
+class StartParams:
+    """Where the first vehicle stands; others stand beside it, ``spacing_m`` apart, to the south."""
+
+    x_m: Annotated[float, Spec("east", "m", ge=-1e5, le=1e5)] = 0.0
+    y_m: Annotated[float, Spec("north", "m", ge=-1e5, le=1e5)] = 0.0
+    yaw_deg: Annotated[float, Spec("heading, 0 = east", "deg", ge=-360.0, le=360.0)] = 0.0
+    spacing_m: Annotated[float, Spec("between vehicles", "m", gt=0.0, le=1000.0)] = 5.0
+
+    def poses(self, count: int) -> list[tuple[float, float, float]]:
+        """Give x and y in m and yaw in rad of each of ``count`` vehicles."""
+        yaw = math.radians(self.yaw_deg)
+        return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class PhysicsParams:
+    """How time goes in the simulation."""
+
+    step_s: Annotated[float, Spec("step of the physics", "s", ge=1e-4, le=0.01)] = 0.001
+    command_delay_samples: Annotated[
+        int, Spec("IMU samples from the one a motor command answers to its effect", ge=0, le=20)
+    ] = 1
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A bound on a value of the summary, for every sensor suite or for one."""
+
+    value: Annotated[str, Spec("dotted name in the summary, such as estimator.position_rmse_m")]
+    limit: Annotated[float, Spec("the largest value that passes")]
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+
+
+@dataclass(frozen=True)
+class ScenarioFile:
+    """The keys of a scenario file, but for ``mission`` and ``criteria``, which are lists."""
+
+    description: Annotated[str, Spec("what it shows")] = ""
+    vehicle: Annotated[str, Spec("a file of config/vehicles")] = "x500"
+    sensors: Annotated[str, Spec("a file of config/sensors/suites")] = "default"
+    estimator: Annotated[str, Spec("a file of config/estimators")] = "eskf"
+    autopilot: Annotated[str, Spec("a file of config/autopilots")] = "default"
+    seed: Annotated[int, Spec("seed of all randomness", ge=0, le=2**63 - 1)] = 1
+    duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=86400.0)] = 60.0
+    start: StartParams = field(default_factory=StartParams)
+    physics: PhysicsParams = field(default_factory=PhysicsParams)
+    environment: EnvironmentParams = field(default_factory=EnvironmentParams)
+
+
+def airframe_of(vehicle: VehicleParams) -> AirframeParams:
+    """What a controller that knows the vehicle's file believes: its figures."""
+    return AirframeParams(
+        **{name: getattr(vehicle, name) for name in AirframeParams.__dataclass_fields__}
+    )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario with every file it names read.
+
+    Attributes:
+        name: of its file.
+        file: the keys as written, with what was overridden.
+        vehicle: what flies.
+        sensors: kind of sensor to its parameters.
+        estimator: parameters of the estimator.
+        autopilot: parameters of autopilot and mixer.
+        items: the mission.
+        criteria: what a passed flight keeps.
+        path: of its file.
+    """
+
+    name: str
+    file: ScenarioFile
+    vehicle: VehicleParams
+    sensors: Mapping[str, SensorParams]
+    estimator: EstimatorParams
+    autopilot: AutopilotParams
+    items: tuple[Item, ...]
+    criteria: tuple[Criterion, ...]
+    path: Path
+
+    @property
+    def environment(self) -> EnvironmentParams:
+        """The world."""
+        return self.file.environment
+
+    @property
+    def imu(self) -> ImuParams:
+        """Parameters of the IMU, whose rate is that of the truth and of control."""
+        imu = self.sensors["imu"]
+        assert isinstance(imu, ImuParams)
+        return imu
+
+    @property
+    def step_ns(self) -> int:
+        """Step of the physics."""
+        return round(self.file.physics.step_s * 1e9)
+
+    @property
+    def imu_period_ns(self) -> int:
+        """Time between two IMU samples."""
+        return round(1e9 / self.imu.rate_hz)
+
+    @property
+    def airframe(self) -> AirframeParams:
+        """What the controller believes of the vehicle."""
+        return airframe_of(self.vehicle)
+
+
+def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion, ...]:
+    if not isinstance(content, list):
+        raise InputError(f"{where}: criteria: expected a list")
+    read = [
+        from_mapping(Criterion, item, f"{where}: criteria[{i}]") for i, item in enumerate(content)
+    ]
+    return tuple(criterion for criterion in read if criterion.sensors in ("", suite))
+
+
+def _options(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys given outside the file, each checked under the name of its option."""
+    given = {key: value for key, value in overrides.items() if value is not None}
+    for key, value in given.items():
+        from_mapping(ScenarioFile, {key: value}, f"--{key.removesuffix('_s')}")
+    return given
+
+
+def installed(
+    estimator: EstimatorParams,
+    sensors: Mapping[str, SensorParams],
+    environment: EnvironmentParams,
+) -> EstimatorParams:
+    """The estimator told what its installer knows; nothing of the flight is in it.
+
+    That is where the sensors sit, and the public models of gravity and of the magnetic field at
+    the datum.
+    """
+    imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
+    mount = estimator.mount
+    if isinstance(imu, ImuParams):
+        mount = replace(
+            mount,
+            imu_position_B_m=imu.position_B_m,
+            imu_roll_pitch_yaw_deg=imu.rotation_deg,
+        )
+    if isinstance(gnss, GnssParams):
+        mount = replace(mount, antenna_position_B_m=gnss.position_B_m)
+    if isinstance(rangefinder, RangefinderParams):
+        mount = replace(mount, rangefinder_position_B_m=rangefinder.position_B_m)
+    return replace(
+        estimator,
+        mount=mount,
+        gravity_mps2=environment.gravity_mps2,
+        magnetic_field_W_T=environment.magnetic_field_W_T,
+        ground_height_m=environment.ground_height_m,
+    )
+
+
+def load_scenario(name: str, **overrides: Any) -> Scenario:
+    """Read a scenario and every file it names.
+
+    Args:
+        name: of a file in ``config/scenarios``, or its path.
+        overrides: keys of :class:`ScenarioFile` to set instead of the file's; None keeps it.
+
+    Raises:
+        InputError: one line that names the file, the key and what is allowed.
+    """
+    path = find("scenarios", name)
+    content = read_yaml(path)
+    mission = content.pop("mission", [])
+    criteria = content.pop("criteria", [])
+    file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
+    sensors = load_suite(file.sensors)
+    estimator = load(EstimatorParams, find("estimators", file.estimator))
+    scenario = Scenario(
+        name=Path(name).stem,
+        file=file,
+        vehicle=load(VehicleParams, find("vehicles", file.vehicle)),
+        sensors=sensors,
+        estimator=installed(estimator, sensors, file.environment),
+        autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),
+        items=items_from(mission, str(path)),
+        criteria=_criteria(criteria, Path(file.sensors).stem, str(path)),
+        path=path,
+    )
+    if scenario.imu_period_ns % scenario.step_ns:
+        raise InputError(
+            f"{path}: physics.step_s: an IMU of {scenario.imu.rate_hz:g} Hz needs a step that"
+            f" divides {scenario.imu_period_ns * 1e-9:g} s, not {file.physics.step_s:g}"
+        )
+    fastest = max(scenario.sensors.values(), key=lambda params: params.rate_hz)
+    if fastest.rate_hz > scenario.imu.rate_hz:
+        raise InputError(
+            f"{path}: sensors: a rate of {fastest.rate_hz:g} Hz is above the IMU's"
+            f" {scenario.imu.rate_hz:g} Hz, at which the truth comes"
+        )
+    return scenario

@@ -1,0 +1,1 @@
+"""The vehicle: rigid body, rotors, drag, contact."""

@@ -1,0 +1,121 @@
+"""Parameters of a multirotor; files in ``config/vehicles``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from quadsim.errors import InputError
+from quadsim.parameters import Spec, Vec3
+from quadsim.records import MAX_ROTORS
+
+
+@dataclass(frozen=True)
+class ContactParams:
+    """Landing gear: points that the ground pushes back with springs, dampers and friction."""
+
+    points_B_m: Annotated[tuple[Vec3, ...], Spec("feet", "m", ge=-5.0, le=5.0, max_items=8)] = (
+        (0.1, 0.1, -0.1),
+        (-0.1, 0.1, -0.1),
+        (-0.1, -0.1, -0.1),
+        (0.1, -0.1, -0.1),
+    )
+    sag_m: Annotated[
+        float, Spec("depth to which the feet sink under the weight", "m", gt=1e-4, le=0.1)
+    ] = 0.003
+    damping_ratio: Annotated[float, Spec("of the vertical motion", "1", ge=0.0, le=2.0)] = 0.7
+    friction: Annotated[float, Spec("Coulomb coefficient", "1", ge=0.0, le=2.0)] = 0.8
+
+
+@dataclass(frozen=True)
+class BatteryParams:
+    """An ideal source that counts charge."""
+
+    capacity_Ah: Annotated[float, Spec("capacity", "A h", gt=0.0, le=1000.0)] = 5.0
+    voltage_V: Annotated[float, Spec("voltage", "V", gt=0.0, le=1000.0)] = 14.8
+    efficiency: Annotated[float, Spec("shaft power over electric power", "1", gt=0.0, le=1.0)] = 0.6
+
+
+@dataclass(frozen=True)
+class VehicleParams:
+    """A rigid body with fixed rotors; B is ``base_link`` (FLU) at the centre of mass."""
+
+    name: Annotated[str, Spec("what the figures describe, with their source")]
+    mass_kg: Annotated[float, Spec("mass", "kg", gt=0.0, le=1000.0)]
+    inertia_kg_m2: Annotated[
+        Vec3, Spec("principal moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
+    ]
+    rotor_positions_B_m: Annotated[
+        tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
+    ]
+    rotor_directions: Annotated[
+        tuple[float, ...],
+        Spec(
+            "+1 turns counter-clockwise seen from above, -1 clockwise",
+            "1",
+            ge=-1.0,
+            le=1.0,
+            max_items=MAX_ROTORS,
+        ),
+    ]
+    thrust_coefficient_N_s2: Annotated[
+        float, Spec("thrust over squared speed", "N s^2/rad^2", gt=0.0, le=1.0)
+    ]
+    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", ge=0.0, le=1.0)]
+    rotor_speed_min_radps: Annotated[
+        float, Spec("speed of a running rotor at idle", "rad/s", ge=0.0, le=1e5)
+    ]
+    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", gt=0.0, le=1e5)]
+    time_constant_up_s: Annotated[float, Spec("motor, speeding up", "s", gt=1e-3, le=10.0)]
+    time_constant_down_s: Annotated[float, Spec("motor, slowing down", "s", gt=1e-3, le=10.0)]
+    rotor_drag_N_s2: Annotated[
+        float,
+        Spec(
+            "rotor drag force over rotor speed and air speed in the disc",
+            "N s^2/(m rad)",
+            ge=0.0,
+            le=1.0,
+        ),
+    ] = 0.0
+    rolling_moment_N_s2: Annotated[
+        float,
+        Spec(
+            "rolling moment over rotor speed and air speed in the disc",
+            "N m s^2/(m rad)",
+            ge=0.0,
+            le=1.0,
+        ),
+    ] = 0.0
+    body_drag_N_s_m: Annotated[
+        Vec3, Spec("linear drag over air speed, body axes", "N s/m", ge=0.0, le=100.0)
+    ] = (0.0, 0.0, 0.0)
+    contact: ContactParams = field(default_factory=ContactParams)
+    battery: BatteryParams = field(default_factory=BatteryParams)
+
+    def __post_init__(self) -> None:
+        """Refuse bodies that cannot be."""
+        if len(self.rotor_positions_B_m) != len(self.rotor_directions):
+            raise InputError(
+                f"rotor_directions: {len(self.rotor_directions)} for"
+                f" {len(self.rotor_positions_B_m)} rotor_positions_B_m; give one each"
+            )
+        if len(self.rotor_directions) < 3 or any(abs(d) != 1.0 for d in self.rotor_directions):
+            raise InputError("rotor_directions: give 3 to 8 rotors, each 1 or -1")
+        small, middle, large = sorted(self.inertia_kg_m2)
+        if small + middle < large:
+            raise InputError(
+                "inertia_kg_m2: no body has it; the largest moment is at most the sum of the others"
+            )
+        if self.rotor_speed_min_radps >= self.rotor_speed_max_radps:
+            raise InputError("rotor_speed_min_radps: not below rotor_speed_max_radps")
+        hover_N = self.mass_kg * 9.80665
+        most_N = (
+            len(self.rotor_directions)
+            * self.thrust_coefficient_N_s2
+            * (self.rotor_speed_max_radps**2)
+        )
+        if most_N < hover_N:
+            raise InputError(
+                f"rotor_speed_max_radps: {most_N:.3g} N at most do not lift the weight"
+                f" {hover_N:.3g} N"
+            )

@@ -1,0 +1,1 @@
+"""What the vehicle flies in: ground, air, gravity, magnetic field."""

@@ -1,0 +1,28 @@
+"""International Standard Atmosphere, troposphere (ISO 2533:1975), below 11 km."""
+
+from __future__ import annotations
+
+from quadsim.compiled import kernel
+
+SEA_LEVEL_PRESSURE_PA = 101325.0
+SEA_LEVEL_TEMPERATURE_K = 288.15
+LAPSE_RATE_K_PER_M = 0.0065
+GAS_CONSTANT_J_PER_KG_K = 287.05287
+STANDARD_GRAVITY_MPS2 = 9.80665
+_EXPONENT = STANDARD_GRAVITY_MPS2 / (GAS_CONSTANT_J_PER_KG_K * LAPSE_RATE_K_PER_M)
+
+
+@kernel
+def pressure_at(height_m: float) -> float:
+    """Static pressure in Pa at a height above mean sea level in m."""
+    return float(
+        SEA_LEVEL_PRESSURE_PA
+        * (1.0 - LAPSE_RATE_K_PER_M * height_m / SEA_LEVEL_TEMPERATURE_K) ** _EXPONENT
+    )
+
+
+@kernel
+def height_of(pressure_pa: float) -> float:
+    """Height above mean sea level in m at a static pressure in Pa: inverse of `pressure_at`."""
+    ratio = (pressure_pa / SEA_LEVEL_PRESSURE_PA) ** (1.0 / _EXPONENT)
+    return float(SEA_LEVEL_TEMPERATURE_K / LAPSE_RATE_K_PER_M * (1.0 - ratio))

@@ -1,0 +1,21 @@
+"""Set-up of every test: the same examples each time, and a ROS graph of this run's own."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Tests of the graph start real nodes. What else runs on this machine must not hear them.
+os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
+os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+
+# Every random test has a seed; the first example of a kernel compiles it, which has no deadline.
+settings.register_profile(
+    "quadsim",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("quadsim")

@@ -1,0 +1,217 @@
+"""Real nodes on real DDS: each test has a domain of its own, and waits for conditions."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from itertools import count
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("rclpy")
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.signals import SignalHandlerOptions
+
+from quadsim.errors import InputError
+from quadsim.nodes.domain import held
+from quadsim.nodes.runtime import make_executor
+
+_numbers = count(os.getpid() * 7)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.graph)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels():
+    """Nodes that compile while they fly are late for everything."""
+    subprocess.run([sys.executable, "-m", "quadsim.precompile"], check=True)
+
+
+@pytest.fixture
+def domain() -> int:
+    """A DDS domain that no graph on this machine holds."""
+    for number in _numbers:
+        candidate = 101 + number % 130
+        try:
+            with held(candidate):
+                return candidate
+        except InputError:
+            continue
+    raise AssertionError
+
+
+class Command:
+    """A running ``quadsim`` command; its stderr is read as it comes.
+
+    Args:
+        args: of the command.
+        module: what to run instead of the command.
+    """
+
+    def __init__(self, *args: str, module: str = "quadsim.cli") -> None:
+        self.log = ""
+        self._ended = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self._family: dict[int, int] = {}  # pid to a descriptor that tells of its end
+
+    def wait_for(self, text: str, within_s: float = 60.0) -> None:
+        """Read stderr until a text comes."""
+        self._read(lambda: text in self.log, within_s, f"{text!r} did not come")
+
+    def _read(self, condition: Callable[[], bool], within_s: float, message: str) -> None:
+        assert self._process.stderr is not None
+        deadline = time.monotonic() + within_s
+        while not condition():
+            rest_s = deadline - time.monotonic()
+            ready = select.select([self._process.stderr], [], [], max(0.0, rest_s))[0]
+            chunk = os.read(self._process.stderr.fileno(), 65536) if ready else b""
+            assert chunk, f"{message} within {within_s} s:\n{self.log}"
+            self.log += chunk.decode()
+
+    def family(self) -> dict[str, psutil.Process]:
+        """Processes of the graph by their names in ``ps``; all descendants are remembered."""
+        found = {}
+        for process in psutil.Process(self.pid).children(recursive=True):
+            if process.pid not in self._family:
+                self._family[process.pid] = os.pidfd_open(process.pid)
+            title = " ".join(process.cmdline())
+            if title.startswith("quadsim: "):
+                found[title.removeprefix("quadsim: ").strip()] = process
+        return found
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def interrupt(self) -> None:
+        """What Ctrl-C on a terminal does."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def finish(self, within_s: float = 60.0) -> tuple[int, str]:
+        """Wait for the end; exit status and stdout."""
+        out, err = self._process.communicate(timeout=within_s)
+        self.log += err.decode()
+        self._ended = True
+        return self._process.returncode, out.decode()
+
+    def nothing_left(self, within_s: float = 5.0) -> bool:
+        """Whether every process that was remembered has ended."""
+        deadline = time.monotonic() + within_s
+        for pidfd in self._family.values():
+            if not select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return False
+        return True
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever the test found."""
+        if self._process.poll() is None:
+            self.family()
+            self._process.kill()
+        if not self._ended:
+            self._process.communicate()
+        for pidfd in self._family.values():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+
+
+@pytest.fixture
+def command() -> Iterator[Callable[..., Command]]:
+    """Starts commands, and ends what is left of them."""
+    with ExitStack() as stack:
+
+        def start(*args: str, module: str = "quadsim.cli") -> Command:
+            started = Command(*args, module=module)
+            stack.callback(started.end)
+            return started
+
+        yield start
+
+
+@pytest.fixture
+def fly(command, domain, tmp_path):
+    """Starts ``quadsim fly`` in this test's domain; its bag is in ``tmp_path / "run" / "bag"``."""
+
+    def start(*args: str, scenario: str = "hover") -> Command:
+        return command(
+            "fly", "--scenario", scenario, "--domain", str(domain),
+            "--output", str(tmp_path / "run"), "--no-report", *args,
+        )  # fmt: skip
+
+    return start
+
+
+class Bench:
+    """A node of the test's own, and an executor that turns it and others until something holds."""
+
+    def __init__(self, domain: int) -> None:
+        self.context = Context()
+        rclpy.init(
+            context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
+        )
+        self.executor = make_executor(self.context)
+        self.node = rclpy.create_node("bench", context=self.context, enable_rosout=False)
+        self.nodes = [self.node]
+        self.executor.add_node(self.node)
+        self.reports: dict[str, dict[str, str]] = {}
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
+
+    def _on_report(self, message) -> None:
+        for status in message.status:
+            values = {pair.key: pair.value for pair in status.values}
+            self.reports[status.name] = values | {"message": status.message}
+
+    def add(self, node):
+        self.nodes.append(node)
+        self.executor.add_node(node)
+        return node
+
+    def until(self, condition: Callable[[], bool], within_s: float = 30.0) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self.executor.spin_once(0.05)
+            assert time.monotonic() < deadline, self.reports
+
+    def call(self, kind, name, request):
+        client = self.node.create_client(kind, name)
+        self.until(client.service_is_ready)
+        future = client.call_async(request)
+        self.until(future.done)
+        return future.result()
+
+    def close(self) -> None:
+        for node in self.nodes:
+            self.executor.remove_node(node)
+        self.executor.shutdown(0)
+        for node in self.nodes:
+            node.destroy_node()
+        self.context.shutdown()
+
+
+@pytest.fixture
+def bench(domain):
+    made = Bench(domain)
+    yield made
+    made.close()

@@ -1,0 +1,208 @@
+"""``quadsim fly``: whole flights over DDS, and every way in which one can end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rosgraph_msgs.msg import Clock
+
+from quadsim.analysis.bags import open_bag
+from quadsim.nodes import qos
+from quadsim.nodes.domain import held
+from quadsim.nodes.preload import NODES
+
+GRAPH = set(NODES)
+
+
+def counts_of(tmp_path):
+    with open_bag(tmp_path / "run" / "bag") as bag:
+        return dict(bag.counts)
+
+
+def summary_of(out):
+    summary = json.loads(out)
+    assert summary["errors"] == []
+    return summary
+
+
+def check_flight(summary):
+    """What a passed flight over DDS says, besides its criteria."""
+    assert summary["passed"]
+    assert len(summary["nodes"]) == len(GRAPH)
+    assert summary["imu_received_fraction"] >= 0.999
+    # the issue asks for 3 ms with nothing else on the machine; a test shares it
+    assert 0.0 < summary["latency_ms"]["median"] < 10.0
+    imu = summary["topics"]["imu/data_raw"]
+    truth = summary["topics"]["ground_truth/odom"]
+    # the first truth makes no sample; the recorder loses nothing
+    assert truth["count"] - 2 <= imu["count"] <= truth["count"]
+    assert imu["rate_hz"] == pytest.approx(500.0, rel=1e-3)
+    assert summary["topics"]["gps/fix"]["count"] == summary["topics"]["gps/vel"]["count"]
+
+
+def test_a_flight_in_separate_processes(fly, tmp_path):
+    flight = fly("--json")
+    flight.wait_for("takeoff")
+    assert set(flight.family()) == GRAPH
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    assert flight.nothing_left()
+    summary = summary_of(out)
+    check_flight(summary)
+    # a machine shared with other tests may slip; alone it is 0.9999
+    assert summary["real_time_factor"] >= 0.9
+    assert counts_of(tmp_path)["/datum"] == 1
+    assert (tmp_path / "run" / "summary.json").is_file()
+
+
+def test_a_flight_in_one_process(fly):
+    flight = fly("--composed", "--json")
+    flight.wait_for("takeoff")
+    assert set(flight.family()) == {"graph"}
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    check_flight(summary_of(out))
+    assert flight.nothing_left()
+
+
+def test_a_flight_in_lockstep(fly):
+    flight = fly("--pacing", "lockstep", "--json")
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    check_flight(summary_of(out))
+
+
+def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+    flight = fly("--without", "gnss", "--json")
+    driver = command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.gnss")
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    summary = summary_of(out)
+    assert "/quad/gnss" not in summary["nodes"]
+    assert summary["topics"]["gps/fix"]["count"] > 50
+    driver.interrupt()
+    assert driver.finish(within_s=5.0)[0] == 0
+
+
+@pytest.mark.parametrize("node", sorted(GRAPH))
+def test_a_killed_node_is_named_and_the_rest_stops(fly, tmp_path, node):
+    flight = fly()
+    flight.wait_for("takeoff")
+    flight.family()[node].kill()
+    status, _ = flight.finish(within_s=20.0)
+    assert status == 1
+    assert f"node {node} was killed by SIGKILL" in flight.log
+    assert flight.nothing_left()
+    counts = counts_of(tmp_path)
+    # at 500 Hz from the start to the take-off, which is later than 2 s; a second may be lost
+    assert counts["/quad/ground_truth/odom"] > 500
+    assert counts["/quad/imu/data_raw"] > 500
+
+
+def test_a_killed_recorder_loses_less_than_a_second(bench, fly, tmp_path):
+    heard_ns: list[int] = []
+    bench.node.create_subscription(
+        Clock, "/clock", lambda m: heard_ns.append(m.clock.sec * 10**9 + m.clock.nanosec), qos.CLOCK
+    )
+    flight = fly()
+    bench.until(lambda: bool(heard_ns) and heard_ns[-1] > 3 * 10**9, 60.0)
+    recorder = flight.family()["recorder"]
+    before_ns = heard_ns[-1]
+    recorder.kill()
+    assert flight.finish(within_s=20.0)[0] == 1
+    with open_bag(tmp_path / "run" / "bag") as bag:
+        last_ns = max(message.log_ns for message in bag.messages(["/quad/ground_truth/odom"]))
+    assert last_ns > before_ns - 10**9
+
+
+def test_a_killed_composed_graph_leaves_a_bag(fly, tmp_path):
+    flight = fly("--composed")
+    flight.wait_for("takeoff")
+    flight.family()["graph"].kill()
+    status, _ = flight.finish(within_s=20.0)
+    assert status == 1
+    assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
+
+
+def test_ctrl_c_ends_everything_in_order(fly, tmp_path):
+    flight = fly()
+    flight.wait_for("takeoff")
+    flight.family()
+    flight.interrupt()
+    flight.interrupt()  # the second one breaks nothing
+    status, _ = flight.finish(within_s=5.0)
+    assert status == 130
+    assert "Traceback" not in flight.log
+    assert flight.nothing_left(within_s=1.0)
+    assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
+
+
+def test_nodes_end_with_their_supervisor(fly, tmp_path):
+    flight = fly()
+    flight.wait_for("takeoff")
+    flight.family()
+    os.kill(flight.pid, signal.SIGKILL)
+    assert flight.nothing_left(within_s=5.0)
+    assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
+
+
+def test_a_domain_in_use_is_refused(fly, domain, tmp_path):
+    with held(domain):
+        flight = fly()
+        status, _ = flight.finish()
+    assert status == 2
+    (line,) = [line for line in flight.log.splitlines() if "error" in line]
+    assert f"DDS domain {domain} is in use" in line
+    assert str(os.getpid()) in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_foreign_clock_is_refused(fly, domain, tmp_path):
+    context = Context()
+    rclpy.init(context=context, domain_id=domain)
+    node = rclpy.create_node("somebody", context=context)
+    publisher = node.create_publisher(Clock, "/clock", 10)
+    executor = rclpy.executors.SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    node.create_timer(0.01, lambda: publisher.publish(Clock()))
+    flight = fly("--composed")
+    try:
+        while flight.running:
+            executor.spin_once(0.1)
+    finally:
+        node.destroy_node()
+        executor.shutdown()
+        context.shutdown()
+    status, _ = flight.finish()
+    assert status == 2
+    assert "somebody else publishes /clock" in flight.log
+    assert flight.nothing_left()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["--scenario", "nowhere"], "nowhere"),
+        (["--domain", "233"], "233"),
+        (["--domain", "-1"], "-1"),
+        (["--rate", "0"], "lockstep"),
+        (["--sensors", "none"], "none"),
+        (["--duration", "-5"], "duration_s"),
+    ],
+)
+def test_bad_input_is_one_line(command, tmp_path, args, word):
+    refused = command("fly", "--output", str(tmp_path / "run"), *args)
+    status, out = refused.finish()
+    assert status == 2
+    assert out == ""
+    (line,) = [line for line in refused.log.splitlines() if "error" in line]
+    assert word in line
+    assert "Traceback" not in refused.log
+    assert not (tmp_path / "run").exists()

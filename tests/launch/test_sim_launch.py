@@ -1,0 +1,124 @@
+"""sim.launch.py against stand-ins of the launch packages, which the wheels lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quadsim.errors import InputError
+from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.sim.scenario import load_scenario
+
+ROOT = Path(__file__).parents[2]
+DEFAULTS = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
+
+
+class Recorded:
+    """Stands for any launch action: keeps what it was made with."""
+
+    def __init__(self, *args, **kwargs):
+        self.args, self.kwargs = args, kwargs
+
+
+class LaunchConfiguration(Recorded):
+    def perform(self, context):
+        return context[self.args[0]]
+
+
+@pytest.fixture
+def launch_file(monkeypatch):
+    stubs = {
+        "launch": ["LaunchDescription"],
+        "launch.actions": ["DeclareLaunchArgument", "OpaqueFunction"],
+        "launch.substitutions": [],
+        "launch_ros": [],
+        "launch_ros.actions": ["Node"],
+        "launch_ros.parameter_descriptions": ["ParameterValue"],
+    }
+    for name, classes in stubs.items():
+        module = ModuleType(name)
+        for item in classes:
+            setattr(module, item, type(item, (Recorded,), {}))
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules["launch.substitutions"].LaunchConfiguration = LaunchConfiguration
+    spec = importlib.util.spec_from_file_location("sim_launch", ROOT / "launch/sim.launch.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def plain(value):
+    """What a parameter holds, out of a ParameterValue."""
+    return value.args[0] if isinstance(value, Recorded) else value
+
+
+def test_every_argument_is_declared_with_its_default(launch_file):
+    (entities,) = launch_file.generate_launch_description().args
+    declared = {
+        e.args[0]: e.kwargs["default_value"] for e in entities if "default_value" in e.kwargs
+    }
+    assert declared == DEFAULTS
+    assert declared["arm"] == "false"
+
+
+@pytest.mark.parametrize("count", ["1", "3"])
+def test_its_nodes_are_those_of_the_description(launch_file, count):
+    values = DEFAULTS | {"scenario": "hover", "count": count, "record": "somewhere"}
+    nodes = launch_file.actions(values)
+    options = GraphOptions(count=int(count), bag="somewhere")
+    specs = describe(load_scenario("hover"), options)
+    assert [(n.kwargs["executable"], n.kwargs["namespace"], n.kwargs["name"]) for n in nodes] == [
+        (s.executable, s.namespace, s.executable) for s in specs
+    ]
+    for node, spec in zip(nodes, specs, strict=True):
+        (parameters,) = node.kwargs["parameters"]
+        assert {k: plain(v) for k, v in parameters.items()} == dict(spec.parameters)
+    texts = [
+        p for n in nodes for p in n.kwargs["parameters"][0].values() if isinstance(p, Recorded)
+    ]
+    assert all(text.kwargs == {"value_type": str} for text in texts)
+
+
+def test_arguments_reach_the_nodes():
+    specs = describe_launch(
+        DEFAULTS
+        | {
+            "sensors": "fcnd", "vehicle": "fcnd", "seed": "7", "pacing": "lockstep", "rate": "0",
+            "arm": "true", "use_sim_time": "false", "record": "false",
+        }
+    )  # fmt: skip
+    by_name = {spec.executable: spec.parameters for spec in specs}
+    assert "recorder" not in by_name
+    assert "rangefinder" not in by_name  # the FCND suite has none
+    assert by_name["dynamics"]["vehicle"] == "fcnd"
+    assert by_name["dynamics"]["mass_kg"] == 0.5
+    assert (by_name["dynamics"]["pacing"], by_name["dynamics"]["rate"]) == ("lockstep", 0.0)
+    assert by_name["imu"]["seed"] == 7
+    assert by_name["autopilot"]["auto_start"] is True
+    assert by_name["mixer"]["use_sim_time"] is False
+
+
+def test_a_driver_of_ones_own_takes_the_place_of_a_node():
+    every = [spec.executable for spec in describe_launch(DEFAULTS)]
+    left = [spec.executable for spec in describe_launch(DEFAULTS | {"without": "gnss, imu"})]
+    assert left == [name for name in every if name not in ("gnss", "imu")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("count", "two"),
+        ("arm", "yes"),
+        ("pacing", "fast"),
+        ("seed", "x"),
+        ("scenario", "nowhere"),
+        ("without", "gps"),
+    ],
+)
+def test_a_wrong_argument_is_named(name, value):
+    with pytest.raises(InputError, match=value):
+        describe_launch(DEFAULTS | {name: value})

@@ -1,0 +1,424 @@
+"""Updates of the error-state filter: rows by finite differences, dense algebra, signs, gates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from quadsim.estimation.eskf import (
+    eskf_gnss_position,
+    eskf_gnss_velocity,
+    eskf_magnetic_field,
+    eskf_pressure,
+    eskf_range,
+    new_eskf,
+)
+from quadsim.estimation.layout import (
+    ACCEPTED,
+    BA,
+    BG,
+    GNSS_POSITION,
+    IGNORED,
+    MAGNETIC_FIELD,
+    PRESSURE,
+    RANGE,
+    REASON_GNSS_POSITION,
+    REJECTED,
+    STATIC_PRESSURE,
+    THETA,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.parameters import EstimatorParams, GateParams, MountParams
+from quadsim.parameters import pack
+from quadsim.world.atmosphere import pressure_at
+
+Array = NDArray[np.float64]
+FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
+MOUNTED = replace(
+    EstimatorParams(),
+    ground_height_m=-2.0,
+    mount=MountParams(
+        imu_position_B_m=(0.05, -0.02, 0.03),
+        imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
+        antenna_position_B_m=(-0.3, 0.2, 0.4),
+        rangefinder_position_B_m=(0.1, 0.2, -0.15),
+    ),
+    # nothing is rejected where the row and the algebra are tested
+    gate=GateParams(chi2_1=1e9, chi2_3=1e9),
+)
+NOMINAL = ("p_W", "v_W", "q_WS", "gyro_bias_S", "accel_bias_S", "pressure_offset_m", "covariance")
+
+
+def mount_of(params: EstimatorParams) -> Rotation:
+    """R_BS, by scipy."""
+    roll, pitch, yaw = params.mount.imu_roll_pitch_yaw_deg
+    return Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True)
+
+
+def attitude(state: Any) -> Rotation:
+    return Rotation.from_quat([*state.q_WS[1:], state.q_WS[0]])
+
+
+def running(params: EstimatorParams, rng: np.random.Generator, size: float = 0.1) -> Any:
+    """A filter in some lively state with a full covariance."""
+    state = new_eskf(pack(params))
+    state.running = 1
+    state.imu_count = 10
+    state.period_s = 0.01
+    state.stamp_ns = state.imu_stamp_ns = 5_000_000_000
+    state.p_W = rng.normal([0.0, 0.0, 8.0], 3.0)
+    state.v_W = rng.normal(0.0, 3.0, 3)
+    x, y, z, w = Rotation.from_euler("ZYX", rng.uniform(-0.4, 0.4, 3)).as_quat()
+    state.q_WS = w, x, y, z
+    if params is MOUNTED:  # a level vehicle, not a level IMU
+        R_WS = attitude(state) * mount_of(params)
+        x, y, z, w = R_WS.as_quat()
+        state.q_WS = w, x, y, z
+    state.gyro_bias_S = rng.normal(0.0, 0.01, 3)
+    state.accel_bias_S = rng.normal(0.0, 0.1, 3)
+    state.w_S = rng.normal(0.0, 1.0, 3)
+    state.pressure_offset_m = 480.0
+    state.pressure_started = 1
+    A = size * rng.normal(size=(N, N))
+    state.covariance[:] = A @ A.T
+    return state
+
+
+def moved(state: Any, x: Array) -> Any:
+    """The true state where the error is x: R exp'ed in the world, the rest added."""
+    other = state.copy()
+    q = (Rotation.from_rotvec(x[THETA : THETA + 3]) * attitude(state)).as_quat()
+    other.q_WS = q[3], q[0], q[1], q[2]
+    other.v_W += x[V : V + 3]
+    other.p_W += x[P : P + 3]
+    other.gyro_bias_S += x[BG : BG + 3]
+    other.accel_bias_S += x[BA : BA + 3]
+    other.pressure_offset_m += x[PRESSURE]
+    return other
+
+
+def predicted_position(state: Any, params: EstimatorParams) -> Array:
+    mount = params.mount
+    lever = np.subtract(mount.antenna_position_B_m, mount.imu_position_B_m)
+    R_WB = attitude(state) * mount_of(params).inv()
+    return np.array(state.p_W) + R_WB.apply(lever)
+
+
+def predicted_velocity(state: Any, params: EstimatorParams) -> Array:
+    mount = params.mount
+    lever = np.subtract(mount.antenna_position_B_m, mount.imu_position_B_m)
+    R_WB = attitude(state) * mount_of(params).inv()
+    w_B = mount_of(params).apply(np.array(state.w_S) - state.gyro_bias_S)
+    return np.array(state.v_W) + R_WB.apply(np.cross(w_B, lever))
+
+
+def predicted_range(state: Any, params: EstimatorParams) -> float:
+    """Slant range down to the flat ground."""
+    mount = params.mount
+    R_WB = attitude(state) * mount_of(params).inv()
+    lever = np.subtract(mount.rangefinder_position_B_m, mount.imu_position_B_m)
+    height = state.p_W[2] + R_WB.apply(lever)[2] - params.ground_height_m
+    return float(height / R_WB.as_matrix()[2, 2])
+
+
+def differences(state: Any, predict: Callable[[Any], Any]) -> Array:
+    """H by central differences."""
+    h = 1e-5
+    columns = []
+    for k in range(N):
+        x = np.zeros(N)
+        x[k] = h
+        columns.append((predict(moved(state, x)) - predict(moved(state, -x))) / (2.0 * h))
+    return np.atleast_2d(np.array(columns).T)
+
+
+def dense_update(
+    covariance: Array, H: Array, noise: Array, innovation: Array
+) -> tuple[Array, Array]:
+    """Correction and covariance of the textbook's update."""
+    S = H @ covariance @ H.T + noise
+    K = np.linalg.solve(S, H @ covariance).T
+    A = np.eye(N) - K @ H
+    return K @ innovation, A @ covariance @ A.T + K @ noise @ K.T
+
+
+def correction_of(before: Any, after: Any) -> Array:
+    x = np.zeros(N)
+    x[THETA : THETA + 3] = (attitude(after) * attitude(before).inv()).as_rotvec()
+    x[V : V + 3] = after.v_W - before.v_W
+    x[P : P + 3] = after.p_W - before.p_W
+    x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
+    x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
+    x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
+    return x
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity"])
+def test_gnss_equals_the_dense_update(kind: str) -> None:
+    """Whitened scalars one after the other are the joint update, levers and bias included."""
+    rng = np.random.default_rng(11)
+    params = pack(MOUNTED)
+    for _ in range(10):
+        state = running(MOUNTED, rng)
+        A = rng.normal(size=(3, 3))
+        noise = 0.5 * A @ A.T + 0.1 * np.eye(3)
+        fuse, predict = {
+            "position": (eskf_gnss_position, predicted_position),
+            "velocity": (eskf_gnss_velocity, predicted_velocity),
+        }[kind]
+        H = differences(state, lambda s, predict=predict: predict(s, MOUNTED))
+        innovation = rng.normal(0.0, 0.3, 3)
+        measured = predict(state, MOUNTED) + innovation
+        correction, covariance = dense_update(np.array(state.covariance), H, noise, innovation)
+        before = state.copy()
+        assert fuse(state, params, tuple(measured), noise) == ACCEPTED
+        # H by differences is good to 1e-9; gains are up to ten
+        np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-7)
+        i = GNSS_POSITION if kind == "position" else GNSS_POSITION + 1
+        S = H @ before.covariance @ H.T + noise
+        assert state.nis[i] == pytest.approx(innovation @ np.linalg.solve(S, innovation), rel=1e-6)
+        np.testing.assert_allclose(state.innovation_variance[i], np.diag(S), rtol=1e-6)
+        np.testing.assert_allclose(state.innovation[i], innovation, rtol=0.0, atol=1e-12)
+
+
+def test_range_equals_the_dense_update() -> None:
+    rng = np.random.default_rng(12)
+    params = pack(MOUNTED)
+    for _ in range(10):
+        state = running(MOUNTED, rng, size=0.01)
+        h_slant = differences(state, lambda s: predicted_range(s, MOUNTED))
+        error, sigma = 1e-4, 0.05
+        measured = predicted_range(state, MOUNTED) + error
+        correction, covariance = dense_update(
+            np.array(state.covariance), h_slant, np.array([[sigma**2]]), np.array([error])
+        )
+        before = state.copy()
+        assert eskf_range(state, params, measured, sigma**2) == ACCEPTED
+        # The kernel takes the vertical, whose H differs by the innovation times the tilt's: 1e-4.
+        np.testing.assert_allclose(
+            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
+        )
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-7)
+
+
+def test_magnetic_heading_equals_the_dense_update() -> None:
+    """H of the heading that the estimated tilt levels, at any attitude and heading."""
+    rng = np.random.default_rng(13)
+    params = pack(replace(EstimatorParams(), gate=GateParams(chi2_1=1e9)))
+    for _ in range(10):
+        state = running(EstimatorParams(), rng, size=0.01)
+        R_true = attitude(state)
+        m_S = R_true.inv().apply(FIELD_W)
+
+        def heading(other: Any, m_S: Array = m_S) -> float:
+            m = attitude(other).apply(m_S)
+            return math.atan2(m[1], m[0])
+
+        # of the true attitude it is the reference's: reference = heading(R m) + H x
+        H = differences(state, heading)
+        error, sigma = 1e-4, 0.05
+        turned = R_true.inv().apply(Rotation.from_rotvec([0.0, 0.0, -error]).apply(FIELD_W))
+        correction, covariance = dense_update(
+            np.array(state.covariance), H, np.array([[sigma**2]]), np.array([error])
+        )
+        before = state.copy()
+        assert eskf_magnetic_field(state, params, tuple(turned), sigma**2) == ACCEPTED
+        np.testing.assert_allclose(
+            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
+        )
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
+
+
+def test_pressure_equals_the_dense_update() -> None:
+    rng = np.random.default_rng(14)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng)
+    H = np.zeros((1, N))
+    H[0, P + 2] = H[0, PRESSURE] = 1.0
+    height_m = float(state.p_W[2] + state.pressure_offset_m + 0.05)
+    slope = (pressure_at(height_m + 0.5) - pressure_at(height_m - 0.5)) ** -1.0
+    noise = np.array([[(6.0 * slope) ** 2]])
+    correction, covariance = dense_update(np.array(state.covariance), H, noise, np.array([0.05]))
+    before = state.copy()
+    assert eskf_pressure(state, params, pressure_at(height_m), 36.0) == ACCEPTED
+    # the slope's difference quotient is good to 1e-8, the pressure's inverse to 1e-9 m
+    np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
+
+
+def test_signs() -> None:
+    """Each measurement pulls its own state to where it says."""
+    rng = np.random.default_rng(15)
+    params = pack(EstimatorParams())
+    level = running(EstimatorParams(), rng)
+    level.q_WS = 1.0, 0.0, 0.0, 0.0
+    level.p_W = 0.0, 0.0, 5.0
+    level.covariance[:] = np.diag([0.01] * 3 + [0.1] * 3 + [1.0] * 3 + [1e-4] * 7)
+
+    state = level.copy()
+    eskf_range(state, params, 5.5, 0.01)
+    assert 5.4 < state.p_W[2] < 5.5
+
+    state = level.copy()
+    eskf_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
+    assert 4.5 < state.p_W[2] < 4.6
+
+    state = level.copy()  # the vehicle has turned to the left: the field to its right
+    m_S = Rotation.from_rotvec([0.0, 0.0, 0.1]).inv().apply(FIELD_W)
+    eskf_magnetic_field(state, params, tuple(m_S), 1e-6)
+    yaw = attitude(state).as_euler("ZYX")[0]
+    assert 0.0 < yaw < 0.1
+
+
+def test_first_pressure_sets_the_offset_and_its_correlation() -> None:
+    rng = np.random.default_rng(16)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng)
+    state.pressure_started = 0
+    before = np.array(state.covariance)
+    assert eskf_pressure(state, params, pressure_at(503.0), 36.0) == ACCEPTED
+    assert state.pressure_offset_m + state.p_W[2] == pytest.approx(503.0, abs=1e-6)
+    np.testing.assert_array_equal(state.covariance[PRESSURE, :PRESSURE], -before[P + 2, :PRESSURE])
+    noise = (6.0 / (pressure_at(503.5) - pressure_at(502.5))) ** 2
+    assert state.covariance[PRESSURE, PRESSURE] == pytest.approx(before[8, 8] + noise, rel=1e-6)
+    assert np.linalg.eigvalsh(state.covariance).min() > -1e-12
+
+
+def test_rejected_measurements_leave_the_state_bit_equal() -> None:
+    rng = np.random.default_rng(17)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng, size=0.01)
+    before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
+    far = tuple(np.array(state.p_W) + 50.0)
+    turned = attitude(state).inv().apply(Rotation.from_rotvec([0.0, 0.0, 3.0]).apply(FIELD_W))
+    assert eskf_gnss_position(state, params, far, np.eye(3)) == REJECTED
+    assert eskf_gnss_velocity(state, params, far, 0.01 * np.eye(3)) == REJECTED
+    assert eskf_magnetic_field(state, params, tuple(turned), 0.01) == REJECTED
+    assert eskf_pressure(state, params, pressure_at(600.0), 36.0) == REJECTED
+    assert eskf_range(state, params, 60.0, 0.01) == REJECTED
+    for name in NOMINAL:
+        assert np.array(state[name]).tobytes() == before[name], name
+    np.testing.assert_array_equal(state.rejected, 1)
+    np.testing.assert_array_equal(state.accepted, 0)
+
+
+def test_useless_measurements_are_ignored() -> None:
+    rng = np.random.default_rng(18)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng)
+    before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
+    for range_m in (math.inf, -math.inf, math.nan, 0.001, 1000.0):
+        assert eskf_range(state, params, range_m, 0.01) == IGNORED
+    tilted = state.copy()
+    tilted.q_WS = math.cos(0.4), math.sin(0.4), 0.0, 0.0  # 46 degrees, 35 are the limit
+    assert eskf_range(tilted, params, 8.0, 0.01) == IGNORED
+    up = tuple(attitude(state).inv().apply([0.0, 0.0, 4e-5]))
+    assert eskf_magnetic_field(state, params, up, 0.01) == IGNORED
+    flat = np.diag([1.0, 1.0, 0.0])  # no covariance of a measurement
+    assert eskf_gnss_position(state, params, tuple(state.p_W), flat) == IGNORED
+    for name in NOMINAL:
+        assert np.array(state[name]).tobytes() == before[name], name
+    assert state.accepted[MAGNETIC_FIELD] == state.accepted[RANGE] == 0
+
+
+def test_unknown_variances_take_the_defaults() -> None:
+    rng = np.random.default_rng(19)
+    estimator_params = EstimatorParams()
+    params = pack(estimator_params)
+    noise = estimator_params.noise
+    known, unknown = (running(estimator_params, np.random.default_rng(19)) for _ in range(2))
+    p_W = tuple(np.array(known.p_W) + rng.normal(0.0, 0.1, 3))
+    m_S = tuple(attitude(known).inv().apply(FIELD_W))
+    eskf_gnss_position(known, params, p_W, np.diag(np.square(noise.gnss_position_sigma_m)))
+    eskf_gnss_position(unknown, params, p_W, np.zeros((3, 3)))
+    eskf_gnss_velocity(known, params, p_W, np.diag(np.square(noise.gnss_velocity_sigma_mps)))
+    eskf_gnss_velocity(unknown, params, p_W, np.zeros((3, 3)))
+    eskf_magnetic_field(known, params, m_S, noise.heading_sigma_rad**2)
+    eskf_magnetic_field(unknown, params, m_S, 0.0)
+    eskf_pressure(known, params, 95000.0, noise.pressure_sigma_pa**2)
+    eskf_pressure(unknown, params, 95000.0, 0.0)
+    eskf_range(known, params, 8.0, noise.range_sigma_m**2)
+    eskf_range(unknown, params, 8.0, 0.0)
+    np.testing.assert_array_equal(known.covariance, unknown.covariance)
+    np.testing.assert_array_equal(known.nis, unknown.nis)
+
+
+def test_heading_noise_does_not_lean_the_vehicle() -> None:
+    """A row of H that carried the field's noise would lean it by the noise's variance."""
+    rng = np.random.default_rng(20)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng)
+    state.q_WS = 1.0, 0.0, 0.0, 0.0
+    variance = 0.01**2
+    state.covariance[:] = np.diag([variance, variance, variance] + [1e-12] * (N - 3))
+    sigma, count = 0.1, 2000
+    for _ in range(count):
+        turned = Rotation.from_rotvec([0.0, 0.0, rng.normal(0.0, sigma)]).apply(FIELD_W)
+        eskf_magnetic_field(state, params, tuple(turned), sigma**2)
+    # What heading says of the tilt is theta_z + 2 theta_y (the field dips by 63 degrees); the sum
+    # is known to sigma / sqrt(count) afterwards, and theta_x not touched: four sigma.
+    x, y, z = attitude(state).as_rotvec()
+    assert abs(x) < 1e-6
+    assert abs(z + 2.0 * y) < 4.0 * sigma / math.sqrt(count)
+    assert abs(y) < 4.0 * 0.01
+
+
+@pytest.mark.many
+def test_joseph_form_survives_tiny_variances() -> None:
+    """Ten thousand updates with a variance 1e-14 of the state's: symmetric, not negative."""
+    rng = np.random.default_rng(21)
+    params = pack(MOUNTED)
+    state = running(MOUNTED, rng, size=10.0)
+    p_W = predicted_position(state, MOUNTED)
+    for _ in range(10_000):
+        eskf_gnss_position(state, params, tuple(p_W), 1e-12 * np.eye(3))
+    np.testing.assert_array_equal(state.covariance, state.covariance.T)
+    # rounding of the largest entries (about 1e3) is 1e-13; its square root of length adds up
+    assert np.linalg.eigvalsh(state.covariance).min() > -1e-10
+
+
+def test_recovery_from_a_lost_position() -> None:
+    """Rejected for two seconds at 5 Hz: position and velocity are GNSS's then, with a reason."""
+    rng = np.random.default_rng(22)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng, size=0.01)
+    truth_p, truth_v = np.array([100.0, -50.0, 20.0]), np.array([3.0, 0.0, -1.0])
+    results = []
+    for k in range(12):
+        state.stamp_ns = 5_000_000_000 + k * 200_000_000
+        eskf_gnss_velocity(state, params, tuple(truth_v), 0.01 * np.eye(3))
+        results.append(eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)))
+        if state.recoveries:
+            break
+    assert results[-1] == REJECTED
+    assert k == 11  # the first fix after more than two seconds
+    assert state.running == 1
+    assert state.reason == REASON_GNSS_POSITION
+    np.testing.assert_allclose(state.p_W, truth_p)
+    np.testing.assert_allclose(state.v_W, truth_v)
+    np.testing.assert_allclose(np.diag(state.covariance)[P : P + 3], 1.0)
+    assert np.degrees(np.sqrt(state.covariance[THETA, THETA])) == pytest.approx(30.0)
+    assert eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)) == ACCEPTED
+
+
+def test_pressure_that_jumped_is_taken_up_again() -> None:
+    rng = np.random.default_rng(23)
+    params = pack(EstimatorParams())
+    state = running(EstimatorParams(), rng, size=0.01)
+    z = float(state.p_W[2])
+    for k in range(30):
+        state.stamp_ns = 5_000_000_000 + k * 100_000_000
+        eskf_pressure(state, params, pressure_at(560.0), 36.0)
+    assert state.pressure_offset_m == pytest.approx(560.0 - z, abs=0.2)
+    assert state.p_W[2] == pytest.approx(z, abs=0.2)
+    assert state.rejected_in_row[STATIC_PRESSURE] == 0

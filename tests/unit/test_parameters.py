@@ -1,0 +1,131 @@
+"""Parameters: what is accepted, what is refused and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import pytest
+
+from quadsim.compiled import kernel
+from quadsim.errors import InputError
+from quadsim.parameters import (
+    Spec,
+    Vec3,
+    flatten,
+    from_mapping,
+    leaves,
+    load,
+    pack,
+    unflatten,
+)
+
+
+@dataclass(frozen=True)
+class Inner:
+    gain: Annotated[float, Spec("a gain", "1/s", gt=0.0, le=10.0)] = 2.0
+
+
+@dataclass(frozen=True)
+class Outer:
+    mass_kg: Annotated[float, Spec("mass", "kg", gt=0.0)]
+    points: Annotated[tuple[Vec3, ...], Spec("points", "m", max_items=3)] = ()
+    offset: Annotated[Vec3, Spec("offset", "m", ge=-1.0, le=1.0)] = (0.0, 0.0, 0.0)
+    mode: Annotated[str, Spec("mode", choices=("first", "second"))] = "first"
+    on: bool = True
+    count: Annotated[int, Spec("how many", ge=1)] = 1
+    inner: Inner = field(default_factory=Inner)
+
+
+GOOD = {"mass_kg": 2, "points": [[1, 2, 3], [4, 5, 6]], "mode": "second", "inner": {"gain": 3.5}}
+
+
+def test_values_arrive():
+    params = from_mapping(Outer, GOOD, "file")
+    assert params == Outer(2.0, ((1, 2, 3), (4, 5, 6)), mode="second", inner=Inner(3.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mas_kg": 1.0}, ["unknown key 'mas_kg'", "mass_kg"]),
+        ({"mass_kg": 0.0}, ["mass_kg", "0.0", "> 0", "kg"]),
+        ({"mass_kg": "2"}, ["mass_kg", "'2' is not a number"]),
+        ({"mass_kg": True}, ["mass_kg", "True is not a number"]),
+        ({"mass_kg": float("nan")}, ["mass_kg", "nan", "out of range"]),
+        ({"points": [[1, 2]]}, ["points[0]", "exactly 3"]),
+        ({"points": [[0, 0, 0]] * 4}, ["points", "at most 3"]),
+        ({"points": 3}, ["points", "not a list"]),
+        ({"offset": [0.0, 2.0, 0.0]}, ["offset[1]", "2.0", "<= 1"]),
+        ({"mode": "third"}, ["mode", "'third'", "first, second"]),
+        ({"on": 1}, ["on", "true or false"]),
+        ({"count": 1.5}, ["count", "whole number"]),
+        ({"inner": {"gain": -1.0}}, ["inner", "gain", "-1.0"]),
+        ({"inner": {"gian": 1.0}}, ["inner", "'gian'"]),
+        ({"inner": 5}, ["inner", "keys and values"]),
+    ],
+)
+def test_what_is_wrong_is_named(change, words):
+    with pytest.raises(InputError) as refused:
+        from_mapping(Outer, GOOD | change, "vehicle.yaml")
+    message = str(refused.value)
+    assert message.startswith("vehicle.yaml")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_missing_key():
+    with pytest.raises(InputError, match="'mass_kg' is missing"):
+        from_mapping(Outer, {}, "file")
+
+
+def test_ros_form_there_and_back():
+    params = from_mapping(Outer, GOOD, "file")
+    flat = flatten(params)
+    assert flat["inner.gain"] == 3.5
+    assert flat["points"] == [1, 2, 3, 4, 5, 6]
+    assert unflatten(Outer, flat, "node") == params
+    assert [leaf.name for leaf in leaves(Outer)] == list(flat)
+
+
+def test_kernels_read_what_was_packed():
+    @kernel
+    def read(record):
+        return (
+            record.mass_kg,
+            record.points[1, 2],
+            record.points_count,
+            record.mode,
+            record.on,
+            record.inner.gain,
+        )
+
+    assert read(pack(from_mapping(Outer, GOOD, "file"))) == (2.0, 6.0, 2, 1, 1, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("mass_kg: [", "not valid YAML at line"),
+        ("- 1\n- 2", "expected keys and values"),
+        ("", "expected keys and values"),
+        ("!!python/object/apply:os.system ['true']", "not valid YAML"),
+    ],
+)
+def test_unreadable_files(tmp_path, content, words):
+    path = tmp_path / "outer.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=words):
+        load(Outer, path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.yaml: cannot be read"):
+        load(Outer, tmp_path / "absent.yaml")
+
+
+def test_exponents_without_a_point_are_numbers(tmp_path):
+    path = tmp_path / "outer.yaml"
+    path.write_text("mass_kg: 1e-3")
+    assert load(Outer, path).mass_kg == 1e-3
