@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.nodes.pacing import MAX_LAG_NS, Latencies, Lockstep, WallClock
+from quadsim.nodes.pacing import MAX_LAG_NS, Forbearance, Latencies, Lockstep, WallClock
 
 STEP = 2_000_000
 
@@ -37,6 +37,30 @@ def test_a_long_stall_is_not_caught_up_but_counted():
     assert clock.steps_due(0, late_ns) == 1
     assert (clock.slips, clock.slipped_ns) == (1, late_ns)
     assert clock.steps_due(STEP, late_ns + STEP) == 1  # in step again
+
+
+def test_a_late_command_is_waited_for_and_a_silent_one_once():
+    forbearance = Forbearance(vehicles=2, max_age_ns=3 * STEP, patience_ns=100)
+    assert not forbearance.waits_for(50 * STEP, 0)  # nobody has spoken yet
+    forbearance.add(0, 50 * STEP)
+    forbearance.add(1, 51 * STEP)
+    assert not forbearance.waits_for(53 * STEP, 1_000)
+    assert forbearance.waits_for(54 * STEP, 2_000)
+    assert forbearance.waits_for(54 * STEP, 2_099)
+    assert not forbearance.waits_for(54 * STEP, 2_100)  # patience is over: it may be dead
+    assert not forbearance.waits_for(54 * STEP, 9_000)
+    assert forbearance.waits_for(55 * STEP, 9_000)  # the other one, anew
+    assert forbearance.waits == 2
+    forbearance.add(0, 55 * STEP)
+    forbearance.add(1, 55 * STEP)
+    assert not forbearance.waits_for(58 * STEP, 9_001)
+    assert forbearance.waits_for(59 * STEP, 9_002)
+
+
+def test_a_strict_clock_waits_for_nobody():
+    forbearance = Forbearance(vehicles=1, max_age_ns=0, patience_ns=100)
+    forbearance.add(0, STEP)
+    assert not forbearance.waits_for(100 * STEP, 0)
 
 
 def test_a_step_takes_the_command_of_its_delay():

@@ -19,7 +19,7 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
-from quadsim.nodes.pacing import Latencies, Lockstep, WallClock
+from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock
 from quadsim.nodes.params import declare, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.truth import VehicleTruth
@@ -56,6 +56,15 @@ class DynamicsParams:
     command_timeout_s: Annotated[
         float, Spec("lockstep: wall time after which a missing command is named", "s", gt=0.0)
     ] = 2.0
+    max_command_age_s: Annotated[
+        float,
+        Spec(
+            "realtime: wait for a command whose stamp is older; 0 never waits", "s", ge=0.0, le=1.0
+        ),
+    ] = 0.03
+    patience_s: Annotated[
+        float, Spec("realtime: longest such wait, wall time", "s", ge=0.0, le=10.0)
+    ] = 1.0
 
 
 class DynamicsNode(QuadsimNode):
@@ -80,6 +89,11 @@ class DynamicsNode(QuadsimNode):
         self._late = 0
         self._late_ns = (physics.command_delay_samples + 1) * self._period_ns
         self._wall = WallClock(self._period_ns, self.params.rate or 1.0)
+        self._forbearance = Forbearance(
+            self.params.count,
+            round(self.params.max_command_age_s * 1e9),
+            round(self.params.patience_s * 1e9),
+        )
         self._lockstep: Lockstep | None = None
         if self.params.pacing == "lockstep":
             self._lockstep = Lockstep(
@@ -131,6 +145,7 @@ class DynamicsNode(QuadsimNode):
         self._latencies.add(took_ns * 1e-9)
         if self._lockstep is None:
             self._late += took_ns * self._wall.rate > self._late_ns
+            self._forbearance.add(vehicle.index, stamp_ns)
             self.fleet.set_motor_command(vehicle.index, speeds)
         else:
             self._lockstep.add(vehicle.index, stamp_ns, speeds)
@@ -185,7 +200,10 @@ class DynamicsNode(QuadsimNode):
             self._wall.tie(self.fleet.stamp_ns, time.monotonic_ns())
         lockstep = self._lockstep
         if lockstep is None or not lockstep.started:
-            for _ in range(self._wall.steps_due(self.fleet.stamp_ns, time.monotonic_ns())):
+            now_ns = time.monotonic_ns()
+            for _ in range(self._wall.steps_due(self.fleet.stamp_ns, now_ns)):
+                if lockstep is None and self._forbearance.waits_for(self.fleet.stamp_ns, now_ns):
+                    return
                 self._step()
             return
         while not lockstep.missing(self.fleet.stamp_ns):
@@ -252,6 +270,7 @@ class DynamicsNode(QuadsimNode):
             "latency_median_ms": self._latencies.percentile_ms(50.0),
             "latency_99_ms": self._latencies.percentile_ms(99.0),
             "late_commands": self._late,
+            "waits": self._forbearance.waits,
             "slips": self._wall.slips,
             "slipped_s": self._wall.slipped_ns * 1e-9,
         }

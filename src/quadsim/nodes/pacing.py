@@ -59,6 +59,46 @@ class WallClock:
         return max(0, math.floor(lag_ns * self.rate / self.period_ns + 0.5))
 
 
+class Forbearance:
+    """Whether physics by the wall clock waits for commands that are on their way.
+
+    On an overloaded machine the graph answers late. Physics that went on regardless would fly a
+    vehicle whose autopilot sleeps, so a result of the load; instead simulated time stays behind
+    until the answer comes. Somebody who has stopped answering is waited for once: then physics goes
+    on without them, as a real vehicle would.
+
+    Args:
+        vehicles: how many.
+        max_age_ns: a command whose stamp is older than this is waited for; 0 never waits.
+        patience_ns: wall time that one silence is waited for.
+    """
+
+    def __init__(self, vehicles: int, max_age_ns: int, patience_ns: int) -> None:
+        self.max_age_ns = max_age_ns
+        self.patience_ns = patience_ns
+        self.waits = 0
+        self._newest_ns = [-1] * vehicles
+        self._since_ns: list[int | None] = [None] * vehicles
+
+    def add(self, vehicle: int, stamp_ns: int) -> None:
+        """A command has come."""
+        self._newest_ns[vehicle] = stamp_ns
+        self._since_ns[vehicle] = None
+
+    def waits_for(self, sim_ns: int, wall_ns: int) -> bool:
+        """Whether the step from ``sim_ns`` on has to wait; never for who has not spoken yet."""
+        waiting = False
+        for i, newest_ns in enumerate(self._newest_ns):
+            if not self.max_age_ns or newest_ns < 0 or sim_ns - newest_ns <= self.max_age_ns:
+                continue
+            since_ns = self._since_ns[i]
+            if since_ns is None:
+                self._since_ns[i] = since_ns = wall_ns
+                self.waits += 1
+            waiting |= wall_ns - since_ns < self.patience_ns
+        return waiting
+
+
 class Lockstep:
     """Which motor command belongs to which step, for several vehicles.
 

@@ -31,8 +31,10 @@ START_S = 180.0
 STALL_S = 5.0
 #: Wall time for the last reports.
 REPORT_S = 3.0
-#: Wall time for an answer of a service.
-ANSWER_S = 5.0
+#: Wall time for an answer of a service, and until it is asked again: an answer is lost where the
+#: server has not yet found who asked.
+ANSWER_S = 10.0
+ASK_AGAIN_S = 1.0
 
 Progress = Callable[[float, float | None, str | None], None]
 
@@ -93,6 +95,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._processes: list[GraphProcess] = []
         self._moved = (0, 0.0)
+        self._running = False
         self.outcome = Outcome()
 
     def fly(self) -> Outcome:
@@ -100,7 +103,7 @@ class Supervisor:
 
         Raises:
             InputError: the domain is somebody else's.
-            FlightError: a node ended, or time stood still.
+            FlightError: a node ended, time stood still, or somebody else set it.
             Interrupted: by a signal. The bag is whole in every case.
         """
         with stop_on_signals(self._stop), self._watching() as (watcher, spin):
@@ -137,14 +140,16 @@ class Supervisor:
     # ---- waiting -------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Leave when told to, or when a process has ended.
+        """Leave when told to, when a process has ended, or when time is not ours alone.
 
         Raises:
             Interrupted: told to.
-            FlightError: a process has ended.
+            FlightError: a process has ended, or somebody else publishes time.
         """
         if self._stop.is_set():
             raise Interrupted
+        if self._running and self._watcher.clock_disturbed:
+            raise FlightError(self._foreign_clock())
         for process in self._processes:
             if not process.alive:
                 raise FlightError(f"node {process.label} {process.cause()}; the graph was stopped")
@@ -176,13 +181,17 @@ class Supervisor:
             lonely = ", ".join(self._incomplete())
             raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {lonely}")
         if self._watcher.clock_heard:  # ours is paused
-            raise InputError(
-                f"DDS domain {self._domain}: somebody else publishes /clock there; stop it, or"
-                " choose another domain with --domain"
-            )
+            raise InputError(self._foreign_clock())
+        self._running = True
         self._pause(False)
         self._moved = (0, time.monotonic())
         self._begun_s = time.monotonic()
+
+    def _foreign_clock(self) -> str:
+        return (
+            f"DDS domain {self._domain}: somebody else publishes /clock there; stop it, or"
+            " choose another domain with --domain"
+        )
 
     def _incomplete(self) -> list[str]:
         return [s.label for s in self._specs if not self._watcher.complete(s.full_name)]
@@ -191,9 +200,11 @@ class Supervisor:
         client = self._watcher.pause_client
         if not self._wait(client.service_is_ready, ANSWER_S):
             raise FlightError("node dynamics offers no /sim/pause")
-        future = client.call_async(SetBool.Request(data=paused))
-        if not self._wait(future.done, ANSWER_S):
-            raise FlightError("node dynamics does not answer on /sim/pause")
+        for _ in range(round(ANSWER_S / ASK_AGAIN_S)):
+            future = client.call_async(SetBool.Request(data=paused))
+            if self._wait(future.done, ASK_AGAIN_S):
+                return
+        raise FlightError("node dynamics does not answer on /sim/pause")
 
     def _follow(self) -> None:
         """Until every mission has finished, or the time is over."""

@@ -47,6 +47,7 @@ class Watcher(Node):
         self.reports: dict[str, Report] = {}
         self.time_ns = 0
         self.clock_heard = False
+        self.clock_disturbed = False
         self.missions: dict[str, dict[str, str]] = {}
         diagnostics, clock, status = topics.DIAGNOSTICS, topics.CLOCK, topics.MISSION_STATUS
         self.create_subscription(
@@ -70,8 +71,11 @@ class Watcher(Node):
             report.values = {pair.key: pair.value for pair in status.values}
 
     def _on_clock(self, message: Any) -> None:
+        time_ns = stamp_ns_of(message.clock)
+        # one publisher's time only grows
+        self.clock_disturbed |= self.clock_heard and time_ns <= self.time_ns
         self.clock_heard = True
-        self.time_ns = stamp_ns_of(message.clock)
+        self.time_ns = time_ns
 
     def _on_mission(self, namespace: str, message: Any) -> None:
         self.missions[namespace] = {pair.key: pair.value for pair in message.values}
