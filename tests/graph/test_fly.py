@@ -201,16 +201,23 @@ def test_a_foreign_clock_in_flight_ends_it(bench, fly, tmp_path):
     assert flight.nothing_left()
 
 
-def test_an_autopilot_that_sleeps_for_a_moment_is_waited_for(fly):
+def test_a_mixer_that_sleeps_for_a_moment_is_waited_for(bench, fly):
     """An overloaded machine does this to any node: time stays behind, the flight stays whole."""
+    heard: list[tuple[float, int]] = []  # wall time, simulated seconds
+    bench.node.create_subscription(
+        Clock, "/clock", lambda m: heard.append((time.monotonic(), m.clock.sec)), qos.CLOCK
+    )
     flight = fly("--json")
     flight.wait_for("takeoff")
     mixer = flight.family()["mixer"]
     for _ in range(3):
+        bench.until(lambda: bool(heard) and time.monotonic() - heard[-1][0] < 0.1)
         mixer.suspend()
-        time.sleep(0.4)
+        # well below the second of patience, far above what the attitude survives uncontrolled
+        bench.until(lambda: time.monotonic() - heard[-1][0] > 0.4)
+        before_s = heard[-1][1]
         mixer.resume()
-        time.sleep(0.4)
+        bench.until(lambda before_s=before_s: heard[-1][1] > before_s)
     status, out = flight.finish()
     assert status == 0, flight.log
     assert summary_of(out)["tracking"]["position_rmse_m"] < 0.2  # as without sleep
