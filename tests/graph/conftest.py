@@ -28,9 +28,6 @@ from quadsim.errors import InputError
 from quadsim.nodes.domain import held
 from quadsim.nodes.runtime import make_executor
 
-#: For conditions that come in seconds on a quiet machine.
-DEADLINE_S = 180.0
-
 _numbers = count(os.getpid() * 7)
 
 
@@ -79,7 +76,7 @@ class Command:
         self.pid = self._process.pid
         self._family: dict[int, int] = {}  # pid to a descriptor that tells of its end
 
-    def wait_for(self, text: str, within_s: float = DEADLINE_S) -> None:
+    def wait_for(self, text: str, within_s: float = 60.0) -> None:
         """Read stderr until a text comes."""
         self._read(lambda: text in self.log, within_s, f"{text!r} did not come")
 
@@ -113,14 +110,14 @@ class Command:
         """What Ctrl-C on a terminal does."""
         os.killpg(self.pid, signal.SIGINT)
 
-    def finish(self, within_s: float = DEADLINE_S) -> tuple[int, str]:
+    def finish(self, within_s: float = 60.0) -> tuple[int, str]:
         """Wait for the end; exit status and stdout."""
         out, err = self._process.communicate(timeout=within_s)
         self.log += err.decode()
         self._ended = True
         return self._process.returncode, out.decode()
 
-    def nothing_left(self, within_s: float = 20.0) -> bool:
+    def nothing_left(self, within_s: float = 5.0) -> bool:
         """Whether every process that was remembered has ended."""
         deadline = time.monotonic() + within_s
         for pidfd in self._family.values():
@@ -193,7 +190,7 @@ class Bench:
         self.executor.add_node(node)
         return node
 
-    def until(self, condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
+    def until(self, condition: Callable[[], bool], within_s: float = 30.0) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             self.executor.spin_once(0.05)

@@ -8,8 +8,6 @@ import signal
 import time
 
 import pytest
-import rclpy
-from rclpy.context import Context
 from rosgraph_msgs.msg import Clock
 
 from quadsim.analysis.bags import open_bag
@@ -36,8 +34,8 @@ def check_flight(summary):
     assert summary["passed"]
     assert len(summary["nodes"]) == len(GRAPH)
     assert summary["imu_received_fraction"] >= 0.999
-    # 1.5 ms with nothing else on the machine; a machine that tests share is no place to time it
-    assert 0.0 < summary["latency_ms"]["median"] < 100.0
+    # the issue asks for 3 ms with nothing else on the machine; a test shares it
+    assert 0.0 < summary["latency_ms"]["median"] < 10.0
     imu = summary["topics"]["imu/data_raw"]
     truth = summary["topics"]["ground_truth/odom"]
     # the first truth makes no sample; the recorder loses nothing
@@ -55,8 +53,8 @@ def test_a_flight_in_separate_processes(fly, tmp_path):
     assert flight.nothing_left()
     summary = summary_of(out)
     check_flight(summary)
-    # never ahead of the wall clock; behind it where the machine is overloaded, alone 0.9999
-    assert 0.1 < summary["real_time_factor"] < 1.001
+    # a machine shared with other tests may slip; alone it is 0.9999
+    assert summary["real_time_factor"] >= 0.9
     assert counts_of(tmp_path)["/datum"] == 1
     assert (tmp_path / "run" / "summary.json").is_file()
 
@@ -88,7 +86,7 @@ def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monke
     assert "/quad/gnss" not in summary["nodes"]
     assert summary["topics"]["gps/fix"]["count"] > 50
     driver.interrupt()
-    assert driver.finish()[0] == 0
+    assert driver.finish(within_s=5.0)[0] == 0
 
 
 @pytest.mark.parametrize("node", sorted(GRAPH))
@@ -96,7 +94,7 @@ def test_a_killed_node_is_named_and_the_rest_stops(fly, tmp_path, node):
     flight = fly()
     flight.wait_for("takeoff")
     flight.family()[node].kill()
-    status, _ = flight.finish()
+    status, _ = flight.finish(within_s=20.0)
     assert status == 1
     assert f"node {node} was killed by SIGKILL" in flight.log
     assert flight.nothing_left()
@@ -112,11 +110,11 @@ def test_a_killed_recorder_loses_less_than_a_second(bench, fly, tmp_path):
         Clock, "/clock", lambda m: heard_ns.append(m.clock.sec * 10**9 + m.clock.nanosec), qos.CLOCK
     )
     flight = fly()
-    bench.until(lambda: bool(heard_ns) and heard_ns[-1] > 3 * 10**9)
+    bench.until(lambda: bool(heard_ns) and heard_ns[-1] > 3 * 10**9, 60.0)
     recorder = flight.family()["recorder"]
     before_ns = heard_ns[-1]
     recorder.kill()
-    assert flight.finish()[0] == 1
+    assert flight.finish(within_s=20.0)[0] == 1
     with open_bag(tmp_path / "run" / "bag") as bag:
         last_ns = max(message.log_ns for message in bag.messages(["/quad/ground_truth/odom"]))
     assert last_ns > before_ns - 10**9
@@ -126,7 +124,7 @@ def test_a_killed_composed_graph_leaves_a_bag(fly, tmp_path):
     flight = fly("--composed")
     flight.wait_for("takeoff")
     flight.family()["graph"].kill()
-    status, _ = flight.finish()
+    status, _ = flight.finish(within_s=20.0)
     assert status == 1
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
@@ -137,10 +135,10 @@ def test_ctrl_c_ends_everything_in_order(fly, tmp_path):
     flight.family()
     flight.interrupt()
     flight.interrupt()  # the second one breaks nothing
-    status, _ = flight.finish(within_s=20.0)  # 0.7 s with nothing else on the machine
+    status, _ = flight.finish(within_s=5.0)
     assert status == 130
     assert "Traceback" not in flight.log
-    assert flight.nothing_left()
+    assert flight.nothing_left(within_s=1.0)
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
 
@@ -149,7 +147,7 @@ def test_nodes_end_with_their_supervisor(fly, tmp_path):
     flight.wait_for("takeoff")
     flight.family()
     os.kill(flight.pid, signal.SIGKILL)
-    assert flight.nothing_left()
+    assert flight.nothing_left(within_s=5.0)
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
 
@@ -164,27 +162,26 @@ def test_a_domain_in_use_is_refused(fly, domain, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_foreign_clock_is_refused(fly, domain, tmp_path):
-    context = Context()
-    rclpy.init(context=context, domain_id=domain)
-    node = rclpy.create_node("somebody", context=context)
-    publisher = node.create_publisher(Clock, "/clock", 10)
-    executor = rclpy.executors.SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    node.create_timer(0.01, lambda: publisher.publish(Clock()))
-    flight = fly("--composed")
-    try:
-        while flight.running:
-            executor.spin_once(0.1)
-    finally:
-        node.destroy_node()
-        executor.shutdown()
-        context.shutdown()
+def test_a_foreign_clock_is_refused(bench, fly, command, domain, tmp_path, monkeypatch):
+    """The graph lacks a receiver until its supervisor and the foreign clock have met."""
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+    publisher = bench.node.create_publisher(Clock, "/clock", 10)
+    bench.node.create_timer(0.01, lambda: publisher.publish(Clock()))
+    flight = fly("--composed", "--without", "gnss")
+    bench.until(
+        lambda: (
+            "supervisor"
+            in [end.node_name for end in bench.node.get_subscriptions_info_by_topic("/clock")]
+        )
+    )
+    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.gnss")
+    while flight.running:
+        bench.executor.spin_once(0.1)
     status, _ = flight.finish()
+    assert status == 2
     assert "somebody else publishes /clock" in flight.log
     assert flight.nothing_left()
-    # where discovery is slower than the start it is found in flight: a failed flight, with its bag
-    assert (status, (tmp_path / "run").exists()) in [(2, False), (1, True)]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_foreign_clock_in_flight_ends_it(bench, fly, tmp_path):

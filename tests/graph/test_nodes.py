@@ -32,7 +32,7 @@ def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
     bench.until(lambda: "/quad7/other" in bench.reports)
     node.interrupt()
     node.interrupt()
-    status, _ = node.finish()
+    status, _ = node.finish(within_s=5.0)
     assert status == 0, node.log
     assert "Traceback" not in node.log
 
@@ -201,4 +201,4 @@ def test_pause_step_and_reset(bench, flight):
     refused = bench.call(SetBool, "/quad/arm", SetBool.Request(data=False))
     assert not refused.success  # it believes to be in the air
     flight.interrupt()
-    assert flight.finish()[0] == 128 + signal.SIGINT
+    assert flight.finish(within_s=5.0)[0] == 128 + signal.SIGINT

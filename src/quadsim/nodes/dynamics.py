@@ -201,10 +201,12 @@ class DynamicsNode(QuadsimNode):
         lockstep = self._lockstep
         if lockstep is None or not lockstep.started:
             now_ns = time.monotonic_ns()
+            if self._waits(now_ns):  # before the clock counts a slip, which moves its tie by a step
+                return
             for _ in range(self._wall.steps_due(self.fleet.stamp_ns, now_ns)):
-                if lockstep is None and self._forbearance.waits_for(self.fleet.stamp_ns, now_ns):
-                    return
                 self._step()
+                if self._waits(now_ns):
+                    return
             return
         while not lockstep.missing(self.fleet.stamp_ns):
             if self.params.rate and not self._wall.steps_due(
@@ -216,6 +218,10 @@ class DynamicsNode(QuadsimNode):
                 if speeds is not None:
                     self.fleet.set_motor_command(i, speeds)
             self._step()
+
+    def _waits(self, wall_ns: int) -> bool:
+        """Whether physics by the wall clock waits for a late command."""
+        return self._lockstep is None and self._forbearance.waits_for(self.fleet.stamp_ns, wall_ns)
 
     def _step(self) -> None:
         """One period of physics, and what is due of the truth."""

@@ -33,7 +33,7 @@ STALL_S = 5.0
 REPORT_S = 3.0
 #: Wall time for an answer of a service, and until it is asked again: an answer is lost where the
 #: server has not yet found who asked.
-ANSWER_S = 10.0
+ANSWER_S = 5.0
 ASK_AGAIN_S = 1.0
 
 Progress = Callable[[float, float | None, str | None], None]
