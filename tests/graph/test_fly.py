@@ -163,18 +163,19 @@ def test_a_domain_in_use_is_refused(fly, domain, tmp_path):
 
 
 def test_a_foreign_clock_is_refused(bench, fly, command, domain, tmp_path, monkeypatch):
-    """The graph lacks a receiver until its supervisor and the foreign clock have met."""
+    """The graph lacks an IMU until its supervisor and the foreign clock have met."""
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     publisher = bench.node.create_publisher(Clock, "/clock", 10)
     bench.node.create_timer(0.01, lambda: publisher.publish(Clock()))
-    flight = fly("--composed", "--without", "gnss")
+    flight = fly("--composed", "--without", "imu")
     bench.until(
-        lambda: (
-            "supervisor"
-            in [end.node_name for end in bench.node.get_subscriptions_info_by_topic("/clock")]
+        lambda: any(
+            listener.node_name == "supervisor"
+            for listener in bench.node.get_subscriptions_info_by_topic("/clock")
         )
     )
-    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.gnss")
+    assert flight.running
+    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.imu")
     while flight.running:
         bench.executor.spin_once(0.1)
     status, _ = flight.finish()
