@@ -202,6 +202,20 @@ _Loader.add_implicit_resolver(
 )
 
 
+def read_yaml_text(text: str, where: str) -> Any:
+    """Load YAML safely.
+
+    Raises:
+        InputError: naming ``where``; not YAML.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        raise InputError(f"{where}: not valid YAML{line}") from None
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Load one YAML mapping safely.
 
@@ -209,14 +223,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
         InputError: the file is missing, unreadable, not YAML, or not a mapping.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"{path}: cannot be read ({reason})") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark is not None else ""
-        raise InputError(f"{path}: not valid YAML{line}") from None
+    content = read_yaml_text(text, str(path))
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected keys and values, found {type(content).__name__}")
     return content

@@ -12,8 +12,9 @@ from quadsim.compiled import record_dtype
 
 MAX_ROTORS = 8
 
-#: A vehicle's true motion (``ground_truth/odom`` with ``ground_truth/accel``). ``a_W`` is the
-#: second derivative of the centre of mass' position (gravity not removed), in m/s^2.
+#: A vehicle's true motion (``ground_truth/odom`` with ``ground_truth/accel``), and what else of the
+#: vehicle its sensors feel (``motor_speed``, ``wind``). ``a_W`` is the second derivative of the
+#: centre of mass' position (gravity not removed), in m/s^2; ``wind_W`` the velocity of the air.
 KINEMATICS = record_dtype(
     [
         ("stamp_ns", np.int64),
@@ -23,6 +24,9 @@ KINEMATICS = record_dtype(
         ("w_B", np.float64, (3,)),
         ("a_W", np.float64, (3,)),
         ("w_dot_B", np.float64, (3,)),
+        ("rotor_speed_radps", np.float64, (MAX_ROTORS,)),
+        ("motor_current_A", np.float64),  # of all motors together
+        ("wind_W", np.float64, (3,)),
     ]
 )
 

@@ -18,7 +18,7 @@ from geometry_msgs.msg import (
 )
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
-from sensor_msgs.msg import Imu, JointState, NavSatFix, Range
+from sensor_msgs.msg import Imu, JointState, NavSatFix, NavSatStatus, Range
 
 from quadsim.compiled import new_record
 from quadsim.geometry.geodesy import Datum
@@ -158,11 +158,14 @@ def test_imu_has_no_orientation_and_its_devices_variances():
 def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     datum = Datum(47.0, 8.0, 500.0)
     sample = new_record(GNSS_SAMPLE)
+    sample.stamp_ns = STAMP_NS
     sample.p_W[:] = 0.0, 0.0, 7.0
-    fix = deserialize_message(
-        sensor_messages.FixWriter("gps_link", datum, (1.0, 1.0, 2.0)).payload(sample.p_W, STAMP_NS),
-        NavSatFix,
-    )
+    sample.v_W[:] = 1.0, 2.0, 3.0
+    sample.p_variance[:] = 1.0, 1.0, 4.0
+    sample.v_variance[:] = 0.01, 0.04, 0.09
+    writer = sensor_messages.FixWriter("gps_link", datum)
+    fix = deserialize_message(writer.payload(sample), NavSatFix)
+    assert fix.status.status == NavSatStatus.STATUS_FIX
     # a degree is 1e5 m: 1e-12 degree is 0.1 micrometre
     assert fix.latitude == pytest.approx(47.0, abs=1e-11)
     assert fix.longitude == pytest.approx(8.0, abs=1e-11)
@@ -170,12 +173,16 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     assert list(fix.position_covariance) == [1, 0, 0, 0, 1, 0, 0, 0, 4]
     assert fix.position_covariance_type == NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
     velocity = deserialize_message(
-        sensor_messages.VelocityWriter("map", (0.1, 0.2, 0.3)).payload((1.0, 2.0, 3.0), STAMP_NS),
-        TwistWithCovarianceStamped,
+        sensor_messages.VelocityWriter("map").payload(sample), TwistWithCovarianceStamped
     )
     assert vector(velocity.twist.twist.linear) == [1.0, 2.0, 3.0]
     covariance = np.reshape(velocity.twist.covariance, (6, 6))
     np.testing.assert_allclose(np.diag(covariance), [0.01, 0.04, 0.09, -1.0, 0.0, 0.0])
+    sample.values[:] = math.nan
+    assert not sensor_messages.has_fix(sample)
+    lost = deserialize_message(writer.payload(sample), NavSatFix)
+    assert lost.status.status == NavSatStatus.STATUS_NO_FIX
+    assert math.isnan(lost.latitude)
 
 
 @pytest.mark.parametrize("reading", [2.5, math.inf, -math.inf])

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.estimation import border, timeline
-from quadsim.estimation.eskf import new_eskf
 from quadsim.estimation.layout import (
     BA,
     BG,
@@ -27,7 +26,6 @@ from quadsim.estimation.layout import (
 from quadsim.estimation.outputs import pose_covariance, twist_covariance
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import pack
 from quadsim.records import ODOMETRY
 
 UNKNOWN = np.zeros(9)
@@ -69,12 +67,7 @@ class ErrorStateEkf:
 
     def reset(self) -> None:
         """Forget all, and start anew with the next IMU sample."""
-        self._lines[:] = np.zeros(1, timeline.TIMELINE)
-        line = self._lines[0]
-        line.params = pack(self.params)
-        line.state = new_eskf(line.params)
-        line.blind = int(self.blind)
-        line.newest_imu_ns = timeline.NEVER_NS
+        self._lines[:] = timeline.new_timeline(self.params, self.blind)
         self._without_datum = 0
 
     def imu(

@@ -267,11 +267,13 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
         state: ESKF record.
         params: packed EstimatorParams.
         range_m: slant range; outside its limits (inf, -inf and NaN too) it is ignored, and so it
-            is beyond the largest tilt.
+            is beyond the largest tilt, and everywhere where the ground is not flat.
         variance_m2: m^2; zero: unknown.
     """
     gate = params.gate
     if state.running == 0 or not (gate.range_min_m <= range_m <= gate.range_max_m):
+        return IGNORED
+    if params.flat_ground == 0:
         return IGNORED
     if variance_m2 == 0.0:
         variance_m2 = params.noise.range_sigma_m * params.noise.range_sigma_m

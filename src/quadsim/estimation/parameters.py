@@ -131,6 +131,9 @@ class EstimatorParams:
     ground_height_m: Annotated[
         float, Spec("height of the flat ground under the rangefinder in map", "m")
     ] = 0.0
+    flat_ground: Annotated[
+        bool, Spec("the ground is flat and free: what the rangefinder sees is that height")
+    ] = True
     mount: MountParams = field(default_factory=MountParams)
     noise: NoiseParams = field(default_factory=NoiseParams)
     gate: GateParams = field(default_factory=GateParams)

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.estimation.eskf import eskf_odometry
+from quadsim.estimation.eskf import eskf_odometry, new_eskf
 from quadsim.estimation.layout import (
     ESKF,
     GNSS_POSITION,
@@ -32,7 +33,7 @@ from quadsim.estimation.measurements import (
 )
 from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
 from quadsim.estimation.parameters import EstimatorParams
-from quadsim.parameters import Vec3, dtype_of
+from quadsim.parameters import Vec3, dtype_of, pack
 
 #: Before every stamp.
 NEVER_NS = -(1 << 62)
@@ -246,6 +247,22 @@ def clear_timeline(line: Any) -> None:
     line.snapshot_count = 0
     line.newest_imu_ns = NEVER_NS
     line.backward_in_row = 0
+
+
+def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.record]:
+    """A (1,) TIMELINE that has seen nothing yet.
+
+    Args:
+        params: of the filter.
+        blind: whether measurements are left out once the filter runs.
+    """
+    lines: NDArray[np.record] = np.zeros(1, TIMELINE)
+    line = lines[0]
+    line["params"] = pack(params)
+    line["state"] = new_eskf(line["params"])
+    line["blind"] = int(blind)
+    line["newest_imu_ns"] = NEVER_NS
+    return lines
 
 
 @kernel

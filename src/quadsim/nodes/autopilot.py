@@ -39,7 +39,7 @@ from quadsim.nodes.params import declare_bool, declare_controller, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.parameters import pack, read_yaml
 from quadsim.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
-from quadsim.sensors.model import due
+from quadsim.sensors.timing import due
 
 #: Odometry later than so many steps counts as none.
 PATIENCE = 3

@@ -5,6 +5,7 @@ One node for all vehicles, in the root namespace; the vehicles' topics are in th
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -19,14 +20,14 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
-from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock
+from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.nodes.params import declare, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.truth import VehicleTruth
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.world_messages import make_clock, make_datum
 from quadsim.parameters import Spec, load
-from quadsim.sensors.model import due
+from quadsim.sensors.timing import due
 from quadsim.sim.scenario import PhysicsParams, StartParams
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
@@ -45,6 +46,13 @@ class DynamicsParams:
     truth_rate_hz: Annotated[
         float, Spec("rate of the truth, the IMU's", "Hz", ge=1.0, le=2000.0)
     ] = 500.0
+    motor_rate_hz: Annotated[
+        float, Spec("rate of motor_speed, at most the truth's", "Hz", ge=1.0, le=2000.0)
+    ] = 100.0
+    imu_latency_s: Annotated[
+        float,
+        Spec("lockstep: of the IMU's samples, to wait for their commands", "s", ge=0.0, le=0.5),
+    ] = 0.0
     pacing: Annotated[
         str, Spec("by the wall clock, or by the motor commands", choices=("realtime", "lockstep"))
     ] = "realtime"
@@ -87,18 +95,19 @@ class DynamicsNode(QuadsimNode):
         self._latencies = Latencies()
         self._published_ns = np.zeros(KEPT_STEPS, np.int64)
         self._late = 0
-        self._late_ns = (physics.command_delay_samples + 1) * self._period_ns
+        # a command answers its sample so many periods later: the sample's latency, then the delay
+        latency_samples = math.ceil(round(self.params.imu_latency_s * 1e9) / self._period_ns)
+        delay_ns = (physics.command_delay_samples + latency_samples) * self._period_ns
+        self._late_ns = delay_ns + self._period_ns
         self._wall = WallClock(self._period_ns, self.params.rate or 1.0)
         self._forbearance = Forbearance(
             self.params.count,
-            round(self.params.max_command_age_s * 1e9),
+            self._patient_age_ns(),
             round(self.params.patience_s * 1e9),
         )
         self._lockstep: Lockstep | None = None
         if self.params.pacing == "lockstep":
-            self._lockstep = Lockstep(
-                self.params.count, physics.command_delay_samples * self._period_ns
-            )
+            self._lockstep = Lockstep(self.params.count, delay_ns)
         self._stepped_ns = self._reported_wall_ns = time.monotonic_ns()
         self._reported_sim_ns = 0
         self._stalled = ""
@@ -106,7 +115,7 @@ class DynamicsNode(QuadsimNode):
         datum = self.offer(topics.DATUM)
         datum.publish(make_datum(environment.datum))
         self._vehicles = [
-            VehicleTruth(self, self.fleet, i, namespace)
+            VehicleTruth(self, self.fleet, i, namespace, round(1e9 / self.params.motor_rate_hz))
             for i, namespace in enumerate(namespaces(self.params.count))
         ]
         for vehicle_truth in self._vehicles:
@@ -115,6 +124,13 @@ class DynamicsNode(QuadsimNode):
         self.create_service(Trigger, "/sim/reset", self._on_reset)
         self.create_service(Trigger, "/sim/step", self._on_step)
         self._timer = self.wall_timer(self._wall.wall_period_s, self._on_timer)
+
+    def _patient_age_ns(self) -> int:
+        """Age of a command that is waited for: 0 never, and what the IMU is late comes on top."""
+        params = self.params
+        if not params.max_command_age_s:
+            return 0
+        return round((params.max_command_age_s + params.imu_latency_s) * 1e9)
 
     def _listen_to(self, vehicle: VehicleTruth) -> None:
         reader = RotorsReader(self.fleet.rotor_count)
@@ -138,7 +154,7 @@ class DynamicsNode(QuadsimNode):
         speeds = reader.read(payload)
         if stamp_ns <= vehicle.command_ns:
             raise MessageError("repeats or jumps back in time")
-        if stamp_ns > self.fleet.stamp_ns:
+        if stamp_ns > self.fleet.stamp_ns + self._period_ns // 2:  # an IMU's stamps may jitter
             raise MessageError("answers an odometry of the future")
         vehicle.command_ns = stamp_ns
         took_ns = time.monotonic_ns() - self._due_ns(stamp_ns)
@@ -148,14 +164,15 @@ class DynamicsNode(QuadsimNode):
             self._forbearance.add(vehicle.index, stamp_ns)
             self.fleet.set_motor_command(vehicle.index, speeds)
         else:
-            self._lockstep.add(vehicle.index, stamp_ns, speeds)
+            self._lockstep.add(vehicle.index, nearest(stamp_ns, self._period_ns), speeds)
             self._on_timer()
 
     def _due_ns(self, stamp_ns: int) -> int:
         """Wall time that latencies count from: when the truth was due, in lockstep when it came."""
         if self._lockstep is None:
             return self._wall.wall_of(stamp_ns)
-        return int(self._published_ns[stamp_ns // self._period_ns % len(self._published_ns)])
+        step = nearest(stamp_ns, self._period_ns) // self._period_ns
+        return int(self._published_ns[step % len(self._published_ns)])
 
     def _on_wrench(self, vehicle: VehicleTruth, message: Any) -> None:
         force_W_N, torque_B_Nm = wrench_of(message, self.fleet.truth(vehicle.index).q_WB)

@@ -26,7 +26,7 @@ from quadsim.nodes.topics import Topic
 from quadsim.nodes.transforms import Transforms
 from quadsim.nodes.world_messages import datum_of, stamp_ns_of
 from quadsim.parameters import Spec, load
-from quadsim.sensors.model import due
+from quadsim.sensors.timing import due
 
 BLIND_PERIOD_NS = 20_000_000
 #: What the filter says of an IMU sample that it used.
@@ -58,6 +58,7 @@ class EstimatorNode(QuadsimNode):
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
         self._last_ns = 0
+        self._published_ns = 0
         self._received = 0
         self._make_outputs(params)
         self._listen_to_sensors(node_params)
@@ -124,7 +125,8 @@ class EstimatorNode(QuadsimNode):
             self._imu_writer.payload(view, self._q_WS, pose_covariance[3:, 3:], stamp_ns)
         )
         self._follow_blind()
-        if due(BLIND_PERIOD_NS, stamp_ns - 1, stamp_ns):
+        before_ns, self._published_ns = self._published_ns, stamp_ns
+        if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
             blind = self._blind.odometry()
             self._blind_output.publish(
                 self._blind_writer.estimate(

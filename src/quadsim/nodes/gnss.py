@@ -9,7 +9,7 @@ from rclpy.context import Context
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.sensor import SensorNode
-from quadsim.nodes.sensor_messages import FixWriter, VelocityWriter
+from quadsim.nodes.sensor_messages import FixWriter, VelocityWriter, has_fix
 
 
 class GnssNode(SensorNode):
@@ -19,16 +19,14 @@ class GnssNode(SensorNode):
         super().__init__("gnss", "ublox_f9p_rtk", **kwargs)
         self._fix = self.offer(topics.GPS_FIX, needed=True)
         self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
-        self._fix_writer = FixWriter(
-            self.frame("gps_link"), self.environment.datum, self.params.position_sigma_m
-        )
-        self._velocity_writer = VelocityWriter("map", self.params.velocity_sigma_mps)
+        self._fix_writer = FixWriter(self.frame("gps_link"), self.environment.datum)
+        self._velocity_writer = VelocityWriter("map")
 
     def publish_sample(self, sample: Any) -> None:
-        """Publish position and velocity."""
-        stamp_ns = int(sample.stamp_ns)
-        self._velocity.publish(self._velocity_writer.payload(sample.v_W, stamp_ns))
-        self._fix.publish(self._fix_writer.payload(sample.p_W, stamp_ns))
+        """Publish position and velocity; without a fix, that there is none."""
+        if has_fix(sample):
+            self._velocity.publish(self._velocity_writer.payload(sample))
+        self._fix.publish(self._fix_writer.payload(sample))
 
 
 def make(context: Context, **kwargs: Any) -> GnssNode:

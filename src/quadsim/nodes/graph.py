@@ -13,6 +13,7 @@ from quadsim.errors import InputError
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten
 from quadsim.sensors import SENSORS
+from quadsim.sensors.faults import faults_to_text
 from quadsim.sim.scenario import Scenario, load_scenario
 
 #: Arguments of ``sim.launch.py``: default and meaning. Empty means: as the scenario says.
@@ -29,6 +30,9 @@ LAUNCH_ARGUMENTS = {
     "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
     "use_sim_time": ("true", "watchdogs on simulated time; false with a real vehicle"),
 }
+
+#: Of ``motor_speed``, where the IMU does not feel the rotors.
+MOTOR_RATE_HZ = 100.0
 
 #: What a real device or another program may stand in for.
 REPLACEABLE = (*SENSORS, "estimator", "autopilot", "mixer", "dynamics")
@@ -100,6 +104,8 @@ def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
         "vehicle": scenario.file.vehicle,
         "count": options.count,
         "truth_rate_hz": scenario.imu.rate_hz,
+        "motor_rate_hz": MOTOR_RATE_HZ,
+        "imu_latency_s": scenario.imu.latency_s,
         "pacing": options.pacing,
         "rate": options.rate,
         "paused": options.paused,
@@ -129,6 +135,10 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
             **_prefixed(scenario.environment, "environment."),
             **_prefixed(params),
         }
+        if "scene" in SENSORS[kind].needs(params):
+            nodes[kind]["world"] = scenario.file.world
+        if kind in scenario.faults:
+            nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])
     nodes["estimator"] = {
         "config": scenario.file.estimator,
         **_prefixed(scenario.estimator),
@@ -140,6 +150,16 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
     }
     nodes["mixer"] = _controller(scenario, options)
     return nodes
+
+
+def _refuse_lost_samples(scenario: Scenario) -> None:
+    """In lockstep physics waits for the answer to each IMU sample, lost ones too."""
+    dropped = any(fault.fault in ("dropout", "delay") for fault in scenario.faults.get("imu", ()))
+    if scenario.imu.loss_probability or dropped:
+        raise InputError(
+            f"{scenario.path}: pacing lockstep waits for the answer to each IMU sample, and some"
+            " are lost or delayed: use realtime, or no loss_probability, dropout, delay of the IMU"
+        )
 
 
 def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[NodeSpec]:
@@ -161,6 +181,8 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         remappings = options.remappings.get(executable, ())
         return NodeSpec(executable, namespace, parameters, remappings)
 
+    if options.pacing == "lockstep":
+        _refuse_lost_samples(scenario)
     nodes = [spec("dynamics", "/", _dynamics(scenario, options))]
     for namespace in namespaces(options.count):
         for executable, parameters in _vehicle_nodes(scenario, options).items():

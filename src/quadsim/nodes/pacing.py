@@ -16,6 +16,11 @@ Array = NDArray[np.float64]
 MAX_LAG_NS = 100_000_000
 
 
+def nearest(stamp_ns: int, period_ns: int) -> int:
+    """The multiple of a period that a stamp is nearest to: what a jittering stamp means."""
+    return (stamp_ns + period_ns // 2) // period_ns * period_ns
+
+
 class WallClock:
     """Simulated time tied to the wall clock at a rate.
 

@@ -22,6 +22,8 @@ from quadsim.files import find
 from quadsim.parameters import IsDataclass, Leaf, Spec, flatten, leaves, load, unflatten
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.build import make_scene
+from quadsim.world.scene import Scene
 
 P = TypeVar("P", bound=IsDataclass)
 
@@ -134,6 +136,15 @@ def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
         InputError: what was given is not true or false.
     """
     return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
+
+
+def declare_scene(node: Any) -> Scene:
+    """Declare what rays meet, ``world`` (a file of worlds), and build it.
+
+    Raises:
+        InputError: the world cannot be read.
+    """
+    return make_scene(declare_text(node, "world", "flat", "a file of worlds, or a path"))
 
 
 def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from quadsim.compiled import new_record
-from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import stamp_of
-from quadsim.nodes.conversion import OdometryReader
-from quadsim.nodes.params import declare, declare_int, declare_text
+from quadsim.nodes.faults import FaultControl
+from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
+from quadsim.nodes.truth_input import TruthInput
 from quadsim.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import EMPTY_SCENE
 
 
 class SensorNode(QuadsimNode, ABC):
     """A node around one simulated sensor.
 
     Parameters: ``device`` (a file of ``config/sensors``), every field of the sensor's parameters,
-    ``environment.*``, ``seed``.
+    ``environment.*``, ``world``, ``terrain.*``, ``seed``, ``faults``. The last can be set in
+    flight: a YAML list of faults, or one, whose ``at_s`` then counts from now.
 
     Args:
         kind: a key of :data:`quadsim.sensors.SENSORS`.
@@ -36,24 +38,31 @@ class SensorNode(QuadsimNode, ABC):
         self.params: Any = declare(self, load_device(kind, device))
         self.environment = declare(self, EnvironmentParams(), "environment.")
         seed = declare_int(self, "seed", 1, "of all randomness; each sensor has its own stream", 0)
+        model = SENSORS[kind]
+        needs = model.needs(self.params)
         self.sensor = SimulatedSensor(
-            SENSORS[kind],
+            model,
             self.params,
             self.environment,
             seed,
             self.get_namespace().strip("/"),
+            declare_scene(self) if "scene" in needs else EMPTY_SCENE,
         )
-        self.truth = new_record(KINEMATICS)
-        self.reader = OdometryReader(self.truth)
-        self.listen(topics.TRUTH, self.on_truth, needed=True)
+        self._truth = new_record(KINEMATICS)
+        self._fault_control = FaultControl(self, self.sensor.set_faults)
+        self._input = TruthInput(self, self._truth, needs, self._on_truth)
 
-    def on_truth(self, payload: bytes) -> None:
+    def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""
-        if self.sensor.wants(stamp_of(payload)):
-            self.reader.read(payload)
-            sample = self.sensor.measure(self.truth)
-            if sample is not None:
-                self.publish_sample(sample)
+        self._fault_control.tell(stamp_ns)
+        if self.sensor.wants(stamp_ns):
+            read()
+            sample = self.sensor.measure(self._truth)
+        else:
+            sample = self.sensor.published(stamp_ns)
+        while sample is not None:
+            self.publish_sample(sample)
+            sample = self.sensor.published(stamp_ns)
 
     @abstractmethod
     def publish_sample(self, sample: Any) -> None:

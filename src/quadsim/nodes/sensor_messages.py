@@ -117,38 +117,47 @@ class RangeWriter:
         return self._writer.payload(int(sample.stamp_ns))
 
 
-class FixWriter:
-    """NavSatFix messages about a datum, with the deviation of one device, (3,) m."""
+def has_fix(sample: Any) -> bool:
+    """Whether a GNSS sample holds a position."""
+    return bool(np.isfinite(sample["p_W"]).all())
 
-    def __init__(self, frame: str, datum: Any, sigma_m: ArrayLike) -> None:
+
+class FixWriter:
+    """NavSatFix messages about a datum, with the covariance of each fix."""
+
+    def __init__(self, frame: str, datum: Any) -> None:
         template = NavSatFix(position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
         template.header.frame_id = frame
-        template.status.status = NavSatStatus.STATUS_FIX
         template.status.service = NavSatStatus.SERVICE_GPS
         self._datum = datum
         self._writer = Writer(template, topics.GPS_FIX.type_name)
-        np.fill_diagonal(self._writer.fields["covariance"], np.square(sigma_m))
+        self._covariance = np.einsum("ii->i", self._writer.fields["covariance"])  # a view
 
-    def payload(self, p_W: Any, stamp_ns: int) -> bytes:
-        """Message of a position."""
+    def payload(self, sample: Any) -> bytes:
+        """Message of a GNSS sample; NaN and STATUS_NO_FIX where it has no position."""
         fields = self._writer.fields
-        fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = (
-            self._datum.to_geodetic(p_W)
-        )
-        return self._writer.payload(stamp_ns)
+        position = (math.nan,) * 3
+        fields["status"][:] = NavSatStatus.STATUS_NO_FIX
+        if has_fix(sample):
+            fields["status"][:] = NavSatStatus.STATUS_FIX
+            position = self._datum.to_geodetic(sample["p_W"])
+        fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = position
+        self._covariance[:] = sample["p_variance"]
+        return self._writer.payload(int(sample["stamp_ns"]))
 
 
 class VelocityWriter:
-    """TwistWithCovarianceStamped messages in ENU, with the deviation of one device, (3,) m/s."""
+    """TwistWithCovarianceStamped messages in ENU, with the covariance of each sample."""
 
-    def __init__(self, frame: str, sigma_mps: ArrayLike) -> None:
+    def __init__(self, frame: str) -> None:
         template = TwistWithCovarianceStamped()
         template.header.frame_id = frame
         template.twist.covariance[21] = NO_ORIENTATION  # no angular velocity
         self._writer = Writer(template, topics.GPS_VELOCITY.type_name)
-        np.fill_diagonal(self._writer.fields["covariance"][:3, :3], np.square(sigma_mps))
+        self._covariance = np.einsum("ii->i", self._writer.fields["covariance"])[:3]  # a view
 
-    def payload(self, v_W: Any, stamp_ns: int) -> bytes:
-        """Message of a velocity."""
-        self._writer.fields["v"][:] = v_W
-        return self._writer.payload(stamp_ns)
+    def payload(self, sample: Any) -> bytes:
+        """Message of a GNSS sample."""
+        self._writer.fields["v"][:] = sample["v_W"]
+        self._covariance[:] = sample["v_variance"]
+        return self._writer.payload(int(sample["stamp_ns"]))

@@ -13,10 +13,9 @@ from quadsim.nodes.conversion import AccelWriter, OdometryWriter
 from quadsim.nodes.topics import Topic, full_name
 from quadsim.nodes.vehicles import frame_prefix
 from quadsim.nodes.world_messages import make_battery, make_wind
-from quadsim.sensors.model import due
+from quadsim.sensors.timing import due
 from quadsim.vehicle.fleet import Fleet
 
-MOTORS_PERIOD_NS = 10_000_000
 WIND_PERIOD_NS = 20_000_000
 BATTERY_PERIOD_NS = 1_000_000_000
 
@@ -29,12 +28,16 @@ class VehicleTruth:
         fleet: the physics.
         index: of the vehicle.
         namespace: of its topics.
+        motors_period_ns: between two messages of the motors.
     """
 
-    def __init__(self, node: QuadsimNode, fleet: Fleet, index: int, namespace: str) -> None:
+    def __init__(
+        self, node: QuadsimNode, fleet: Fleet, index: int, namespace: str, motors_period_ns: int
+    ) -> None:
         self.index = index
         self.namespace = namespace
         self.command_ns = -1
+        self._motors_period_ns = motors_period_ns
         self._fleet = fleet
         self._contact: bool | None = None
         body = frame_prefix(namespace) + "base_link"
@@ -65,12 +68,12 @@ class VehicleTruth:
 
     def publish(self, before_ns: int, now_ns: int) -> None:
         """Publish the truth and whatever else fell due between two times."""
-        self._truth.publish(self._odometry_writer.payload())
-        self._accel.publish(self._accel_writer.payload())
-        if due(MOTORS_PERIOD_NS, before_ns, now_ns):
+        if due(self._motors_period_ns, before_ns, now_ns):  # first: the IMU feels them
             self._motors_writer.speeds[:] = self._fleet.motor_speeds(self.index)
             self._motors_writer.currents[:] = self._fleet.motor_currents(self.index)
             self._motors.publish(self._motors_writer.payload(now_ns))
+        self._truth.publish(self._odometry_writer.payload())
+        self._accel.publish(self._accel_writer.payload())
         if due(WIND_PERIOD_NS, before_ns, now_ns):
             self._wind_message.header.stamp.sec, self._wind_message.header.stamp.nanosec = divmod(
                 now_ns, 1_000_000_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from quadsim.errors import InputError
 from quadsim.files import find
@@ -11,12 +13,13 @@ from quadsim.sensors import SENSORS
 from quadsim.sensors.model import SensorParams
 
 
-def load_device(kind: str, name: str) -> SensorParams:
+def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None) -> SensorParams:
     """Parameters of one device.
 
     Args:
         kind: a key of :data:`quadsim.sensors.SENSORS`.
         name: of a file in ``config/sensors``, or its path.
+        installed: keys that are set instead of the file's, such as where it sits.
 
     Raises:
         InputError: the file is missing, of another kind of sensor, or has a key that is refused.
@@ -26,15 +29,31 @@ def load_device(kind: str, name: str) -> SensorParams:
     found = content.pop("sensor", None)
     if found != kind:
         raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
-    params: SensorParams = from_mapping(SENSORS[kind].params_type, content, str(path))
+    params: SensorParams = from_mapping(
+        SENSORS[kind].params_type, content | dict(installed or {}), str(path)
+    )
     return params
+
+
+def _entry(kind: str, entry: object, where: str) -> SensorParams:
+    """A device of a suite: its name, or a mapping with the key ``device`` and what differs."""
+    if isinstance(entry, str):
+        return load_device(kind, entry)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("device"), str):
+        raise InputError(
+            f"{where}: {kind}: {entry!r} is not the name of a device, nor keys with 'device'"
+        )
+    installed = {key: value for key, value in entry.items() if key != "device"}
+    return load_device(kind, entry["device"], installed)
 
 
 def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
     """Parameters of the sensors of a vehicle, in the order of :data:`quadsim.sensors.SENSORS`.
 
     Args:
-        name: of a file in ``config/sensors/suites``, or its path. It maps kind to device.
+        name: of a file in ``config/sensors/suites``, or its path. It maps a kind to a device, or
+            to a mapping with the key ``device`` and keys of the device that differ as it is
+            installed (``position_B_m``, ``vibration``, ...).
         base: folder against which a path is taken.
 
     Raises:
@@ -42,11 +61,9 @@ def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
     """
     path = find("sensors/suites", str(base / name) if base and "/" in name else name)
     content = read_yaml(path)
-    for kind, device in content.items():
+    for kind in content:
         if kind not in SENSORS:
             raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(SENSORS)}")
-        if not isinstance(device, str):
-            raise InputError(f"{path}: {kind}: {device!r} is not the name of a device")
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
-    return {kind: load_device(kind, content[kind]) for kind in SENSORS if kind in content}
+    return {kind: _entry(kind, content[kind], str(path)) for kind in SENSORS if kind in content}

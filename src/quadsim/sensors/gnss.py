@@ -13,8 +13,10 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.parameters import Spec, Vec3
+from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position
+from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -24,6 +26,9 @@ class GnssParams:
     """One receiver with its antenna; zero switches an error off."""
 
     rate_hz: Annotated[float, Spec("fix rate", "Hz", ge=0.1, le=50.0)] = 10.0
+    latency_s: Latency = 0.0
+    stamp_jitter_s: StampJitter = 0.0
+    loss_probability: LossProbability = 0.0
     position_B_m: Position = ZERO
     position_sigma_m: Annotated[
         Vec3, Spec("white noise of a fix, east, north, up", "m", ge=0.0, le=1000.0)
@@ -37,9 +42,7 @@ class GnssParams:
 
 
 GNSS_STATE = record_dtype([("offset_W", np.float64, (3,))])
-GNSS_SAMPLE = record_dtype(
-    [("stamp_ns", np.int64), ("p_W", np.float64, (3,)), ("v_W", np.float64, (3,))]
-)
+GNSS_SAMPLE = sample_dtype([("p_W", 3), ("v_W", 3)], [("p_variance", 3), ("v_variance", 3)])
 
 
 def start(state: np.record, params: GnssParams, generator: np.random.Generator) -> None:
@@ -49,25 +52,38 @@ def start(state: np.record, params: GnssParams, generator: np.random.Generator) 
 
 @kernel
 def gnss_step(
-    state: Any,
+    states: Any,
     params: Any,
-    environment: Any,
+    environments: Any,
+    scene: Any,
     previous: Any,
     now: Any,
     white: NDArray[np.float64],
-    sample: Any,
+    samples: Any,
 ) -> None:
     """One fix: antenna position and velocity with white noise and a wandering offset."""
-    root_dt = math.sqrt((now.stamp_ns - previous.stamp_ns) * 1e-9)
-    q_WB = quat(now.q_WB)
-    r_B = vec3(params.position_B_m)
-    p_W = add(vec3(now.p_W), rotate(q_WB, r_B))
-    v_W = add(vec3(now.v_W), rotate(q_WB, cross(vec3(now.w_B), r_B)))
-    sample.stamp_ns = now.stamp_ns
+    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    before = previous[0]
+    root_dt = math.sqrt((true.stamp_ns - before.stamp_ns) * 1e-9)
+    q_WB = quat(true.q_WB)
+    r_B = vec3(device.position_B_m)
+    p_W = add(vec3(true.p_W), rotate(q_WB, r_B))
+    v_W = add(vec3(true.v_W), rotate(q_WB, cross(vec3(true.w_B), r_B)))
     for i in range(3):
-        state.offset_W[i] += params.position_walk[i] * root_dt * white[6 + i]
-        sample.p_W[i] = p_W[i] + state.offset_W[i] + params.position_sigma_m[i] * white[i]
-        sample.v_W[i] = v_W[i] + params.velocity_sigma_mps[i] * white[3 + i]
+        state.offset_W[i] += device.position_walk[i] * root_dt * white[6 + i]
+        sample.p_W[i] = p_W[i] + state.offset_W[i] + device.position_sigma_m[i] * white[i]
+        sample.v_W[i] = v_W[i] + device.velocity_sigma_mps[i] * white[3 + i]
+        sample.p_variance[i] = device.position_sigma_m[i] ** 2
+        sample.v_variance[i] = device.velocity_sigma_mps[i] ** 2
 
 
-MODEL = SensorModel("gnss", GnssParams, GNSS_STATE, GNSS_SAMPLE, 9, start, gnss_step)
+MODEL = SensorModel(
+    "gnss",
+    GnssParams,
+    GNSS_STATE,
+    GNSS_SAMPLE,
+    9,
+    start,
+    gnss_step,
+    {"position": (0, 3), "velocity": (3, 3)},
+)

@@ -19,8 +19,10 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import conjugate, exp, log, multiply, quat, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.parameters import Spec, Vec3
+from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
+from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 ONE: Vec3 = (1.0, 1.0, 1.0)
@@ -32,6 +34,9 @@ class ImuParams:
     """One inertial measurement unit; zero switches an error off."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
+    latency_s: Latency = 0.0
+    stamp_jitter_s: StampJitter = 0.0
+    loss_probability: LossProbability = 0.0
     sampling: Annotated[
         str, Spec("mean over the interval, or the value at its end", choices=("average", "point"))
     ] = "average"
@@ -72,9 +77,7 @@ class ImuParams:
 IMU_STATE = record_dtype(
     [MOUNT_FIELD, ("accel_bias", np.float64, (3,)), ("gyro_bias", np.float64, (3,))]
 )
-IMU_SAMPLE = record_dtype(
-    [("stamp_ns", np.int64), ("f_S", np.float64, (3,)), ("w_S", np.float64, (3,))]
-)
+IMU_SAMPLE = sample_dtype([("f_S", 3), ("w_S", 3)])
 
 
 def start(state: np.record, params: ImuParams, generator: np.random.Generator) -> None:
@@ -132,34 +135,51 @@ def average_sample(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> t
 
 @kernel
 def imu_step(
-    state: Any,
+    states: Any,
     params: Any,
-    environment: Any,
+    environments: Any,
+    scene: Any,
     previous: Any,
     now: Any,
     white: NDArray[np.float64],
-    sample: Any,
+    samples: Any,
 ) -> None:
     """One sample of the IMU; see :mod:`quadsim.sensors.model` for the arguments."""
-    dt_s = (now.stamp_ns - previous.stamp_ns) * 1e-9
+    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    before = previous[0]
+    dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
     root_dt = math.sqrt(dt_s)
-    r_B = vec3(params.position_B_m)
-    if params.sampling == 0:
-        f_B, w_B = average_sample(previous, now, environment.gravity_mps2, r_B)
+    r_B = vec3(device.position_B_m)
+    if device.sampling == 0:
+        f_B, w_B = average_sample(before, true, environments[0].gravity_mps2, r_B)
     else:
-        f_B, w_B = point_sample(now, environment.gravity_mps2, r_B)
+        f_B, w_B = point_sample(true, environments[0].gravity_mps2, r_B)
     q_BS = quat(state.q_BS)
     f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    sample.stamp_ns = now.stamp_ns
     for i in range(3):
-        accel_noise = params.accel_noise_density[i] / root_dt * white[i]
-        gyro_noise = params.gyro_noise_density[i] / root_dt * white[3 + i]
-        state.accel_bias[i] += params.accel_bias_walk[i] * root_dt * white[6 + i]
-        state.gyro_bias[i] += params.gyro_bias_walk[i] * root_dt * white[9 + i]
-        f = f_S[i] * params.accel_scale[i] + state.accel_bias[i] + accel_noise
-        w = w_S[i] * params.gyro_scale[i] + state.gyro_bias[i] + gyro_noise
-        sample.f_S[i] = read_out(f, params.accel_step, params.accel_range)
-        sample.w_S[i] = read_out(w, params.gyro_step, params.gyro_range)
+        accel_noise = device.accel_noise_density[i] / root_dt * white[i]
+        gyro_noise = device.gyro_noise_density[i] / root_dt * white[3 + i]
+        state.accel_bias[i] += device.accel_bias_walk[i] * root_dt * white[6 + i]
+        state.gyro_bias[i] += device.gyro_bias_walk[i] * root_dt * white[9 + i]
+        f = f_S[i] * device.accel_scale[i] + state.accel_bias[i] + accel_noise
+        w = w_S[i] * device.gyro_scale[i] + state.gyro_bias[i] + gyro_noise
+        sample.f_S[i] = read_out(f, device.accel_step, device.accel_range)
+        sample.w_S[i] = read_out(w, device.gyro_step, device.gyro_range)
 
 
-MODEL = SensorModel("imu", ImuParams, IMU_STATE, IMU_SAMPLE, WHITE_COUNT, start, imu_step)
+def needs(params: ImuParams) -> frozenset[str]:
+    """A point sample needs the acceleration of its instant."""
+    return frozenset({"accel"} if params.sampling == "point" else ())
+
+
+MODEL = SensorModel(
+    "imu",
+    ImuParams,
+    IMU_STATE,
+    IMU_SAMPLE,
+    WHITE_COUNT,
+    start,
+    imu_step,
+    {"accel": (0, 3), "gyro": (3, 3)},
+    needs,
+)

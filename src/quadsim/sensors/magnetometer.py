@@ -13,8 +13,10 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import vec3
 from quadsim.parameters import Spec, Vec3
+from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import MOUNT_FIELD, Rotation, set_mount
+from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -24,6 +26,9 @@ class MagnetometerParams:
     """One three-axis magnetometer; zero switches an error off."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 100.0
+    latency_s: Latency = 0.0
+    stamp_jitter_s: StampJitter = 0.0
+    loss_probability: LossProbability = 0.0
     rotation_deg: Rotation = ZERO
     noise_sigma_T: Annotated[Vec3, Spec("white noise of a sample", "T", ge=0.0, le=1e-3)] = ZERO
     heading_sigma_rad: Annotated[
@@ -46,7 +51,7 @@ class MagnetometerParams:
 
 
 MAGNETOMETER_STATE = record_dtype([MOUNT_FIELD, ("bias_T", np.float64, (3,))])
-MAGNETOMETER_SAMPLE = record_dtype([("stamp_ns", np.int64), ("m_S", np.float64, (3,))])
+MAGNETOMETER_SAMPLE = sample_dtype([("m_S", 3)])
 
 
 def start(state: np.record, params: MagnetometerParams, generator: np.random.Generator) -> None:
@@ -57,25 +62,28 @@ def start(state: np.record, params: MagnetometerParams, generator: np.random.Gen
 
 @kernel
 def magnetometer_step(
-    state: Any,
+    states: Any,
     params: Any,
-    environment: Any,
+    environments: Any,
+    scene: Any,
     previous: Any,
     now: Any,
     white: NDArray[np.float64],
-    sample: Any,
+    samples: Any,
 ) -> None:
     """One sample of the field in tesla."""
-    root_dt = math.sqrt((now.stamp_ns - previous.stamp_ns) * 1e-9)
+    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    before = previous[0]
+    root_dt = math.sqrt((true.stamp_ns - before.stamp_ns) * 1e-9)
     turned = rotate(
-        exp((0.0, 0.0, params.heading_sigma_rad * white[6])), vec3(environment.magnetic_field_W_T)
+        exp((0.0, 0.0, device.heading_sigma_rad * white[6])),
+        vec3(environments[0].magnetic_field_W_T),
     )
-    field_S = unrotate(quat(state.q_BS), unrotate(quat(now.q_WB), turned))
-    sample.stamp_ns = now.stamp_ns
+    field_S = unrotate(quat(state.q_BS), unrotate(quat(true.q_WB), turned))
     for i in range(3):
-        state.bias_T[i] += params.bias_walk[i] * root_dt * white[3 + i]
-        reading = field_S[i] + state.bias_T[i] + params.noise_sigma_T[i] * white[i]
-        sample.m_S[i] = read_out(reading, params.step_T, params.range_T)
+        state.bias_T[i] += device.bias_walk[i] * root_dt * white[3 + i]
+        reading = field_S[i] + state.bias_T[i] + device.noise_sigma_T[i] * white[i]
+        sample.m_S[i] = read_out(reading, device.step_T, device.range_T)
 
 
 MODEL = SensorModel(

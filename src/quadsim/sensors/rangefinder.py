@@ -14,8 +14,10 @@ from quadsim.errors import InputError
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.parameters import Spec
+from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
+from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class RangefinderParams:
     """One range finder; its x axis (``range_link``, REP-117 and sensor_msgs/Range) is the beam."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
+    latency_s: Latency = 0.0
+    stamp_jitter_s: StampJitter = 0.0
+    loss_probability: LossProbability = 0.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 90.0, 0.0)
     noise_sigma_m: Annotated[float, Spec("white noise of a sample", "m", ge=0.0, le=10.0)] = 0.0
@@ -42,7 +47,7 @@ class RangefinderParams:
 
 
 RANGEFINDER_STATE = record_dtype([MOUNT_FIELD])
-RANGEFINDER_SAMPLE = record_dtype([("stamp_ns", np.int64), ("range_m", np.float64)])
+RANGEFINDER_SAMPLE = sample_dtype([("range_m", 1)])
 
 
 def start(state: np.record, params: RangefinderParams, generator: np.random.Generator) -> None:
@@ -52,29 +57,35 @@ def start(state: np.record, params: RangefinderParams, generator: np.random.Gene
 
 @kernel
 def rangefinder_step(
-    state: Any,
+    states: Any,
     params: Any,
-    environment: Any,
+    environments: Any,
+    scene: Any,
     previous: Any,
     now: Any,
     white: NDArray[np.float64],
-    sample: Any,
+    samples: Any,
 ) -> None:
     """One slant range in m: height of the sensor over the cosine of the beam's tilt."""
-    q_WB = quat(now.q_WB)
-    height = add(vec3(now.p_W), rotate(q_WB, vec3(params.position_B_m)))[2]
-    height -= environment.ground_height_m
+    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    q_WB = quat(true.q_WB)
+    height = add(vec3(true.p_W), rotate(q_WB, vec3(device.position_B_m)))[2]
+    height -= environments[0].ground_height_m
     beam_W = rotate(q_WB, rotate(quat(state.q_BS), (1.0, 0.0, 0.0)))
     reading = math.inf
     if beam_W[2] < 0.0:
-        reading = max(0.0, height) / -beam_W[2] + params.noise_sigma_m * white[0]
-        reading = read_out(reading, params.step_m, 0.0)
-    if reading > params.range_max_m:
+        reading = max(0.0, height) / -beam_W[2] + device.noise_sigma_m * white[0]
+        reading = read_out(reading, device.step_m, 0.0)
+    if reading > device.range_max_m:
         reading = math.inf
-    elif reading < params.range_min_m:
+    elif reading < device.range_min_m:
         reading = -math.inf
-    sample.stamp_ns = now.stamp_ns
     sample.range_m = reading
+
+
+def needs(params: RangefinderParams) -> frozenset[str]:
+    """It sees the world."""
+    return frozenset({"scene"})
 
 
 MODEL = SensorModel(
@@ -85,4 +96,5 @@ MODEL = SensorModel(
     1,
     start,
     rangefinder_step,
+    needs=needs,
 )

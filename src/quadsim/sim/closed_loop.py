@@ -15,19 +15,20 @@ from quadsim.control.airframe import pack_airframe
 from quadsim.control.position import new_position_control
 from quadsim.control.watchdog import new_inner_loop
 from quadsim.errors import FlightError
-from quadsim.estimation.eskf import new_eskf
+from quadsim.estimation.timeline import new_timeline
 from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
-from quadsim.sensors.gnss import GNSS_SAMPLE, GnssParams
+from quadsim.sensors.faults import changes
+from quadsim.sensors.gnss import GNSS_SAMPLE
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
-from quadsim.sensors.model import period_ns
+from quadsim.sensors.model import period_ns, set_faults
 from quadsim.sensors.noise import stream
 from quadsim.sensors.rangefinder import RangefinderParams
-from quadsim.sim.log import ERROR, Event, FlightLog, Track
-from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance, copy_kinematics
+from quadsim.sim.log import ERROR, WARN, Event, FlightLog, Track
+from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.fleet import stand
 from quadsim.vehicle.multirotor import truth
@@ -50,32 +51,37 @@ def make_setups(scenario: Scenario) -> NDArray[np.record]:
     setup.delay = scenario.file.physics.command_delay_samples
     setup.log_period_ns = round(1e9 / LOG_HZ)
     setup["vehicle"] = pack(scenario.vehicle)
-    setup["environment"] = pack(scenario.environment)
-    setup["estimator"] = pack(scenario.estimator)
+    setup["environment"][0] = pack(scenario.environment)
     setup["autopilot"] = pack(scenario.autopilot)
     setup["airframe"] = pack_airframe(scenario.airframe)
     for kind, params in scenario.sensors.items():
-        setup[kind] = pack(params)
+        setup[kind][0] = pack(params)
         setup[f"{kind}_period_ns"] = period_ns(params)
         state_noise(setup, scenario, params)
     return setups
 
 
 def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
-    """Write what a sensor's messages say of its noise."""
+    """Write what a sensor's messages say of its noise; a fix says it itself."""
     if isinstance(params, ImuParams):
-        setup.accel_variance[:] = params.accel_variance()
-        setup.gyro_variance[:] = params.gyro_variance()
-    elif isinstance(params, GnssParams):
-        np.fill_diagonal(setup.position_covariance, np.square(params.position_sigma_m))
-        np.fill_diagonal(setup.velocity_covariance, np.square(params.velocity_sigma_mps))
+        setup.accel_covariance[::4] = params.accel_variance()
+        setup.gyro_covariance[::4] = params.gyro_variance()
     elif isinstance(params, MagnetometerParams):
         horizontal_T = math.hypot(*scenario.environment.magnetic_field_W_T[:2])
-        setup.heading_variance = params.variance(horizontal_T)[:2].mean() / horizontal_T**2
+        setup.field_covariance[::4] = params.variance(horizontal_T)
     elif isinstance(params, BarometerParams):
-        setup.pressure_variance = params.variance()
+        setup.pressure_variance[0] = params.variance()
     elif isinstance(params, RangefinderParams):
-        setup.range_variance = params.variance()
+        setup.range_variance[0] = params.variance()
+
+
+def fault_events(scenario: Scenario) -> list[Event]:
+    """Begin and end of each fault of a scenario, in order."""
+    return sorted(
+        Event(stamp_ns, WARN, "fault", f"{kind}: {words}")
+        for kind, faults in scenario.faults.items()
+        for stamp_ns, words in changes(faults)
+    )
 
 
 class ClosedLoop:
@@ -90,6 +96,7 @@ class ClosedLoop:
         self.scenario = scenario
         self.use_truth = use_truth
         self._setups = make_setups(scenario)
+        self._scene = scenario.scene
         self.setup = self._setups[0]
         self.stamp_ns = 0
         self.tick_ns = round(1e9 / TICK_HZ)
@@ -112,23 +119,27 @@ class ClosedLoop:
         self.manager = FlightManager(scenario.autopilot.flight, scenario.items)
         self._flown = 0
         self.events: list[Event] = []
+        self._faults = fault_events(scenario)
 
     def _start(self) -> None:
         """The vehicle on the ground, every device switched on, the filter empty."""
         scenario, state = self.scenario, self.state
         ground_m = scenario.environment.ground_height_m
         stand(state.vehicle, scenario.vehicle, ground_m, scenario.file.start.poses(1)[0])
-        truth(state.vehicle, self.setup.vehicle, self.setup.environment, 0, state.truth)
+        environment = self.setup["environment"][0]
+        truth(state.vehicle, self.setup.vehicle, environment, 0, state["truth"][0])
         for kind, model in SENSORS.items():
             params = scenario.sensors.get(kind)
             generator = stream(scenario.file.seed, VEHICLE_NAME, kind)
             if params is not None:
-                model.start(state[f"{kind}_state"], params, generator)
-            copy_kinematics(state.truth, state[f"{kind}_previous"])
+                model.start(state[f"{kind}_state"][0], params, generator)
+                faults = scenario.faults.get(kind, ())
+                set_faults(state[f"{kind}_outbox"][0], model, params, faults)
+            state[f"{kind}_previous"] = state["truth"]
             self._devices.append(
-                (generator, int(self.setup[f"{kind}_period_ns"]), model.white_count)
+                (generator, int(self.setup[f"{kind}_period_ns"]), model.white_width)
             )
-        state["eskf"] = new_eskf(self.setup.estimator)
+        state["line"] = new_timeline(scenario.estimator)
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
 
@@ -154,6 +165,7 @@ class ClosedLoop:
         advance(
             self._states,
             self._setups,
+            self._scene,
             until_ns,
             int(self.use_truth),
             self._draw(until_ns),
@@ -162,6 +174,8 @@ class ClosedLoop:
         )
         self.stamp_ns = until_ns
         self.events += [Event(*event) for event in self.manager.take_events()]
+        while self._faults and self._faults[0].stamp_ns <= until_ns:
+            self.events.append(self._faults.pop(0))
 
     def _check(self) -> None:
         """Stop a run whose motion is no longer finite."""
@@ -179,7 +193,9 @@ class ClosedLoop:
             progress: called each simulated second with time flown in s, height in m and state.
         """
         # compiled or loaded now, so that the clock measures the flight
-        advance(self._states, self._setups, 0, 0, self._draw(0), self._log, self._fixes)
+        advance(
+            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._fixes
+        )
         begin_s = time.perf_counter()
         while self.stamp_ns < self.end_ns and not self.manager.finished:
             self.tick()
@@ -190,7 +206,7 @@ class ClosedLoop:
             if self.stamp_ns % 1_000_000_000 == 0:
                 self._check()
                 if progress is not None:
-                    height_m = float(self.state.truth.p_W[2])
+                    height_m = float(self.state["truth"]["p_W"][0, 2])
                     progress(self.stamp_ns * 1e-9, height_m, self.manager.state)
         for _ in range(REST_TICKS if self.manager.finished else 0):
             self.tick()

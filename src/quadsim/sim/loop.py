@@ -19,27 +19,26 @@ from quadsim.control.airframe import AIRFRAME
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
 from quadsim.control.watchdog import INNER_LOOP, inner_loop
+from quadsim.estimation.border import offer, offer_imu
 from quadsim.estimation.eskf import eskf_odometry
-from quadsim.estimation.layout import ESKF
-from quadsim.estimation.measurements import (
-    eskf_gnss_position,
-    eskf_gnss_velocity,
-    eskf_magnetic_field,
-    eskf_pressure,
-    eskf_range,
+from quadsim.estimation.layout import (
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+    RANGE,
+    STATIC_PRESSURE,
 )
-from quadsim.estimation.mechanisation import eskf_imu
-from quadsim.estimation.parameters import EstimatorParams
-from quadsim.geometry.vector import vec3
+from quadsim.estimation.timeline import TIMELINE
 from quadsim.parameters import dtype_of
 from quadsim.records import ATTITUDE_COMMAND, KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import barometer_step
+from quadsim.sensors.delivery import collect, prepare, send
 from quadsim.sensors.gnss import gnss_step
 from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.sensors.model import due
 from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.sensors.timing import due
 from quadsim.vehicle.multirotor import ROTOR, VEHICLE, step, truth
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -49,27 +48,30 @@ Array = NDArray[np.float64]
 #: Longest delay of a motor command, in IMU samples.
 MAX_DELAY = 20
 
-#: What stays the same over a run. A period of 0 means that the sensor is not there.
+#: Shapes of the models, as constants of the kernels.
+IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE = (
+    model.white_count for model in SENSORS.values()
+)
+
+#: What stays the same over a run. A period of 0 means that the sensor is not there. The sensors'
+#: parameters are arrays of one, as their steps take them.
 SETUP = record_dtype(
     [
         ("step_ns", np.int64),
         ("delay", np.int64),
         ("log_period_ns", np.int64),
         ("vehicle", dtype_of(VehicleParams)),
-        ("environment", dtype_of(EnvironmentParams)),
-        ("estimator", dtype_of(EstimatorParams)),
+        ("environment", dtype_of(EnvironmentParams), (1,)),
         ("autopilot", dtype_of(AutopilotParams)),
         ("airframe", AIRFRAME),
-        *[(kind, dtype_of(model.params_type)) for kind, model in SENSORS.items()],
+        *[(kind, dtype_of(model.params_type), (1,)) for kind, model in SENSORS.items()],
         *[(f"{kind}_period_ns", np.int64) for kind in SENSORS],
-        # what the sensors' messages say of their noise
-        ("accel_variance", np.float64, (3,)),
-        ("gyro_variance", np.float64, (3,)),
-        ("position_covariance", np.float64, (3, 3)),
-        ("velocity_covariance", np.float64, (3, 3)),
-        ("heading_variance", np.float64),
-        ("pressure_variance", np.float64),
-        ("range_variance", np.float64),
+        # what the sensors' messages say of their noise, row-major
+        ("accel_covariance", np.float64, (9,)),
+        ("gyro_covariance", np.float64, (9,)),
+        ("field_covariance", np.float64, (9,)),
+        ("pressure_variance", np.float64, (1,)),
+        ("range_variance", np.float64, (1,)),
     ]
 )
 
@@ -78,18 +80,21 @@ STATE = record_dtype(
     [
         ("stamp_ns", np.int64),
         ("vehicle", VEHICLE),
-        ("truth", KINEMATICS),
-        *[(f"{kind}_previous", KINEMATICS) for kind in SENSORS],
-        *[(f"{kind}_state", model.state) for kind, model in SENSORS.items()],
-        *[(f"{kind}_sample", model.sample) for kind, model in SENSORS.items()],
+        ("truth", KINEMATICS, (1,)),
+        *[(f"{kind}_previous", KINEMATICS, (1,)) for kind in SENSORS],
+        *[(f"{kind}_state", model.state, (1,)) for kind, model in SENSORS.items()],
+        *[(f"{kind}_sample", model.sample, (1,)) for kind, model in SENSORS.items()],
+        *[(f"{kind}_outbox", model.outbox, (1,)) for kind, model in SENSORS.items()],
         *[(f"{kind}_count", np.int64) for kind in SENSORS],
-        ("eskf", ESKF),
+        ("line", TIMELINE, (1,)),
         ("odometry", ODOMETRY),
         ("setpoint", SETPOINT),
         ("position", POSITION_CONTROL),
         ("command", ATTITUDE_COMMAND),
         ("inner", INNER_LOOP),
+        ("controlled_ns", np.int64),  # stamp of the newest motor command
         ("pending", np.float64, (MAX_DELAY + 1, MAX_ROTORS)),
+        ("covariance", np.float64, (9,)),  # working memory
         ("log_count", np.int64),
     ]
 )
@@ -110,99 +115,161 @@ LOG_ROW = record_dtype(
 
 
 @kernel
-def copy_kinematics(source: Any, target: Any) -> None:
-    """Write one KINEMATICS record over another."""
-    target.stamp_ns = source.stamp_ns
-    for i in range(3):
-        target.p_W[i] = source.p_W[i]
-        target.v_W[i] = source.v_W[i]
-        target.w_B[i] = source.w_B[i]
-        target.a_W[i] = source.a_W[i]
-        target.w_dot_B[i] = source.w_dot_B[i]
-    for i in range(4):
-        target.q_WB[i] = source.q_WB[i]
-
-
-@kernel
 def move(state: Any, setup: Any, until_ns: int) -> None:
     """Physics up to a stamp, under the oldest pending motor command."""
     dt_s = setup.step_ns * 1e-9
+    environment = setup.environment[0]
     for i in range(MAX_ROTORS):
         state.vehicle.inputs.rotor_command_radps[i] = state.pending[0, i]
     while state.stamp_ns < until_ns:
-        step(state.vehicle, setup.vehicle, setup.environment, state.stamp_ns, dt_s)
+        step(state.vehicle, setup.vehicle, environment, state.stamp_ns, dt_s)
         state.stamp_ns += setup.step_ns
-    truth(state.vehicle, setup.vehicle, setup.environment, state.stamp_ns, state.truth)
+    truth(state.vehicle, setup.vehicle, environment, state.stamp_ns, state.truth[0])
 
 
 @kernel
-def sense_imu(state: Any, setup: Any, white: Array) -> None:
-    """One IMU sample into the estimator."""
+def sense_imu(state: Any, setup: Any, scene: Any, white: Array) -> None:
+    """Take an IMU sample."""
+    now_ns = state.stamp_ns
+    prepare(state.imu_outbox, now_ns, white, IMU_WHITE)
     imu_step(
-        state.imu_state, setup.imu, setup.environment, state.imu_previous, state.truth, white,
-        state.imu_sample,
+        state.imu_state, setup.imu, setup.environment, scene, state.imu_previous, state.truth,
+        white, state.imu_sample,
     )  # fmt: skip
-    copy_kinematics(state.truth, state.imu_previous)
-    state.imu_count += 1
-    eskf_imu(
-        state.eskf, setup.estimator, state.stamp_ns,
-        vec3(state.imu_sample.f_S), vec3(state.imu_sample.w_S),
-        vec3(setup.accel_variance), vec3(setup.gyro_variance),
+    state.imu_previous[0] = state.truth[0]
+    send(
+        state.imu_outbox, setup.imu, state.imu_sample, now_ns, setup.imu_period_ns, white,
+        IMU_WHITE,
     )  # fmt: skip
 
 
 @kernel
-def sense_gnss(state: Any, setup: Any, white: Array) -> None:
-    """One fix, position and velocity, into the estimator."""
+def take_imu(state: Any, setup: Any) -> bool:
+    """Hand IMU samples that have arrived to the estimator; whether there was one."""
+    arrived = False
+    while collect(state.imu_outbox, state.stamp_ns, state.imu_sample):
+        sample = state.imu_sample[0]
+        offer_imu(
+            state.line, sample.stamp_ns, sample.f_S, sample.w_S,
+            setup.accel_covariance, setup.gyro_covariance,
+        )  # fmt: skip
+        state.imu_count += 1
+        arrived = True
+    return arrived
+
+
+@kernel
+def sense_gnss(state: Any, setup: Any, scene: Any, white: Array) -> None:
+    """Take a fix."""
+    now_ns = state.stamp_ns
+    prepare(state.gnss_outbox, now_ns, white, GNSS_WHITE)
     gnss_step(
-        state.gnss_state, setup.gnss, setup.environment, state.gnss_previous, state.truth, white,
-        state.gnss_sample,
+        state.gnss_state, setup.gnss, setup.environment, scene, state.gnss_previous, state.truth,
+        white, state.gnss_sample,
     )  # fmt: skip
-    copy_kinematics(state.truth, state.gnss_previous)
-    state.gnss_count += 1
-    sample = state.gnss_sample
-    eskf_gnss_position(state.eskf, setup.estimator, vec3(sample.p_W), setup.position_covariance)
-    eskf_gnss_velocity(state.eskf, setup.estimator, vec3(sample.v_W), setup.velocity_covariance)
+    state.gnss_previous[0] = state.truth[0]
+    send(
+        state.gnss_outbox, setup.gnss, state.gnss_sample, now_ns, setup.gnss_period_ns, white,
+        GNSS_WHITE,
+    )  # fmt: skip
 
 
 @kernel
-def sense_magnetic_field(state: Any, setup: Any, white: Array) -> None:
-    """One sample of the field into the estimator."""
+def take_gnss(state: Any, fixes: Any) -> None:
+    """Hand fixes that have arrived to the estimator, position and velocity."""
+    covariance = state.covariance
+    while collect(state.gnss_outbox, state.stamp_ns, state.gnss_sample):
+        sample = state.gnss_sample[0]
+        fix = fixes[state.gnss_count]
+        fix.stamp_ns = sample.stamp_ns
+        for i in range(3):
+            fix.p_W[i], fix.v_W[i] = sample.p_W[i], sample.v_W[i]
+        state.gnss_count += 1
+        if not np.isfinite(sample.p_W[0]):  # no fix
+            continue
+        covariance[:] = 0.0
+        for i in range(3):
+            covariance[4 * i] = sample.p_variance[i]
+        offer(state.line, GNSS_POSITION, sample.stamp_ns, sample.p_W, covariance)
+        for i in range(3):
+            covariance[4 * i] = sample.v_variance[i]
+        offer(state.line, GNSS_VELOCITY, sample.stamp_ns, sample.v_W, covariance)
+
+
+@kernel
+def sense_magnetic_field(state: Any, setup: Any, scene: Any, white: Array) -> None:
+    """Take a sample of the field."""
+    now_ns = state.stamp_ns
+    prepare(state.magnetometer_outbox, now_ns, white, MAGNETOMETER_WHITE)
     magnetometer_step(
-        state.magnetometer_state, setup.magnetometer, setup.environment,
+        state.magnetometer_state, setup.magnetometer, setup.environment, scene,
         state.magnetometer_previous, state.truth, white, state.magnetometer_sample,
     )  # fmt: skip
-    copy_kinematics(state.truth, state.magnetometer_previous)
-    state.magnetometer_count += 1
-    eskf_magnetic_field(
-        state.eskf, setup.estimator, vec3(state.magnetometer_sample.m_S), setup.heading_variance
-    )
-
-
-@kernel
-def sense_pressure(state: Any, setup: Any, white: Array) -> None:
-    """One static pressure into the estimator."""
-    barometer_step(
-        state.barometer_state, setup.barometer, setup.environment, state.barometer_previous,
-        state.truth, white, state.barometer_sample,
+    state.magnetometer_previous[0] = state.truth[0]
+    send(
+        state.magnetometer_outbox, setup.magnetometer, state.magnetometer_sample, now_ns,
+        setup.magnetometer_period_ns, white, MAGNETOMETER_WHITE,
     )  # fmt: skip
-    copy_kinematics(state.truth, state.barometer_previous)
-    state.barometer_count += 1
-    eskf_pressure(
-        state.eskf, setup.estimator, state.barometer_sample.pressure_pa, setup.pressure_variance
-    )
 
 
 @kernel
-def sense_range(state: Any, setup: Any, white: Array) -> None:
-    """One range into the estimator."""
+def take_magnetic_field(state: Any, setup: Any) -> None:
+    """Hand samples of the field that have arrived to the estimator."""
+    while collect(state.magnetometer_outbox, state.stamp_ns, state.magnetometer_sample):
+        sample = state.magnetometer_sample[0]
+        offer(state.line, MAGNETIC_FIELD, sample.stamp_ns, sample.m_S, setup.field_covariance)
+        state.magnetometer_count += 1
+
+
+@kernel
+def sense_pressure(state: Any, setup: Any, scene: Any, white: Array) -> None:
+    """Take a static pressure."""
+    now_ns = state.stamp_ns
+    prepare(state.barometer_outbox, now_ns, white, BAROMETER_WHITE)
+    barometer_step(
+        state.barometer_state, setup.barometer, setup.environment, scene,
+        state.barometer_previous, state.truth, white, state.barometer_sample,
+    )  # fmt: skip
+    state.barometer_previous[0] = state.truth[0]
+    send(
+        state.barometer_outbox, setup.barometer, state.barometer_sample, now_ns,
+        setup.barometer_period_ns, white, BAROMETER_WHITE,
+    )  # fmt: skip
+
+
+@kernel
+def take_pressure(state: Any, setup: Any) -> None:
+    """Hand pressures that have arrived to the estimator."""
+    while collect(state.barometer_outbox, state.stamp_ns, state.barometer_sample):
+        sample = state.barometer_sample[0]
+        offer(state.line, STATIC_PRESSURE, sample.stamp_ns, sample.values, setup.pressure_variance)
+        state.barometer_count += 1
+
+
+@kernel
+def sense_range(state: Any, setup: Any, scene: Any, white: Array) -> None:
+    """Take a range."""
+    now_ns = state.stamp_ns
+    prepare(state.rangefinder_outbox, now_ns, white, RANGEFINDER_WHITE)
     rangefinder_step(
-        state.rangefinder_state, setup.rangefinder, setup.environment,
+        state.rangefinder_state, setup.rangefinder, setup.environment, scene,
         state.rangefinder_previous, state.truth, white, state.rangefinder_sample,
     )  # fmt: skip
-    copy_kinematics(state.truth, state.rangefinder_previous)
-    state.rangefinder_count += 1
-    eskf_range(state.eskf, setup.estimator, state.rangefinder_sample.range_m, setup.range_variance)
+    state.rangefinder_previous[0] = state.truth[0]
+    send(
+        state.rangefinder_outbox, setup.rangefinder, state.rangefinder_sample, now_ns,
+        setup.rangefinder_period_ns, white, RANGEFINDER_WHITE,
+    )  # fmt: skip
+
+
+@kernel
+def take_range(state: Any, setup: Any) -> None:
+    """Hand ranges that have arrived to the estimator; infinite ones say "nothing in range"."""
+    while collect(state.rangefinder_outbox, state.stamp_ns, state.rangefinder_sample):
+        sample = state.rangefinder_sample[0]
+        if not np.isinf(sample.range_m):
+            offer(state.line, RANGE, sample.stamp_ns, sample.values, setup.range_variance)
+        state.rangefinder_count += 1
 
 
 @kernel
@@ -212,47 +279,74 @@ def is_due(period_ns: int, now_ns: int, imu_period_ns: int) -> bool:
 
 
 @kernel
+def sense(state: Any, setup: Any, scene: Any, white: tuple[Array, ...], rows: Any) -> None:
+    """Take every sample that is due now.
+
+    Args:
+        state, setup, scene: as of :func:`advance`.
+        white: as of :func:`advance`.
+        rows: (kinds,) rows of ``white`` that are used up; they grow.
+    """
+    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white = white
+    now_ns, period_ns = state.stamp_ns, setup.imu_period_ns
+    sense_imu(state, setup, scene, imu_white[rows[0]])
+    rows[0] += 1
+    if is_due(setup.gnss_period_ns, now_ns, period_ns):
+        sense_gnss(state, setup, scene, gnss_white[rows[1]])
+        rows[1] += 1
+    if is_due(setup.magnetometer_period_ns, now_ns, period_ns):
+        sense_magnetic_field(state, setup, scene, magnetometer_white[rows[2]])
+        rows[2] += 1
+    if is_due(setup.barometer_period_ns, now_ns, period_ns):
+        sense_pressure(state, setup, scene, barometer_white[rows[3]])
+        rows[3] += 1
+    if is_due(setup.rangefinder_period_ns, now_ns, period_ns):
+        sense_range(state, setup, scene, rangefinder_white[rows[4]])
+        rows[4] += 1
+
+
+@kernel
 def control(state: Any, setup: Any, use_truth: int) -> None:
     """Odometry, inner loop, and the motor command at the end of the queue."""
-    for k in range(setup.delay):
-        for i in range(MAX_ROTORS):
-            state.pending[k, i] = state.pending[k + 1, i]
-    known = state.eskf.running != 0 or use_truth != 0
-    if state.eskf.running != 0:
-        eskf_odometry(state.eskf, setup.estimator, state.odometry)
+    line, true = state.line[0], state.truth[0]
+    running = line.state.running != 0
+    odometry = state.odometry
+    if running:
+        eskf_odometry(line.state, line.params, odometry)
     if use_truth != 0:
-        odometry, true = state.odometry, state.truth
         odometry.stamp_ns = true.stamp_ns
         for i in range(3):
             odometry.p_W[i], odometry.v_W[i] = true.p_W[i], true.v_W[i]
             odometry.w_B[i] = true.w_B[i]
         for i in range(4):
             odometry.q_WB[i] = true.q_WB[i]
+    known = running or use_truth != 0
+    now_ns = odometry.stamp_ns if known else state.stamp_ns
     command_age_s = np.inf
     if state.command.stamp_ns > 0:
-        command_age_s = (state.stamp_ns - state.command.stamp_ns) * 1e-9
+        command_age_s = (now_ns - state.command.stamp_ns) * 1e-9
     inner_loop(
         state.inner,
         setup.autopilot,
         setup.airframe,
-        state.odometry,
+        odometry,
         0.0 if known else np.inf,
         state.command,
         command_age_s,
-        setup.imu_period_ns * 1e-9,
+        (now_ns - state.controlled_ns) * 1e-9,
         state.pending[setup.delay],
     )
+    state.controlled_ns = now_ns
 
 
 @kernel
 def log_row(state: Any, row: Any) -> None:
     """Truth, estimate and rotor speeds at this instant."""
     row.stamp_ns = state.stamp_ns
-    row.estimated = state.eskf.running
+    row.estimated = state.line[0].state.running
+    true = state.truth[0]
     for i in range(3):
-        row.p_W[i], row.v_W[i], row.w_B[i] = (
-            state.truth.p_W[i], state.truth.v_W[i], state.truth.w_B[i],
-        )  # fmt: skip
+        row.p_W[i], row.v_W[i], row.w_B[i] = true.p_W[i], true.v_W[i], true.w_B[i]
         row.estimate.p_W[i] = state.odometry.p_W[i]
         row.estimate.v_W[i] = state.odometry.v_W[i]
         row.estimate.w_B[i] = state.odometry.w_B[i]
@@ -261,7 +355,7 @@ def log_row(state: Any, row: Any) -> None:
         row.estimate.attitude_variance[i] = state.odometry.attitude_variance[i]
     row.estimate.stamp_ns = state.odometry.stamp_ns
     for i in range(4):
-        row.q_WB[i] = state.truth.q_WB[i]
+        row.q_WB[i] = true.q_WB[i]
         row.estimate.q_WB[i] = state.odometry.q_WB[i]
     for i in range(MAX_ROTORS):
         row.rotor_speed_radps[i] = state.vehicle.x[ROTOR + i]
@@ -271,6 +365,7 @@ def log_row(state: Any, row: Any) -> None:
 def advance(
     states: Any,
     setups: Any,
+    scene: Any,
     until_ns: int,
     use_truth: int,
     white: tuple[Array, ...],
@@ -283,6 +378,7 @@ def advance(
         states: (1,) STATE record. A record goes into compiled code as an array of one: as a
             scalar, its description is written out anew at each call, which takes 20 us.
         setups: (1,) SETUP record.
+        scene: what rays meet.
         until_ns: the next mission tick, a multiple of the IMU's period.
         use_truth: 1 flies on the truth instead of the estimate (which runs beside it).
         white: standard normal numbers for each kind in the order of SENSORS, a row for each
@@ -291,35 +387,25 @@ def advance(
         fixes: GNSS_SAMPLE records; ``state.gnss_count`` are written and grow.
     """
     state, setup = states[0], setups[0]
-    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white = white
     if state.odometry.stamp_ns > 0:
         position_control(
             state.position, setup.autopilot, state.odometry, state.setpoint,
             (until_ns - state.stamp_ns) * 1e-9, state.command,
         )  # fmt: skip
-    imu_row, gnss_row, magnetometer_row, barometer_row, rangefinder_row = 0, 0, 0, 0, 0
+    rows = np.zeros(5, np.int64)
     while state.stamp_ns < until_ns:
         move(state, setup, state.stamp_ns + setup.imu_period_ns)
-        now_ns = state.stamp_ns
-        sense_imu(state, setup, imu_white[imu_row])
-        imu_row += 1
-        if is_due(setup.gnss_period_ns, now_ns, setup.imu_period_ns):
-            fix = fixes[state.gnss_count]
-            sense_gnss(state, setup, gnss_white[gnss_row])
-            fix.stamp_ns = now_ns
-            for i in range(3):
-                fix.p_W[i], fix.v_W[i] = state.gnss_sample.p_W[i], state.gnss_sample.v_W[i]
-            gnss_row += 1
-        if is_due(setup.magnetometer_period_ns, now_ns, setup.imu_period_ns):
-            sense_magnetic_field(state, setup, magnetometer_white[magnetometer_row])
-            magnetometer_row += 1
-        if is_due(setup.barometer_period_ns, now_ns, setup.imu_period_ns):
-            sense_pressure(state, setup, barometer_white[barometer_row])
-            barometer_row += 1
-        if is_due(setup.rangefinder_period_ns, now_ns, setup.imu_period_ns):
-            sense_range(state, setup, rangefinder_white[rangefinder_row])
-            rangefinder_row += 1
-        control(state, setup, use_truth)
-        if is_due(setup.log_period_ns, now_ns, setup.imu_period_ns):
+        sense(state, setup, scene, white, rows)
+        arrived = take_imu(state, setup)
+        take_gnss(state, fixes)
+        take_magnetic_field(state, setup)
+        take_pressure(state, setup)
+        take_range(state, setup)
+        for k in range(setup.delay):
+            for i in range(MAX_ROTORS):
+                state.pending[k, i] = state.pending[k + 1, i]
+        if arrived or use_truth != 0:
+            control(state, setup, use_truth)
+        if is_due(setup.log_period_ns, state.stamp_ns, setup.imu_period_ns):
             log_row(state, log[state.log_count])
             state.log_count += 1

@@ -15,13 +15,18 @@ from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.mission.items import Item, items_from
 from quadsim.parameters import Spec, from_mapping, load, read_yaml
+from quadsim.sensors import SENSORS
+from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.devices import load_suite
+from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors.model import SensorParams, check_faults
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.build import make_scene
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import EMPTY_SCENE, Scene
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Criterion:
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """The keys of a scenario file, but for ``mission`` and ``criteria``, which are lists."""
+    """The keys of a scenario file but for the lists ``mission``, ``criteria`` and ``faults``."""
 
     description: Annotated[str, Spec("what it shows")] = ""
     vehicle: Annotated[str, Spec("a file of config/vehicles")] = "x500"
@@ -72,6 +77,7 @@ class ScenarioFile:
     start: StartParams = field(default_factory=StartParams)
     physics: PhysicsParams = field(default_factory=PhysicsParams)
     environment: EnvironmentParams = field(default_factory=EnvironmentParams)
+    world: Annotated[str, Spec("a file of worlds, or a path: what rays meet")] = "flat"
 
 
 def airframe_of(vehicle: VehicleParams) -> AirframeParams:
@@ -95,6 +101,8 @@ class Scenario:
         items: the mission.
         criteria: what a passed flight keeps.
         path: of its file.
+        scene: what rays meet beside the flat ground.
+        faults: kind of sensor to what goes wrong with it.
     """
 
     name: str
@@ -106,6 +114,8 @@ class Scenario:
     items: tuple[Item, ...]
     criteria: tuple[Criterion, ...]
     path: Path
+    scene: Scene = EMPTY_SCENE
+    faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
 
     @property
     def environment(self) -> EnvironmentParams:
@@ -144,6 +154,33 @@ def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion, ...]:
     return tuple(criterion for criterion in read if criterion.sensors in ("", suite))
 
 
+def faults_from(
+    content: Any, sensors: Mapping[str, SensorParams], where: str
+) -> dict[str, tuple[FaultParams, ...]]:
+    """Faults by kind of sensor, from a list of mappings with the key ``sensor``.
+
+    Raises:
+        InputError: not a list, an unknown sensor, or a fault that does not fit it.
+    """
+    if not isinstance(content, list):
+        raise InputError(f"{where}: faults: expected a list")
+    found: dict[str, list[FaultParams]] = {}
+    for i, item in enumerate(content):
+        at = f"{where}: faults[{i}]"
+        if not isinstance(item, Mapping):
+            raise InputError(f"{at}: expected keys and values, found {item!r}")
+        kind = str(item.get("sensor"))
+        if kind not in sensors:
+            raise InputError(f"{at}: sensor: {kind!r}; this vehicle has: {', '.join(sensors)}")
+        keys = {key: value for key, value in item.items() if key != "sensor"}
+        fault = from_mapping(FaultParams, keys, at)
+        check_faults(SENSORS[kind], sensors[kind], [fault], at)
+        found.setdefault(kind, []).append(fault)
+    for kind, faults in found.items():
+        check_faults(SENSORS[kind], sensors[kind], faults, f"{where}: faults of {kind}")
+    return {kind: tuple(faults) for kind, faults in found.items()}
+
+
 def _options(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Keys given outside the file, each checked under the name of its option."""
     given = {key: value for key, value in overrides.items() if value is not None}
@@ -156,11 +193,12 @@ def installed(
     estimator: EstimatorParams,
     sensors: Mapping[str, SensorParams],
     environment: EnvironmentParams,
+    flat_ground: bool = True,
 ) -> EstimatorParams:
     """The estimator told what its installer knows; nothing of the flight is in it.
 
-    That is where the sensors sit, and the public models of gravity and of the magnetic field at
-    the datum.
+    That is where the sensors sit, the public models of gravity and of the magnetic field at the
+    datum, and whether the ground is flat.
     """
     imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
     mount = estimator.mount
@@ -180,6 +218,7 @@ def installed(
         gravity_mps2=environment.gravity_mps2,
         magnetic_field_W_T=environment.magnetic_field_W_T,
         ground_height_m=environment.ground_height_m,
+        flat_ground=flat_ground,
     )
 
 
@@ -197,24 +236,35 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     content = read_yaml(path)
     mission = content.pop("mission", [])
     criteria = content.pop("criteria", [])
+    faults = content.pop("faults", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
     sensors = load_suite(file.sensors)
     estimator = load(EstimatorParams, find("estimators", file.estimator))
+    scene = make_scene(file.world)
     scenario = Scenario(
         name=Path(name).stem,
         file=file,
         vehicle=load(VehicleParams, find("vehicles", file.vehicle)),
         sensors=sensors,
-        estimator=installed(estimator, sensors, file.environment),
+        estimator=installed(estimator, sensors, file.environment, scene is EMPTY_SCENE),
         autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),
         items=items_from(mission, str(path)),
         criteria=_criteria(criteria, Path(file.sensors).stem, str(path)),
         path=path,
+        scene=scene,
+        faults=faults_from(faults, sensors, str(path)),
     )
+    _check_rates(scenario)
+    return scenario
+
+
+def _check_rates(scenario: Scenario) -> None:
+    """Refuse rates and latencies that the simulation cannot give."""
+    path = scenario.path
     if scenario.imu_period_ns % scenario.step_ns:
         raise InputError(
             f"{path}: physics.step_s: an IMU of {scenario.imu.rate_hz:g} Hz needs a step that"
-            f" divides {scenario.imu_period_ns * 1e-9:g} s, not {file.physics.step_s:g}"
+            f" divides {scenario.imu_period_ns * 1e-9:g} s, not {scenario.file.physics.step_s:g}"
         )
     fastest = max(scenario.sensors.values(), key=lambda params: params.rate_hz)
     if fastest.rate_hz > scenario.imu.rate_hz:
@@ -222,4 +272,9 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
             f"{path}: sensors: a rate of {fastest.rate_hz:g} Hz is above the IMU's"
             f" {scenario.imu.rate_hz:g} Hz, at which the truth comes"
         )
-    return scenario
+    for kind, params in scenario.sensors.items():
+        if params.latency_s * params.rate_hz >= OUTBOX_SIZE:
+            raise InputError(
+                f"{path}: sensors: {kind}: latency_s: {params.latency_s:g} s at"
+                f" {params.rate_hz:g} Hz; allowed: less than {OUTBOX_SIZE} samples on their way"
+            )

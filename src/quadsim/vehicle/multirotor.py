@@ -149,7 +149,7 @@ def step(vehicle: Any, params: Any, environment: Any, stamp_ns: int, dt_s: float
 
 @kernel
 def truth(vehicle: Any, params: Any, environment: Any, stamp_ns: int, kinematics: Any) -> None:
-    """Write the motion at this instant, accelerations included, into a KINEMATICS record."""
+    """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
     x = vehicle.x
     x_dot = vehicle.scratch[0]
     derivative(x, vehicle.inputs, params, environment, x_dot)
@@ -160,8 +160,13 @@ def truth(vehicle: Any, params: Any, environment: Any, stamp_ns: int, kinematics
         kinematics.w_B[i] = x[W + i]
         kinematics.a_W[i] = x_dot[V + i]
         kinematics.w_dot_B[i] = x_dot[W + i]
+        kinematics.wind_W[i] = environment.wind_W_mps[i]
     for i in range(4):
         kinematics.q_WB[i] = x[Q + i]
+    kinematics.motor_current_A = 0.0
+    for i in range(params.rotor_directions_count):
+        kinematics.rotor_speed_radps[i] = x[ROTOR + i]
+        kinematics.motor_current_A += rotor_current_A(x[ROTOR + i], params)
     vehicle.contact = ground_wrench(
         vec3(x[P:]), vec3(x[V:]), quat(x[Q:]), vec3(x[W:]), params, environment
     )[2]

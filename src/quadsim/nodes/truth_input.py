@@ -1,0 +1,79 @@
+"""The truth as the nodes of simulated sensors take it: what belongs to one stamp, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import MessageError, Reader, stamp_of
+from quadsim.nodes.conversion import OdometryReader, read_accel
+from quadsim.records import MAX_ROTORS
+
+#: Takes the stamp of a truth, and what reads it into the record.
+Use = Callable[[int, Callable[[], None]], None]
+
+
+class TruthInput:
+    """Subscriptions to the truth, and to what else of it a sensor feels.
+
+    Acceleration and pose of one stamp are taken together, whichever comes first; of motors and wind
+    the newest message counts.
+
+    Args:
+        node: whose subscriptions these are.
+        record: KINEMATICS record that is written.
+        needs: which of "accel", "motors" and "wind" the sensor feels.
+        use: called with each stamp as it is complete.
+    """
+
+    def __init__(self, node: QuadsimNode, record: Any, needs: Collection[str], use: Use) -> None:
+        self._record = record
+        self._use = use
+        self._reader = OdometryReader(record)
+        self._accel_reader = Reader(topics.ACCEL.type_name)
+        self._pair = "accel" in needs
+        self._truth: bytes | None = None
+        self._accel: bytes | None = None
+        node.listen(topics.TRUTH, self._on_truth, needed=True)
+        if self._pair:
+            node.listen(topics.ACCEL, self._on_accel, needed=True)
+        if "motors" in needs:
+            node.listen(topics.MOTOR_SPEED, self._on_motors, raw=False, needed=True)
+        if "wind" in needs:
+            node.listen(topics.WIND, self._on_wind, raw=False, needed=True)
+
+    def _on_truth(self, payload: bytes) -> None:
+        self._truth = payload
+        if self._pair:
+            self._use_pair()
+        else:
+            self._use(stamp_of(payload), self._read)
+
+    def _on_accel(self, payload: bytes) -> None:
+        self._accel = payload
+        self._use_pair()
+
+    def _use_pair(self) -> None:
+        """Go on when truth and acceleration of one stamp are there."""
+        truth, accel = self._truth, self._accel
+        if truth is not None and accel is not None and stamp_of(truth) == stamp_of(accel):
+            self._use(stamp_of(truth), self._read)
+            self._truth = self._accel = None
+
+    def _read(self) -> None:
+        """Read what is complete into the record."""
+        assert self._truth is not None
+        self._reader.read(self._truth)
+        if self._accel is not None:
+            read_accel(self._accel_reader.read(self._accel), self._record)
+
+    def _on_motors(self, message: Any) -> None:
+        if len(message.velocity) > MAX_ROTORS:
+            raise MessageError(f"{len(message.velocity)} rotors; at most {MAX_ROTORS}")
+        self._record.rotor_speed_radps[: len(message.velocity)] = message.velocity
+        self._record.motor_current_A = sum(message.effort)
+
+    def _on_wind(self, message: Any) -> None:
+        self._record.wind_W[:] = message.vector.x, message.vector.y, message.vector.z
