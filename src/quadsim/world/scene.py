@@ -7,6 +7,7 @@ compiled once. Positions and directions are in the world (``map``, ENU), lengths
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,56 +15,118 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
 from quadsim.parameters import Vec3
+from quadsim.world.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Shape, Sphere
+from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays, flat_hit, ground_hit
+from quadsim.world.raycast_tree import (
+    BOX,
+    CYLINDER,
+    MESH,
+    NO_MESHES,
+    NO_SHAPES,
+    SPHERE,
+    MeshArrays,
+    ShapeArrays,
+    nearest_plane,
+    nearest_shape,
+)
+from quadsim.world.scene_tree import build_tree
+from quadsim.world.terrain import Heightmap, terrain_arrays
 
 
 class Scene(NamedTuple):
-    """Terrain and obstacles for compiled ray casting; all arrays C-contiguous.
+    """Terrain and obstacles for compiled ray casting.
 
     Attributes:
         planes: (P, 4) unit normal and offset n.x of each solid half-space.
-        shape_kinds: (N, 2) kind of each bounded shape and its row in ``meshes``, in tree order.
-        shape_poses: (N, 12) position, then the rows of the rotation matrix, shape to world.
-        shape_sizes: (N, 3) half sizes of a box; radius; radius and half length of a cylinder.
-        shape_boxes: (2 L - 1, 6) lower and upper corner of every node of the shapes' binary tree.
-        meshes: (M, 5) first row in ``mesh_boxes``, leaves, first triangle, triangles in a leaf,
-            whether it is closed.
-        mesh_boxes: (K, 6) the trees of all meshes, each in its own frame.
-        triangles: (T, 9) first corner and the two edges from it, in the mesh's frame.
-        heights: (rows, columns) terrain's height; rows go north, columns east; (0, 0) for none.
-        terrain_frame: (6,) x and y of ``heights[0, 0]``, cell size in x and y, lowest and highest.
-        terrain_levels: (levels, 3) first item in ``terrain_maxima``, rows, columns.
-        terrain_maxima: (S,) highest point of every block of 1, 2 x 2, 4 x 4, ... cells.
+        shapes: bounded shapes.
+        meshes: the triangles of those shapes that are meshes.
+        terrain: a heightmap.
     """
 
     planes: NDArray[np.float64]
-    shape_kinds: NDArray[np.int64]
-    shape_poses: NDArray[np.float64]
-    shape_sizes: NDArray[np.float64]
-    shape_boxes: NDArray[np.float64]
-    meshes: NDArray[np.int64]
-    mesh_boxes: NDArray[np.float64]
-    triangles: NDArray[np.float64]
-    heights: NDArray[np.float64]
-    terrain_frame: NDArray[np.float64]
-    terrain_levels: NDArray[np.int64]
-    terrain_maxima: NDArray[np.float64]
+    shapes: ShapeArrays
+    meshes: MeshArrays
+    terrain: TerrainArrays
 
 
 #: Nothing but the flat ground.
-EMPTY_SCENE = Scene(
-    planes=np.zeros((0, 4)),
-    shape_kinds=np.zeros((0, 2), np.int64),
-    shape_poses=np.zeros((0, 12)),
-    shape_sizes=np.zeros((0, 3)),
-    shape_boxes=np.zeros((0, 6)),
-    meshes=np.zeros((0, 5), np.int64),
-    mesh_boxes=np.zeros((0, 6)),
-    triangles=np.zeros((0, 9)),
-    heights=np.zeros((0, 0)),
-    terrain_frame=np.zeros(6),
-    terrain_levels=np.zeros((0, 3), np.int64),
-    terrain_maxima=np.zeros(0),
-)
+EMPTY_SCENE = Scene(np.zeros((0, 4)), NO_SHAPES, NO_MESHES, NO_TERRAIN)
+
+
+def _size_of(shape: Shape) -> tuple[int, Vec3]:
+    """Kind of a bounded shape and the half sizes of the box about its origin."""
+    if isinstance(shape, Box):
+        return BOX, (0.5 * shape.size_m[0], 0.5 * shape.size_m[1], 0.5 * shape.size_m[2])
+    if isinstance(shape, Sphere):
+        return SPHERE, (shape.radius_m, shape.radius_m, shape.radius_m)
+    if isinstance(shape, Cylinder):
+        return CYLINDER, (shape.radius_m, shape.radius_m, 0.5 * shape.length_m)
+    return MESH, (0.0, 0.0, 0.0)
+
+
+def _mesh_arrays(meshes: Sequence[Mesh]) -> MeshArrays:
+    """Each mesh as a tree of its own, one after the other."""
+    rows, boxes, triangles = [], [], []
+    first_box = first_triangle = 0
+    for mesh in meshes:
+        corners = mesh.triangles_m
+        order, tree = build_tree(corners.min(axis=1), corners.max(axis=1))
+        leaves = (len(tree) + 1) // 2
+        rows.append((first_box, leaves, first_triangle, len(order) // leaves, int(mesh.closed)))
+        edges = corners[:, 1:] - corners[:, :1]
+        boxes.append(tree)
+        triangles.append(np.hstack([corners[:, 0], edges.reshape(-1, 6)])[order])
+        first_box, first_triangle = first_box + len(tree), first_triangle + len(order)
+    return MeshArrays(np.array(rows, np.int64), np.vstack(boxes), np.vstack(triangles))
+
+
+def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> ShapeArrays:
+    """Bounded shapes in the order of their tree."""
+    mesh_rows = {id(mesh): row for row, mesh in enumerate(meshes)}
+    kinds, poses, sizes, lower, upper = [], [], [], [], []
+    for obstacle in obstacles:
+        kind, size = _size_of(obstacle.shape)
+        axes, position = obstacle.pose_W.axes(), np.array(obstacle.pose_W.p_A)
+        corners = np.array([np.negative(size), size])
+        if isinstance(obstacle.shape, Mesh):
+            points = obstacle.shape.triangles_m.reshape(-1, 3)
+            corners = np.array([points.min(axis=0), points.max(axis=0)])
+        middle = position + corners.mean(axis=0) @ axes
+        reach = 0.5 * np.ptp(corners, axis=0) @ np.abs(axes)
+        kinds.append((kind, mesh_rows.get(id(obstacle.shape), -1)))
+        poses.append(np.concatenate([position, axes.ravel()]))
+        sizes.append(size)
+        lower.append(middle - reach)
+        upper.append(middle + reach)
+    order, boxes = build_tree(np.array(lower), np.array(upper))
+    return ShapeArrays(
+        np.array(kinds, np.int64)[order], np.array(poses)[order], np.array(sizes)[order], boxes
+    )
+
+
+def _plane_row(obstacle: Obstacle, shape: Plane) -> NDArray[np.float64]:
+    """Unit normal in the world, and the height of the plane along it."""
+    normal = np.array(shape.normal) @ obstacle.pose_W.axes()
+    return np.append(normal, normal @ obstacle.pose_W.p_A)
+
+
+def scene_of(obstacles: Sequence[Obstacle] = (), terrain: Heightmap | None = None) -> Scene:
+    """Make the arrays for ray casting.
+
+    Args:
+        obstacles: shapes in the world; one mesh in several obstacles is kept once.
+        terrain: replaces the flat ground inside its rectangle.
+    """
+    planes = [_plane_row(o, o.shape) for o in obstacles if isinstance(o.shape, Plane)]
+    bounded = [obstacle for obstacle in obstacles if not isinstance(obstacle.shape, Plane)]
+    shapes = {id(obstacle.shape): obstacle.shape for obstacle in bounded}.values()
+    meshes = [shape for shape in shapes if isinstance(shape, Mesh)]
+    return Scene(
+        np.array(planes).reshape(-1, 4),
+        _shape_arrays(bounded, meshes) if bounded else NO_SHAPES,
+        _mesh_arrays(meshes) if meshes else NO_MESHES,
+        NO_TERRAIN if terrain is None else terrain_arrays(terrain),
+    )
 
 
 @kernel
@@ -81,16 +144,29 @@ def cast_ray(
 
     Returns:
         Distance in m, and the cosine of the angle between ray and surface normal, within [0, 1].
-        Nothing within ``range_max_m``: (inf, 0). Origin under the ground or inside an
-        obstacle: (0, 1).
+        Nothing within ``range_max_m``, or a ray that is not finite: (inf, 0). Origin under the
+        ground or inside an obstacle: (0, 1).
     """
-    height = origin_W[2] - ground_height_m
-    if height < 0.0:
-        return 0.0, 1.0
-    if direction_W[2] < 0.0:
-        distance = height / -direction_W[2]
-        if distance <= range_max_m:
-            return distance, -direction_W[2]
+    if not math.isfinite(
+        origin_W[0] + origin_W[1] + origin_W[2] + direction_W[0] + direction_W[1] + direction_W[2]
+    ):
+        return math.inf, 0.0
+    if scene.terrain.heights.shape[0] == 0:
+        best, best_cos = flat_hit(ground_height_m, origin_W, direction_W)
+    else:
+        best, best_cos = ground_hit(
+            scene.terrain, ground_height_m, origin_W, direction_W, range_max_m
+        )
+    distance, cosine = nearest_plane(scene.planes, origin_W, direction_W)
+    if distance < best:
+        best, best_cos = distance, cosine
+    if scene.shapes.boxes.shape[0] > 0:
+        limit = min(best, range_max_m)
+        distance, cosine = nearest_shape(scene.shapes, scene.meshes, origin_W, direction_W, limit)
+        if distance < best:
+            best, best_cos = distance, cosine
+    if best <= range_max_m:
+        return best, best_cos
     return math.inf, 0.0
 
 
