@@ -56,7 +56,7 @@ class FaultControl:
         begin_s = self._now_ns * 1e-9
         faults = [replace(fault, at_s=fault.at_s + begin_s) for fault in faults_from_text(text)]
         self._apply(faults)
-        self._pending = [change for change in changes(faults) if change[0] > self._now_ns]
+        self._pending = changes(faults)
 
     def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
         for parameter in parameters:
