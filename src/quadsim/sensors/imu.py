@@ -1,37 +1,71 @@
 """Inertial measurement unit: the four steps of Laechele et al., *SwarmSimX* (SIMPAR 2012).
 
 1. the motion of the body; 2. moved to the sensor: ``f = R (a + w x (w x T) + w_dot x T - a_G)``,
-``w = R w``; 3. scale, bias and noise on each axis; 4. quantised and limited.
-Noise: IEEE Std 952-1997, annex C: white noise of a density N has the deviation N / sqrt(dt) in a
-sample that averages over dt, a random walk K grows by K sqrt(dt).
+``w = R w`` (:mod:`quadsim.sensors.imu_motion`); then the vibration of the propellers
+(:mod:`quadsim.sensors.vibration`); 3. scale, bias and noise on each axis; 4. quantised and limited
+(:mod:`quadsim.sensors.imu_channel`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.geometry.rotation import conjugate, exp, log, multiply, quat, rotate, unrotate
-from quadsim.geometry.vector import add, cross, scale, subtract, vec3
+from quadsim.geometry.rotation import quat, unrotate
+from quadsim.geometry.vector import add, vec3
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
-from quadsim.sensors.model import SensorModel, read_out
-from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
+from quadsim.sensors.imu_channel import (
+    CHANNEL,
+    CHANNEL_DRAWN,
+    CHANNEL_WHITE,
+    band_limit,
+    noise_gain,
+    read_channel,
+    settle,
+    start_channel,
+)
+from quadsim.sensors.imu_motion import average_sample, point_sample
+from quadsim.sensors.model import SensorModel
+from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, deviation_S, set_mount
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.sensors.vibration import VIBRATION, VibrationParams, start_vibration, vibrate
+
+Vec6 = tuple[float, float, float, float, float, float]
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 ONE: Vec3 = (1.0, 1.0, 1.0)
-WHITE_COUNT = 12  # noise of accelerometer and gyroscope, steps of their bias
+NO_CROSS: Vec6 = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+Scale = Annotated[Vec3, Spec("output over input", "1", gt=0.0, le=2.0)]
+ScaleSigma = Annotated[float, Spec("deviation of the scale among units", "1", ge=0.0, le=0.2)]
+CrossAxis = Annotated[
+    Vec6, Spec("what x reads of y, x of z, y of x, y of z, z of x, z of y", "1", ge=-0.5, le=0.5)
+]
+CrossAxisSigma = Annotated[
+    float, Spec("deviation of each cross-axis term among units", "1", ge=0.0, le=0.2)
+]
+InstabilityTime = Annotated[
+    float, Spec("correlation time of the bias instability", "s", gt=0.0, le=1e6)
+]
+Bandwidth = Annotated[
+    float, Spec("corner of the second-order low-pass, 0 for none", "Hz", ge=0.0, le=1e5)
+]
+TemperatureScale = Annotated[Vec3, Spec("change of the scale", "1/K", ge=-0.01, le=0.01)]
 
 
 @dataclass(frozen=True)
 class ImuParams:
-    """One inertial measurement unit; zero switches an error off."""
+    """One inertial measurement unit; zero switches an error off.
+
+    Bias instability is a Gauss-Markov process; its deviation is the stationary one. Temperatures
+    count from that of the calibration.
+    """
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
     latency_s: Latency = 0.0
@@ -42,95 +76,116 @@ class ImuParams:
     ] = "average"
     position_B_m: Position = ZERO
     rotation_deg: Rotation = ZERO
-    accel_scale: Annotated[Vec3, Spec("output over input", "1", gt=0.0, le=2.0)] = ONE
-    gyro_scale: Annotated[Vec3, Spec("output over input", "1", gt=0.0, le=2.0)] = ONE
+
+    accel_scale: Scale = ONE
+    accel_scale_sigma: ScaleSigma = 0.0
+    accel_cross_axis: CrossAxis = NO_CROSS
+    accel_cross_axis_sigma: CrossAxisSigma = 0.0
     accel_bias: Annotated[Vec3, Spec("constant bias", "m/s^2", ge=-50.0, le=50.0)] = ZERO
-    gyro_bias: Annotated[Vec3, Spec("constant bias", "rad/s", ge=-10.0, le=10.0)] = ZERO
     accel_turn_on_sigma: Annotated[
         float, Spec("deviation of the bias drawn at switch-on", "m/s^2", ge=0.0, le=50.0)
     ] = 0.0
-    gyro_turn_on_sigma: Annotated[
-        float, Spec("deviation of the bias drawn at switch-on", "rad/s", ge=0.0, le=10.0)
-    ] = 0.0
     accel_noise_density: Annotated[Vec3, Spec("white noise", "m/s^2/sqrt(Hz)", ge=0.0)] = ZERO
-    gyro_noise_density: Annotated[Vec3, Spec("white noise", "rad/s/sqrt(Hz)", ge=0.0)] = ZERO
+    accel_instability: Annotated[
+        Vec3, Spec("deviation of the bias instability", "m/s^2", ge=0.0, le=50.0)
+    ] = ZERO
+    accel_instability_time_s: InstabilityTime = 500.0
     accel_bias_walk: Annotated[Vec3, Spec("random walk of the bias", "m/s^3/sqrt(Hz)", ge=0.0)] = (
         ZERO
     )
+    accel_bandwidth_hz: Bandwidth = 0.0
+    accel_step: Annotated[float, Spec("quantisation, 0 for none", "m/s^2", ge=0.0)] = 0.0
+    accel_range: Annotated[float, Spec("largest reading, 0 for no limit", "m/s^2", ge=0.0)] = 0.0
+    accel_temperature_bias: Annotated[
+        Vec3, Spec("change of the bias", "m/s^2/K", ge=-1.0, le=1.0)
+    ] = ZERO
+    accel_temperature_scale: TemperatureScale = ZERO
+
+    gyro_scale: Scale = ONE
+    gyro_scale_sigma: ScaleSigma = 0.0
+    gyro_cross_axis: CrossAxis = NO_CROSS
+    gyro_cross_axis_sigma: CrossAxisSigma = 0.0
+    gyro_bias: Annotated[Vec3, Spec("constant bias", "rad/s", ge=-10.0, le=10.0)] = ZERO
+    gyro_turn_on_sigma: Annotated[
+        float, Spec("deviation of the bias drawn at switch-on", "rad/s", ge=0.0, le=10.0)
+    ] = 0.0
+    gyro_noise_density: Annotated[Vec3, Spec("white noise", "rad/s/sqrt(Hz)", ge=0.0)] = ZERO
+    gyro_instability: Annotated[
+        Vec3, Spec("deviation of the bias instability", "rad/s", ge=0.0, le=10.0)
+    ] = ZERO
+    gyro_instability_time_s: InstabilityTime = 500.0
     gyro_bias_walk: Annotated[Vec3, Spec("random walk of the bias", "rad/s^2/sqrt(Hz)", ge=0.0)] = (
         ZERO
     )
-    accel_step: Annotated[float, Spec("quantisation, 0 for none", "m/s^2", ge=0.0)] = 0.0
+    gyro_bandwidth_hz: Bandwidth = 0.0
     gyro_step: Annotated[float, Spec("quantisation, 0 for none", "rad/s", ge=0.0)] = 0.0
-    accel_range: Annotated[float, Spec("largest reading, 0 for no limit", "m/s^2", ge=0.0)] = 0.0
     gyro_range: Annotated[float, Spec("largest reading, 0 for no limit", "rad/s", ge=0.0)] = 0.0
+    gyro_temperature_bias: Annotated[
+        Vec3, Spec("change of the bias", "rad/s/K", ge=-0.1, le=0.1)
+    ] = ZERO
+    gyro_temperature_scale: TemperatureScale = ZERO
+    gyro_g_sensitivity: Annotated[
+        Vec3, Spec("bias by specific force along the same axis", "(rad/s)/(m/s^2)", ge=-0.1, le=0.1)
+    ] = ZERO
+
+    ambient_offset_K: Annotated[
+        float, Spec("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
+    ] = 0.0
+    warm_up_K: Annotated[
+        float, Spec("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
+    ] = 0.0
+    warm_up_s: Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)] = 300.0
+    vibration: VibrationParams = field(default_factory=VibrationParams)
+
+    def floor_S(self, name: str) -> NDArray[np.float64]:
+        """Vibration floor of "accel" or "gyro" at the reference speed, (3,) sensor axes."""
+        return deviation_S(self.rotation_deg, getattr(self.vibration, f"{name}_floor"))
 
     def accel_variance(self) -> NDArray[np.float64]:
-        """White-noise variance of one sample with its quantisation, (3,) (m/s^2)^2."""
-        return np.square(self.accel_noise_density) * self.rate_hz + self.accel_step**2 / 12.0
+        """Variance of one sample, (3,) (m/s^2)^2.
+
+        Its white noise and vibration floor (at the reference speed), behind the low-pass, and its
+        quantisation.
+        """
+        density2 = np.square(self.accel_noise_density) + self.floor_S("accel") ** 2
+        gain = noise_gain(self.accel_bandwidth_hz, self.rate_hz)
+        return density2 * self.rate_hz * gain + self.accel_step**2 / 12.0
 
     def gyro_variance(self) -> NDArray[np.float64]:
-        """White-noise variance of one sample with its quantisation, (3,) (rad/s)^2."""
-        return np.square(self.gyro_noise_density) * self.rate_hz + self.gyro_step**2 / 12.0
+        """The same of the gyroscope, (3,) (rad/s)^2."""
+        density2 = np.square(self.gyro_noise_density) + self.floor_S("gyro") ** 2
+        gain = noise_gain(self.gyro_bandwidth_hz, self.rate_hz)
+        return density2 * self.rate_hz * gain + self.gyro_step**2 / 12.0
 
 
 IMU_STATE = record_dtype(
-    [MOUNT_FIELD, ("accel_bias", np.float64, (3,)), ("gyro_bias", np.float64, (3,))]
+    [
+        MOUNT_FIELD,
+        ("accel", CHANNEL),
+        ("gyro", CHANNEL),
+        ("vibration", VIBRATION),
+        ("age_s", np.float64),  # since switch-on
+    ]
 )
 IMU_SAMPLE = sample_dtype([("f_S", 3), ("w_S", 3)])
 
 
 def start(state: np.record, params: ImuParams, generator: np.random.Generator) -> None:
-    """Mount the sensor and draw the biases of this switch-on."""
+    """Mount the sensor and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
-    state.accel_bias[:] = params.accel_bias
-    state.gyro_bias[:] = params.gyro_bias
-    drawn = generator.standard_normal(6)
-    state.accel_bias[:] += params.accel_turn_on_sigma * drawn[:3]
-    state.gyro_bias[:] += params.gyro_turn_on_sigma * drawn[3:]
+    for name in ("accel", "gyro"):
+        drawn = generator.standard_normal(CHANNEL_DRAWN)
+        start_channel(state[name], params, name, params.floor_S(name), drawn)
+    start_vibration(state["vibration"], params.vibration, generator)
 
 
 @kernel
-def point_sample(now: Any, gravity_mps2: float, r_B: Vec3) -> tuple[Vec3, Vec3]:
-    """Specific force and rate at a point of the body, body axes, at one instant (step 2).
-
-    Args:
-        now: KINEMATICS record.
-        gravity_mps2: gravity, downwards.
-        r_B: the point in base_link, m.
-
-    Returns:
-        f_B in m/s^2 ((0, 0, +9.81) level and at rest) and w_B in rad/s.
-    """
-    w_B = vec3(now.w_B)
-    a_W = vec3(now.a_W)
-    f_B = unrotate(quat(now.q_WB), (a_W[0], a_W[1], a_W[2] + gravity_mps2))
-    f_B = add(f_B, add(cross(w_B, cross(w_B, r_B)), cross(vec3(now.w_dot_B), r_B)))
-    return f_B, w_B
-
-
-@kernel
-def average_sample(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> tuple[Vec3, Vec3]:
-    """Mean specific force and rate at a point of the body over an interval, body axes.
-
-    The change of the point's velocity, seen from the attitude in the middle of the interval, and
-    the rotation vector between its ends: an integrator that uses the same mean attitude gets the
-    velocity and the attitude at the interval's end exactly.
-
-    Args:
-        previous, now: KINEMATICS records at the interval's ends.
-        gravity_mps2: gravity, downwards.
-        r_B: the point in base_link, m.
-    """
-    rate_hz = 1e9 / (now.stamp_ns - previous.stamp_ns)
-    q0, q1 = quat(previous.q_WB), quat(now.q_WB)
-    turn = log(multiply(conjugate(q0), q1))
-    v0 = add(vec3(previous.v_W), rotate(q0, cross(vec3(previous.w_B), r_B)))
-    v1 = add(vec3(now.v_W), rotate(q1, cross(vec3(now.w_B), r_B)))
-    a_W = scale(rate_hz, subtract(v1, v0))
-    q_mid = multiply(q0, exp(scale(0.5, turn)))
-    f_B = unrotate(q_mid, (a_W[0], a_W[1], a_W[2] + gravity_mps2))
-    return f_B, scale(rate_hz, turn)
+def warmth_of(device: Any, age_s: float) -> float:
+    """Temperature over that of the calibration, K: the air's, and the sensor's own warmth."""
+    if device.warm_up_K == 0.0:
+        return float(device.ambient_offset_K)
+    risen = 1.0 - math.exp(-age_s / device.warm_up_s)
+    return float(device.ambient_offset_K + device.warm_up_K * risen)
 
 
 @kernel
@@ -145,31 +200,42 @@ def imu_step(
     samples: Any,
 ) -> None:
     """One sample of the IMU; see :mod:`quadsim.sensors.model` for the arguments."""
-    state, device, true, sample = states[0], params[0], now[0], samples[0]
-    before = previous[0]
+    state, device, sample = states[0], params[0], samples[0]
+    before, true = previous[0], now[0]
+    accel, gyro = state.accel, state.gyro
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
-    root_dt = math.sqrt(dt_s)
-    r_B = vec3(device.position_B_m)
-    if device.sampling == 0:
+    r_B, average = vec3(device.position_B_m), device.sampling == 0
+    if average:
         f_B, w_B = average_sample(before, true, environments[0].gravity_mps2, r_B)
     else:
         f_B, w_B = point_sample(true, environments[0].gravity_mps2, r_B)
     q_BS = quat(state.q_BS)
     f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    for i in range(3):
-        accel_noise = device.accel_noise_density[i] / root_dt * white[i]
-        gyro_noise = device.gyro_noise_density[i] / root_dt * white[3 + i]
-        state.accel_bias[i] += device.accel_bias_walk[i] * root_dt * white[6 + i]
-        state.gyro_bias[i] += device.gyro_bias_walk[i] * root_dt * white[9 + i]
-        f = f_S[i] * device.accel_scale[i] + state.accel_bias[i] + accel_noise
-        w = w_S[i] * device.gyro_scale[i] + state.gyro_bias[i] + gyro_noise
-        sample.f_S[i] = read_out(f, device.accel_step, device.accel_range)
-        sample.w_S[i] = read_out(w, device.gyro_step, device.gyro_range)
+    if state.age_s == 0.0:
+        settle(accel, f_S)
+        settle(gyro, w_S)
+    state.age_s += dt_s
+    f_S, w_S = band_limit(accel, f_S), band_limit(gyro, w_S)
+    floor_factor = 0.0
+    if state.vibration.on != 0:
+        f_lines_B, w_lines_B, floor_factor = vibrate(
+            state.vibration, device.vibration, before, true, dt_s, average, accel.corner_s,
+            gyro.corner_s,
+        )  # fmt: skip
+        f_S = add(f_S, unrotate(q_BS, f_lines_B))
+        w_S = add(w_S, unrotate(q_BS, w_lines_B))
+    warmth_K = warmth_of(device, state.age_s)
+    g = device.gyro_g_sensitivity
+    push = (g[0] * f_S[0], g[1] * f_S[1], g[2] * f_S[2])
+    n = CHANNEL_WHITE
+    read_channel(accel, f_S, ZERO, warmth_K, floor_factor, dt_s, white[:n], sample.f_S)
+    read_channel(gyro, w_S, push, warmth_K, floor_factor, dt_s, white[n : 2 * n], sample.w_S)
 
 
 def needs(params: ImuParams) -> frozenset[str]:
-    """A point sample needs the acceleration of its instant."""
-    return frozenset({"accel"} if params.sampling == "point" else ())
+    """A point sample needs the acceleration of its instant, vibration the rotors."""
+    wanted = {"accel": params.sampling == "point", "motors": params.vibration.on}
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 MODEL = SensorModel(
@@ -177,7 +243,7 @@ MODEL = SensorModel(
     ImuParams,
     IMU_STATE,
     IMU_SAMPLE,
-    WHITE_COUNT,
+    2 * CHANNEL_WHITE,
     start,
     imu_step,
     {"accel": (0, 3), "gyro": (3, 3)},

@@ -6,8 +6,9 @@ import math
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.geometry.rotation import from_euler
+from quadsim.geometry.rotation import from_euler, to_matrix
 from quadsim.parameters import Spec, Vec3
 
 Position = Annotated[Vec3, Spec("origin of the sensor in base_link", "m", ge=-10.0, le=10.0)]
@@ -21,3 +22,11 @@ def set_mount(state: np.record, rotation_deg: Vec3) -> None:
     """Write the attitude of the sensor, q_BS, into its state."""
     roll, pitch, yaw = (math.radians(angle) for angle in rotation_deg)
     state.q_BS[:] = from_euler(roll, pitch, yaw)
+
+
+def deviation_S(rotation_deg: Vec3, deviation_B: Vec3) -> NDArray[np.float64]:
+    """Deviation on each sensor axis, (3,), of noise that is independent on the body's axes."""
+    roll, pitch, yaw = (math.radians(angle) for angle in rotation_deg)
+    R_BS = np.array(to_matrix(from_euler(roll, pitch, yaw)))
+    variance_S: NDArray[np.float64] = np.square(deviation_B) @ np.square(R_BS)
+    return np.sqrt(variance_S)

@@ -1,0 +1,183 @@
+"""Steps 3 and 4 of an IMU, alike for its accelerometer and its gyroscope.
+
+In this order: band limit; scale, cross-axis and the scale's temperature; bias (constant, turn-on,
+walk, Gauss-Markov, temperature, push) and white noise; counts; range. Bias and noise are figures of
+the output, so the scale does not act on them. White noise passes the same low-pass as the motion,
+which leaves its density as it is below the corner.
+Noise: IEEE Std 952-1997, annex C: white noise of a density N has the deviation N / sqrt(dt) in a
+sample that averages over dt; a random walk K grows by K sqrt(dt); a Gauss-Markov process of
+correlation time T keeps exp(-dt/T) of itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.compiled import kernel, record_dtype
+from quadsim.parameters import Vec3
+from quadsim.sensors.model import read_out
+
+#: Standard normal numbers for a sample: white noise, Gauss-Markov, walk.
+CHANNEL_WHITE = 9
+
+#: Numbers drawn at switch-on: bias, Gauss-Markov, scale, cross-axis.
+CHANNEL_DRAWN = 15
+
+#: One triad of axes: what its parameters come to, and what it remembers.
+CHANNEL = record_dtype(
+    [
+        ("matrix", np.float64, (3, 3)),  # scale and cross-axis
+        ("bias", np.float64, (3,)),  # constant, turn-on and walk
+        ("wander", np.float64, (3,)),  # Gauss-Markov
+        ("noise_density", np.float64, (3,)),
+        ("floor", np.float64, (3,)),  # of the vibration, as a density
+        ("bias_walk", np.float64, (3,)),
+        ("instability", np.float64, (3,)),
+        ("instability_time_s", np.float64),
+        ("temperature_bias", np.float64, (3,)),
+        ("temperature_scale", np.float64, (3,)),
+        ("step", np.float64),
+        ("range", np.float64),
+        ("corner_s", np.float64),  # 1 / angular frequency of the low-pass, 0 without one
+        ("filtered", np.int64),  # the corner lies below half the rate
+        ("b", np.float64, (3,)),
+        ("a", np.float64, (3,)),
+        ("motion_memory", np.float64, (3, 2)),
+        ("noise_memory", np.float64, (3, 2)),
+    ]
+)
+
+
+def is_filtered(bandwidth_hz: float, rate_hz: float) -> bool:
+    """Whether a low-pass can be run at the sample rate: it is on and below half of it."""
+    return 0.0 < bandwidth_hz < 0.5 * rate_hz
+
+
+def noise_gain(bandwidth_hz: float, rate_hz: float) -> float:
+    """Variance of white noise behind the low-pass, over that before it.
+
+    ``1/pi integral dW / ((1 + W^2) (1 + (W/c)^4))`` over all W, the bilinear transform's frequency,
+    with ``c = tan(pi bandwidth / rate)``, by partial fractions.
+    """
+    if not is_filtered(bandwidth_hz, rate_hz):
+        return 1.0
+    c = math.tan(math.pi * bandwidth_hz / rate_hz)
+    return (c**4 + (c - c**3) / math.sqrt(2.0)) / (1.0 + c**4)
+
+
+def start_channel(
+    channel: np.record, params: Any, name: str, floor: NDArray[np.float64], drawn: Any
+) -> None:
+    """Switch one triad on.
+
+    Args:
+        channel: CHANNEL record, zeroed.
+        params: ImuParams.
+        name: "accel" or "gyro", with which its parameters begin.
+        floor: (3,) density of the vibration's floor, sensor axes.
+        drawn: (CHANNEL_DRAWN,) standard normal numbers.
+    """
+
+    def of(key: str) -> Any:
+        return getattr(params, f"{name}_{key}")
+
+    for key in (
+        "noise_density", "bias_walk", "instability", "instability_time_s", "temperature_bias",
+        "temperature_scale", "step", "range",
+    ):  # fmt: skip
+        channel[key] = of(key)
+    channel.floor[:] = floor
+    channel.bias[:] = of("bias") + of("turn_on_sigma") * drawn[0:3]
+    channel.wander[:] = of("instability") * drawn[3:6]
+    cross = np.zeros((3, 3))
+    cross[~np.eye(3, dtype=bool)] = of("cross_axis") + of("cross_axis_sigma") * drawn[9:15]
+    scale = of("scale") + of("scale_sigma") * drawn[6:9]
+    channel.matrix[:] = np.diag(scale) @ (np.eye(3) + cross)
+    start_low_pass(channel, of("bandwidth_hz"), params.rate_hz)
+
+
+def start_low_pass(channel: np.record, bandwidth_hz: float, rate_hz: float) -> None:
+    """Second-order Butterworth, by the bilinear transform with its corner where it belongs."""
+    if bandwidth_hz > 0.0:
+        channel.corner_s = 0.5 / (math.pi * bandwidth_hz)
+    if is_filtered(bandwidth_hz, rate_hz):
+        from scipy import signal  # here, as it takes 0.4 s, and few devices need it
+
+        channel.filtered = 1
+        channel.b[:], channel.a[:] = signal.butter(2, bandwidth_hz, fs=rate_hz)
+
+
+@kernel
+def low_pass(memory: Any, b: Any, a: Any, value: float) -> float:
+    """One step of a second-order filter, direct form II transposed."""
+    passed = b[0] * value + memory[0]
+    memory[0] = b[1] * value - a[1] * passed + memory[1]
+    memory[1] = b[2] * value - a[2] * passed
+    return float(passed)
+
+
+@kernel
+def settle(channel: Any, x: Vec3) -> None:
+    """Bring the low-pass to where it comes to rest at x, which is its past before switch-on."""
+    b, a = channel.b, channel.a
+    for i in range(3):
+        channel.motion_memory[i, 1] = (b[2] - a[2]) * x[i]
+        channel.motion_memory[i, 0] = (b[1] - a[1]) * x[i] + channel.motion_memory[i, 1]
+
+
+@kernel
+def band_limit(channel: Any, x: Vec3) -> Vec3:
+    """The motion behind the low-pass."""
+    if channel.filtered == 0:
+        return x
+    b, a, memory = channel.b, channel.a, channel.motion_memory
+    return (
+        low_pass(memory[0], b, a, x[0]),
+        low_pass(memory[1], b, a, x[1]),
+        low_pass(memory[2], b, a, x[2]),
+    )
+
+
+@kernel
+def read_channel(
+    channel: Any,
+    x: Vec3,
+    push: Vec3,
+    warmth_K: float,
+    floor_factor: float,
+    dt_s: float,
+    white: Any,
+    values: Any,
+) -> None:
+    """What a triad says.
+
+    Args:
+        channel: CHANNEL record, changed in place.
+        x: true motion with vibration, behind the low-pass, sensor axes.
+        push: bias from elsewhere, output units.
+        warmth_K: temperature over that of the calibration.
+        floor_factor: of the vibration's floor.
+        dt_s: the interval.
+        white: (CHANNEL_WHITE,) standard normal numbers.
+        values: (3,) receives the sample.
+    """
+    root_dt = math.sqrt(dt_s)
+    kept = math.exp(-dt_s / channel.instability_time_s)
+    fresh = math.sqrt(1.0 - kept * kept)
+    for i in range(3):
+        row = channel.matrix[i]
+        value = row[0] * x[0] + row[1] * x[1] + row[2] * x[2]
+        value *= 1.0 + channel.temperature_scale[i] * warmth_K
+        floor = channel.floor[i] * floor_factor
+        noise = math.sqrt(channel.noise_density[i] ** 2 + floor * floor) / root_dt * white[i]
+        if channel.filtered != 0:
+            noise = low_pass(channel.noise_memory[i], channel.b, channel.a, noise)
+        channel.wander[i] = kept * channel.wander[i] + fresh * channel.instability[i] * white[3 + i]
+        channel.bias[i] += channel.bias_walk[i] * root_dt * white[6 + i]
+        value += channel.bias[i] + channel.wander[i] + push[i]
+        value += channel.temperature_bias[i] * warmth_K + noise
+        values[i] = read_out(value, channel.step, channel.range)
