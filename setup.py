@@ -32,11 +32,15 @@ CORE = [
     "rosbags>=0.11",  # single files; the types of Kilted
     "mcap>=1.5",  # the first whose writer can flush
     "pymap3d>=3.0",
+    "pygeomag>=1.1",  # the first with WMM2025
     "click>=8.1",
     "rich>=13",
     "plotly>=5.18",
     "jinja2>=3.1",
     "psutil>=5.9",
+    "defusedxml>=0.7.1",
+    "trimesh>=4.5",
+    "pillow>=10.0",
     "typing_extensions>=4.10",
 ]
 ROS = [
