@@ -44,3 +44,46 @@ def find(kind: str, name: str) -> Path:
             " (or give the path of a .yaml file)"
         )
     return path
+
+
+def known_worlds() -> list[str]:
+    """Names of the files in ``worlds``, without the ending."""
+    return sorted(path.stem for path in (share_dir() / "worlds").glob("*.sdf"))
+
+
+def find_world(name: str) -> Path:
+    """Path of a world, by its name in ``worlds`` or by its own path.
+
+    Raises:
+        InputError: naming what was asked for and what there is.
+    """
+    if name.endswith((".sdf", ".world")) or "/" in name:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise InputError(f"{name}: no such file")
+        return path
+    path = share_dir() / "worlds" / f"{name}.sdf"
+    if not path.is_file():
+        raise InputError(
+            f"unknown world {name!r}; known: {', '.join(known_worlds())}"
+            " (or give the path of an .sdf file)"
+        )
+    return path
+
+
+def read_limited(path: Path, max_bytes: int) -> bytes:
+    """Content of a file that nobody vouches for.
+
+    Raises:
+        InputError: the file is missing, unreadable, or larger than that.
+    """
+    try:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > max_bytes:
+        raise InputError(f"{path}: too large; allowed: {max_bytes / 1e6:g} MB")
+    return content

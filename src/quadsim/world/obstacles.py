@@ -88,6 +88,13 @@ class Cylinder:
         _require_positive(radius=self.radius_m, length=self.length_m)
 
 
+def is_sliver(triangles_m: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of (T, 3, 3) triangles have no area, and so no normal."""
+    edges = np.diff(triangles_m, axis=1)
+    areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
+    return np.asarray(areas <= 1e-14 * np.square(edges).sum(axis=(1, 2)))
+
+
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """Triangles; solid when they close a volume, else thin sheets that are met from both sides.
@@ -104,9 +111,11 @@ class Mesh:
         """Refuse what are not triangles."""
         shape = self.triangles_m.shape
         if len(shape) != 3 or shape[1:] != (3, 3) or shape[0] == 0:
-            raise InputError(f"triangles: shape {shape} is not (T, 3, 3) with T > 0")
+            raise InputError(f"triangles: {shape} numbers; allowed: (T, 3, 3) with T > 0")
         if not np.all(np.isfinite(self.triangles_m)):
             raise InputError("triangles: a corner is not finite")
+        if np.any(is_sliver(self.triangles_m)):
+            raise InputError("triangles: one has no area")
 
 
 Shape = Plane | Box | Sphere | Cylinder | Mesh
