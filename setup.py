@@ -41,6 +41,7 @@ CORE = [
     "defusedxml>=0.7.1",
     "trimesh>=4.5",
     "pillow>=10.0",
+    "allantools>=2024.6",
     "typing_extensions>=4.10",
 ]
 ROS = [
