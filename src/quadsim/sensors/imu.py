@@ -26,6 +26,7 @@ from quadsim.sensors.imu_channel import (
     CHANNEL_WHITE,
     band_limit,
     noise_gain,
+    pace,
     read_channel,
     settle,
     start_channel,
@@ -165,6 +166,7 @@ IMU_STATE = record_dtype(
         ("gyro", CHANNEL),
         ("vibration", VIBRATION),
         ("age_s", np.float64),  # since switch-on
+        ("dt_s", np.float64),  # the newest interval
     ]
 )
 IMU_SAMPLE = sample_dtype([("f_S", 3), ("w_S", 3)])
@@ -209,27 +211,30 @@ def imu_step(
         f_B, w_B = average_sample(before, true, environments[0].gravity_mps2, r_B)
     else:
         f_B, w_B = point_sample(true, environments[0].gravity_mps2, r_B)
-    q_BS = quat(state.q_BS)
-    f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    if state.age_s == 0.0:
-        settle(accel, f_S)
-        settle(gyro, w_S)
+    if dt_s != state.dt_s:
+        if state.dt_s == 0.0:  # switched on
+            settle(accel, f_B)
+            settle(gyro, w_B)
+        state.dt_s = dt_s
+        pace(accel, dt_s)
+        pace(gyro, dt_s)
     state.age_s += dt_s
-    f_S, w_S = band_limit(accel, f_S), band_limit(gyro, w_S)
-    floor_factor = 0.0
+    f_B, w_B = band_limit(accel, f_B), band_limit(gyro, w_B)
+    shaking = 0.0
     if state.vibration.on != 0:
-        f_lines_B, w_lines_B, floor_factor = vibrate(
+        f_lines_B, w_lines_B, shaking = vibrate(
             state.vibration, device.vibration, before, true, dt_s, average, accel.corner_s,
             gyro.corner_s,
         )  # fmt: skip
-        f_S = add(f_S, unrotate(q_BS, f_lines_B))
-        w_S = add(w_S, unrotate(q_BS, w_lines_B))
+        f_B, w_B = add(f_B, f_lines_B), add(w_B, w_lines_B)
+    q_BS = quat(state.q_BS)
+    f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
     warmth_K = warmth_of(device, state.age_s)
     g = device.gyro_g_sensitivity
     push = (g[0] * f_S[0], g[1] * f_S[1], g[2] * f_S[2])
     n = CHANNEL_WHITE
-    read_channel(accel, f_S, ZERO, warmth_K, floor_factor, dt_s, white[:n], sample.f_S)
-    read_channel(gyro, w_S, push, warmth_K, floor_factor, dt_s, white[n : 2 * n], sample.w_S)
+    read_channel(accel, f_S, ZERO, warmth_K, shaking, white[:n], sample.f_S)
+    read_channel(gyro, w_S, push, warmth_K, shaking, white[n : 2 * n], sample.w_S)
 
 
 def needs(params: ImuParams) -> frozenset[str]:

@@ -42,6 +42,12 @@ CHANNEL = record_dtype(
         ("temperature_scale", np.float64, (3,)),
         ("step", np.float64),
         ("range", np.float64),
+        # of one interval, set when its length changes
+        ("white_variance", np.float64, (3,)),
+        ("floor_variance", np.float64, (3,)),
+        ("walk_sigma", np.float64, (3,)),
+        ("kept", np.float64),
+        ("fresh_sigma", np.float64, (3,)),
         ("corner_s", np.float64),  # 1 / angular frequency of the low-pass, 0 without one
         ("filtered", np.int64),  # the corner lies below half the rate
         ("b", np.float64, (3,)),
@@ -143,15 +149,20 @@ def band_limit(channel: Any, x: Vec3) -> Vec3:
 
 
 @kernel
+def pace(channel: Any, dt_s: float) -> None:
+    """Set what the noise of a sample depends on by the length of its interval."""
+    channel.kept = math.exp(-dt_s / channel.instability_time_s)
+    fresh = math.sqrt(1.0 - channel.kept * channel.kept)
+    for i in range(3):
+        channel.white_variance[i] = channel.noise_density[i] ** 2 / dt_s
+        channel.floor_variance[i] = channel.floor[i] ** 2 / dt_s
+        channel.walk_sigma[i] = channel.bias_walk[i] * math.sqrt(dt_s)
+        channel.fresh_sigma[i] = channel.instability[i] * fresh
+
+
+@kernel
 def read_channel(
-    channel: Any,
-    x: Vec3,
-    push: Vec3,
-    warmth_K: float,
-    floor_factor: float,
-    dt_s: float,
-    white: Any,
-    values: Any,
+    channel: Any, x: Vec3, push: Vec3, warmth_K: float, shaking: float, white: Any, values: Any
 ) -> None:
     """What a triad says.
 
@@ -160,24 +171,20 @@ def read_channel(
         x: true motion with vibration, behind the low-pass, sensor axes.
         push: bias from elsewhere, output units.
         warmth_K: temperature over that of the calibration.
-        floor_factor: of the vibration's floor.
-        dt_s: the interval.
+        shaking: factor of the vibration floor's variance.
         white: (CHANNEL_WHITE,) standard normal numbers.
         values: (3,) receives the sample.
     """
-    root_dt = math.sqrt(dt_s)
-    kept = math.exp(-dt_s / channel.instability_time_s)
-    fresh = math.sqrt(1.0 - kept * kept)
     for i in range(3):
         row = channel.matrix[i]
         value = row[0] * x[0] + row[1] * x[1] + row[2] * x[2]
         value *= 1.0 + channel.temperature_scale[i] * warmth_K
-        floor = channel.floor[i] * floor_factor
-        noise = math.sqrt(channel.noise_density[i] ** 2 + floor * floor) / root_dt * white[i]
+        variance = channel.white_variance[i] + channel.floor_variance[i] * shaking
+        noise = math.sqrt(variance) * white[i]
         if channel.filtered != 0:
             noise = low_pass(channel.noise_memory[i], channel.b, channel.a, noise)
-        channel.wander[i] = kept * channel.wander[i] + fresh * channel.instability[i] * white[3 + i]
-        channel.bias[i] += channel.bias_walk[i] * root_dt * white[6 + i]
-        value += channel.bias[i] + channel.wander[i] + push[i]
-        value += channel.temperature_bias[i] * warmth_K + noise
-        values[i] = read_out(value, channel.step, channel.range)
+        wander = channel.kept * channel.wander[i] + channel.fresh_sigma[i] * white[3 + i]
+        channel.wander[i] = wander
+        channel.bias[i] += channel.walk_sigma[i] * white[6 + i]
+        value += channel.bias[i] + wander + push[i] + channel.temperature_bias[i] * warmth_K
+        values[i] = read_out(value + noise, channel.step, channel.range)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.geometry.rotation import conjugate, exp, log, multiply, quat, rotate, unrotate
+from quadsim.geometry.rotation import conjugate, log, multiply, normalize, quat, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.parameters import Vec3
 
@@ -44,10 +44,14 @@ def average_sample(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> t
     """
     rate_hz = 1e9 / (now.stamp_ns - previous.stamp_ns)
     q0, q1 = quat(previous.q_WB), quat(now.q_WB)
-    turn = log(multiply(conjugate(q0), q1))
+    relative = multiply(conjugate(q0), q1)
+    turn = log(relative)
     v0 = add(vec3(previous.v_W), rotate(q0, cross(vec3(previous.w_B), r_B)))
     v1 = add(vec3(now.v_W), rotate(q1, cross(vec3(now.w_B), r_B)))
     a_W = scale(rate_hz, subtract(v1, v0))
-    q_mid = multiply(q0, exp(scale(0.5, turn)))
+    side = -1.0 if relative[0] < 0.0 else 1.0  # q and -q are one attitude
+    q_mid = normalize(
+        (q0[0] + side * q1[0], q0[1] + side * q1[1], q0[2] + side * q1[2], q0[3] + side * q1[3])
+    )
     f_B = unrotate(q_mid, (a_W[0], a_W[1], a_W[2] + gravity_mps2))
     return f_B, scale(rate_hz, turn)

@@ -13,7 +13,6 @@ The step writes the sample; its stamp, loss and latency are the same for all sen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -99,7 +98,7 @@ class SensorModel:
 def read_out(value: float, step: float, limit: float) -> float:
     """Quantise to the nearest count and limit to the range (step 4); 0 switches either off."""
     if step > 0.0:
-        value = step * math.floor(value / step + 0.5)
+        value = step * np.floor(value / step + 0.5)
     if limit > 0.0:
         value = min(max(value, -limit), limit)
     return value

@@ -68,15 +68,8 @@ class VibrationParams:
         )
 
 
-#: Phase of each rotor at the newest sample, and its cosine and sine.
-VIBRATION = record_dtype(
-    [
-        ("on", np.int64),
-        ("phase", np.float64, (MAX_ROTORS,)),
-        ("cosine", np.float64, (MAX_ROTORS,)),
-        ("sine", np.float64, (MAX_ROTORS,)),
-    ]
-)
+#: Whether anything shakes, and ``exp(j phase)`` of each rotor at the newest sample.
+VIBRATION = record_dtype([("on", np.int64), ("phasor", np.complex128, (MAX_ROTORS,))])
 
 #: A rotor that turns less than this between two samples (rad) is averaged by the trapezoid.
 SLOW_RAD = 1e-3
@@ -87,58 +80,56 @@ def start_vibration(
 ) -> None:
     """Each rotor begins at a phase of its own."""
     state.on = int(params.on)
-    state.phase[:] = generator.uniform(0.0, 2.0 * math.pi, MAX_ROTORS)
-    state.cosine[:] = np.cos(state.phase)
-    state.sine[:] = np.sin(state.phase)
+    state.phasor[:] = np.exp(1j * generator.uniform(0.0, 2.0 * math.pi, MAX_ROTORS))
 
 
 @kernel
-def power(cosine: float, sine: float, n: int) -> tuple[float, float]:
-    """Cosine and sine of n times an angle (de Moivre)."""
-    c, s = cosine, sine
+def power(z: complex, n: int) -> complex:
+    """The n-th power, n at least 1."""
+    if n == 2:  # as most propellers; the loop would cost 20 ns
+        return z * z
+    result = z
     for _ in range(n - 1):
-        c, s = c * cosine - s * sine, s * cosine + c * sine
-    return c, s
+        result *= z
+    return result
 
 
 @kernel
-def analogue_gain(c: float, s: float, speed_radps: float, corner_s: float) -> tuple[float, float]:
-    """A line behind a second-order Butterworth low-pass, H = 1 / (1 + sqrt(2) ju - u^2).
+def line_gain(strength: float, speed_radps: float, corner_s: float) -> complex:
+    """A line's strength behind a Butterworth low-pass, ``H = 1 / (1 + sqrt(2) ju - u^2)``.
 
     Args:
-        c, s: in phase and a quarter turn later, before it.
+        strength: before it.
         speed_radps: angular frequency of the line.
         corner_s: 1 / angular frequency of the corner, 0 without a low-pass.
     """
     u = speed_radps * corner_s
     a, b = 1.0 - u * u, math.sqrt(2.0) * u
-    scale = 1.0 / (a * a + b * b)
-    return (c * a + s * b) * scale, (s * a - c * b) * scale
+    size = strength / (a * a + b * b)
+    return complex(a * size, -b * size)
 
 
 @kernel
-def line(
-    c0: float, s0: float, c1: float, s1: float, turn: float, average: bool
-) -> tuple[float, float]:
-    """A line of unit amplitude in a sample, in phase and a quarter turn later.
-
-    Args:
-        c0, s0, c1, s1: cosine and sine of its phase at the interval's ends.
-        turn: difference of the phases, rad.
-        average: the mean over the interval, ``integral of exp(j phi) / turn``, instead of the value
-            at its end.
-    """
-    if not average:
-        return c1, s1
+def mean_phasor(before: complex, after: complex, turn: float) -> complex:
+    """Mean of exp(j phase) while the phase goes on evenly: its integral over the turn (rad)."""
     if abs(turn) < SLOW_RAD:
-        return 0.5 * (c0 + c1), 0.5 * (s0 + s1)
-    return (s1 - s0) / turn, (c0 - c1) / turn
+        return complex(0.5 * (before.real + after.real), 0.5 * (before.imag + after.imag))
+    size = 1.0 / turn
+    return complex(size * (after.imag - before.imag), size * (before.real - after.real))
 
 
 @kernel
-def shaped(amplitude: Any, strength: float, c: float, s: float) -> Vec3:
+def on_axes(amplitude: Any, z: complex) -> Vec3:
     """A line on three axes, y a quarter turn behind x and z, as a rotating imbalance pushes."""
-    return (strength * amplitude[0] * c, strength * amplitude[1] * s, strength * amplitude[2] * c)
+    return (amplitude[0] * z.real, amplitude[1] * z.imag, amplitude[2] * z.real)
+
+
+@kernel
+def turned(z: complex, turn: float) -> complex:
+    """A phasor after a turn in rad; its length is kept at 1 to first order."""
+    z *= complex(math.cos(turn), math.sin(turn))
+    size = 1.5 - 0.5 * (z.real * z.real + z.imag * z.imag)
+    return complex(size * z.real, size * z.imag)
 
 
 @kernel
@@ -152,48 +143,49 @@ def vibrate(
     accel_corner_s: float,
     gyro_corner_s: float,
 ) -> tuple[Vec3, Vec3, float]:
-    """Turn the rotors on over an interval and sum up their lines.
+    """Turn the rotors over an interval and sum up their lines.
 
     Args:
         state: VIBRATION record.
         params: packed VibrationParams.
         previous, now: KINEMATICS records at the interval's ends.
         dt_s: the interval.
-        average: mean over the interval, or the value at its end.
-        accel_corner_s, gyro_corner_s: as of :func:`analogue_gain`.
+        average: the mean over the interval, or the value at its end.
+        accel_corner_s, gyro_corner_s: as of :func:`line_gain`.
 
     Returns:
         Lines of the accelerometer (m/s^2) and of the gyroscope (rad/s), base_link axes, and the
-        factor of the broadband floor.
+        factor of the broadband floor's variance, the mean over the rotors that turn.
     """
-    accel, gyro = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     n = params.blades
-    total, turning = 0.0, 0
+    per_reference = 1.0 / params.reference_speed_radps
+    accel_rotor, accel_blade, gyro_rotor, gyro_blade = 0j, 0j, 0j, 0j
+    shaking, turning = 0.0, 0
     for i in range(MAX_ROTORS):
         end = now.rotor_speed_radps[i]
         mean = 0.5 * (previous.rotor_speed_radps[i] + end)
         if mean == 0.0:
             continue
         turn = mean * dt_s
-        phase = state.phase[i] + turn
-        phase -= 2.0 * math.pi * math.floor(phase / (2.0 * math.pi))
-        c0, s0 = state.cosine[i], state.sine[i]
-        c1, s1 = math.cos(phase), math.sin(phase)
-        state.phase[i], state.cosine[i], state.sine[i] = phase, c1, s1
-        speed = mean if average else end
-        strength = (speed / params.reference_speed_radps) ** 2
-        total += strength
+        before = state.phasor[i]
+        after = turned(before, turn)
+        state.phasor[i] = after
+        rotor, blade, speed = after, power(after, n), end
+        if average:
+            rotor = mean_phasor(before, rotor, turn)
+            blade = mean_phasor(power(before, n), blade, n * turn)
+            speed = mean
+        strength = (speed * per_reference) ** 2
+        accel_rotor += rotor * line_gain(strength, speed, accel_corner_s)
+        accel_blade += blade * line_gain(strength, n * speed, accel_corner_s)
+        gyro_rotor += rotor * line_gain(strength, speed, gyro_corner_s)
+        gyro_blade += blade * line_gain(strength, n * speed, gyro_corner_s)
+        shaking += strength * strength
         turning += 1
-        c, s = line(c0, s0, c1, s1, turn, average)
-        ca, sa = analogue_gain(c, s, speed, accel_corner_s)
-        accel = add(accel, shaped(params.accel_rotor_mps2, strength, ca, sa))
-        cg, sg = analogue_gain(c, s, speed, gyro_corner_s)
-        gyro = add(gyro, shaped(params.gyro_rotor_radps, strength, cg, sg))
-        c0, s0 = power(c0, s0, n)
-        c1, s1 = power(c1, s1, n)
-        c, s = line(c0, s0, c1, s1, n * turn, average)
-        ca, sa = analogue_gain(c, s, n * speed, accel_corner_s)
-        accel = add(accel, shaped(params.accel_blade_mps2, strength, ca, sa))
-        cg, sg = analogue_gain(c, s, n * speed, gyro_corner_s)
-        gyro = add(gyro, shaped(params.gyro_blade_radps, strength, cg, sg))
-    return accel, gyro, total / max(turning, 1)
+    accel = add(
+        on_axes(params.accel_rotor_mps2, accel_rotor), on_axes(params.accel_blade_mps2, accel_blade)
+    )
+    gyro = add(
+        on_axes(params.gyro_rotor_radps, gyro_rotor), on_axes(params.gyro_blade_radps, gyro_blade)
+    )
+    return accel, gyro, shaking / max(turning, 1)
