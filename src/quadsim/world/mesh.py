@@ -46,7 +46,7 @@ def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
                 process=False,
                 skip_materials=True,
             )
-            triangles = np.array(found.triangles, dtype=np.float64) * scale
+            triangles = np.array(found.triangles, dtype=np.float64).reshape(-1, 3, 3) * scale
             closed, inside_out = _closed(triangles)
     except MemoryError:
         raise InputError(f"{path}: too large for the memory of this machine") from None

@@ -58,6 +58,7 @@ class WorldFiles:
     def __init__(self, world: Path) -> None:
         self._folder = world.resolve().parent
         self._shared_models = share_dir() / "worlds" / "models"
+        self._found: dict[tuple[Path, str], Path] = {}
 
     def find(self, uri: str, place: Place) -> Path:
         """Path of a local file or folder.
@@ -69,6 +70,12 @@ class WorldFiles:
         Raises:
             InputError: a remote, absolute or outward path, or nothing is there.
         """
+        key = (place.file.parent, uri)
+        if key not in self._found:
+            self._found[key] = self._look_for(uri, place)
+        return self._found[key]
+
+    def _look_for(self, uri: str, place: Place) -> Path:
         refuse_packed(uri, f"{place.file}: {', '.join(place.inside)}: <uri> {uri!r}")
         if uri.startswith("model://"):
             uri_path = PurePosixPath(uri.removeprefix("model://"))
