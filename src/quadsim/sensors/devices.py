@@ -9,7 +9,7 @@ from typing import Any
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import from_mapping, read_yaml
-from quadsim.sensors import SENSORS
+from quadsim.sensors import DEVICES
 from quadsim.sensors.model import SensorParams
 
 
@@ -17,7 +17,7 @@ def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None
     """Parameters of one device.
 
     Args:
-        kind: a key of :data:`quadsim.sensors.SENSORS`.
+        kind: a key of :data:`quadsim.sensors.DEVICES`.
         name: of a file in ``config/sensors``, or its path.
         installed: keys that are set instead of the file's, such as where it sits.
 
@@ -29,9 +29,7 @@ def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None
     found = content.pop("sensor", None)
     if found != kind:
         raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
-    params: SensorParams = from_mapping(
-        SENSORS[kind].params_type, content | dict(installed or {}), str(path)
-    )
+    params: SensorParams = from_mapping(DEVICES[kind], content | dict(installed or {}), str(path))
     return params
 
 
@@ -48,7 +46,7 @@ def _entry(kind: str, entry: object, where: str) -> SensorParams:
 
 
 def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
-    """Parameters of the sensors of a vehicle, in the order of :data:`quadsim.sensors.SENSORS`.
+    """Parameters of the sensors of a vehicle, in the order of :data:`quadsim.sensors.DEVICES`.
 
     Args:
         name: of a file in ``config/sensors/suites``, or its path. It maps a kind to a device, or
@@ -62,8 +60,8 @@ def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
     path = find("sensors/suites", str(base / name) if base and "/" in name else name)
     content = read_yaml(path)
     for kind in content:
-        if kind not in SENSORS:
-            raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(SENSORS)}")
+        if kind not in DEVICES:
+            raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(DEVICES)}")
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
-    return {kind: _entry(kind, content[kind], str(path)) for kind in SENSORS if kind in content}
+    return {kind: _entry(kind, content[kind], str(path)) for kind in DEVICES if kind in content}
