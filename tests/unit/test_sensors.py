@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.spatial.transform import Rotation
 
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
@@ -23,7 +22,6 @@ from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import SimulatedSensor, due
 from quadsim.sensors.noise import stream
-from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.world.atmosphere import height_of, pressure_at
 from quadsim.world.environment import EnvironmentParams
 
@@ -55,102 +53,6 @@ def samples(sensor, count, field, **fields):
     return np.array(found)
 
 
-@pytest.mark.parametrize("sampling", ["average", "point"])
-def test_imu_at_rest_reads_plus_g(sampling):
-    f_S = samples(device("imu", ImuParams(sampling=sampling)), 1, "f_S")[0]
-    assert f_S == pytest.approx([0.0, 0.0, 9.81], abs=1e-12)
-
-
-def test_imu_in_free_fall_reads_nothing():
-    sensor = device("imu", ImuParams(sampling="point"))
-    f_S = samples(sensor, 1, "f_S", a_W=(0.0, 0.0, -9.81))[0]
-    assert f_S == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
-
-
-def test_lever_arm_of_a_spin_reads_the_centripetal_acceleration():
-    params = ImuParams(sampling="point", position_B_m=(0.1, 0.0, 0.0))
-    f_S = samples(device("imu", params), 1, "f_S", w_B=(0.0, 0.0, 2.0))[0]
-    assert f_S == pytest.approx([-0.4, 0.0, 9.81], abs=1e-12)
-
-
-def test_lever_arm_of_an_angular_acceleration():
-    params = ImuParams(sampling="point", position_B_m=(0.1, 0.0, 0.0))
-    f_S = samples(device("imu", params), 1, "f_S", w_dot_B=(0.0, 0.0, 3.0))[0]
-    assert f_S == pytest.approx([0.0, 0.3, 9.81], abs=1e-12)
-
-
-def test_mount_turns_the_reading():
-    # the sensor is rolled by +90 degrees: its y axis points up, its z axis to the right
-    params = ImuParams(rotation_deg=(90.0, 0.0, 0.0))
-    f_S = samples(device("imu", params), 1, "f_S")[0]
-    assert f_S == pytest.approx([0.0, 9.81, 0.0], abs=1e-12)
-
-
-class Tumbling:
-    """An analytic motion: the body turns about a fixed axis while its centre swings."""
-
-    axis = np.array([0.6, -0.48, 0.64])
-    swing = np.array([0.3, -0.2, 0.5])
-
-    def angle(self, t):
-        return 2.0 * t + math.sin(3.0 * t)
-
-    def state(self, t):
-        rate = 2.0 + 3.0 * math.cos(3.0 * t)
-        q = Rotation.from_rotvec(self.angle(t) * self.axis).as_quat()
-        return {
-            "p_W": self.swing * math.sin(4.0 * t),
-            "v_W": 4.0 * self.swing * math.cos(4.0 * t),
-            "a_W": -16.0 * self.swing * math.sin(4.0 * t),
-            "q_WB": np.roll(q, 1),
-            "w_B": rate * self.axis,
-            "w_dot_B": -9.0 * math.sin(3.0 * t) * self.axis,
-        }
-
-    def point(self, t, r_B):
-        return self.state(t)["p_W"] + Rotation.from_rotvec(self.angle(t) * self.axis).apply(r_B)
-
-
-def test_point_samples_equal_the_derivative_of_the_sensors_position():
-    motion, r_B, t, h = Tumbling(), np.array([0.1, -0.2, 0.05]), 0.7, 1e-3
-    params = ImuParams(sampling="point", position_B_m=tuple(r_B))
-    sensor = device("imu", params)
-    sensor.measure(truth_at(0))
-    sample = sensor.measure(truth_at(DT_NS, **motion.state(t)))
-    # sixth-order central difference: error 8e-15/h^2 of rounding and h^6 of the motion
-    weights = np.array([2, -27, 270, -490, 270, -27, 2]) / (180 * h * h)
-    a_W = sum(w * motion.point(t + k * h, r_B) for k, w in zip(range(-3, 4), weights, strict=True))
-    turned = Rotation.from_rotvec(motion.angle(t) * motion.axis).inv()
-    assert sample.f_S == pytest.approx(turned.apply(a_W + np.array([0.0, 0.0, 9.81])), abs=1e-7)
-    assert sample.w_S == pytest.approx(motion.state(t)["w_B"], abs=1e-12)
-
-
-@pytest.mark.parametrize("r_B", [(0.0, 0.0, 0.0), (0.1, -0.2, 0.05)])
-@pytest.mark.many
-def test_blind_navigation_on_averaged_samples_keeps_velocity_and_attitude(r_B):
-    motion = Tumbling()
-    sensor = device("imu", ImuParams(position_B_m=r_B))
-    sensor.measure(truth_at(0, **motion.state(0.0)))
-    start = motion.state(0.0)
-    q = tuple(start["q_WB"])
-    v_S = start["v_W"] + rotation.rotate(q, tuple(np.cross(start["w_B"], r_B)))
-    p_S = motion.point(0.0, np.array(r_B))
-    dt = DT_NS * 1e-9
-    for k in range(1, 5001):
-        sample = sensor.measure(truth_at(k * DT_NS, **motion.state(k * dt)))
-        half = rotation.multiply(q, rotation.exp(tuple(0.5 * dt * sample.w_S)))
-        a_W = np.array(rotation.rotate(half, tuple(sample.f_S))) - [0.0, 0.0, 9.81]
-        p_S = p_S + v_S * dt + 0.5 * dt * dt * a_W
-        v_S = v_S + a_W * dt
-        q = rotation.multiply(q, rotation.exp(tuple(dt * sample.w_S)))
-    end = motion.state(10.0)
-    v_end = end["v_W"] + rotation.rotate(tuple(end["q_WB"]), tuple(np.cross(end["w_B"], r_B)))
-    assert abs(np.dot(q, end["q_WB"])) == pytest.approx(1.0, abs=1e-12)
-    assert v_S == pytest.approx(v_end, abs=1e-9)  # rounding of 5000 steps
-    # the position follows by the trapezoid: dt^2/12 times the change of acceleration
-    assert p_S == pytest.approx(motion.point(10.0, np.array(r_B)), abs=1e-5)
-
-
 def chi2_bounds(count, probability=1e-4):
     """Ratio of a sample deviation to the true one that chance leaves inside."""
     return np.sqrt(stats.chi2.ppf([probability / 2, 1 - probability / 2], count) / count)
@@ -159,18 +61,6 @@ def chi2_bounds(count, probability=1e-4):
 @pytest.mark.parametrize(
     ("kind", "params", "field", "expected"),
     [
-        (
-            "imu",
-            ImuParams(accel_noise_density=(2e-3, 4e-3, 8e-3)),
-            "f_S",
-            np.array([2e-3, 4e-3, 8e-3]) * math.sqrt(500),
-        ),
-        (
-            "imu",
-            ImuParams(gyro_noise_density=(1e-3, 2e-3, 4e-3), rate_hz=200.0),
-            "w_S",
-            np.array([1e-3, 2e-3, 4e-3]) * math.sqrt(200),
-        ),
         ("gnss", GnssParams(position_sigma_m=(0.7, 0.8, 2.0)), "p_W", [0.7, 0.8, 2.0]),
         ("gnss", GnssParams(velocity_sigma_mps=(0.1, 0.2, 0.3)), "v_W", [0.1, 0.2, 0.3]),
         (
@@ -180,7 +70,6 @@ def chi2_bounds(count, probability=1e-4):
             [1e-7, 2e-7, 3e-7],
         ),
         ("barometer", BarometerParams(noise_sigma_pa=1.5), "pressure_pa", [1.5]),
-        ("rangefinder", RangefinderParams(noise_sigma_m=0.02), "range_m", [0.02]),
     ],
 )
 @pytest.mark.many
@@ -203,8 +92,6 @@ def test_white_noise_has_the_stated_deviation_and_nothing_else(kind, params, fie
 @pytest.mark.parametrize(
     ("kind", "name", "field"),
     [
-        ("imu", "accel_bias_walk", "f_S"),
-        ("imu", "gyro_bias_walk", "w_S"),
         ("gnss", "position_walk", "p_W"),
         ("magnetometer", "bias_walk", "m_S"),
     ],
@@ -220,46 +107,6 @@ def test_random_walk_grows_with_the_root_of_time_at_any_rate(kind, name, field, 
     low, high = chi2_bounds(count - 1)
     ratio = increments.std(axis=0) / (walk / math.sqrt(rate_hz))
     assert np.all((ratio > low) & (ratio < high))
-
-
-@pytest.mark.many
-def test_turn_on_bias_is_drawn_once_for_each_seed():
-    params = ImuParams(gyro_turn_on_sigma=0.01)
-    drawn = np.array([samples(device("imu", params, seed=s), 2, "w_S") for s in range(400)])
-    assert np.array_equal(drawn[:, 0], drawn[:, 1])
-    low, high = chi2_bounds(1200)
-    assert low < drawn[:, 0].std() / 0.01 < high
-
-
-def test_scale_bias_quantisation_and_range_in_the_order_of_the_paper():
-    params = ImuParams(
-        accel_scale=(1.0, 1.0, 1.1), accel_bias=(0.2, 0.0, -0.3), accel_step=0.25, accel_range=10.0
-    )
-    # 9.81 * 1.1 - 0.3 = 10.491 -> 10.5 -> limited to 10
-    f_S = samples(device("imu", params), 1, "f_S")[0]
-    assert f_S == pytest.approx([0.25, 0.0, 10.0])
-    unlimited = samples(device("imu", replace(params, accel_range=0.0)), 1, "f_S")[0]
-    assert unlimited[2] == pytest.approx(10.5)
-
-
-def test_quantised_readings_are_multiples_of_the_step():
-    params = ImuParams(gyro_noise_density=(1e-2,) * 3, gyro_step=7e-4)
-    counts = samples(device("imu", params), 500, "w_S") / 7e-4
-    assert counts == pytest.approx(np.round(counts), abs=1e-9)
-    assert len(np.unique(np.round(counts))) > 100
-
-
-@pytest.mark.many
-def test_stated_imu_variance_is_that_of_the_samples():
-    params = load_device("imu", "adis16448")
-    assert isinstance(params, ImuParams)
-    quiet = replace(params, accel_bias_walk=(0.0,) * 3, gyro_bias_walk=(0.0,) * 3)
-    count = 20_000
-    low, high = chi2_bounds(count)
-    for field, variance in (("f_S", params.accel_variance()), ("w_S", params.gyro_variance())):
-        ratio = samples(device("imu", quiet), count, field).std(axis=0) / np.sqrt(variance)
-        # the quantisation error is not quite independent of the noise: half a percent
-        assert np.all((ratio > low - 0.005) & (ratio < high + 0.005))
 
 
 def test_gnss_measures_its_antenna():
@@ -310,27 +157,6 @@ def test_barometer_falls_by_the_hydrostatic_gradient():
     temperature_K = 288.15 - 0.0065 * 488.5
     density = low / (287.05287 * temperature_K)
     assert high - low == pytest.approx(-density * 9.80665, rel=1e-4)
-
-
-@pytest.mark.parametrize("tilt", [0.0, 0.3, -0.6])
-def test_range_is_height_over_the_cosine_of_the_tilt(tilt):
-    q = rotation.from_euler(tilt, 0.0, 1.0)
-    params = RangefinderParams(position_B_m=(0.0, 0.0, -0.1))
-    found = samples(device("rangefinder", params), 1, "range_m", p_W=(0.0, 0.0, 3.0), q_WB=q)[0]
-    flat_ground_height = found * math.cos(tilt)
-    assert flat_ground_height == pytest.approx(3.0 - 0.1 * math.cos(tilt), abs=1e-12)
-
-
-@pytest.mark.parametrize(("height_m", "expected"), [(0.05, -math.inf), (0.5, 0.5), (8.1, math.inf)])
-def test_range_limits_follow_rep_117(height_m, expected):
-    sensor = device("rangefinder", RangefinderParams())
-    assert samples(sensor, 1, "range_m", p_W=(0.0, 0.0, height_m))[0] == pytest.approx(expected)
-
-
-def test_range_of_a_vehicle_on_its_back_is_infinite():
-    q = rotation.from_euler(math.pi, 0.0, 0.0)
-    sensor = device("rangefinder", RangefinderParams())
-    assert samples(sensor, 1, "range_m", p_W=(0.0, 0.0, 1.0), q_WB=q)[0] == math.inf
 
 
 def test_a_gnss_of_10_hz_publishes_on_the_stamps_of_a_500_hz_truth():
