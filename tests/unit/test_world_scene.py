@@ -33,8 +33,14 @@ def rock():
     return np.array((ball.vertices * dents)[ball.faces])
 
 
-ROCK = Mesh(rock(), closed=True)
-KINDS = (Box((1.0, 2.0, 3.0)), Sphere(1.2), Cylinder(0.7, 3.0), ROCK)
+def wedge():
+    """Another one, far from the origin of its frame."""
+    corners = np.array([[2.0, 1.0, 0.0], [4.0, 1.0, 0.0], [2.0, 4.0, 0.0], [2.0, 1.0, 3.0]])
+    return corners[[[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]]
+
+
+ROCK, WEDGE = Mesh(rock(), closed=True), Mesh(wedge(), closed=True)
+KINDS = (Box((1.0, 2.0, 3.0)), Sphere(1.2), Cylinder(0.7, 3.0), ROCK, WEDGE)
 
 
 def random_obstacles(rng, count):
@@ -181,6 +187,13 @@ def test_any_world_is_of_the_type_that_kernels_are_compiled_for():
     ]
     types = {numba.typeof(world) for world in [EMPTY_SCENE, *worlds]}
     assert len(types) == 1
+
+
+def test_inside_a_large_mesh_is_found_without_seeing_its_surface():
+    cave = scene_of([Obstacle("cave", Mesh(100.0 * rock(), closed=True))])
+    rng = np.random.default_rng(11)
+    for origin, direction in zip(*random_rays(rng, 20), strict=True):
+        assert cast_ray(cave, DEEP, tuple(origin), tuple(direction), 0.5) == (0.0, 1.0)
 
 
 def test_a_mesh_in_many_places_is_kept_once():

@@ -105,6 +105,21 @@ def test_random_rays_meet_what_trying_all_triangles_finds(shape):
     assert np.count_nonzero(np.isfinite(np.array(wanted)[:, 0])) > 60
 
 
+def test_rays_that_climb_meet_steeper_slopes():
+    terrain = rough(33, 33, seed=4)
+    scene, triangles = scene_of((), terrain), triangles_of(terrain)
+    rng = np.random.default_rng(12)
+    found, wanted = [], []
+    for _ in range(100):
+        x, y = rng.uniform([-6.0, -7.0], [12.0, 3.0])
+        origin = np.array([x, y, terrain_height(scene.terrain, 0.0, x, y) + 0.05])
+        direction = unit([*rng.standard_normal(2), rng.uniform(0.05, 1.0)])
+        found.append(cast(scene, origin, direction, ground=-1e6))
+        wanted.append(nearest_triangle(triangles, origin, direction))
+    np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-10)
+    assert np.count_nonzero(np.isfinite(np.array(wanted)[:, 0])) > 40
+
+
 def test_level_and_upright_rays_along_the_grid_lines():
     terrain = rough(9, 17, seed=5)
     scene, triangles = scene_of((), terrain), triangles_of(terrain)
