@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
-from quadsim.geometry.vector import dot, subtract, vec3
+from quadsim.geometry.vector import dot, subtract
 from quadsim.parameters import Vec3
 from quadsim.world.raycast_shapes import (
     box_interval,
@@ -69,6 +69,12 @@ NO_MESHES = MeshArrays(np.zeros((0, 5), np.int64), np.zeros((0, 6)), np.zeros((0
 NO_SHAPES = ShapeArrays(
     np.zeros((0, 2), np.int64), np.zeros((0, 12)), np.zeros((0, 3)), np.zeros((0, 6))
 )
+
+
+@kernel
+def three_of(table: NDArray[np.float64], row: int, column: int) -> Vec3:
+    """Three numbers of a row: one by one, as a slice would be counted by Numba's memory."""
+    return (table[row, column], table[row, column + 1], table[row, column + 2])
 
 
 @kernel
@@ -148,9 +154,12 @@ def mesh_hit(
             continue
         start = first_triangle + (node - leaves + 1) * width
         for row in range(start, start + width):
-            triangle = meshes.triangles[row]
             distance, cosine = triangle_hit(
-                origin, direction, vec3(triangle), vec3(triangle[3:]), vec3(triangle[6:])
+                origin,
+                direction,
+                three_of(meshes.triangles, row, 0),
+                three_of(meshes.triangles, row, 3),
+                three_of(meshes.triangles, row, 6),
             )
             if cosine >= 0.0 and distance < front:
                 front, front_cos = distance, cosine
@@ -171,9 +180,9 @@ def shape_hit(
     range_max_m: float,
 ) -> tuple[float, float]:
     """Distance and cosine of incidence on one shape; (inf, 0) for none, (0, 1) from inside."""
-    pose, size = shapes.poses[row], vec3(shapes.sizes[row])
-    away = subtract(origin_W, vec3(pose))
-    x, y, z = vec3(pose[3:]), vec3(pose[6:]), vec3(pose[9:])
+    poses, size = shapes.poses, three_of(shapes.sizes, row, 0)
+    away = subtract(origin_W, three_of(poses, row, 0))
+    x, y, z = three_of(poses, row, 3), three_of(poses, row, 6), three_of(poses, row, 9)
     origin = (dot(x, away), dot(y, away), dot(z, away))
     direction = (dot(x, direction_W), dot(y, direction_W), dot(z, direction_W))
     kind = shapes.kinds[row, 0]
@@ -235,7 +244,7 @@ def nearest_plane(
     """Nearest of the solid half-spaces: distance and cosine of incidence."""
     best, best_cos = math.inf, 0.0
     for row in range(planes.shape[0]):
-        normal = vec3(planes[row])
+        normal = three_of(planes, row, 0)
         height = dot(normal, origin_W) - planes[row, 3]
         approach = -dot(normal, direction_W)
         if height < 0.0:

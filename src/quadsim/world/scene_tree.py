@@ -35,7 +35,8 @@ def build_tree(
         points = center[groups]
         widest = np.argmax(np.ptp(points, axis=1), axis=1)
         along = np.take_along_axis(points, widest[:, None, None], axis=2)[..., 0]
-        order = np.take_along_axis(groups, np.argsort(along, axis=1, kind="stable"), axis=1)
+        halves = np.argpartition(along, along.shape[1] // 2, axis=1)
+        order = np.take_along_axis(groups, halves, axis=1)
     margin = MARGIN * (1.0 + max(np.abs(lower).max(), np.abs(upper).max()))
     lower = lower[order].reshape(leaves, -1, 3).min(axis=1) - margin
     upper = upper[order].reshape(leaves, -1, 3).max(axis=1) + margin
