@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import platform
 import statistics
 import timeit
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from quadsim.analysis.surroundings import machine, versions
 from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
 from quadsim.world.scene import EMPTY_SCENE, Scene, cast_rays, scene_of
 from quadsim.world.terrain import Heightmap
@@ -71,8 +71,8 @@ def main() -> None:
         "range_m": RANGE_M,
         "all_around_ms": {k: median_ms(s, origins, directions) for k, s in scenes.items()},
         "level_ms": {k: median_ms(s, origins, level) for k, s in scenes.items()},
-        "machine": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
+        "machine": machine(),
+        "versions": versions(),
     }
     print(json.dumps(result, indent=2))
 

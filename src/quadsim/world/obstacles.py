@@ -134,3 +134,9 @@ class Obstacle:
     name: str
     shape: Shape
     pose_W: Pose = Pose()
+
+    def is_level_ground(self) -> bool:
+        """Whether it is a plane that looks straight up."""
+        if not isinstance(self.shape, Plane):
+            return False
+        return rotate(self.pose_W.q_AB, self.shape.normal)[2] > 1.0 - 1e-12

@@ -11,9 +11,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element  # the type alone: defusedxml parses
 
 from quadsim.geometry.geodesy import Datum
-from quadsim.geometry.rotation import rotate
 from quadsim.parameters import Vec3, from_mapping
-from quadsim.world.obstacles import Obstacle, Plane, Pose
+from quadsim.world.obstacles import Obstacle, Pose
 from quadsim.world.scene import Scene, scene_of
 from quadsim.world.sdf_files import WorldFiles, read_sdf
 from quadsim.world.sdf_geometry import GeometryReader
@@ -54,12 +53,7 @@ class World:
     @property
     def ground_height_m(self) -> float | None:
         """Height of the highest level plane, if there is one."""
-        heights = [
-            obstacle.pose_W.p_A[2]
-            for obstacle in self.obstacles
-            if isinstance(obstacle.shape, Plane)
-            and rotate(obstacle.pose_W.q_AB, obstacle.shape.normal)[2] > 1.0 - 1e-12
-        ]
+        heights = [item.pose_W.p_A[2] for item in self.obstacles if item.is_level_ground()]
         return max(heights, default=None)
 
 
