@@ -1,0 +1,227 @@
+"""Allan deviation of a sensor at rest, with its confidence, and what a noise model says of it.
+
+Figures follow IEEE Std 952-1997, annex C: for an average over tau, white noise of density N has the
+variance N^2/tau, a random walk K^2 tau/3, a Gauss-Markov process of deviation sigma and correlation
+time T (there q_c^2 = 2 sigma^2/T) its own hump, with the peak 0.437 q_c sqrt(T) = 0.618 sigma at
+1.89 T, and the rounding of an integral (an angle, a velocity) 3 Q^2/tau^2. The models below are
+those of sampled processes, exact at every tau; far above the sample interval they are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import allantools
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Array = NDArray[np.float64]
+
+#: The flat part of a flicker bias of instability B lies at 0.664 B (IEEE Std 952-1997, C.1.3).
+FLAT_FLOOR = math.sqrt(2.0 * math.log(2.0) / math.pi)
+
+#: Where the hump of a Gauss-Markov process lies, over its correlation time, and how high, over its
+#: deviation.
+HUMP_AT, HUMP = 1.89, 0.618
+
+#: The longest averages are a fifth of the recording: of longer ones there are too few.
+SHARE = 5
+
+PER_DECADE = 6
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Figures of one axis at rest; zero where a term is absent.
+
+    Attributes:
+        white: density N, unit/sqrt(Hz).
+        walk: random walk K of the bias, unit/s/sqrt(Hz).
+        wander: deviation sigma of the Gauss-Markov bias instability, unit.
+        wander_time_s: its correlation time.
+        rounding: deviation Q of the integral's error, unit s.
+    """
+
+    white: float = 0.0
+    walk: float = 0.0
+    wander: float = 0.0
+    wander_time_s: float = 500.0
+    rounding: float = 0.0
+
+    def variance(self, count: ArrayLike, dt_s: float) -> Array:
+        """Allan variance for averages over ``count`` samples, dt_s apart."""
+        n = np.asarray(count, float)
+        return np.asarray(
+            self.white**2 * white_variance(n, dt_s)
+            + self.walk**2 * walk_variance(n, dt_s)
+            + self.wander**2 * wander_variance(n, dt_s, self.wander_time_s)
+            + self.rounding**2 * rounding_variance(n, dt_s)
+        )
+
+    def density(self, frequency_hz: Array, dt_s: float) -> Array:
+        """Two-sided power spectral density of the samples, unit^2/Hz."""
+        half = 4.0 * np.sin(math.pi * frequency_hz * dt_s) ** 2
+        kept = math.exp(-dt_s / self.wander_time_s)
+        wander = dt_s * (1.0 - kept**2) / ((1.0 - kept) ** 2 + kept * half)
+        return np.asarray(
+            self.white**2
+            + self.walk**2 * dt_s**2 / half
+            + self.wander**2 * wander
+            + self.rounding**2 * half / dt_s
+        )
+
+
+def white_variance(n: Array, dt_s: float) -> Array:
+    """Allan variance of white noise of density 1."""
+    return 1.0 / (n * dt_s)
+
+
+def walk_variance(n: Array, dt_s: float) -> Array:
+    """Allan variance of a walk whose steps have the variance dt_s (K = 1).
+
+    The difference of two neighbouring means weighs the steps by a triangle, 1 to n and down again:
+    ``dt (2 n^2 + 1) / (6 n)``, for large n the tau/3 of the standard.
+    """
+    return np.asarray(dt_s * (2.0 * n**2 + 1.0) / (6.0 * n))
+
+
+def wander_variance(n: Array, dt_s: float, time_s: float) -> Array:
+    """Allan variance of a Gauss-Markov process of deviation 1, sampled each dt_s.
+
+    With ``c = exp(-dt/T)``: variance of a mean of n less the covariance of two neighbouring means,
+    ``(n (1 - c^2) - c (1 - c^n) (3 - c^n)) / (n (1 - c))^2``.
+    """
+    x = dt_s / time_s
+    c, lost = math.exp(-x), -math.expm1(-x)
+    gone = -np.expm1(-n * x)
+    exact = (n * lost * (1.0 + c) - c * gone * (2.0 + gone)) / (n * lost) ** 2
+    # below n x = 2e-5 the terms cancel; the process is a walk of the density 2/T there
+    return np.where(n * x < 2e-5, 2.0 * x / dt_s * walk_variance(n, dt_s), exact)
+
+
+def rounding_variance(n: Array, dt_s: float) -> Array:
+    """Allan variance where the integral of each sample has an error of deviation 1."""
+    return 3.0 / (n * dt_s) ** 2
+
+
+@dataclass(frozen=True)
+class AllanCurve:
+    """Overlapping Allan deviation of one axis.
+
+    Attributes:
+        dt_s: sample interval.
+        samples: how many there were.
+        count: (M,) samples in an average.
+        deviation: (M,) Allan deviation, the samples' unit.
+        freedom: (M,) equivalent degrees of freedom (Greenhall and Riley 2003).
+    """
+
+    dt_s: float
+    samples: int
+    count: NDArray[np.int64]
+    deviation: Array
+    freedom: Array
+
+    @property
+    def tau_s(self) -> Array:
+        """(M,) averaging times."""
+        return np.asarray(self.count * self.dt_s)
+
+    def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
+        """(M,) lower and (M,) upper end of the confidence interval of each deviation."""
+        tail = 0.5 * (1.0 - confidence)
+        low = np.sqrt(self.freedom / stats.chi2.ppf(1.0 - tail, self.freedom))
+        high = np.sqrt(self.freedom / stats.chi2.ppf(tail, self.freedom))
+        return self.deviation * low, self.deviation * high
+
+    def from_tau(self, tau_s: float) -> AllanCurve:
+        """The part from an averaging time on."""
+        return self._part(self.count >= tau_s / self.dt_s - 1e-6)
+
+    def octaves(self) -> AllanCurve:
+        """Averaging times that at least double: nearer ones see nearly the same noise."""
+        kept: list[int] = []
+        for i, count in enumerate(self.count):
+            if not kept or count >= 2 * self.count[kept[-1]]:
+                kept.append(i)
+        return self._part(kept)
+
+    def _part(self, rows: Any) -> AllanCurve:
+        parts = (self.count[rows], self.deviation[rows], self.freedom[rows])
+        return AllanCurve(self.dt_s, self.samples, *parts)
+
+    def flat_floor(self) -> float:
+        """Bias instability B if the lowest deviation is a flicker floor: lowest / 0.664."""
+        return float(self.deviation.min()) / FLAT_FLOOR
+
+
+def allan_curve(
+    values: ArrayLike,
+    rate_hz: float,
+    model: Callable[[Array], Array] | None = None,
+    per_decade: int = PER_DECADE,
+) -> AllanCurve:
+    """Allan deviation of the samples of one axis at rest.
+
+    Args:
+        values: (N,) samples at a steady rate, at least 4.
+        rate_hz: of the samples.
+        model: variance for (M,) samples in an average; from its slopes the kind of noise is taken
+            that the degrees of freedom depend on. None takes the slopes that were measured.
+        per_decade: averaging times in a decade.
+
+    Raises:
+        ValueError: fewer samples.
+    """
+    samples = np.asarray(values, float)
+    if len(samples) < 4:
+        raise ValueError(f"{len(samples)} samples are too few for an Allan deviation")
+    count = _counts(len(samples), per_decade)
+    _, deviation, _, _ = allantools.oadev(samples, rate_hz, "freq", count / rate_hz)
+    n = count.astype(float)
+    alpha = noise_kind(n, deviation**2 if model is None else model(n))
+    freedom = [
+        degrees_of_freedom(int(a), int(m), len(samples) + 1)
+        for a, m in zip(alpha, count, strict=True)
+    ]
+    return AllanCurve(1.0 / rate_hz, len(samples), count, np.asarray(deviation), np.array(freedom))
+
+
+def _counts(samples: int, per_decade: int) -> NDArray[np.int64]:
+    longest = max(1, samples // SHARE)
+    steps = np.arange(math.floor(per_decade * math.log10(longest)) + 1)
+    return np.unique(np.round(10.0 ** (steps / per_decade)).astype(np.int64))
+
+
+def noise_kind(count: Array, variance: Array) -> NDArray[np.int64]:
+    """Exponent of the spectrum at each averaging time: 2 rounding, 0 white, -1 flicker, -2 walk.
+
+    From the slope of the variance over half a decade on each side.
+    """
+    if len(count) < 2:
+        return np.zeros(len(count), np.int64)
+    x, y = np.log10(count), np.log10(np.maximum(variance, 1e-300))
+    slopes = []
+    for i, centre in enumerate(x):
+        near = np.abs(x - centre) <= 0.5
+        near[max(i - 1, 0) : i + 2] = True  # however far apart they are
+        slopes.append(np.polyfit(x[near], y[near], 1)[0])
+    exponent = np.clip(np.round(-1.0 - np.array(slopes)), -2, 1)
+    return np.where(exponent == 1, 2, exponent).astype(np.int64)
+
+
+@cache
+def degrees_of_freedom(alpha: int, count: int, points: int) -> float:
+    """Of an overlapping Allan variance, by Greenhall and Riley (2003).
+
+    Args:
+        alpha: exponent of the spectrum, 2 to -2.
+        count: samples in an average.
+        points: of the integral, one more than samples.
+    """
+    return float(allantools.edf_greenhall(alpha, 2, count, points, overlapping=True))
