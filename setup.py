@@ -17,6 +17,7 @@ NODES = (
     "magnetometer",
     "barometer",
     "rangefinder",
+    "lidar",
     "estimator",
     "autopilot",
     "mixer",

@@ -21,6 +21,7 @@ from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
+from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -36,10 +37,19 @@ def precompile_parts(scenario: Scenario) -> None:
         kind: SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
         for kind, params in scenario.sensors.items()
     }
+    lidar = simulate(
+        "lidar",
+        load_device("lidar", "ideal_lidar"),
+        scenario.environment,
+        1,
+        "quad",
+        scenario.scene,
+    )
     estimator = ErrorStateEkf(scenario.estimator, scenario.environment.datum)
     for stamp_ns in range(0, 3_000_000_000, scenario.imu_period_ns):
         fleet.step_to(stamp_ns)
         samples = {kind: device.measure(fleet.truth(0)) for kind, device in devices.items()}
+        lidar.measure(fleet.truth(0))
         if (imu := samples["imu"]) is not None:
             covariance = np.eye(3) * 1e-4
             estimator.imu(stamp_ns, imu.f_S, imu.w_S, covariance, covariance)

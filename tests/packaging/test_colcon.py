@@ -20,6 +20,7 @@ NODES = (
     "magnetometer",
     "barometer",
     "rangefinder",
+    "lidar",
     "estimator",
     "autopilot",
     "mixer",

@@ -12,7 +12,8 @@ from typing import Any
 from quadsim.errors import InputError
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten
-from quadsim.sensors import SENSORS
+from quadsim.sensors import DEVICES
+from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
 from quadsim.sim.scenario import Scenario, load_scenario
 
@@ -35,7 +36,7 @@ LAUNCH_ARGUMENTS = {
 MOTOR_RATE_HZ = 100.0
 
 #: What a real device or another program may stand in for.
-REPLACEABLE = (*SENSORS, "estimator", "autopilot", "mixer", "dynamics")
+REPLACEABLE = (*DEVICES, "estimator", "autopilot", "mixer", "dynamics")
 
 
 @dataclass(frozen=True)
@@ -129,13 +130,13 @@ def _controller(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
 def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[str, Any]]:
     """Executable to parameters, of one vehicle."""
     nodes: dict[str, dict[str, Any]] = {}
-    for kind, params in scenario.sensors.items():
+    for kind, params in scenario.devices.items():
         nodes[kind] = {
             "seed": scenario.file.seed,
             **_prefixed(scenario.environment, "environment."),
             **_prefixed(params),
         }
-        if "scene" in SENSORS[kind].needs(params):
+        if "scene" in needs_of(kind, params):
             nodes[kind]["world"] = scenario.file.world
         if kind in scenario.faults:
             nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])

@@ -15,8 +15,8 @@ from quadsim.precompile import precompile_control, precompile_parts
 from quadsim.sim.scenario import load_scenario
 
 NODES = (
-    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "estimator",
-    "autopilot", "mixer", "recorder",
+    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
+    "estimator", "autopilot", "mixer", "recorder",
 )  # fmt: skip
 
 

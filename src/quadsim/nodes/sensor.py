@@ -12,22 +12,20 @@ from quadsim.nodes.faults import FaultControl
 from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
 from quadsim.nodes.truth_input import TruthInput
 from quadsim.records import KINEMATICS
-from quadsim.sensors import SENSORS
-from quadsim.sensors.devices import load_device
-from quadsim.sensors.model import SimulatedSensor
+from quadsim.sensors.devices import load_device, needs_of, simulate
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
 
 
 class SensorNode(QuadsimNode, ABC):
-    """A node around one simulated sensor.
+    """A node around one simulated sensor, or a lidar.
 
     Parameters: ``device`` (a file of ``config/sensors``), every field of the sensor's parameters,
     ``environment.*``, ``world``, ``terrain.*``, ``seed``, ``faults``. The last can be set in
     flight: a YAML list of faults, or one, whose ``at_s`` then counts from now.
 
     Args:
-        kind: a key of :data:`quadsim.sensors.SENSORS`.
+        kind: a key of :data:`quadsim.sensors.DEVICES`.
         device: the default device.
         kwargs: as of :class:`QuadsimNode`.
     """
@@ -38,10 +36,9 @@ class SensorNode(QuadsimNode, ABC):
         self.params: Any = declare(self, load_device(kind, device))
         self.environment = declare(self, EnvironmentParams(), "environment.")
         seed = declare_int(self, "seed", 1, "of all randomness; each sensor has its own stream", 0)
-        model = SENSORS[kind]
-        needs = model.needs(self.params)
-        self.sensor = SimulatedSensor(
-            model,
+        needs = needs_of(kind, self.params)
+        self.sensor = simulate(
+            kind,
             self.params,
             self.environment,
             seed,

@@ -21,7 +21,7 @@ class Topic:
         type_name: ``package/msg/Type``.
         offered: quality of service of its publisher.
         wanted: quality of service that our listeners ask for.
-        publishers: executables that publish it; empty where only others do.
+        publishers: executables that publish it; empty where only others do, or one may.
     """
 
     name: str
@@ -57,8 +57,8 @@ DATUM = _reliable("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", profile=qos
 DIAGNOSTICS = _reliable(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
-    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "estimator",
-    "autopilot", "mixer", "recorder",
+    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
+    "estimator", "autopilot", "mixer", "recorder",
 )  # fmt: skip
 TRUTH = _reliable("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", profile=qos.FAST)
 ACCEL = _reliable(
@@ -79,6 +79,11 @@ PRESSURE = _sensor("imu/static_pressure", "sensor_msgs/msg/FluidPressure", "baro
 GPS_FIX = _sensor("gps/fix", "sensor_msgs/msg/NavSatFix", "gnss")
 GPS_VELOCITY = _sensor("gps/vel", "geometry_msgs/msg/TwistWithCovarianceStamped", "gnss")
 RANGE = _sensor("range/down", "sensor_msgs/msg/Range", "rangefinder")
+# a lidar publishes one of these, so a graph is complete without; few are kept, as they are large
+SCAN = Topic("scan", "sensor_msgs/msg/LaserScan", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ())
+POINTS = Topic(
+    "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
+)
 ODOMETRY = _reliable("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST)
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
@@ -102,7 +107,7 @@ MARKERS = _reliable(
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS)
 VEHICLE_TOPICS = (
     TRUTH, ACCEL, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
-    IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE,
+    IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     ODOMETRY, BLIND_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from geometry_msgs.msg import Transform, TransformStamped
@@ -35,53 +36,77 @@ def map_to_odom(filtered: Any, blind: Any) -> tuple[Any, Any]:
     return subtract(vec3(filtered.p_W), rotate(q, vec3(blind.p_W))), q
 
 
-class Transforms:
-    """map -> odom -> base_link, and the mounts of the sensors.
+#: Frame to (position in m, roll, pitch, yaw in rad) in ``base_link``.
+Mounts = Mapping[str, tuple[Any, tuple[float, float, float]]]
+
+
+def _tf_message(node: QuadsimNode) -> Any:
+    """The message class of transforms, or None where ``tf2_msgs`` is missing."""
+    try:
+        from tf2_msgs.msg import TFMessage
+    except ImportError:
+        node.get_logger().info("tf2_msgs is not installed: no /tf and no /tf_static")
+        return None
+    return TFMessage
+
+
+def _stamped(stamp_ns: int, parent: str, child: str, p: Any, q: Any) -> TransformStamped:
+    message = TransformStamped(child_frame_id=child, transform=make_transform(p, q))
+    message.header.frame_id = parent
+    message.header.stamp = make_time(stamp_ns)
+    return message
+
+
+class StaticTransforms:
+    """The mounts of sensors on ``/tf_static``.
 
     Args:
-        node: whose publishers these are.
-        mounts: frame to (position in m, roll, pitch, yaw in rad) in ``base_link``.
+        node: whose publisher this is.
+        mounts: where each frame is.
     """
 
-    def __init__(
-        self, node: QuadsimNode, mounts: dict[str, tuple[Any, tuple[float, float, float]]]
-    ) -> None:
-        self._body, self._odom = node.frame("base_link"), node.frame("odom")
-        self._publisher: Any = None
-        try:
-            from tf2_msgs.msg import TFMessage
-        except ImportError:
-            node.get_logger().info("tf2_msgs is not installed: no /tf and no /tf_static")
+    def __init__(self, node: QuadsimNode, mounts: Mounts) -> None:
+        kind = _tf_message(node)
+        if kind is None:
             return
-        self._message = TFMessage
-        self._publisher = node.create_publisher(TFMessage, "/tf", RELIABLE)
-        self._static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
-        self._static.publish(
-            TFMessage(
+        body = node.frame("base_link")
+        self._publisher = node.create_publisher(kind, "/tf_static", LATCHED)
+        self._publisher.publish(
+            kind(
                 transforms=[
-                    self._stamped(0, self._body, node.frame(frame), p, from_euler(*angles))
+                    _stamped(0, body, node.frame(frame), p, from_euler(*angles))
                     for frame, (p, angles) in mounts.items()
                 ]
             )
         )
 
-    def _stamped(self, stamp_ns: int, parent: str, child: str, p: Any, q: Any) -> TransformStamped:
-        message = TransformStamped(child_frame_id=child, transform=make_transform(p, q))
-        message.header.frame_id = parent
-        message.header.stamp = make_time(stamp_ns)
-        return message
+
+class Transforms:
+    """map -> odom -> base_link, and the mounts of the sensors.
+
+    Args:
+        node: whose publishers these are.
+        mounts: where each frame is.
+    """
+
+    def __init__(self, node: QuadsimNode, mounts: Mounts) -> None:
+        self._body, self._odom = node.frame("base_link"), node.frame("odom")
+        self._message = _tf_message(node)
+        if self._message is not None:
+            self._publisher = node.create_publisher(self._message, "/tf", RELIABLE)
+            self._mounts = StaticTransforms(node, mounts)
 
     def publish(self, filtered: Any, blind: Any) -> None:
         """Publish where ``odom`` and the body are, from ODOMETRY records of one stamp."""
-        if self._publisher is None:
+        if self._message is None:
             return
         stamp_ns = int(filtered.stamp_ns)
         p, q = map_to_odom(filtered, blind)
         self._publisher.publish(
             self._message(
                 transforms=[
-                    self._stamped(stamp_ns, "map", self._odom, p, q),
-                    self._stamped(stamp_ns, self._odom, self._body, blind.p_W, blind.q_WB),
+                    _stamped(stamp_ns, "map", self._odom, p, q),
+                    _stamped(stamp_ns, self._odom, self._body, blind.p_W, blind.q_WB),
                 ]
             )
         )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import from_mapping, read_yaml
-from quadsim.sensors import DEVICES
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors import DEVICES, SENSORS, lidar
+from quadsim.sensors.faults import FaultParams
+from quadsim.sensors.lidar import SimulatedLidar
+from quadsim.sensors.model import SensorParams, SimulatedSensor, set_faults
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import Scene
 
 
 def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None) -> SensorParams:
@@ -65,3 +70,33 @@ def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
     return {kind: _entry(kind, content[kind], str(path)) for kind in DEVICES if kind in content}
+
+
+def needs_of(kind: str, params: Any) -> frozenset[str]:
+    """What a device feels beside pose and velocity; see :attr:`SensorModel.needs`."""
+    return lidar.NEEDS if kind == lidar.KIND else SENSORS[kind].needs(params)
+
+
+def simulate(
+    kind: str, params: Any, environment: EnvironmentParams, seed: int, vehicle: str, scene: Scene
+) -> SimulatedSensor | SimulatedLidar:
+    """One device on one vehicle, fed with the truth as it comes; arguments as of its class."""
+    if kind == lidar.KIND:
+        return SimulatedLidar(params, environment, seed, vehicle, scene)
+    return SimulatedSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
+
+
+def check_faults(kind: str, params: Any, faults: Sequence[FaultParams], where: str) -> None:
+    """Refuse faults that do not fit a device.
+
+    Raises:
+        InputError: with ``where`` before it.
+    """
+    try:
+        if kind == lidar.KIND:
+            lidar.fault_list(params, faults)
+        else:
+            model = SENSORS[kind]
+            set_faults(new_record(model.outbox), model, params, faults)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None

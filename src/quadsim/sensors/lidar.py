@@ -39,6 +39,7 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 
 KIND = "lidar"
+NEEDS = frozenset({"scene"})
 
 #: Between two truths that a lidar reads; in between the vehicle's motion is taken as uniform. At
 #: 20 m/s^2 and 20 rad/s^2 that is wrong by 0.1 mm and 0.1 mrad.

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, new_record
-from quadsim.errors import InputError
 from quadsim.parameters import IsDataclass, pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
@@ -126,20 +125,6 @@ def set_faults(
     channels, delay_s = model.all_channels(), longest_delay_s(params)
     for k, fault in enumerate(faults):
         add_fault(outbox["faults"], fault, model.name, channels, delay_s, f"faults[{k}]: ")
-
-
-def check_faults(
-    model: SensorModel, params: SensorParams, faults: Sequence[FaultParams], where: str
-) -> None:
-    """Refuse faults that do not fit a sensor.
-
-    Raises:
-        InputError: with ``where`` before it.
-    """
-    try:
-        set_faults(new_record(model.outbox), model, params, faults)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 class SimulatedSensor:

@@ -80,6 +80,7 @@ def fault_events(scenario: Scenario) -> list[Event]:
     return sorted(
         Event(stamp_ns, WARN, "fault", f"{kind}: {words}")
         for kind, faults in scenario.faults.items()
+        if kind in scenario.sensors
         for stamp_ns, words in changes(faults)
     )
 

@@ -17,11 +17,11 @@ from quadsim.mission.items import Item, items_from
 from quadsim.parameters import Spec, from_mapping, load, read_yaml
 from quadsim.sensors import SENSORS
 from quadsim.sensors.delivery import OUTBOX_SIZE
-from quadsim.sensors.devices import load_suite
+from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.model import SensorParams, check_faults
+from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.build import make_scene
@@ -103,6 +103,7 @@ class Scenario:
         path: of its file.
         scene: what rays meet beside the flat ground.
         faults: kind of sensor to what goes wrong with it.
+        lidar: parameters of the lidar, which flies in the graph alone; None without one.
     """
 
     name: str
@@ -116,6 +117,12 @@ class Scenario:
     path: Path
     scene: Scene = EMPTY_SCENE
     faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
+    lidar: SensorParams | None = None
+
+    @property
+    def devices(self) -> dict[str, SensorParams]:
+        """All that the vehicle carries: the sensors, and the lidar if there is one."""
+        return {**self.sensors, **({"lidar": self.lidar} if self.lidar else {})}
 
     @property
     def environment(self) -> EnvironmentParams:
@@ -155,7 +162,7 @@ def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion, ...]:
 
 
 def faults_from(
-    content: Any, sensors: Mapping[str, SensorParams], where: str
+    content: Any, devices: Mapping[str, SensorParams], where: str
 ) -> dict[str, tuple[FaultParams, ...]]:
     """Faults by kind of sensor, from a list of mappings with the key ``sensor``.
 
@@ -170,14 +177,14 @@ def faults_from(
         if not isinstance(item, Mapping):
             raise InputError(f"{at}: expected keys and values, found {item!r}")
         kind = str(item.get("sensor"))
-        if kind not in sensors:
-            raise InputError(f"{at}: sensor: {kind!r}; this vehicle has: {', '.join(sensors)}")
+        if kind not in devices:
+            raise InputError(f"{at}: sensor: {kind!r}; this vehicle has: {', '.join(devices)}")
         keys = {key: value for key, value in item.items() if key != "sensor"}
         fault = from_mapping(FaultParams, keys, at)
-        check_faults(SENSORS[kind], sensors[kind], [fault], at)
+        check_faults(kind, devices[kind], [fault], at)
         found.setdefault(kind, []).append(fault)
     for kind, faults in found.items():
-        check_faults(SENSORS[kind], sensors[kind], faults, f"{where}: faults of {kind}")
+        check_faults(kind, devices[kind], faults, f"{where}: faults of {kind}")
     return {kind: tuple(faults) for kind, faults in found.items()}
 
 
@@ -238,7 +245,8 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     criteria = content.pop("criteria", [])
     faults = content.pop("faults", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
-    sensors = load_suite(file.sensors)
+    devices = load_suite(file.sensors)
+    sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     estimator = load(EstimatorParams, find("estimators", file.estimator))
     scene = make_scene(file.world)
     scenario = Scenario(
@@ -252,7 +260,8 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         criteria=_criteria(criteria, Path(file.sensors).stem, str(path)),
         path=path,
         scene=scene,
-        faults=faults_from(faults, sensors, str(path)),
+        faults=faults_from(faults, devices, str(path)),
+        lidar=devices.get("lidar"),
     )
     _check_rates(scenario)
     return scenario
@@ -266,7 +275,7 @@ def _check_rates(scenario: Scenario) -> None:
             f"{path}: physics.step_s: an IMU of {scenario.imu.rate_hz:g} Hz needs a step that"
             f" divides {scenario.imu_period_ns * 1e-9:g} s, not {scenario.file.physics.step_s:g}"
         )
-    fastest = max(scenario.sensors.values(), key=lambda params: params.rate_hz)
+    fastest = max(scenario.devices.values(), key=lambda params: params.rate_hz)
     if fastest.rate_hz > scenario.imu.rate_hz:
         raise InputError(
             f"{path}: sensors: a rate of {fastest.rate_hz:g} Hz is above the IMU's"

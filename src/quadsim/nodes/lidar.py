@@ -1,0 +1,47 @@
+"""Node ``lidar``: the truth in, ``scan`` (one channel) or ``points`` (several) out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.nodes import topics
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
+from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.transforms import StaticTransforms
+
+
+class LidarNode(SensorNode):
+    """A lidar: LaserScan of a planar one, PointCloud2 of any other."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("lidar", "ideal_lidar", **kwargs)
+        frame = self.frame("lidar_link")
+        planar = self.params.channels == 1
+        self._publisher = self.offer(topics.SCAN if planar else topics.POINTS)
+        self._writer = (ScanWriter if planar else CloudWriter)(frame, self.params)
+        roll, pitch, yaw = map(math.radians, self.params.rotation_deg)
+        self._mount = StaticTransforms(
+            self, {"lidar_link": (self.params.position_B_m, (roll, pitch, yaw))}
+        )
+
+    def publish_sample(self, sample: Any) -> None:
+        """Publish one scan."""
+        self._publisher.publish(self._writer.message(sample))
+
+
+def make(context: Context, **kwargs: Any) -> LidarNode:
+    """Make the node in a context."""
+    return LidarNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()
