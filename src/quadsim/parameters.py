@@ -309,6 +309,8 @@ def dtype_of(cls: type[Any]) -> np.dtype[np.record]:
 
 
 def _fill(record: Any, params: IsDataclass) -> None:
+    if hasattr(params, "packed_as"):
+        params = params.packed_as()
     for name, (kind, spec) in _hints(type(params)).items():
         value = getattr(params, name)
         if dataclasses.is_dataclass(kind):
@@ -325,7 +327,11 @@ def _fill(record: Any, params: IsDataclass) -> None:
 
 
 def pack(params: IsDataclass) -> np.record:
-    """Parameters as the record that kernels take; see :func:`dtype_of`."""
+    """Parameters as the record that kernels take; see :func:`dtype_of`.
+
+    A class with a method ``packed_as`` says there what kernels shall see instead of it, such as a
+    value that a model gives.
+    """
     record = new_record(dtype_of(type(params)))
     _fill(record, params)
     return record

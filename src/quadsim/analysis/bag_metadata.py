@@ -15,6 +15,9 @@ VERSION = 9
 FILE_NAME = "metadata.yaml"
 KEY = "rosbag2_bagfile_information"
 
+#: Key of a bag's custom data: the magnetic field, east, north, up in T.
+FIELD = "magnetic_field_W_T"
+
 
 @dataclass(slots=True)
 class TopicFacts:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+from quadsim.analysis.bag_metadata import FIELD
 from quadsim.analysis.bags import Bag
 from quadsim.analysis.cdr import decode
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
+from quadsim.parameters import Vec3
 
 DATUM = "/datum"
 FIX = "sensor_msgs/msg/NavSatFix"
@@ -70,3 +74,24 @@ def datum_of(bag: Bag) -> Datum | None:
             " Earth; give --datum LAT,LON,H"
         )
     return Datum(latitude_deg, longitude_deg, height_m)
+
+
+def field_of(bag: Bag) -> Vec3 | None:
+    """Magnetic field of the world that was flown in, as the bag's custom data state it, T.
+
+    Returns:
+        East, north, up; None where the bag does not say.
+
+    Raises:
+        InputError: it is no field.
+    """
+    text = bag.custom.get(FIELD, "")
+    if not text:
+        return None
+    try:
+        east, north, up = (float(part) for part in text.split())
+    except ValueError:
+        east, north, up = math.nan, math.nan, math.nan
+    if not math.isfinite(east + north + up):
+        raise InputError(f"{bag.path}: {FIELD}: {text!r} in its custom data; allowed: 3 numbers")
+    return east, north, up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bag_topics import IMU, datum_of, topic
+from quadsim.analysis.bag_topics import IMU, datum_of, field_of, topic
 from quadsim.analysis.bags import Bag, open_bag
 from quadsim.analysis.measurements import measurements
 from quadsim.errors import InputError
@@ -95,7 +95,7 @@ class Settings:
     Attributes:
         estimators: names, the one that is asked about first.
         namespace: the vehicle.
-        params: of the estimators.
+        params: of the estimators; a magnetic field that the bag states takes the place of theirs.
         datum: origin of ``map``; None takes the bag's.
     """
 
@@ -146,9 +146,12 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         datum = settings.datum or datum_of(bag)
         if datum is None and bag.counts.get(topic(settings.namespace, "gps/fix")):
             raise InputError(f"{path}: no /datum; say where map begins with --datum LAT,LON,H")
+        params, field_W_T = settings.params, field_of(bag)
+        if field_W_T is not None:
+            params = replace(params, magnetic_field_W_T=field_W_T)
         runs = {
             name: _Run(
-                _estimator(name)(settings.params, datum),
+                _estimator(name)(params, datum),
                 bag.counts.get(topic(settings.namespace, IMU), 0),
             )
             for name in settings.estimators

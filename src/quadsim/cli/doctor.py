@@ -26,6 +26,7 @@ REQUIRED = {
     "rosbags": "reading bags",
     "mcap": "writing bags",
     "pymap3d": "geodesy",
+    "pygeomag": "the Earth's magnetic field",
     "plotly": "figures",
     "jinja2": "reports",
     "click": "this command",

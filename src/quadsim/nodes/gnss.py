@@ -21,12 +21,28 @@ class GnssNode(SensorNode):
         self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
         self._fix_writer = FixWriter(self.frame("gps_link"), self.environment.datum)
         self._velocity_writer = VelocityWriter("map")
+        self._has_fix = False
+        self._sky: dict[str, Any] = {}
 
     def publish_sample(self, sample: Any) -> None:
         """Publish position and velocity; without a fix, that there is none."""
-        if has_fix(sample):
+        self._has_fix = has_fix(sample)
+        if self._has_fix:
             self._velocity.publish(self._velocity_writer.payload(sample))
         self._fix.publish(self._fix_writer.payload(sample))
+        if self.params.satellites > 0:
+            self._sky = {
+                "satellites": int(sample["satellites"]),
+                "hdop": float(sample["hdop"]),
+                "vdop": float(sample["vdop"]),
+            }
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """As every sensor; whether there is a fix, and the sky."""
+        level, words, values = super().health()
+        if not self._has_fix:
+            level, words = max(level, 1), "no fix"
+        return level, words, {**values, "fix": str(self._has_fix).lower(), **self._sky}
 
 
 def make(context: Context, **kwargs: Any) -> GnssNode:

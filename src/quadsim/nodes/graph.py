@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quadsim.analysis.bag_metadata import FIELD
 from quadsim.errors import InputError
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten
@@ -198,6 +199,7 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
             "count": options.count,
             "nodes": " ".join(executables),
         }
+            FIELD: " ".join(repr(part) for part in scenario.environment.field_W_T()),
         nodes.append(spec("recorder", "/", parameters))
     return nodes
 

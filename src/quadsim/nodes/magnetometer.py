@@ -19,7 +19,7 @@ class MagnetometerNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("magnetometer", "ist8310", **kwargs)
         self._publisher = self.offer(topics.MAGNETIC_FIELD, needed=True)
-        horizontal_T = math.hypot(*self.environment.magnetic_field_W_T[:2])
+        horizontal_T = math.hypot(*self.environment.field_W_T()[:2])
         self._writer = MagneticFieldWriter(
             self.frame("imu_link"), self.params.variance(horizontal_T)
         )

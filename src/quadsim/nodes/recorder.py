@@ -16,6 +16,7 @@ from rclpy.context import Context
 from rclpy.serialization import deserialize_message
 
 from quadsim import __version__
+from quadsim.analysis.bag_metadata import FIELD
 from quadsim.analysis.bag_writer import BagWriter
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
@@ -38,11 +39,16 @@ class RecorderNode(QuadsimNode):
         scenario = declare_text(self, "scenario", "", "kept in the bag")
         seed = declare_int(self, "seed", 0, "kept in the bag", 0)
         count = declare_int(self, "count", 1, "vehicles", 1)
+        field_W_T = declare_text(
+            self, FIELD, "", "magnetic field, east, north, up in T; kept in the bag, for replays"
+        )
         running = declare_text(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
         folder = Path(output or f"bag-{time.strftime('%Y%m%d-%H%M%S')}")
         custom = {"scenario": scenario, "seed": str(seed), "quadsim": __version__}
+        if field_W_T:
+            custom[FIELD] = field_W_T
         self._bag = BagWriter(folder, custom)
         self._time_ns = 0
         self._simulated = "dynamics" in running  # what is latched is heard before the clock

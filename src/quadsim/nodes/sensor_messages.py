@@ -139,7 +139,7 @@ class FixWriter:
         position = (math.nan,) * 3
         fields["status"][:] = NavSatStatus.STATUS_NO_FIX
         if has_fix(sample):
-            fields["status"][:] = NavSatStatus.STATUS_FIX
+            fields["status"][:] = sample["status"]
             position = self._datum.to_geodetic(sample["p_W"])
         fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = position
         self._covariance[:] = sample["p_variance"]

@@ -1,4 +1,8 @@
-"""Barometer: static pressure of the standard atmosphere with drift and noise."""
+"""Barometer: static pressure of the standard atmosphere, of the air that flows past it, and errors.
+
+The air that meets the vehicle presses on the static port: dp = k rho v^2 / 2 for each body axis, as
+PX4 (EKF2_PCOEF_XP, ...) and ArduPilot (BARO1_WCF_FWD, ...) correct it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.parameters import Spec
+from quadsim.errors import InputError
+from quadsim.geometry.rotation import quat, unrotate
+from quadsim.geometry.vector import subtract, vec3
+from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.atmosphere import pressure_at
+from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA, density_at, pressure_at
+
+ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -27,21 +37,79 @@ class BarometerParams:
     loss_probability: LossProbability = 0.0
     noise_sigma_pa: Annotated[float, Spec("white noise of a sample", "Pa", ge=0.0, le=1e4)] = 0.0
     bias_pa: Annotated[float, Spec("constant error", "Pa", ge=-1e4, le=1e4)] = 0.0
+    turn_on_sigma_pa: Annotated[
+        float, Spec("deviation of the error drawn at switch-on", "Pa", ge=0.0, le=1e4)
+    ] = 0.0
     bias_walk: Annotated[float, Spec("random walk of the error", "Pa/sqrt(s)", ge=0.0)] = 0.0
+    temperature_bias: Annotated[float, Spec("change of the error", "Pa/K", ge=-100.0, le=100.0)] = (
+        0.0
+    )
+    ambient_offset_K: AmbientOffset = 0.0
+    warm_up_K: WarmUp = 0.0
+    warm_up_s: WarmUpTime = 300.0
+    ahead_error: Annotated[
+        Vec3, Spec("error over dynamic pressure, flying along +x, +y, +z", "1", ge=-5.0, le=5.0)
+    ] = ZERO
+    back_error: Annotated[
+        Vec3, Spec("error over dynamic pressure, flying along -x, -y, -z", "1", ge=-5.0, le=5.0)
+    ] = ZERO
+    response_time_s: Annotated[
+        float, Spec("time constant of a first-order lag, 0 for none", "s", ge=0.0, le=10.0)
+    ] = 0.0
     step_pa: Annotated[float, Spec("quantisation, 0 for none", "Pa", ge=0.0, le=1e4)] = 0.0
+    range_min_pa: Annotated[float, Spec("least reading", "Pa", ge=0.0, le=2e5)] = 0.0
+    range_max_pa: Annotated[float, Spec("largest reading", "Pa", ge=0.0, le=2e5)] = 2e5
+
+    def __post_init__(self) -> None:
+        """Refuse an empty range."""
+        if self.range_min_pa >= self.range_max_pa:
+            raise InputError("range_min_pa: not below range_max_pa")
 
     def variance(self) -> float:
-        """Variance of one sample in Pa^2."""
+        """Variance of one sample about the sensor's own lasting errors, Pa^2."""
         return self.noise_sigma_pa**2 + self.step_pa**2 / 12.0
 
 
-BAROMETER_STATE = record_dtype([("bias_pa", np.float64)])
+BAROMETER_STATE = record_dtype(
+    [
+        ("bias_pa", np.float64),
+        ("felt_pa", np.float64),  # behind the lag
+        ("age_s", np.float64),  # since switch-on
+    ]
+)
 BAROMETER_SAMPLE = sample_dtype([("pressure_pa", 1)])
 
 
 def start(state: np.record, params: BarometerParams, generator: np.random.Generator) -> None:
-    """Begin with the constant error."""
-    state.bias_pa = params.bias_pa
+    """Begin with the constant error and that of this switch-on."""
+    state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * generator.standard_normal()
+
+
+@kernel
+def port_pressure(device: Any, environment: Any, true: Any) -> float:
+    """Pressure at the static port in Pa; the datum's height counts as height above the sea."""
+    height_m = environment.datum.height_m + true.p_W[2]
+    static_pa = pressure_at(height_m) * (environment.sea_level_pressure_pa / SEA_LEVEL_PRESSURE_PA)
+    v_B = unrotate(quat(true.q_WB), subtract(vec3(true.v_W), vec3(true.wind_W)))
+    shares = 0.0
+    for i in range(3):
+        ratio = device.ahead_error[i] if v_B[i] > 0.0 else device.back_error[i]
+        shares += ratio * v_B[i] * v_B[i]
+    return float(static_pa + 0.5 * density_at(height_m, static_pa) * shares)
+
+
+@kernel
+def lagged(state: Any, device: Any, before_pa: float, now_pa: float, dt_s: float) -> float:
+    """Pressure behind a first-order lag, exact where the pressure changes evenly in between."""
+    tau_s = device.response_time_s
+    if tau_s <= 0.0:
+        return now_pa
+    if state.age_s == 0.0:
+        state.felt_pa = before_pa
+    kept = math.exp(-dt_s / tau_s)
+    behind_pa = (now_pa - before_pa) / dt_s * tau_s
+    state.felt_pa = now_pa - behind_pa + (state.felt_pa - before_pa + behind_pa) * kept
+    return float(state.felt_pa)
 
 
 @kernel
@@ -55,17 +123,33 @@ def barometer_step(
     white: NDArray[np.float64],
     samples: Any,
 ) -> None:
-    """One sample of the pressure in Pa; the datum's height counts as height above the sea."""
+    """One sample of the pressure in Pa."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
-    before = previous[0]
-    root_dt = math.sqrt((true.stamp_ns - before.stamp_ns) * 1e-9)
-    state.bias_pa += device.bias_walk * root_dt * white[1]
-    true_pa = pressure_at(environments[0].datum.height_m + true.p_W[2])
-    sample.pressure_pa = read_out(
-        true_pa + state.bias_pa + device.noise_sigma_pa * white[0], device.step_pa, 0.0
-    )
+    before, environment = previous[0], environments[0]
+    dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
+    before_pa = port_pressure(device, environment, before)
+    reading = lagged(state, device, before_pa, port_pressure(device, environment, true), dt_s)
+    state.age_s += dt_s
+    state.bias_pa += device.bias_walk * math.sqrt(dt_s) * white[1]
+    reading += state.bias_pa + device.noise_sigma_pa * white[0]
+    reading += device.temperature_bias * warmth_K(device, state.age_s)
+    reading = read_out(reading, device.step_pa, 0.0)
+    sample.pressure_pa = min(max(reading, device.range_min_pa), device.range_max_pa)
+
+
+def needs(params: BarometerParams) -> frozenset[str]:
+    """It feels the wind where the air presses on its port."""
+    pressed = any(params.ahead_error) or any(params.back_error)
+    return frozenset({"wind"}) if pressed else frozenset()
 
 
 MODEL = SensorModel(
-    "barometer", BarometerParams, BAROMETER_STATE, BAROMETER_SAMPLE, 2, start, barometer_step
+    "barometer",
+    BarometerParams,
+    BAROMETER_STATE,
+    BAROMETER_SAMPLE,
+    2,
+    start,
+    barometer_step,
+    needs=needs,
 )

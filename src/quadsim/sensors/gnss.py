@@ -1,4 +1,8 @@
-"""Satellite navigation receiver: position and velocity of its antenna in the datum's ENU axes."""
+"""Satellite navigation receiver: position and velocity of its antenna in the datum's ENU axes.
+
+Error of a position: white and first-order Gauss-Markov parts that share the variance of the data
+sheet's accuracy, scaled by the dilution of precision, and offsets by multipath for a while.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,28 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.parameters import Spec, Vec3
+from quadsim.sensors.chance import next_state, share, uniform
 from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.gnss_sky import MAX_SATELLITES, SKY, draw_sky, has_position, look_up
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
-ZERO: Vec3 = (0.0, 0.0, 0.0)
+#: Accuracies in deviations of one axis, of equal independent normal axes (Langley, *The mathematics
+#: of GPS*, GPS World 2(7), 1991): radius that holds half (CEP) or 95 % of two axes (Rayleigh
+#: distribution), root mean square of the distance (DRMS), bound of half or 95 % of one axis.
+HORIZONTAL_MEASURES = {
+    "sigma": 1.0,
+    "cep": math.sqrt(2.0 * math.log(2.0)),
+    "drms": math.sqrt(2.0),
+    "2drms": 2.0 * math.sqrt(2.0),
+    "r95": math.sqrt(2.0 * math.log(20.0)),
+}
+ONE_AXIS_MEASURES = {"sigma": 1.0, "r50": 0.6744897501960817, "r95": 1.959963984540054}
+
+#: NavSatStatus.status of a sample without a fix; with one it is the index of the parameter ``fix``.
+NO_FIX = -1.0
+FIXES = ("fix", "sbas", "rtk")
 
 
 @dataclass(frozen=True)
@@ -29,25 +49,148 @@ class GnssParams:
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
-    position_B_m: Position = ZERO
-    position_sigma_m: Annotated[
-        Vec3, Spec("white noise of a fix, east, north, up", "m", ge=0.0, le=1000.0)
-    ] = ZERO
-    velocity_sigma_mps: Annotated[
-        Vec3, Spec("white noise of the velocity, east, north, up", "m/s", ge=0.0, le=100.0)
-    ] = ZERO
-    position_walk: Annotated[
-        Vec3, Spec("random walk of the position error", "m/sqrt(s)", ge=0.0, le=100.0)
-    ] = ZERO
+    position_B_m: Position = (0.0, 0.0, 0.0)
+    fix: Annotated[str, Spec("kind of fix that messages state", choices=FIXES)] = "fix"
+    horizontal_accuracy_m: Annotated[
+        float, Spec("of the position, east and north", "m", ge=0.0, le=1000.0)
+    ] = 0.0
+    horizontal_measure: Annotated[
+        str,
+        Spec("what it says: deviation of an axis, or of both", choices=tuple(HORIZONTAL_MEASURES)),
+    ] = "sigma"
+    vertical_accuracy_m: Annotated[float, Spec("of the position, up", "m", ge=0.0, le=1000.0)] = 0.0
+    vertical_measure: Annotated[str, Spec("what it says", choices=tuple(ONE_AXIS_MEASURES))] = (
+        "sigma"
+    )
+    velocity_accuracy_mps: Annotated[
+        float, Spec("of the velocity along any level axis", "m/s", ge=0.0, le=100.0)
+    ] = 0.0
+    velocity_measure: Annotated[str, Spec("what it says", choices=tuple(ONE_AXIS_MEASURES))] = (
+        "sigma"
+    )
+    vertical_velocity_factor: Annotated[
+        float, Spec("error of the vertical velocity over that of the level one", ge=0.0, le=100.0)
+    ] = 1.0
+    correlated_share: Annotated[
+        float, Spec("of the position's variance, correlated in time", ge=0.0, le=1.0)
+    ] = 0.0
+    correlation_time_s: Annotated[
+        float, Spec("of that share, a Gauss-Markov process", "s", gt=0.0, le=1e5)
+    ] = 60.0
+    satellites: Annotated[
+        int, Spec("above the mask; 0: the sky is not modelled", ge=0, le=MAX_SATELLITES)
+    ] = 0
+    elevation_mask_deg: Annotated[
+        float, Spec("lower satellites are not used", "deg", ge=0.0, le=80.0)
+    ] = 10.0
+    hdop: Annotated[
+        float, Spec("horizontal dilution of precision at the stated accuracy", gt=0.0, le=50.0)
+    ] = 1.0
+    vdop: Annotated[
+        float, Spec("vertical dilution of precision at the stated accuracy", gt=0.0, le=50.0)
+    ] = 1.5
+    outage_rate_hz: Annotated[
+        float, Spec("losses of the fix, a second", "1/s", ge=0.0, le=10.0)
+    ] = 0.0
+    outage_mean_s: Annotated[float, Spec("how long they last", "s", ge=0.0, le=1e4)] = 5.0
+    multipath_rate_hz: Annotated[
+        float, Spec("offsets by multipath, a second", "1/s", ge=0.0, le=10.0)
+    ] = 0.0
+    multipath_sigma_m: Annotated[
+        float, Spec("deviation of such an offset on each axis", "m", ge=0.0, le=1000.0)
+    ] = 0.0
+    multipath_mean_s: Annotated[float, Spec("how long they last", "s", ge=0.0, le=1e4)] = 10.0
+
+    def position_sigma_m(self) -> Vec3:
+        """Deviation of a position at the stated dilution, east, north, up, without multipath."""
+        level = self.horizontal_accuracy_m / HORIZONTAL_MEASURES[self.horizontal_measure]
+        return level, level, self.vertical_accuracy_m / ONE_AXIS_MEASURES[self.vertical_measure]
+
+    def velocity_sigma_mps(self) -> Vec3:
+        """Deviation of a velocity at the stated dilution, east, north, up."""
+        level = self.velocity_accuracy_mps / ONE_AXIS_MEASURES[self.velocity_measure]
+        return level, level, level * self.vertical_velocity_factor
 
 
-GNSS_STATE = record_dtype([("offset_W", np.float64, (3,))])
-GNSS_SAMPLE = sample_dtype([("p_W", 3), ("v_W", 3)], [("p_variance", 3), ("v_variance", 3)])
+GNSS_STATE = record_dtype(
+    [
+        ("position_sigma_m", np.float64, (3,)),
+        ("velocity_sigma_mps", np.float64, (3,)),
+        ("wander", np.float64, (3,)),  # correlated error, in its deviations
+        ("outage", np.int64),
+        ("multipath", np.int64),
+        ("offset", np.float64, (3,)),  # by multipath, in its deviations
+        ("sky", SKY),
+    ]
+)
+GNSS_SAMPLE = sample_dtype(
+    [("p_W", 3), ("v_W", 3)],
+    [
+        ("p_variance", 3),
+        ("v_variance", 3),
+        ("satellites", 1),
+        ("hdop", 1),
+        ("vdop", 1),
+        ("status", 1),  # NavSatStatus
+    ],
+)
 
 
 def start(state: np.record, params: GnssParams, generator: np.random.Generator) -> None:
-    """No error has wandered yet."""
-    state.offset_W[:] = 0.0
+    """Draw the sky, and errors that have wandered for long."""
+    state.position_sigma_m[:] = params.position_sigma_m()
+    state.velocity_sigma_mps[:] = params.velocity_sigma_mps()
+    draw_sky(state["sky"], params.satellites, params.elevation_mask_deg, generator)
+    state.wander[:] = generator.standard_normal(3)
+    state.offset[:] = generator.standard_normal(3)
+    chance = generator.random(2)
+    state.outage = chance[0] < share(params.outage_rate_hz, params.outage_mean_s)
+    state.multipath = chance[1] < share(params.multipath_rate_hz, params.multipath_mean_s)
+
+
+@kernel
+def wander(state: Any, device: Any, dt_s: float, white: NDArray[np.float64]) -> None:
+    """Errors that last, and outages, one interval later."""
+    kept = math.exp(-dt_s / device.correlation_time_s)
+    drive = math.sqrt(1.0 - kept * kept)
+    for i in range(3):
+        state.wander[i] = kept * state.wander[i] + drive * white[6 + i]
+    state.outage = next_state(
+        state.outage, device.outage_rate_hz, device.outage_mean_s, dt_s,
+        uniform(white[12], white[13]),
+    )  # fmt: skip
+    before = state.multipath
+    state.multipath = next_state(
+        before, device.multipath_rate_hz, device.multipath_mean_s, dt_s,
+        uniform(white[14], white[15]),
+    )  # fmt: skip
+    if state.multipath > before:
+        for i in range(3):
+            state.offset[i] = white[9 + i]
+
+
+@kernel
+def dilution(state: Any, device: Any) -> tuple[float, float]:
+    """Factors on the stated accuracy, level and up, that the sky makes now."""
+    if device.satellites == 0:
+        return 1.0, 1.0
+    return state.sky.hdop / device.hdop, state.sky.vdop / device.vdop
+
+
+@kernel
+def describe(state: Any, device: Any, found: bool, sample: Any) -> None:
+    """What the receiver says of its fix: the variance is that of all its errors."""
+    level, up = dilution(state, device)
+    multipath2 = device.multipath_sigma_m**2 * share(
+        device.multipath_rate_hz, device.multipath_mean_s
+    )
+    for i in range(3):
+        factor = level if i < 2 else up
+        sample.p_variance[i] = (factor * state.position_sigma_m[i]) ** 2 + multipath2
+        sample.v_variance[i] = (factor * state.velocity_sigma_mps[i]) ** 2
+    sample.satellites = state.sky.visible
+    sample.hdop, sample.vdop = level * device.hdop, up * device.vdop
+    sample.status = float(device.fix) if found else NO_FIX
 
 
 @kernel
@@ -61,20 +204,32 @@ def gnss_step(
     white: NDArray[np.float64],
     samples: Any,
 ) -> None:
-    """One fix: antenna position and velocity with white noise and a wandering offset."""
+    """One fix: antenna position and velocity with their errors, or NaN where there is none."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
-    before = previous[0]
-    root_dt = math.sqrt((true.stamp_ns - before.stamp_ns) * 1e-9)
     q_WB = quat(true.q_WB)
     r_B = vec3(device.position_B_m)
     p_W = add(vec3(true.p_W), rotate(q_WB, r_B))
     v_W = add(vec3(true.v_W), rotate(q_WB, cross(vec3(true.w_B), r_B)))
+    wander(state, device, (true.stamp_ns - previous[0].stamp_ns) * 1e-9, white)
+    if device.satellites > 0:
+        look_up(state.sky, scene, environments[0].ground_height_m, p_W)
+    found = state.outage == 0 and (device.satellites == 0 or has_position(state.sky))
+    describe(state, device, found, sample)
+    level, up = dilution(state, device)
+    apart, together = math.sqrt(1.0 - device.correlated_share), math.sqrt(device.correlated_share)
+    multipath_m = device.multipath_sigma_m if state.multipath != 0 else 0.0
     for i in range(3):
-        state.offset_W[i] += device.position_walk[i] * root_dt * white[6 + i]
-        sample.p_W[i] = p_W[i] + state.offset_W[i] + device.position_sigma_m[i] * white[i]
-        sample.v_W[i] = v_W[i] + device.velocity_sigma_mps[i] * white[3 + i]
-        sample.p_variance[i] = device.position_sigma_m[i] ** 2
-        sample.v_variance[i] = device.velocity_sigma_mps[i] ** 2
+        factor = level if i < 2 else up
+        noise = apart * white[i] + together * state.wander[i]
+        error_m = factor * state.position_sigma_m[i] * noise + multipath_m * state.offset[i]
+        error_mps = factor * state.velocity_sigma_mps[i] * white[3 + i]
+        sample.p_W[i] = p_W[i] + error_m if found else np.nan
+        sample.v_W[i] = v_W[i] + error_mps if found else np.nan
+
+
+def needs(params: GnssParams) -> frozenset[str]:
+    """It sees the sky past the world."""
+    return frozenset({"scene"})
 
 
 MODEL = SensorModel(
@@ -82,8 +237,9 @@ MODEL = SensorModel(
     GnssParams,
     GNSS_STATE,
     GNSS_SAMPLE,
-    9,
+    16,
     start,
     gnss_step,
     {"position": (0, 3), "velocity": (3, 3)},
+    needs,
 )

@@ -1,4 +1,9 @@
-"""Magnetometer: the world's field in the axes of the sensor, with bias and noise."""
+"""Magnetometer: the world's field in the axes of the sensor, bent by iron, currents and the sensor.
+
+m_S = M R_SW B_W + h + c I + b + noise, with soft iron M, hard iron h and the current I of the
+motors (Renaudin, Afzal and Lachapelle, *Complete triaxis magnetometer calibration in the magnetic
+domain*, J. Sensors 2010), then counts and range.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.errors import InputError
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
-from quadsim.geometry.vector import vec3
+from quadsim.geometry.vector import dot, vec3
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import MOUNT_FIELD, Rotation, set_mount
+from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
+Vec6 = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
 class MagnetometerParams:
-    """One three-axis magnetometer; zero switches an error off."""
+    """One three-axis magnetometer on a vehicle; zero (soft iron: one) switches an error off."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 100.0
     latency_s: Latency = 0.0
@@ -34,13 +42,46 @@ class MagnetometerParams:
     heading_sigma_rad: Annotated[
         float, Spec("noise that turns the field about the vertical (FCND)", "rad", ge=0.0, le=3.0)
     ] = 0.0
-    bias_T: Annotated[Vec3, Spec("constant bias (hard iron)", "T", ge=-1e-3, le=1e-3)] = ZERO
-    bias_walk: Annotated[Vec3, Spec("random walk of the bias", "T/sqrt(s)", ge=0.0, le=1e-3)] = ZERO
+    soft_iron: Annotated[
+        Vec6, Spec("symmetric matrix on the field: xx, yy, zz, xy, xz, yz", "1", ge=-10.0, le=10.0)
+    ] = (1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+    scale_sigma: Annotated[
+        float, Spec("deviation of the scale of an axis among units", "1", ge=0.0, le=0.3)
+    ] = 0.0
+    cross_axis_sigma: Annotated[
+        float, Spec("deviation of what an axis reads of another among units", "1", ge=0.0, le=0.3)
+    ] = 0.0
+    hard_iron_T: Annotated[Vec3, Spec("constant offset", "T", ge=-1e-3, le=1e-3)] = ZERO
+    turn_on_sigma_T: Annotated[
+        float, Spec("deviation of the offset drawn at switch-on", "T", ge=0.0, le=1e-3)
+    ] = 0.0
+    bias_walk: Annotated[Vec3, Spec("random walk of the offset", "T/sqrt(s)", ge=0.0, le=1e-3)] = (
+        ZERO
+    )
+    temperature_bias: Annotated[Vec3, Spec("change of the offset", "T/K", ge=-1e-4, le=1e-4)] = ZERO
+    ambient_offset_K: AmbientOffset = 0.0
+    warm_up_K: WarmUp = 0.0
+    warm_up_s: WarmUpTime = 300.0
+    motor_current_T_per_A: Annotated[
+        Vec3, Spec("field of the current of all motors", "T/A", ge=-1e-3, le=1e-3)
+    ] = ZERO
     step_T: Annotated[float, Spec("quantisation, 0 for none", "T", ge=0.0, le=1e-3)] = 0.0
     range_T: Annotated[float, Spec("largest reading, 0 for no limit", "T", ge=0.0)] = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse soft iron from which no calibration finds the field again."""
+        if np.linalg.eigvalsh(self.soft_iron_matrix()).min() <= 0.0:
+            raise InputError(
+                f"soft_iron: {list(self.soft_iron)}; allowed: a matrix of positive eigenvalues"
+            )
+
+    def soft_iron_matrix(self) -> NDArray[np.float64]:
+        """(3, 3) of the six numbers."""
+        xx, yy, zz, xy, xz, yz = self.soft_iron
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
     def variance(self, horizontal_field_T: float) -> NDArray[np.float64]:
-        """Variance of one sample, (3,) T^2.
+        """Variance of one sample about the sensor's own constant errors, (3,) T^2.
 
         Turned noise counts on every axis: a sensor does not know its tilt, and a variance of zero
         on one axis would claim a perfect reading there.
@@ -50,14 +91,25 @@ class MagnetometerParams:
         return own + turned
 
 
-MAGNETOMETER_STATE = record_dtype([MOUNT_FIELD, ("bias_T", np.float64, (3,))])
+MAGNETOMETER_STATE = record_dtype(
+    [
+        MOUNT_FIELD,
+        ("matrix", np.float64, (3, 3)),
+        ("bias_T", np.float64, (3,)),
+        ("age_s", np.float64),  # since switch-on
+    ]
+)
 MAGNETOMETER_SAMPLE = sample_dtype([("m_S", 3)])
 
 
 def start(state: np.record, params: MagnetometerParams, generator: np.random.Generator) -> None:
-    """Mount the sensor with its constant bias."""
+    """Mount the sensor, and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
-    state.bias_T[:] = params.bias_T
+    drawn = generator.standard_normal((4, 3))
+    sensor = np.eye(3) + params.cross_axis_sigma * drawn[:3]
+    np.fill_diagonal(sensor, 1.0 + params.scale_sigma * drawn[:3].diagonal())
+    state.matrix[:] = sensor @ params.soft_iron_matrix()
+    state.bias_T[:] = params.hard_iron_T + params.turn_on_sigma_T * drawn[3]
 
 
 @kernel
@@ -73,17 +125,25 @@ def magnetometer_step(
 ) -> None:
     """One sample of the field in tesla."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
-    before = previous[0]
-    root_dt = math.sqrt((true.stamp_ns - before.stamp_ns) * 1e-9)
+    dt_s = (true.stamp_ns - previous[0].stamp_ns) * 1e-9
+    state.age_s += dt_s
+    warmth = warmth_K(device, state.age_s)
     turned = rotate(
         exp((0.0, 0.0, device.heading_sigma_rad * white[6])),
         vec3(environments[0].magnetic_field_W_T),
     )
     field_S = unrotate(quat(state.q_BS), unrotate(quat(true.q_WB), turned))
     for i in range(3):
-        state.bias_T[i] += device.bias_walk[i] * root_dt * white[3 + i]
-        reading = field_S[i] + state.bias_T[i] + device.noise_sigma_T[i] * white[i]
+        state.bias_T[i] += device.bias_walk[i] * math.sqrt(dt_s) * white[3 + i]
+        reading = dot(vec3(state.matrix[i]), field_S) + state.bias_T[i]
+        reading += device.motor_current_T_per_A[i] * true.motor_current_A
+        reading += device.temperature_bias[i] * warmth + device.noise_sigma_T[i] * white[i]
         sample.m_S[i] = read_out(reading, device.step_T, device.range_T)
+
+
+def needs(params: MagnetometerParams) -> frozenset[str]:
+    """It feels the motors' current."""
+    return frozenset({"motors"}) if any(params.motor_current_T_per_A) else frozenset()
 
 
 MODEL = SensorModel(
@@ -94,4 +154,5 @@ MODEL = SensorModel(
     7,
     start,
     magnetometer_step,
+    needs=needs,
 )

@@ -223,7 +223,7 @@ def installed(
         estimator,
         mount=mount,
         gravity_mps2=environment.gravity_mps2,
-        magnetic_field_W_T=environment.magnetic_field_W_T,
+        magnetic_field_W_T=environment.field_W_T(),
         ground_height_m=environment.ground_height_m,
         flat_ground=flat_ground,
     )

@@ -26,3 +26,10 @@ def height_of(pressure_pa: float) -> float:
     """Height above mean sea level in m at a static pressure in Pa: inverse of `pressure_at`."""
     ratio = (pressure_pa / SEA_LEVEL_PRESSURE_PA) ** (1.0 / _EXPONENT)
     return float(SEA_LEVEL_TEMPERATURE_K / LAPSE_RATE_K_PER_M * (1.0 - ratio))
+
+
+@kernel
+def density_at(height_m: float, pressure_pa: float) -> float:
+    """Density of the air in kg/m^3 at a height in m, where the static pressure is known."""
+    temperature_K = SEA_LEVEL_TEMPERATURE_K - LAPSE_RATE_K_PER_M * height_m
+    return float(pressure_pa / (GAS_CONSTANT_J_PER_KG_K * temperature_K))

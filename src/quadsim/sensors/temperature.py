@@ -1,0 +1,31 @@
+"""How warm a sensor is: the air's temperature and its own warmth after switch-on."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from quadsim.compiled import kernel
+from quadsim.parameters import Spec
+
+AmbientOffset = Annotated[
+    float, Spec("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
+]
+WarmUp = Annotated[
+    float, Spec("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
+]
+WarmUpTime = Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)]
+
+
+@kernel
+def warmth_K(device: Any, age_s: float) -> float:
+    """Temperature of a sensor over that of its calibration.
+
+    Args:
+        device: parameters with ``ambient_offset_K``, ``warm_up_K`` and ``warm_up_s``.
+        age_s: since switch-on.
+    """
+    if device.warm_up_K == 0.0:
+        return float(device.ambient_offset_K)
+    risen = 1.0 - math.exp(-age_s / device.warm_up_s)
+    return float(device.ambient_offset_K + device.warm_up_K * risen)

@@ -1,0 +1,50 @@
+"""The Earth's magnetic field: World Magnetic Model 2025 of NOAA NCEI and BGS, by pygeomag."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from quadsim.errors import InputError
+from quadsim.geometry.geodesy import Datum
+from quadsim.parameters import Vec3
+
+#: Years in which the model holds.
+FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
+
+
+def check_date(date_year: float) -> None:
+    """Refuse a decimal year at which the model does not hold.
+
+    Raises:
+        InputError: with what to set instead.
+    """
+    if not FIRST_YEAR <= date_year <= LAST_YEAR:
+        raise InputError(
+            f"magnetic_date_year: {date_year!r}; allowed: {FIRST_YEAR:g} to {LAST_YEAR:g}, in which"
+            " the World Magnetic Model 2025 holds; for another date set magnetic_field: fixed and"
+            " magnetic_field_W_T"
+        )
+
+
+@lru_cache(maxsize=64)
+def field_W_T(datum: Datum, date_year: float) -> Vec3:
+    """Magnetic flux density at a place.
+
+    Args:
+        datum: the place; its height is above the ellipsoid, as the model wants it.
+        date_year: decimal year.
+
+    Returns:
+        East, north, up, in T.
+
+    Raises:
+        InputError: a date at which the model does not hold.
+    """
+    check_date(date_year)
+    from pygeomag import GeoMag  # needed only where a magnetometer is
+    from pygeomag.wmm.wmm_2025 import WMM_2025
+
+    found = GeoMag(coefficients_data=WMM_2025).calculate(
+        datum.latitude_deg, datum.longitude_deg, datum.height_m * 1e-3, date_year
+    )
+    return found.y * 1e-9, found.x * 1e-9, -found.z * 1e-9  # nT north, east, down
