@@ -189,14 +189,15 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
 def test_range_is_in_its_own_message(reading):
     sample = new_record(RANGEFINDER_SAMPLE)
     sample.stamp_ns = STAMP_NS
-    sample.range_m = reading
-    params = RangefinderParams(field_of_view_deg=45.0, noise_sigma_m=0.5)
+    sample.range_m, sample.variance_m2 = reading, 0.25
+    params = RangefinderParams(field_of_view_deg=45.0, radiation="ultrasound")
     payload = sensor_messages.RangeWriter("range_link", params).payload(sample)
     message = deserialize_message(payload, Range)
     assert message.range == reading
     assert message.field_of_view == pytest.approx(math.pi / 4, rel=1e-7)  # a float32
     assert (message.min_range, message.max_range) == (pytest.approx(0.1), 8.0)
     assert message.variance == 0.25
+    assert message.radiation_type == Range.ULTRASOUND
 
 
 def test_reference_is_a_pose_with_the_setpoints_yaw():

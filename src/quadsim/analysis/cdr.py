@@ -26,12 +26,14 @@ Field = tuple[str, type, tuple[int, ...]]
 class Layout:
     """Fields of a message behind ``frames`` strings that follow the stamp.
 
-    ``head`` are fields between the frame name and the aligned ``body``.
+    ``head`` are fields between the frame name and the aligned ``body``, ``tail`` those behind it
+    that older versions of the message lack.
     """
 
     frames: int
     body: tuple[Field, ...]
     head: tuple[Field, ...] = ()
+    tail: tuple[Field, ...] = ()
 
 
 _POSE: tuple[Field, ...] = (("p", np.float64, (3,)), ("q_xyzw", np.float64, (4,)))
@@ -97,6 +99,7 @@ LAYOUTS: dict[str, Layout] = {
             ("max_range", np.float32, ()),
             ("range", np.float32, ()),
         ),
+        tail=(("variance", np.float32, ()),),  # since Iron
     ),
 }
 
@@ -117,15 +120,19 @@ def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
         offset += 4 + length
     names, offsets = ["order", "sec", "nanosec", "names"], [1, 4, 8, 12]
     formats: list[Any] = ["u1", "<i4", "<u4", f"V{offset - 12}"]
-    for name, kind, shape in (*layout.head, *layout.body):
+    for field in (*layout.head, *layout.body, *layout.tail):
+        name, kind, shape = field
         size = np.dtype(kind).itemsize
-        offset = _aligned(offset, size)
+        begin = _aligned(offset, size)
+        end = begin + size * int(np.prod(shape, dtype=int))
+        if end > len(payload):
+            if field in layout.tail:
+                break
+            raise ValueError(f"{len(payload)} bytes, expected at least {end}")
         names.append(name)
         formats.append((kind, shape))
-        offsets.append(offset)
-        offset += size * int(np.prod(shape, dtype=int))
-    if offset > len(payload):
-        raise ValueError(f"{len(payload)} bytes, expected {offset}")
+        offsets.append(begin)
+        offset = end
     return np.dtype(
         {"names": names, "formats": formats, "offsets": offsets, "itemsize": len(payload)}
     )

@@ -48,7 +48,8 @@ def _range(block: Block) -> Iterator[tuple[Any, ...]]:
     distance = block["range"].astype(float)
     distance[distance > block["max_range"]] = np.inf
     distance[distance < block["min_range"]] = -np.inf
-    return zip(distance.tolist(), strict=True)
+    variance = block["variance"].tolist() if "variance" in block.names else [0.0] * len(block)
+    return zip(distance.tolist(), variance, strict=True)
 
 
 #: Topic: type, the estimator's method, and how a block of messages becomes its values.

@@ -24,6 +24,9 @@ from quadsim.nodes.conversion import put_quaternion
 #: First number of a covariance whose quantity is not measured (REP 145).
 NO_ORIENTATION = -1.0
 
+#: What a range finder sends, as its parameters and as its messages say it.
+RADIATIONS = {"ultrasound": Range.ULTRASOUND, "infrared": Range.INFRARED}
+
 
 class ImuWriter:
     """Imu messages, with the covariances of one device.
@@ -98,22 +101,24 @@ class PressureWriter:
 
 
 class RangeWriter:
-    """Range messages of one device."""
+    """Range messages of one device, with the variance of each reading."""
 
     def __init__(self, frame: str, params: Any) -> None:
         template = Range(
-            radiation_type=Range.INFRARED,
+            radiation_type=RADIATIONS[params.radiation],
             field_of_view=math.radians(params.field_of_view_deg),
             min_range=params.range_min_m,
             max_range=params.range_max_m,
-            variance=params.variance(),
         )
         template.header.frame_id = frame
         self._writer = Writer(template, topics.RANGE.type_name)
 
     def payload(self, sample: Any) -> bytes:
         """Message of a range finder sample; -inf and inf mean too near and nothing there."""
-        self._writer.fields["range"][:] = sample.range_m
+        fields = self._writer.fields
+        fields["range"][:] = sample.range_m
+        if "variance" in fields:
+            fields["variance"][:] = sample.variance_m2
         return self._writer.payload(int(sample.stamp_ns))
 
 

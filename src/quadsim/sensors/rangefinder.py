@@ -1,4 +1,4 @@
-"""Range finder that looks down: slant range along its axis to the flat ground."""
+"""Range finder: a cone of rays, of which the nearest that gives an echo is read."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.errors import InputError
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.parameters import Spec
+from quadsim.sensors.chance import uniform
 from quadsim.sensors.delivery import sample_dtype
-from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.echo import (
+    ECHO_FIELDS,
+    EchoParams,
+    echo_variance,
+    is_missed,
+    read_echo,
+    start_echo,
+)
+from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.world.scene import cast_ray
+
+MAX_RAYS = 64
+#: Turn from one ray of the cone to the next: pi (3 - sqrt(5)).
+GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 
 
 @dataclass(frozen=True)
-class RangefinderParams:
+class RangefinderParams(EchoParams):
     """One range finder; its x axis (``range_link``, REP-117 and sensor_msgs/Range) is the beam."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
@@ -30,29 +43,60 @@ class RangefinderParams:
     loss_probability: LossProbability = 0.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 90.0, 0.0)
-    noise_sigma_m: Annotated[float, Spec("white noise of a sample", "m", ge=0.0, le=10.0)] = 0.0
-    step_m: Annotated[float, Spec("resolution, 0 for none", "m", ge=0.0, le=1.0)] = 0.0
-    range_min_m: Annotated[float, Spec("below it the reading is -inf", "m", ge=0.0)] = 0.1
-    range_max_m: Annotated[float, Spec("beyond it the reading is +inf", "m", gt=0.0)] = 8.0
+    radiation: Annotated[
+        str, Spec("what it sends, for its messages", choices=("ultrasound", "infrared"))
+    ] = "infrared"
     field_of_view_deg: Annotated[float, Spec("width of the beam", "deg", gt=0.0, le=90.0)] = 2.0
-
-    def __post_init__(self) -> None:
-        """Refuse an empty interval."""
-        if self.range_min_m >= self.range_max_m:
-            raise InputError("range_min_m: not below range_max_m")
-
-    def variance(self) -> float:
-        """Variance of one sample in m^2."""
-        return self.noise_sigma_m**2 + self.step_m**2 / 12.0
+    rays: Annotated[int, Spec("that stand for the beam; the first is its axis", ge=1, le=64)] = 1
 
 
-RANGEFINDER_STATE = record_dtype([MOUNT_FIELD])
-RANGEFINDER_SAMPLE = sample_dtype([("range_m", 1)])
+RANGEFINDER_STATE = record_dtype([MOUNT_FIELD, *ECHO_FIELDS, ("rays_B", np.float64, (MAX_RAYS, 3))])
+RANGEFINDER_SAMPLE = sample_dtype([("range_m", 1)], [("variance_m2", 1)])
+
+
+def flat_ground_height(range_m: float, tilt_rad: float, half_beam_rad: float = 0.0) -> float:
+    """Height of a range finder above flat ground.
+
+    A cone's nearest point of the ground is straight below while the vertical is inside the cone,
+    and on the cone's lowest edge beyond: h = r cos(max(0, tilt - half beam)).
+
+    Args:
+        range_m: what it reads.
+        tilt_rad: angle between its axis and the vertical, [0, pi/2).
+        half_beam_rad: half the width of its beam; 0 for a ray, h = r cos(tilt).
+
+    Returns:
+        Height in m.
+    """
+    return range_m * math.cos(max(0.0, tilt_rad - half_beam_rad))
+
+
+def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
+    """Rays that fill a cone about x evenly, axis and edge included.
+
+    Sunflower: equal steps in cos(angle to the axis), that is in solid angle, each turned by the
+    golden angle (Vogel, *A better way to construct the sunflower head*, 1979).
+
+    Args:
+        rays: how many; one is the axis.
+        field_of_view_rad: full width of the cone.
+
+    Returns:
+        (rays, 3) unit vectors.
+    """
+    k = np.arange(rays)
+    x = 1.0 - (1.0 - math.cos(0.5 * field_of_view_rad)) * k / max(rays - 1, 1)
+    aside = np.sqrt(1.0 - x * x)
+    return np.stack([x, aside * np.cos(k * GOLDEN_ANGLE), aside * np.sin(k * GOLDEN_ANGLE)], axis=1)
 
 
 def start(state: np.record, params: RangefinderParams, generator: np.random.Generator) -> None:
-    """Mount the sensor."""
+    """Mount the sensor and its rays; draw its offset and scale."""
     set_mount(state, params.rotation_deg)
+    start_echo(state, params, generator)
+    q_BS = quat(state.q_BS)
+    for k, ray_S in enumerate(cone(params.rays, math.radians(params.field_of_view_deg)).tolist()):
+        state.rays_B[k] = rotate(q_BS, tuple(ray_S))
 
 
 @kernel
@@ -66,21 +110,25 @@ def rangefinder_step(
     white: NDArray[np.float64],
     samples: Any,
 ) -> None:
-    """One slant range in m: height of the sensor over the cosine of the beam's tilt."""
+    """One slant range in m, off the nearest echo in the cone."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
     q_WB = quat(true.q_WB)
-    height = add(vec3(true.p_W), rotate(q_WB, vec3(device.position_B_m)))[2]
-    height -= environments[0].ground_height_m
-    beam_W = rotate(q_WB, rotate(quat(state.q_BS), (1.0, 0.0, 0.0)))
-    reading = math.inf
-    if beam_W[2] < 0.0:
-        reading = max(0.0, height) / -beam_W[2] + device.noise_sigma_m * white[0]
-        reading = read_out(reading, device.step_m, 0.0)
-    if reading > device.range_max_m:
-        reading = math.inf
-    elif reading < device.range_min_m:
-        reading = -math.inf
-    sample.range_m = reading
+    origin_W = add(vec3(true.p_W), rotate(q_WB, vec3(device.position_B_m)))
+    nearest, nearest_cos = math.inf, 1.0
+    for k in range(device.rays):
+        distance, cosine = cast_ray(
+            scene,
+            environments[0].ground_height_m,
+            origin_W,
+            rotate(q_WB, vec3(state.rays_B[k])),
+            min(device.range_max_m, nearest),
+        )
+        if distance < nearest and cosine >= state.cos_incidence_max:
+            nearest, nearest_cos = distance, cosine
+    if is_missed(device, state, nearest_cos, uniform(white[1], white[2])):
+        nearest = math.inf
+    sample.range_m = read_echo(device, state, nearest, white[0])
+    sample.variance_m2 = echo_variance(device, sample.range_m)
 
 
 def needs(params: RangefinderParams) -> frozenset[str]:
@@ -93,7 +141,7 @@ MODEL = SensorModel(
     RangefinderParams,
     RANGEFINDER_STATE,
     RANGEFINDER_SAMPLE,
-    1,
+    3,
     start,
     rangefinder_step,
     needs=needs,

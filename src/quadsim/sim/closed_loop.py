@@ -26,7 +26,6 @@ from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
 from quadsim.sensors.noise import stream
-from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.log import ERROR, WARN, Event, FlightLog, Track
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
@@ -71,8 +70,6 @@ def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
         setup.field_covariance[::4] = params.variance(horizontal_T)
     elif isinstance(params, BarometerParams):
         setup.pressure_variance[0] = params.variance()
-    elif isinstance(params, RangefinderParams):
-        setup.range_variance[0] = params.variance()
 
 
 def fault_events(scenario: Scenario) -> list[Event]:

@@ -71,7 +71,6 @@ SETUP = record_dtype(
         ("gyro_covariance", np.float64, (9,)),
         ("field_covariance", np.float64, (9,)),
         ("pressure_variance", np.float64, (1,)),
-        ("range_variance", np.float64, (1,)),
     ]
 )
 
@@ -263,12 +262,14 @@ def sense_range(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_range(state: Any, setup: Any) -> None:
+def take_range(state: Any) -> None:
     """Hand ranges that have arrived to the estimator; infinite ones say "nothing in range"."""
+    variance = state.covariance[:1]
     while collect(state.rangefinder_outbox, state.stamp_ns, state.rangefinder_sample):
         sample = state.rangefinder_sample[0]
         if not np.isinf(sample.range_m):
-            offer(state.line, RANGE, sample.stamp_ns, sample.values, setup.range_variance)
+            variance[0] = sample.variance_m2
+            offer(state.line, RANGE, sample.stamp_ns, sample.values, variance)
         state.rangefinder_count += 1
 
 
@@ -400,7 +401,7 @@ def advance(
         take_gnss(state, fixes)
         take_magnetic_field(state, setup)
         take_pressure(state, setup)
-        take_range(state, setup)
+        take_range(state)
         for k in range(setup.delay):
             for i in range(MAX_ROTORS):
                 state.pending[k, i] = state.pending[k + 1, i]
