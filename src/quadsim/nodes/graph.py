@@ -198,8 +198,8 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
             "seed": scenario.file.seed,
             "count": options.count,
             "nodes": " ".join(executables),
-        }
             FIELD: " ".join(repr(part) for part in scenario.environment.field_W_T()),
+        }
         nodes.append(spec("recorder", "/", parameters))
     return nodes
 
