@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -34,6 +33,7 @@ from quadsim.sensors.imu_channel import (
 from quadsim.sensors.imu_motion import average_sample, point_sample
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, deviation_S, set_mount
+from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.sensors.vibration import VIBRATION, VibrationParams, start_vibration, vibrate
 
@@ -129,13 +129,9 @@ class ImuParams:
         Vec3, Spec("bias by specific force along the same axis", "(rad/s)/(m/s^2)", ge=-0.1, le=0.1)
     ] = ZERO
 
-    ambient_offset_K: Annotated[
-        float, Spec("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
-    ] = 0.0
-    warm_up_K: Annotated[
-        float, Spec("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
-    ] = 0.0
-    warm_up_s: Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)] = 300.0
+    ambient_offset_K: AmbientOffset = 0.0
+    warm_up_K: WarmUp = 0.0
+    warm_up_s: WarmUpTime = 300.0
     vibration: VibrationParams = field(default_factory=VibrationParams)
 
     def floor_S(self, name: str) -> NDArray[np.float64]:
@@ -182,15 +178,6 @@ def start(state: np.record, params: ImuParams, generator: np.random.Generator) -
 
 
 @kernel
-def warmth_of(device: Any, age_s: float) -> float:
-    """Temperature over that of the calibration, K: the air's, and the sensor's own warmth."""
-    if device.warm_up_K == 0.0:
-        return float(device.ambient_offset_K)
-    risen = 1.0 - math.exp(-age_s / device.warm_up_s)
-    return float(device.ambient_offset_K + device.warm_up_K * risen)
-
-
-@kernel
 def imu_step(
     states: Any,
     params: Any,
@@ -229,12 +216,12 @@ def imu_step(
         f_B, w_B = add(f_B, f_lines_B), add(w_B, w_lines_B)
     q_BS = quat(state.q_BS)
     f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    warmth_K = warmth_of(device, state.age_s)
+    warmth = warmth_K(device, state.age_s)
     g = device.gyro_g_sensitivity
     push = (g[0] * f_S[0], g[1] * f_S[1], g[2] * f_S[2])
     n = CHANNEL_WHITE
-    read_channel(accel, f_S, ZERO, warmth_K, shaking, white[:n], sample.f_S)
-    read_channel(gyro, w_S, push, warmth_K, shaking, white[n : 2 * n], sample.w_S)
+    read_channel(accel, f_S, ZERO, warmth, shaking, white[:n], sample.f_S)
+    read_channel(gyro, w_S, push, warmth, shaking, white[n : 2 * n], sample.w_S)
 
 
 def needs(params: ImuParams) -> frozenset[str]:
