@@ -76,6 +76,16 @@ def test_averaged_lever_arm_of_a_spin_reads_the_same():
     assert sample.f_S == pytest.approx([-0.4 * math.sin(2e-3) / 2e-3, 0.0, 9.81], abs=1e-12)
 
 
+def test_a_quaternion_and_its_negative_are_one_attitude():
+    def averaged(sign):
+        sensor = device(ImuParams())
+        sensor.measure(truth_at(0))
+        q_WB = np.roll(Rotation.from_rotvec([0.01, 0.02, -0.03]).as_quat(), 1)
+        return np.copy(sensor.measure(truth_at(DT_NS, q_WB=sign * q_WB))["values"])
+
+    assert averaged(-1.0) == pytest.approx(averaged(1.0), abs=1e-12)
+
+
 def test_lever_arm_of_an_angular_acceleration():
     f_S, _ = first_sample(replace(POINT, position_B_m=(0.1, 0.0, 0.0)), w_dot_B=(0.0, 0.0, 3.0))
     assert f_S == pytest.approx([0.0, 0.3, 9.81], abs=1e-12)

@@ -178,6 +178,19 @@ def start(state: np.record, params: ImuParams, generator: np.random.Generator) -
 
 
 @kernel
+def go_on(state: Any, dt_s: float, f_B: Vec3, w_B: Vec3) -> None:
+    """Begin an interval; the first one begins at rest with the motion that is there."""
+    if dt_s != state.dt_s:
+        if state.dt_s == 0.0:
+            settle(state.accel, f_B)
+            settle(state.gyro, w_B)
+        state.dt_s = dt_s
+        pace(state.accel, dt_s)
+        pace(state.gyro, dt_s)
+    state.age_s += dt_s
+
+
+@kernel
 def imu_step(
     states: Any,
     params: Any,
@@ -198,14 +211,7 @@ def imu_step(
         f_B, w_B = average_sample(before, true, environments[0].gravity_mps2, r_B)
     else:
         f_B, w_B = point_sample(true, environments[0].gravity_mps2, r_B)
-    if dt_s != state.dt_s:
-        if state.dt_s == 0.0:  # switched on
-            settle(accel, f_B)
-            settle(gyro, w_B)
-        state.dt_s = dt_s
-        pace(accel, dt_s)
-        pace(gyro, dt_s)
-    state.age_s += dt_s
+    go_on(state, dt_s, f_B, w_B)
     f_B, w_B = band_limit(accel, f_B), band_limit(gyro, w_B)
     shaking = 0.0
     if state.vibration.on != 0:
