@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import new_record
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.echo import start_echo
@@ -26,15 +25,12 @@ from quadsim.sensors.faults import (
     FaultParams,
     acts,
     add_fault,
-    amplify,
-    delay_s,
-    loss_probability,
 )
 from quadsim.sensors.lidar_pattern import LidarParams
-from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, read_scan
+from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, prepare_scan, read_scan
 from quadsim.sensors.mount import set_mount
 from quadsim.sensors.noise import stream
-from quadsim.sensors.timing import due, is_lost, stamp_of_sample
+from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 
@@ -72,17 +68,17 @@ def _sines(angle_rad: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=1)
 
 
-def fault_list(params: LidarParams, faults: Sequence[FaultParams]) -> np.record:
-    """Faults as the record that acts.
+def fault_list(params: LidarParams, faults: Sequence[FaultParams]) -> NDArray[np.record]:
+    """Faults as the (1,) FAULT_LIST that acts.
 
     Raises:
         InputError: a fault that does not fit a lidar, by its place in the list.
     """
-    record = new_record(FAULT_LIST)
+    records: NDArray[np.record] = np.zeros(1, FAULT_LIST)
     longest_s = max(0.0, (MAX_SCANS - 1) / params.rate_hz - params.latency_s)
     for k, fault in enumerate(faults):
-        add_fault(record, fault, KIND, CHANNELS, longest_s, f"faults[{k}]: ")
-    return record
+        add_fault(records[0], fault, KIND, CHANNELS, longest_s, f"faults[{k}]: ")
+    return records
 
 
 class SimulatedLidar:
@@ -227,9 +223,14 @@ class SimulatedLidar:
         """Read the echoes, let faults act, lose the scan or put it on its way."""
         begin_ns, count = self._begin_ns, self._distances.size
         white, chances = self._stream.standard_normal(count), self._stream.random(count)
-        jitter, loss = self._stream.standard_normal(2)
-        device: Any = self._params[0]
-        amplify(self._faults, begin_ns, white, count)
+        stamp_ns, lost, late_s = prepare_scan(
+            self._params,
+            self._faults,
+            begin_ns,
+            self.period_ns,
+            white,
+            self._stream.standard_normal(2),
+        )
         ranges = np.empty(self._distances.shape, np.float32)
         intensities = np.empty_like(ranges)
         read_scan(
@@ -242,20 +243,17 @@ class SimulatedLidar:
             ranges,
             intensities,
         )
-        stamp_ns = stamp_of_sample(device, begin_ns, self.period_ns, jitter)
         self._disturb(ranges, intensities, begin_ns)
-        if is_lost(loss_probability(self._faults, begin_ns, device.loss_probability), loss):
+        if lost:
             return
-        late_s = device.latency_s + delay_s(self._faults, begin_ns)
         arrival_ns = begin_ns + int(self._offsets_ns[-1]) + round(late_s * 1e9)
         self._newest_arrival_ns = max(arrival_ns, self._newest_arrival_ns)
-        scan = Scan(int(stamp_ns), ranges, intensities)
-        self._on_the_way.append((self._newest_arrival_ns, scan))
+        self._on_the_way.append((self._newest_arrival_ns, Scan(stamp_ns, ranges, intensities)))
 
     def _disturb(self, ranges: Any, intensities: Any, now_ns: int) -> None:
         """Change a scan as the faults that act on it do."""
-        for k in range(int(self._faults.count)):
-            fault = self._faults["items"][k]
+        for k in range(len(self.faults)):
+            fault = self._faults["items"][0, k]
             if not acts(fault, now_ns):
                 continue
             if fault.kind == STUCK:

@@ -13,7 +13,9 @@ from quadsim.geometry.rotation import Quat, conjugate, exp, log, multiply, quat,
 from quadsim.geometry.vector import add, scale, vec3
 from quadsim.parameters import Vec3
 from quadsim.sensors.echo import ECHO_FIELDS, is_missed, read_echo
+from quadsim.sensors.faults import amplify, delay_s, loss_probability
 from quadsim.sensors.mount import MOUNT_FIELD
+from quadsim.sensors.timing import is_lost, stamp_of_sample
 from quadsim.world.scene import cast_ray
 
 LIDAR_STATE = record_dtype([MOUNT_FIELD, *ECHO_FIELDS])
@@ -125,3 +127,35 @@ def read_scan(
             intensities[channel, column] = 0.0
             if lidar.intensity != 0 and not math.isinf(reading):
                 intensities[channel, column] = WHITE_INTENSITY * lidar.reflectivity * cosine
+
+
+@kernel
+def prepare_scan(
+    lidars: Any,
+    faults: Any,
+    begin_ns: int,
+    period_ns: int,
+    white: NDArray[np.float64],
+    timing_white: NDArray[np.float64],
+) -> tuple[int, bool, float]:
+    """What timing and faults make of a scan: noise is made louder in place.
+
+    Args:
+        lidars: (1,) parameters.
+        faults: (1,) FAULT_LIST.
+        begin_ns: when its first ray was cast.
+        period_ns: of the scans.
+        white: standard normal numbers of its noise.
+        timing_white: (2,) standard normal, of stamp and loss.
+
+    Returns:
+        Its stamp, whether it is lost, and its latency in s.
+    """
+    lidar = lidars[0]
+    amplify(faults[0], begin_ns, white, white.size)
+    probability = loss_probability(faults[0], begin_ns, lidar.loss_probability)
+    return (
+        stamp_of_sample(lidar, begin_ns, period_ns, timing_white[0]),
+        is_lost(probability, timing_white[1]),
+        lidar.latency_s + delay_s(faults[0], begin_ns),
+    )
