@@ -212,6 +212,7 @@ def test_scale_and_cross_axis_differ_from_unit_to_unit():
     assert abs(np.corrcoef(found.T)[1, 2]) < 4.0 / math.sqrt(units)
 
 
+@pytest.mark.many
 def test_quantised_readings_are_multiples_of_the_step_and_off_by_its_uniform_error():
     step, params = 7e-4, ImuParams(gyro_noise_density=(1e-3,) * 3, gyro_step=7e-4)
     counts = errors(params, 5000)[:, 3:] / step
@@ -266,6 +267,7 @@ def swinging(count, rate_hz, hz):
 
 
 @pytest.mark.parametrize("corner_hz", [20.0, 80.0])
+@pytest.mark.many
 def test_motion_at_the_corner_is_attenuated_by_3_db(corner_hz):
     rate_hz, count = 500.0, 3000
     params = ImuParams(
