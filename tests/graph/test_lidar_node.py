@@ -1,0 +1,140 @@
+"""The lidar's node on real DDS: what it publishes of a known world, and in a flight."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import LaserScan, PointCloud2
+
+from quadsim.analysis.bags import open_bag
+from quadsim.errors import InputError
+from quadsim.nodes import lidar, qos
+
+STEP_NS = 10_000_000
+WORLD = """<sdf version="1.9"><world name="wall">
+<model name="wall"><static>true</static><pose>4.5 0 5 0 0 0</pose><link name="link">
+<collision name="wall"><geometry><box><size>1 40 10</size></box></geometry></collision>
+</link></model></world></sdf>
+"""
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A world with a wall, its face at x = 4."""
+    path = tmp_path / "wall.sdf"
+    path.write_text(WORLD)
+    return str(path)
+
+
+@pytest.fixture
+def scans(bench):
+    """Runs the node on a vehicle 2 m high that does not move, until so many messages came."""
+
+    def collect(kind, topic, overrides, count=2):
+        bench.add(lidar.make(bench.context, namespace="/quad", overrides=overrides))
+        found = []
+        bench.node.create_subscription(kind, topic, found.append, qos.SENSOR_INPUT)
+        truth = bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
+        bench.until(lambda: truth.get_subscription_count() > 0)
+        bench.until(lambda: bench.node.count_publishers(topic) > 0)
+        stamps_ns = iter(range(0, 20_000_000_000, STEP_NS))
+
+        def held() -> bool:
+            message = Odometry(child_frame_id="base_link")
+            message.header.frame_id = "map"
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(next(stamps_ns), 10**9)
+            message.pose.pose.position.z = 2.0
+            message.pose.pose.orientation.w = 1.0
+            truth.publish(message)
+            return len(found) >= count
+
+        bench.until(held)
+        return found
+
+    return collect
+
+
+def stamp_ns(message) -> int:
+    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
+
+
+def test_a_planar_lidar_publishes_laser_scans(scans, world):
+    overrides = {"device": "ideal_lidar", "world": world, "rate_hz": 5.0}
+    for message in scans(LaserScan, "/quad/scan", overrides):
+        assert message.header.frame_id == "lidar_link"
+        assert stamp_ns(message) % 200_000_000 == 0
+        azimuth = message.angle_min + message.angle_increment * np.arange(360)
+        assert azimuth[-1] == pytest.approx(message.angle_max, abs=1e-5)
+        ranges = np.array(message.ranges)
+        ahead = np.abs(azimuth) < 1.3
+        assert ranges[ahead] == pytest.approx(4.0 / np.cos(azimuth[ahead]), rel=1e-5)
+        assert np.all(np.isposinf(ranges[np.abs(azimuth) > math.pi / 2]))
+
+
+def test_a_lidar_of_several_channels_publishes_organised_clouds(scans, world):
+    overrides = {
+        "device": "vlp16", "world": world, "noise_sigma_m": 0.0, "dropout_probability": 0.0,
+        "grazing_dropout_probability": 0.0, "step_m": 0.0,
+    }  # fmt: skip
+    for message in scans(PointCloud2, "/quad/points", overrides):
+        assert message.header.frame_id == "lidar_link"
+        assert stamp_ns(message) % 100_000_000 == 0
+        assert (message.height, message.width) == (16, 1800)
+        points = np.frombuffer(bytes(message.data), np.uint8).reshape(16, 1800, message.point_step)
+        offsets = {field.name: field.offset for field in message.fields}
+        x, y, z = (
+            points[:, :, offsets[name] : offsets[name] + 4].copy().view("<f4")[..., 0]
+            for name in "xyz"
+        )
+        # the column straight ahead: the wall, and the ground where a ray falls below it first
+        column = 900
+        elevation = np.radians(np.arange(-15.0, 16.0, 2.0))
+        assert x[:, column] == pytest.approx(np.full(16, 4.0), abs=1e-4)
+        assert z[:, column] == pytest.approx(4.0 * np.tan(elevation), abs=1e-4)
+        # behind, 2 m above the ground: the steepest channel meets it at 2 / tan(15 degrees)
+        assert np.hypot(x, y)[0, 0] == pytest.approx(2.0 / math.tan(math.radians(15.0)), rel=1e-4)
+        assert np.isnan(x[15, 0])
+        last = points[0, -1].tobytes()
+        assert struct.unpack_from("<f", last, offsets["time"])[0] == pytest.approx(
+            0.1 * 1799 / 1800
+        )
+
+
+def test_a_wrong_pattern_is_refused_with_the_node_and_the_reason(bench):
+    with pytest.raises(InputError, match=r"node /quad/lidar: range_min_m: 40\.0 is not below"):
+        lidar.make(bench.context, namespace="/quad", overrides={"range_min_m": 40.0})
+
+
+def test_a_suite_with_a_lidar_flies_and_its_fault_is_told(fly, tmp_path, world):
+    suite = tmp_path / "seeing.yaml"
+    suite.write_text(
+        "imu: adis16448\ngnss: ublox_f9p_rtk\nmagnetometer: ist8310\nbarometer: bmp390\n"
+        "lidar: {device: hokuyo_ust10lx, rate_hz: 10.0, position_B_m: [0.0, 0.0, 0.1]}\n"
+    )
+    scenario = tmp_path / "look.yaml"
+    scenario.write_text(
+        f"sensors: {suite}\nworld: {world}\nduration_s: 30.0\nmission:\n"
+        "  - takeoff: {height_m: 1.0}\n  - hover: {duration_s: 3.0}\n  - land: {}\n"
+        "faults: [{sensor: lidar, fault: dropout, at_s: 4.0, duration_s: 2.0}]\n"
+    )
+    flight = fly("--json", "--composed", scenario=str(scenario))
+    status, out = flight.finish(120.0)
+    assert status == 0, flight.log
+    summary = json.loads(out)
+    with open_bag(tmp_path / "run" / "bag") as bag:
+        counts = dict(bag.counts)
+        events = [bag.deserialize(m).message for m in bag.messages(["/quad/events"])]
+        ahead = [bag.deserialize(m).ranges[540] for m in bag.messages(["/quad/scan"])]
+    assert "lidar: dropout begins" in events
+    assert "lidar: dropout ends" in events
+    # the first scan begins one period after the first truth, the last one may not have ended
+    assert counts["/quad/scan"] == pytest.approx(10.0 * (summary["duration_s"] - 2.0), abs=3)
+    heard = np.array(ahead)[np.isfinite(ahead)]
+    assert len(heard) > 0.9 * len(ahead)
+    # the wall from a vehicle that hovers within 0.3 m of its place, offset and noise of the device
+    assert np.median(heard) == pytest.approx(4.0, abs=0.35)
