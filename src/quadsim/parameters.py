@@ -88,18 +88,24 @@ class Leaf:
     default: Any
 
 
-def _hints(cls: type[Any]) -> dict[str, tuple[Any, Spec]]:
-    """Type and specification of each field."""
-    result = {}
-    for name, hint in get_type_hints(cls, include_extras=True).items():
-        if get_origin(hint) is ClassVar:
-            continue
-        if get_origin(hint) is Annotated:
-            kind, spec = get_args(hint)[:2]
-        else:
-            kind, spec = hint, Spec(doc="")
-        result[name] = (kind, spec)
-    return result
+#: What :func:`_hints` found.
+_HINTS: dict[type[Any], dict[str, tuple[Any, Spec]]] = {}
+
+
+def _hints(cls: type[Any]) -> Mapping[str, tuple[Any, Spec]]:
+    """Type and specification of each field; to find them takes a millisecond, so only once."""
+    if cls not in _HINTS:
+        found = {}
+        for name, hint in get_type_hints(cls, include_extras=True).items():
+            if get_origin(hint) is ClassVar:
+                continue
+            if get_origin(hint) is Annotated:
+                kind, spec = get_args(hint)[:2]
+            else:
+                kind, spec = hint, Spec(doc="")
+            found[name] = (kind, spec)
+        _HINTS[cls] = found
+    return _HINTS[cls]
 
 
 def leaves(cls: type[Any], prefix: str = "") -> Iterator[Leaf]:
