@@ -105,6 +105,35 @@ def test_a_lidar_of_several_channels_publishes_organised_clouds(scans, world):
         )
 
 
+def test_a_lidar_rides_on_the_odometry_of_a_real_vehicle(bench, world):
+    """Remapped, best effort, 30 Hz: too slow for the scan's motion, enough for its place."""
+    node = lidar.make(
+        bench.context,
+        namespace="/quad",
+        overrides={"world": world, "odometry_reliable": False},
+        cli_args=["--ros-args", "-r", "ground_truth/odom:=vehicle/odom"],
+    )
+    bench.add(node)
+    found = []
+    bench.node.create_subscription(LaserScan, "/quad/scan", found.append, qos.SENSOR_INPUT)
+    profile = qos.best_effort(qos.FAST)
+    odometry = bench.node.create_publisher(Odometry, "/quad/vehicle/odom", profile)
+    bench.until(lambda: odometry.get_subscription_count() > 0)
+    bench.until(lambda: bench.node.count_publishers("/quad/scan") > 0)
+    stamps_ns = iter(range(0, 60_000_000_000, 33_000_000))
+
+    def heard() -> bool:
+        message = Odometry()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(next(stamps_ns), 10**9)
+        message.pose.pose.position.x, message.pose.pose.position.z = 1.0, 2.0
+        message.pose.pose.orientation.w = 1.0
+        odometry.publish(message)
+        return len(found) >= 2
+
+    bench.until(heard)
+    assert found[-1].ranges[180] == pytest.approx(3.0)
+
+
 def test_a_wrong_pattern_is_refused_with_the_node_and_the_reason(bench):
     with pytest.raises(InputError, match=r"node /quad/lidar: range_min_m: 40\.0 is not below"):
         lidar.make(bench.context, namespace="/quad", overrides={"range_min_m": 40.0})

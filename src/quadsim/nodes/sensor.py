@@ -9,7 +9,13 @@ from typing import Any
 from quadsim.compiled import new_record
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.faults import FaultControl
-from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
+from quadsim.nodes.params import (
+    declare,
+    declare_bool,
+    declare_int,
+    declare_scene,
+    declare_text,
+)
 from quadsim.nodes.truth_input import TruthInput
 from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device, needs_of, simulate
@@ -21,8 +27,8 @@ class SensorNode(QuadsimNode, ABC):
     """A node around one simulated sensor, or a lidar.
 
     Parameters: ``device`` (a file of ``config/sensors``), every field of the sensor's parameters,
-    ``environment.*``, ``world``, ``terrain.*``, ``seed``, ``faults``. The last can be set in
-    flight: a YAML list of faults, or one, whose ``at_s`` then counts from now.
+    ``environment.*``, ``world``, ``terrain.*``, ``seed``, ``odometry_reliable``, ``faults``. The
+    last can be set in flight: a YAML list of faults, or one, whose ``at_s`` then counts from now.
 
     Args:
         kind: a key of :data:`quadsim.sensors.DEVICES`.
@@ -47,7 +53,8 @@ class SensorNode(QuadsimNode, ABC):
         )
         self._truth = new_record(KINEMATICS)
         self._fault_control = FaultControl(self, self.sensor.set_faults)
-        self._input = TruthInput(self, self._truth, needs, self._on_truth)
+        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        self._input = TruthInput(self, self._truth, needs, self._on_truth, reliable)
 
     def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""

@@ -26,9 +26,17 @@ class TruthInput:
         record: KINEMATICS record that is written.
         needs: which of "accel", "motors" and "wind" the sensor feels.
         use: called with each stamp as it is complete.
+        reliable: False takes a best-effort odometry too, as real vehicles have.
     """
 
-    def __init__(self, node: QuadsimNode, record: Any, needs: Collection[str], use: Use) -> None:
+    def __init__(
+        self,
+        node: QuadsimNode,
+        record: Any,
+        needs: Collection[str],
+        use: Use,
+        reliable: bool = True,
+    ) -> None:
         self._record = record
         self._use = use
         self._reader = OdometryReader(record)
@@ -36,7 +44,7 @@ class TruthInput:
         self._pair = "accel" in needs
         self._truth: bytes | None = None
         self._accel: bytes | None = None
-        node.listen(topics.TRUTH, self._on_truth, needed=True)
+        node.listen(topics.TRUTH, self._on_truth, needed=True, reliable=reliable)
         if self._pair:
             node.listen(topics.ACCEL, self._on_accel, needed=True)
         if "motors" in needs:
