@@ -191,11 +191,11 @@ def test_the_floor_has_its_density_and_grows_with_the_square_of_the_speed(share)
 
 def test_the_stated_variance_holds_the_floor_at_the_reference_speed():
     params = replace(
-        shaken(accel_floor=(0.3, 0.0, 0.4), rotation_deg=(0.0, 90.0, 0.0)),
+        shaken(accel_floor=(0.3, 0.0, 0.4), rotation_deg=(90.0, 0.0, 90.0)),
         accel_noise_density=(0.1, 0.1, 0.1),
         accel_step=0.05,
     )
-    # the sensor's x axis looks down: it feels the body's z
-    expected = (np.array([0.4, 0.0, 0.3]) ** 2 + 0.01) * 500.0 + 0.05**2 / 12.0
+    # the sensor's axes are the body's y, z and x
+    expected = (np.array([0.0, 0.4, 0.3]) ** 2 + 0.01) * 500.0 + 0.05**2 / 12.0
     assert params.accel_variance() == pytest.approx(expected)
     assert params.gyro_variance() == pytest.approx(np.zeros(3))
