@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rclpy.context import Context
@@ -19,10 +18,8 @@ class MagnetometerNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("magnetometer", "ist8310", **kwargs)
         self._publisher = self.offer(topics.MAGNETIC_FIELD, needed=True)
-        horizontal_T = math.hypot(*self.environment.field_W_T()[:2])
-        self._writer = MagneticFieldWriter(
-            self.frame("imu_link"), self.params.variance(horizontal_T)
-        )
+        variance = self.params.variance(self.environment.field_W_T())
+        self._writer = MagneticFieldWriter(self.frame("imu_link"), variance)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""

@@ -80,15 +80,25 @@ class MagnetometerParams:
         xx, yy, zz, xy, xz, yz = self.soft_iron
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
-    def variance(self, horizontal_field_T: float) -> NDArray[np.float64]:
-        """Variance of one sample about the sensor's own constant errors, (3,) T^2.
+    def variance(self, field_W_T: Vec3) -> NDArray[np.float64]:
+        """Variance of one sample's whole error, (3,) T^2: what a user of the reading has to expect.
 
-        Turned noise counts on every axis: a sensor does not know its tilt, and a variance of zero
-        on one axis would claim a perfect reading there.
+        White noise, counts, and what varies from unit to unit and from switch-on to switch-on: the
+        offset, and scale and cross-axis of a field that lies anywhere to the axes (a third of its
+        square on each). Turned noise counts on every axis: a sensor does not know its tilt, and a
+        variance of zero on one axis would claim a perfect reading there.
+
+        Args:
+            field_W_T: the world's field.
         """
-        turned = (self.heading_sigma_rad * horizontal_field_T) ** 2
-        own: NDArray[np.float64] = np.square(self.noise_sigma_T) + self.step_T**2 / 12.0
-        return own + turned
+        east2, north2, up2 = np.square(field_W_T)
+        turned = self.heading_sigma_rad**2 * (east2 + north2)
+        unit = self.scale_sigma**2 + 2.0 * self.cross_axis_sigma**2
+        constant = self.turn_on_sigma_T**2 + unit * (east2 + north2 + up2) / 3.0
+        total: NDArray[np.float64] = (
+            np.square(self.noise_sigma_T) + self.step_T**2 / 12.0 + turned + constant
+        )
+        return total
 
 
 MAGNETOMETER_STATE = record_dtype(

@@ -66,8 +66,7 @@ def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
         setup.accel_covariance[::4] = params.accel_variance()
         setup.gyro_covariance[::4] = params.gyro_variance()
     elif isinstance(params, MagnetometerParams):
-        horizontal_T = math.hypot(*scenario.environment.field_W_T()[:2])
-        setup.field_covariance[::4] = params.variance(horizontal_T)
+        setup.field_covariance[::4] = params.variance(scenario.environment.field_W_T())
     elif isinstance(params, BarometerParams):
         setup.pressure_variance[0] = params.variance()
 
