@@ -18,6 +18,8 @@ from quadsim.sensors.devices import load_device
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sim.closed_loop import run
+from quadsim.sim.scenario import load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.obstacles import Obstacle, Plane, Pose
 from quadsim.world.scene import EMPTY_SCENE, scene_of
@@ -520,3 +522,68 @@ def test_an_empty_world_is_the_flat_ground():
     params = LidarParams(rotation_deg=(0.0, 90.0, 0.0), columns=2, azimuth_min_deg=0.0,
                          azimuth_max_deg=60.0)  # fmt: skip
     assert one_scan(params, EMPTY_SCENE).ranges[0] == pytest.approx([HEIGHT_M, 2.0 * HEIGHT_M])
+
+
+# ---- in a suite --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seeing(tmp_path):
+    """Loads the scenario hover with a lidar, through files as a user does; ``faults`` as YAML."""
+
+    def load(lidar_entry, faults="[]"):
+        hover = load_scenario("hover")
+        suite = {kind: f"ideal_{kind}" for kind in hover.sensors}
+        path = tmp_path / "suite.yaml"
+        path.write_text(str(suite | {"lidar": lidar_entry}))
+        scenario = tmp_path / "seeing.yaml"
+        scenario.write_text(
+            f"sensors: {path}\nduration_s: 12.0\nmission: [takeoff: {{height_m: 1.0}}, land: {{}}]\n"
+            f"faults: {faults}\n"
+        )
+        return load_scenario(str(scenario))
+
+    return load
+
+
+def test_a_suite_may_have_a_lidar_and_the_graph_flies_it(seeing):
+    scenario = seeing(
+        {"device": "vlp16", "position_B_m": [0.0, 0.0, 0.1]}, "[{sensor: lidar, fault: frozen}]"
+    )
+    assert "lidar" not in scenario.sensors
+    assert scenario.lidar == replace(load_device("lidar", "vlp16"), position_B_m=(0.0, 0.0, 0.1))
+    assert list(scenario.devices) == [*scenario.sensors, "lidar"]
+    pytest.importorskip("rclpy")
+    from quadsim.nodes.graph import GraphOptions, describe
+
+    (node,) = (node for node in describe(scenario) if node.executable == "lidar")
+    assert node.namespace == "/quad"
+    assert node.parameters["columns"] == 1800
+    assert node.parameters["position_B_m"] == [0.0, 0.0, 0.1]
+    assert node.parameters["world"] == "flat"
+    assert "frozen" in node.parameters["faults"]
+    without = describe(scenario, GraphOptions(without=("lidar",)))
+    assert "lidar" not in {node.executable for node in without}
+
+
+@pytest.mark.many
+def test_the_closed_loop_leaves_a_lidar_out(seeing):
+    scenario = seeing("ideal_lidar", "[{sensor: lidar, fault: dropout, at_s: 0.5}]")
+    log, digest = run(scenario)
+    assert digest == run(replace(scenario, lidar=None, faults={}))[1]
+    assert "fault" not in {event.name for event in log.events}
+
+
+@pytest.mark.parametrize(
+    ("entry", "faults", "said"),
+    [
+        ("vlp17", "[]", "unknown sensor 'vlp17'"),
+        ("tf_luna", "[]", "sensor: 'rangefinder' where 'lidar' is wanted"),
+        ({"device": "vlp16", "columns": 0}, "[]", "columns: 0 is out of range"),
+        ("vlp16", "[{sensor: lidar, fault: outage}]", "is a fault of gnss, not of lidar"),
+    ],
+)
+def test_a_lidar_that_does_not_fit_is_refused(seeing, entry, faults, said):
+    with pytest.raises(InputError) as refused:
+        seeing(entry, faults)
+    assert said in str(refused.value)
