@@ -161,11 +161,11 @@ def scenario_file(tmp_path, text):
     ("text", "words"),
     [
         ("vehicel: x500\n", "unknown key 'vehicel'"),
-        ("vehicle: y500\n", "unknown vehicle 'y500'; known: fcnd, x500"),
+        ("vehicle: y500\n", "unknown vehicle 'y500'; known: fcnd, phantom4, x500"),
         ("sensors: best\n", "unknown suite 'best'"),
         ("seed: -1\n", "seed: -1 is out of range"),
         ("duration_s: long\n", "duration_s: 'long' is not a number"),
-        ("physics: {step_s: 0.0015}\n", "physics.step_s"),
+        ("physics: {step_s: 0.003}\n", "physics.step_s: an IMU of 500 Hz samples above the rate"),
         ("environment: {datum: {latitude_deg: 91.0}}\n", "latitude_deg: 91.0"),
         ("mission:\n  - fly: {}\n", "unknown item 'fly'"),
         ("mission:\n  - takeoff: {height_m: -1.0}\n", r"mission\[0\]: takeoff: height_m: -1.0"),
@@ -187,3 +187,24 @@ def test_a_bad_option_is_named_not_the_file():
 def test_an_unknown_scenario_names_those_there_are():
     with pytest.raises(InputError, match=r"unknown scenario 'sqare'; known: .*square"):
         load_scenario("sqare")
+
+
+def test_an_imu_whose_period_no_step_divides_has_equal_steps(hover):
+    """120 Hz over steps of at most 1 ms: 9 of 0.926 ms; the mission's ticks follow the IMU."""
+    slow = changed(hover, "imu", rate_hz=120.0)
+    log, digest = run(slow)
+    assert log.events[-1].name in ("landed", "disarmed")
+    assert log.topics["imu"] == pytest.approx(log.truth.stamp_ns[-1] * 1e-9 * 120.0, abs=1)
+    assert rmse(errors(log.estimates["eskf"], log.truth)) < 0.1
+    assert run(slow)[1] == digest
+
+
+def test_kept_samples_are_what_was_published(hover):
+    loop = ClosedLoop(hover, keep_samples=True)
+    log = loop.fly()
+    for kind in hover.sensors:
+        samples = loop.samples(kind)
+        assert len(samples) == log.topics[kind]
+        assert np.all(np.diff(samples["stamp_ns"]) > 0)
+    standing = loop.samples("imu")["f_S"][:400]  # before it is armed, at 1 s
+    assert np.mean(standing[:, 2]) == pytest.approx(9.80665, abs=0.5)

@@ -65,10 +65,10 @@ def judge_imu(
 
 
 @kernel
-def offer_imu(
+def accept_imu(
     lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
 ) -> int:
-    """Take an IMU sample, and run the filter as far as it goes.
+    """Put an IMU sample onto the timeline, without running the filter.
 
     Args:
         lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
@@ -100,7 +100,16 @@ def offer_imu(
         values[3 + i] = w_S[i]
         values[6 + i] = f_covariance[4 * i]
         values[9 + i] = w_covariance[4 * i]
-    run(line)
+    return verdict
+
+
+@kernel
+def offer_imu(
+    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Take an IMU sample, and run the filter as far as it goes; see :func:`accept_imu`."""
+    verdict = accept_imu(lines, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    run(lines[0])
     return verdict
 
 
@@ -160,8 +169,10 @@ def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
 
 
 @kernel
-def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
-    """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
+def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Put a measurement onto the timeline, and go back to it if it is late; run nothing yet.
+
+    What arrives together is accepted first, and run once.
 
     Args:
         lines: (1,) TIMELINE.
@@ -185,5 +196,15 @@ def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) ->
     if verdict != OK:
         return verdict
     write_values(line, insert(line, kind, stamp_ns), values, covariance)
-    run(line)
+    return verdict
+
+
+@kernel
+def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
+
+    See :func:`accept`.
+    """
+    verdict = accept(lines, kind, stamp_ns, values, covariance)
+    run(lines[0])
     return verdict

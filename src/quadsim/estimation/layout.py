@@ -106,6 +106,7 @@ ESKF = record_dtype(
         ("rejected_since_ns", np.int64, (len(SENSORS),)),
         ("recoveries", np.int64),
         ("reason", np.int64),
+        ("range_ns", np.int64),  # newest range that was fused or rejected
         ("velocity_fix_ns", np.int64),  # newest one, accepted or not; for the recovery
         ("velocity_fix_W", np.float64, (3,)),
         ("velocity_fix_variance", np.float64, (3,)),

@@ -260,6 +260,21 @@ def start_pressure(state: Any, height_m: float, variance: float) -> None:
 
 
 @kernel
+def repetition(state: Any, params: Any) -> float:
+    """How many ranges say as much as one, as their errors are mostly the same.
+
+    An error of correlation time T, sampled each dt, averages like white noise of (1 + a) / (1 - a)
+    times its variance, a = exp(-dt / T) (Bartlett 1946, of the variance of a mean). Taken as white,
+    an offset of 2 cm at 50 Hz would outweigh every fix.
+    """
+    correlation_s = params.noise.range_correlation_s
+    if correlation_s == 0.0 or state.range_ns == 0:
+        return 1.0
+    a = math.exp(-(state.stamp_ns - state.range_ns) * 1e-9 / correlation_s)
+    return (1.0 + a) / max(1.0 - a, 1e-6)
+
+
+@kernel
 def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> int:
     """Fuse the height above flat ground, seen along -z of ``base_link``.
 
@@ -290,5 +305,6 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     row[P + 2] = 1.0
     row[THETA] = lever_W[1] - range_m * up_W[1]
     row[THETA + 1] = -(lever_W[0] - range_m * up_W[0])
-    variance = variance_m2 * cosine * cosine
+    variance = variance_m2 * cosine * cosine * repetition(state, params)
+    state.range_ns = state.stamp_ns
     return update_scalar(state, RANGE, innovation, variance, gate.chi2_1)

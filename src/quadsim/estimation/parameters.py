@@ -57,6 +57,9 @@ class NoiseParams:
     ] = (0.2, 0.2, 0.4)
     pressure_sigma_pa: Annotated[float, Spec("pressure, unknown", "Pa", gt=0.0, le=1e4)] = 12.0
     range_sigma_m: Annotated[float, Spec("range, unknown", "m", gt=0.0, le=100.0)] = 0.05
+    range_correlation_s: Annotated[
+        float, Spec("how long a range's error stays as it is: its offset and scale", "s", ge=0.0)
+    ] = 10.0
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,13 @@ from quadsim.parameters import Vec3, dtype_of, pack
 NEVER_NS = -(1 << 62)
 #: How late a measurement may be.
 HORIZON_NS = 500_000_000
-#: Time between two copies of the filter.
-SNAPSHOT_NS = 62_500_000
-SNAPSHOTS = 12
+#: Time between two copies of the filter: going back costs half of it, besides the lateness.
+SNAPSHOT_NS = 8_000_000
+#: As many copies as reach over the horizon.
+SNAPSHOTS = 64
 CAPACITY = 4096
+#: So many processed events are kept before those out of reach are dropped.
+DROP_FROM = 1024
 #: So many IMU samples in a row with stamps of the past: the clock was set back.
 CLOCK_JUMP_SAMPLES = 50
 
@@ -92,6 +95,7 @@ TIMELINE = record_dtype(
         ("done", np.int64),  # events the state holds
         ("newest_imu_ns", np.int64),
         ("backward_in_row", np.int64),
+        ("snapshot_first", np.int64),  # a ring
         ("snapshot_count", np.int64),
         ("snapshots", ESKF, (SNAPSHOTS,)),
         ("verdicts", np.int64, (len(KINDS), len(VERDICTS))),
@@ -137,7 +141,7 @@ def run(line: Any) -> None:
         event = line.events[i]
         values = event.values
         if event.kind == IMU:
-            keep_snapshot(line, event.stamp_ns)
+            keep_snapshot(line)
             i = line.done
             event = line.events[i]
             values = event.values
@@ -169,18 +173,25 @@ def run(line: Any) -> None:
 
 
 @kernel
-def keep_snapshot(line: Any, next_ns: int) -> None:
+def snapshot_at(line: Any, k: int) -> int:
+    """Place of the k-th copy of the filter in the ring, the oldest first."""
+    return int((line.snapshot_first + k) % SNAPSHOTS)
+
+
+@kernel
+def keep_snapshot(line: Any) -> None:
     """Copy the filter before it moves on, if the last copy is old enough; forget the oldest."""
-    last = line.snapshot_count - 1
-    if last >= 0 and next_ns - line.snapshots[last].stamp_ns < SNAPSHOT_NS:
+    last = snapshot_at(line, line.snapshot_count - 1)
+    age_ns = line.state.stamp_ns - line.snapshots[last].stamp_ns
+    if line.snapshot_count > 0 and age_ns < SNAPSHOT_NS:
         return
     if line.snapshot_count == SNAPSHOTS:
-        for k in range(SNAPSHOTS - 1):
-            line.snapshots[k] = line.snapshots[k + 1]
+        line.snapshot_first = (line.snapshot_first + 1) % SNAPSHOTS
         line.snapshot_count -= 1
-        forget(line, line.snapshots[0].stamp_ns)
-    line.snapshots[line.snapshot_count] = line.state
+    line.snapshots[snapshot_at(line, line.snapshot_count)] = line.state
     line.snapshot_count += 1
+    if line.done >= DROP_FROM:
+        forget(line, line.snapshots[line.snapshot_first].stamp_ns)
 
 
 @kernel
@@ -226,11 +237,11 @@ def insert(line: Any, kind: int, stamp_ns: int) -> int:
 def go_back(line: Any, stamp_ns: int) -> bool:
     """Take the filter back to the last copy before a stamp; False: there is none."""
     k = line.snapshot_count - 1
-    while k >= 0 and line.snapshots[k].stamp_ns >= stamp_ns:
+    while k >= 0 and line.snapshots[snapshot_at(line, k)].stamp_ns >= stamp_ns:
         k -= 1
     if k < 0:
         return False
-    line.state = line.snapshots[k]
+    line.state = line.snapshots[snapshot_at(line, k)]
     line.snapshot_count = k + 1
     done = line.done
     while done > 0 and line.events[done - 1].stamp_ns > line.state.stamp_ns:
@@ -244,6 +255,7 @@ def clear_timeline(line: Any) -> None:
     """Forget the past, not the counters."""
     line.count = 0
     line.done = 0
+    line.snapshot_first = 0
     line.snapshot_count = 0
     line.newest_imu_ns = NEVER_NS
     line.backward_in_row = 0

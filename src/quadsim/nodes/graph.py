@@ -106,7 +106,7 @@ def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
         "vehicle": scenario.file.vehicle,
         "count": options.count,
         "truth_rate_hz": scenario.imu.rate_hz,
-        "motor_rate_hz": MOTOR_RATE_HZ,
+        "motor_rate_hz": scenario.imu.rate_hz if scenario.imu.vibration.on else MOTOR_RATE_HZ,
         "imu_latency_s": scenario.imu.latency_s,
         "pacing": options.pacing,
         "rate": options.rate,
@@ -139,6 +139,7 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
         }
         if "scene" in needs_of(kind, params):
             nodes[kind]["world"] = scenario.file.world
+            nodes[kind] |= _prefixed(scenario.file.terrain, "terrain.")
         if kind in scenario.faults:
             nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])
     nodes["estimator"] = {

@@ -24,6 +24,7 @@ from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.build import make_scene
 from quadsim.world.scene import Scene
+from quadsim.world.terrain_hills import HillsParams
 
 P = TypeVar("P", bound=IsDataclass)
 
@@ -138,13 +139,18 @@ def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
     return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
 
 
-def declare_scene(node: Any) -> Scene:
-    """Declare what rays meet, ``world`` (a file of worlds), and build it.
+def declare_scene(node: Any, ground_height_m: float) -> Scene:
+    """Declare what rays meet, ``world`` (a file of worlds) and ``terrain.*``, and build it.
+
+    Args:
+        node: the node.
+        ground_height_m: height of the flat ground.
 
     Raises:
         InputError: the world cannot be read.
     """
-    return make_scene(declare_text(node, "world", "flat", "a file of worlds, or a path"))
+    world = declare_text(node, "world", "flat", "a file of worlds, or a path")
+    return make_scene(world, declare(node, HillsParams(), "terrain."), ground_height_m)
 
 
 def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:

@@ -21,7 +21,6 @@ from quadsim.parameters import pack
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.faults import changes
-from quadsim.sensors.gnss import GNSS_SAMPLE
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
@@ -81,15 +80,24 @@ def fault_events(scenario: Scenario) -> list[Event]:
     )
 
 
+def _room(scenario: Scenario, kind: str, seconds: float) -> int:
+    """Samples that a sensor can publish in a time."""
+    params = scenario.sensors.get(kind)
+    return math.ceil(seconds * params.rate_hz) + 2 if params else 0
+
+
 class ClosedLoop:
     """One flight of a scenario, tick by tick.
 
     Args:
         scenario: what flies.
         use_truth: fly on the true state; the estimator runs beside it.
+        keep_samples: keep what every sensor publishes, not the fixes alone.
     """
 
-    def __init__(self, scenario: Scenario, use_truth: bool = False) -> None:
+    def __init__(
+        self, scenario: Scenario, use_truth: bool = False, keep_samples: bool = False
+    ) -> None:
         self.scenario = scenario
         self.use_truth = use_truth
         self._setups = make_setups(scenario)
@@ -104,8 +112,13 @@ class ClosedLoop:
         self._log = np.zeros(int(seconds * LOG_HZ) + 2, LOG_ROW)
         self._reference = np.zeros((ticks + 1, 4))
         self._reference_ns = np.zeros(ticks + 1, np.int64)
-        gnss = scenario.sensors.get("gnss")
-        self._fixes = np.zeros(int(seconds * (gnss.rate_hz if gnss else 0)) + 2, GNSS_SAMPLE)
+        self._samples = tuple(
+            np.zeros(
+                _room(scenario, kind, seconds) if kind == "gnss" or keep_samples else 0,
+                model.sample,
+            )
+            for kind, model in SENSORS.items()
+        )
         self._states = np.zeros(1, STATE)
         self.state = self._states[0]
         self._devices: list[tuple[np.random.Generator, int, int]] = []
@@ -140,6 +153,12 @@ class ClosedLoop:
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
 
+    def _next_tick_ns(self) -> int:
+        """Stamp of the IMU at which the next mission tick is due."""
+        period_ns = int(self.setup.imu_period_ns)
+        due_ns = (self.stamp_ns // self.tick_ns + 1) * self.tick_ns
+        return -(-due_ns // period_ns) * period_ns
+
     def _draw(self, until_ns: int) -> tuple[NDArray[np.float64], ...]:
         """Standard normal numbers for every sample that is due up to a stamp, by sensor."""
         return tuple(
@@ -158,7 +177,7 @@ class ClosedLoop:
             self._reference[self._flown, :3] = self._setpoint.p_W
             self._reference[self._flown, 3] = self._setpoint.yaw
             self._flown += 1
-        until_ns = self.stamp_ns + self.tick_ns
+        until_ns = self._next_tick_ns()
         advance(
             self._states,
             self._setups,
@@ -167,7 +186,7 @@ class ClosedLoop:
             int(self.use_truth),
             self._draw(until_ns),
             self._log,
-            self._fixes,
+            self._samples,
         )
         self.stamp_ns = until_ns
         self.events += [Event(*event) for event in self.manager.take_events()]
@@ -191,16 +210,17 @@ class ClosedLoop:
         """
         # compiled or loaded now, so that the clock measures the flight
         advance(
-            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._fixes
+            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._samples
         )
         begin_s = time.perf_counter()
         while self.stamp_ns < self.end_ns and not self.manager.finished:
+            second_before = self.stamp_ns // 1_000_000_000
             self.tick()
             known = self._odometry.stamp_ns > 0
             standing = known and self.manager.state == "disarmed" and not self.manager.finished
             if standing and self.manager.arm() is None:
                 self.manager.start()
-            if self.stamp_ns % 1_000_000_000 == 0:
+            if self.stamp_ns // 1_000_000_000 > second_before:
                 self._check()
                 if progress is not None:
                     height_m = float(self.state["truth"]["p_W"][0, 2])
@@ -223,7 +243,7 @@ class ClosedLoop:
         sigma = np.sqrt(
             np.hstack([estimate[f"{part}_variance"] for part in ("p", "v", "attitude")])
         )
-        fixes = self._fixes[: int(self.state.gnss_count)]
+        fixes = self.samples("gnss")
         gnss = replace(
             Track.empty(len(fixes)), stamp_ns=fixes["stamp_ns"], p_W=fixes["p_W"], v_W=fixes["v_W"]
         )
@@ -260,6 +280,11 @@ class ClosedLoop:
             waypoints=self.manager.waypoints(),
             gnss=gnss,
         )
+
+    def samples(self, kind: str) -> NDArray[np.record]:
+        """What a sensor has published so far, (N,) records of its model's ``sample``."""
+        log = self._samples[list(SENSORS).index(kind)]
+        return log[: int(self.state[f"{kind}_count"])]
 
     def digest(self) -> str:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""

@@ -19,7 +19,7 @@ from quadsim.control.airframe import AIRFRAME
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
 from quadsim.control.watchdog import INNER_LOOP, inner_loop
-from quadsim.estimation.border import offer, offer_imu
+from quadsim.estimation.border import accept, accept_imu
 from quadsim.estimation.eskf import eskf_odometry
 from quadsim.estimation.layout import (
     GNSS_POSITION,
@@ -28,7 +28,7 @@ from quadsim.estimation.layout import (
     RANGE,
     STATIC_PRESSURE,
 )
-from quadsim.estimation.timeline import TIMELINE
+from quadsim.estimation.timeline import TIMELINE, run
 from quadsim.parameters import dtype_of
 from quadsim.records import ATTITUDE_COMMAND, KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
@@ -39,6 +39,7 @@ from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.timing import due
+from quadsim.vehicle.integrators import steps_within
 from quadsim.vehicle.multirotor import ROTOR, VEHICLE, step, truth
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -57,7 +58,7 @@ IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE = 
 #: parameters are arrays of one, as their steps take them.
 SETUP = record_dtype(
     [
-        ("step_ns", np.int64),
+        ("step_ns", np.int64),  # the longest
         ("delay", np.int64),
         ("log_period_ns", np.int64),
         ("vehicle", dtype_of(VehicleParams)),
@@ -116,13 +117,15 @@ LOG_ROW = record_dtype(
 @kernel
 def move(state: Any, setup: Any, until_ns: int) -> None:
     """Physics up to a stamp, under the oldest pending motor command."""
-    dt_s = setup.step_ns * 1e-9
+    steps = steps_within(until_ns - state.stamp_ns, setup.step_ns)
+    dt_s = (until_ns - state.stamp_ns) * 1e-9 / steps
     environment = setup.environment[0]
     for i in range(MAX_ROTORS):
         state.vehicle.inputs.rotor_command_radps[i] = state.pending[0, i]
-    while state.stamp_ns < until_ns:
-        step(state.vehicle, setup.vehicle, environment, state.stamp_ns, dt_s)
-        state.stamp_ns += setup.step_ns
+    for k in range(steps):
+        step_ns = state.stamp_ns + round(k * dt_s * 1e9)
+        step(state.vehicle, setup.vehicle, environment, step_ns, dt_s)
+    state.stamp_ns = until_ns
     truth(state.vehicle, setup.vehicle, environment, state.stamp_ns, state.truth[0])
 
 
@@ -143,15 +146,23 @@ def sense_imu(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_imu(state: Any, setup: Any) -> bool:
+def keep(log: Any, count: int, samples: Any) -> None:
+    """Put a sample into its log, where that has room."""
+    if count < log.shape[0]:
+        log[count] = samples[0]
+
+
+@kernel
+def take_imu(state: Any, setup: Any, log: Any) -> bool:
     """Hand IMU samples that have arrived to the estimator; whether there was one."""
     arrived = False
     while collect(state.imu_outbox, state.stamp_ns, state.imu_sample):
         sample = state.imu_sample[0]
-        offer_imu(
+        accept_imu(
             state.line, sample.stamp_ns, sample.f_S, sample.w_S,
             setup.accel_covariance, setup.gyro_covariance,
         )  # fmt: skip
+        keep(log, state.imu_count, state.imu_sample)
         state.imu_count += 1
         arrived = True
     return arrived
@@ -174,25 +185,22 @@ def sense_gnss(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_gnss(state: Any, fixes: Any) -> None:
+def take_gnss(state: Any, log: Any) -> None:
     """Hand fixes that have arrived to the estimator, position and velocity."""
     covariance = state.covariance
     while collect(state.gnss_outbox, state.stamp_ns, state.gnss_sample):
         sample = state.gnss_sample[0]
-        fix = fixes[state.gnss_count]
-        fix.stamp_ns = sample.stamp_ns
-        for i in range(3):
-            fix.p_W[i], fix.v_W[i] = sample.p_W[i], sample.v_W[i]
+        keep(log, state.gnss_count, state.gnss_sample)
         state.gnss_count += 1
         if not np.isfinite(sample.p_W[0]):  # no fix
             continue
         covariance[:] = 0.0
         for i in range(3):
             covariance[4 * i] = sample.p_variance[i]
-        offer(state.line, GNSS_POSITION, sample.stamp_ns, sample.p_W, covariance)
+        accept(state.line, GNSS_POSITION, sample.stamp_ns, sample.p_W, covariance)
         for i in range(3):
             covariance[4 * i] = sample.v_variance[i]
-        offer(state.line, GNSS_VELOCITY, sample.stamp_ns, sample.v_W, covariance)
+        accept(state.line, GNSS_VELOCITY, sample.stamp_ns, sample.v_W, covariance)
 
 
 @kernel
@@ -212,11 +220,12 @@ def sense_magnetic_field(state: Any, setup: Any, scene: Any, white: Array) -> No
 
 
 @kernel
-def take_magnetic_field(state: Any, setup: Any) -> None:
+def take_magnetic_field(state: Any, setup: Any, log: Any) -> None:
     """Hand samples of the field that have arrived to the estimator."""
     while collect(state.magnetometer_outbox, state.stamp_ns, state.magnetometer_sample):
         sample = state.magnetometer_sample[0]
-        offer(state.line, MAGNETIC_FIELD, sample.stamp_ns, sample.m_S, setup.field_covariance)
+        accept(state.line, MAGNETIC_FIELD, sample.stamp_ns, sample.m_S, setup.field_covariance)
+        keep(log, state.magnetometer_count, state.magnetometer_sample)
         state.magnetometer_count += 1
 
 
@@ -237,11 +246,12 @@ def sense_pressure(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_pressure(state: Any, setup: Any) -> None:
+def take_pressure(state: Any, setup: Any, log: Any) -> None:
     """Hand pressures that have arrived to the estimator."""
     while collect(state.barometer_outbox, state.stamp_ns, state.barometer_sample):
         sample = state.barometer_sample[0]
-        offer(state.line, STATIC_PRESSURE, sample.stamp_ns, sample.values, setup.pressure_variance)
+        accept(state.line, STATIC_PRESSURE, sample.stamp_ns, sample.values, setup.pressure_variance)
+        keep(log, state.barometer_count, state.barometer_sample)
         state.barometer_count += 1
 
 
@@ -262,14 +272,15 @@ def sense_range(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_range(state: Any) -> None:
+def take_range(state: Any, log: Any) -> None:
     """Hand ranges that have arrived to the estimator; infinite ones say "nothing in range"."""
     variance = state.covariance[:1]
     while collect(state.rangefinder_outbox, state.stamp_ns, state.rangefinder_sample):
         sample = state.rangefinder_sample[0]
         if not np.isinf(sample.range_m):
             variance[0] = sample.variance_m2
-            offer(state.line, RANGE, sample.stamp_ns, sample.values, variance)
+            accept(state.line, RANGE, sample.stamp_ns, sample.values, variance)
+        keep(log, state.rangefinder_count, state.rangefinder_sample)
         state.rangefinder_count += 1
 
 
@@ -371,7 +382,7 @@ def advance(
     use_truth: int,
     white: tuple[Array, ...],
     log: Any,
-    fixes: Any,
+    samples: Any,
 ) -> None:
     """One position-control step on the setpoint in the state, then the loop up to a stamp.
 
@@ -385,7 +396,8 @@ def advance(
         white: standard normal numbers for each kind in the order of SENSORS, a row for each
             sample that is due.
         log: LOG_ROW records; ``state.log_count`` are written and grow.
-        fixes: GNSS_SAMPLE records; ``state.gnss_count`` are written and grow.
+        samples: for each kind in the order of SENSORS, records of its samples as they are
+            published; those that do not fit are not kept.
     """
     state, setup = states[0], setups[0]
     if state.odometry.stamp_ns > 0:
@@ -393,15 +405,17 @@ def advance(
             state.position, setup.autopilot, state.odometry, state.setpoint,
             (until_ns - state.stamp_ns) * 1e-9, state.command,
         )  # fmt: skip
+    imu_log, gnss_log, magnetometer_log, barometer_log, rangefinder_log = samples
     rows = np.zeros(5, np.int64)
     while state.stamp_ns < until_ns:
         move(state, setup, state.stamp_ns + setup.imu_period_ns)
         sense(state, setup, scene, white, rows)
-        arrived = take_imu(state, setup)
-        take_gnss(state, fixes)
-        take_magnetic_field(state, setup)
-        take_pressure(state, setup)
-        take_range(state)
+        arrived = take_imu(state, setup, imu_log)
+        take_gnss(state, gnss_log)
+        take_magnetic_field(state, setup, magnetometer_log)
+        take_pressure(state, setup, barometer_log)
+        take_range(state, rangefinder_log)
+        run(state.line[0])
         for k in range(setup.delay):
             for i in range(MAX_ROTORS):
                 state.pending[k, i] = state.pending[k + 1, i]

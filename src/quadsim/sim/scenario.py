@@ -27,6 +27,7 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.build import make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
+from quadsim.world.terrain_hills import HillsParams
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class StartParams:
 class PhysicsParams:
     """How time goes in the simulation."""
 
-    step_s: Annotated[float, Spec("step of the physics", "s", ge=1e-4, le=0.01)] = 0.001
+    step_s: Annotated[float, Spec("longest step of the physics", "s", ge=1e-4, le=0.01)] = 0.001
     command_delay_samples: Annotated[
         int, Spec("IMU samples from the one a motor command answers to its effect", ge=0, le=20)
     ] = 1
@@ -78,6 +79,7 @@ class ScenarioFile:
     physics: PhysicsParams = field(default_factory=PhysicsParams)
     environment: EnvironmentParams = field(default_factory=EnvironmentParams)
     world: Annotated[str, Spec("a file of worlds, or a path: what rays meet")] = "flat"
+    terrain: HillsParams = field(default_factory=HillsParams)
 
 
 def airframe_of(vehicle: VehicleParams) -> AirframeParams:
@@ -248,7 +250,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     devices = load_suite(file.sensors)
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     estimator = load(EstimatorParams, find("estimators", file.estimator))
-    scene = make_scene(file.world)
+    scene = make_scene(file.world, file.terrain, file.environment.ground_height_m)
     scenario = Scenario(
         name=Path(name).stem,
         file=file,
@@ -270,10 +272,11 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
 def _check_rates(scenario: Scenario) -> None:
     """Refuse rates and latencies that the simulation cannot give."""
     path = scenario.path
-    if scenario.imu_period_ns % scenario.step_ns:
+    if scenario.imu_period_ns < scenario.step_ns:
         raise InputError(
-            f"{path}: physics.step_s: an IMU of {scenario.imu.rate_hz:g} Hz needs a step that"
-            f" divides {scenario.imu_period_ns * 1e-9:g} s, not {scenario.file.physics.step_s:g}"
+            f"{path}: physics.step_s: an IMU of {scenario.imu.rate_hz:g} Hz samples above the rate"
+            f" of the physics; allowed: <= {scenario.imu_period_ns * 1e-9:g} s, not"
+            f" {scenario.file.physics.step_s:g}"
         )
     fastest = max(scenario.devices.values(), key=lambda params: params.rate_hz)
     if fastest.rate_hz > scenario.imu.rate_hz:

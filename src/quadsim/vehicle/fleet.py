@@ -13,6 +13,7 @@ from quadsim.errors import FlightError
 from quadsim.geometry.rotation import from_euler
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
+from quadsim.vehicle.integrators import steps_within
 from quadsim.vehicle.multirotor import ROTOR, VEHICLE, P, Q, rotor_current_A, step, truth
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -25,10 +26,10 @@ def fleet_step(
     params: Any,
     environment: Any,
     start_ns: int,
+    until_ns: int,
     step_ns: int,
-    steps: int,
 ) -> None:
-    """Advance every vehicle by some steps and write their motion at the end.
+    """Advance every vehicle in equal steps and write their motion at the end.
 
     Args:
         vehicles: (N,) VEHICLE records.
@@ -36,14 +37,15 @@ def fleet_step(
         params: packed VehicleParams of all.
         environment: packed EnvironmentParams.
         start_ns: time before the first step.
-        step_ns: length of a step.
-        steps: how many.
+        until_ns: time after the last.
+        step_ns: the longest step.
     """
-    dt_s = step_ns * 1e-9
+    steps = steps_within(until_ns - start_ns, step_ns)
+    dt_s = (until_ns - start_ns) * 1e-9 / max(steps, 1)
     for i in range(vehicles.shape[0]):
         for k in range(steps):
-            step(vehicles[i], params, environment, start_ns + k * step_ns, dt_s)
-        truth(vehicles[i], params, environment, start_ns + steps * step_ns, kinematics[i])
+            step(vehicles[i], params, environment, start_ns + round(k * dt_s * 1e9), dt_s)
+        truth(vehicles[i], params, environment, until_ns, kinematics[i])
 
 
 def stand(
@@ -75,7 +77,7 @@ class Fleet:
         params: the vehicle.
         environment: the world.
         poses: x, y in m and yaw in rad of each vehicle on the ground.
-        step_ns: step of the physics.
+        step_ns: longest step of the physics.
     """
 
     def __init__(
@@ -103,27 +105,27 @@ class Fleet:
         self.stamp_ns = stamp_ns
         for vehicle, pose in zip(self._vehicles, self.poses, strict=True):
             stand(vehicle, self.params, self.environment.ground_height_m, pose)
-        self._advance(0)
+        self._advance(stamp_ns)
 
-    def _advance(self, steps: int) -> None:
+    def _advance(self, until_ns: int) -> None:
         fleet_step(
             self._vehicles,
             self._kinematics,
             self._params,
             self._environment,
             self.stamp_ns,
+            until_ns,
             self.step_ns,
-            steps,
         )
-        self.stamp_ns += steps * self.step_ns
+        self.stamp_ns = until_ns
 
     def step_to(self, stamp_ns: int) -> None:
-        """Advance to a time, in whole steps.
+        """Advance to a time, in equal steps; a time that has passed changes nothing.
 
         Raises:
             FlightError: a vehicle's state is no longer finite.
         """
-        self._advance(max(0, (stamp_ns - self.stamp_ns) // self.step_ns))
+        self._advance(max(self.stamp_ns, stamp_ns))
         for i in range(self.count):
             fault_ns = int(self._vehicles[i].fault_ns)
             if fault_ns:

@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import inlined_kernel
+from quadsim.compiled import inlined_kernel, kernel
 
 Array = NDArray[np.float64]
 Derivative = Callable[[Array, Any, Any, Any, Array], None]
+
+
+@kernel
+def steps_within(interval_ns: int, longest_ns: int) -> int:
+    """How many equal steps, none longer than the longest, fill an interval."""
+    return int(-(-interval_ns // longest_ns))
 
 
 @inlined_kernel

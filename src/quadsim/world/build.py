@@ -1,20 +1,36 @@
-"""The scene of a scenario, from the names that it gives."""
+"""The scene of a scenario: a world file, and hills that a scenario grows from a seed."""
 
 from __future__ import annotations
 
 from quadsim.errors import InputError
-from quadsim.world.scene import EMPTY_SCENE, Scene
+from quadsim.files import find_world
+from quadsim.world.scene import EMPTY_SCENE, Scene, scene_of
+from quadsim.world.sdf import load_world
+from quadsim.world.terrain_hills import HillsParams, hills
 
 
-def make_scene(world: str) -> Scene:
-    """What rays meet in a world.
+def make_scene(world: str, terrain: HillsParams, ground_height_m: float) -> Scene:
+    """What rays meet beside the flat ground.
 
     Args:
         world: a file of ``worlds``, or a path.
+        terrain: hills, instead of the world's own terrain.
+        ground_height_m: height of the flat ground.
+
+    Returns:
+        :data:`EMPTY_SCENE` itself where there is nothing but the flat ground.
 
     Raises:
-        InputError: the world cannot be read.
+        InputError: the world cannot be read; its own ground lies above the flat ground.
     """
-    if world != "flat":
-        raise InputError(f"unknown world {world!r}; known: flat")
-    return EMPTY_SCENE
+    loaded = load_world(find_world(world))
+    plane_m = loaded.ground_height_m
+    if plane_m is not None and plane_m > ground_height_m:
+        raise InputError(
+            f"{loaded.path}: its ground lies at {plane_m:g} m;"
+            f" environment.ground_height_m says {ground_height_m:g}"
+        )
+    grown = hills(terrain) or loaded.terrain
+    # level ground is the flat ground's part; under terrain it would fill the valleys
+    above = tuple(obstacle for obstacle in loaded.obstacles if not obstacle.is_level_ground())
+    return scene_of(above, grown) if above or grown else EMPTY_SCENE
