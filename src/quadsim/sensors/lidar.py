@@ -137,7 +137,6 @@ class SimulatedLidar:
         self._begin_ns = 0
         self._next_column = 0
         self._on_the_way: deque[tuple[int, Scan]] = deque()
-        self._newest_arrival_ns = 0
         self._held = {}
 
     def set_faults(self, faults: Sequence[FaultParams]) -> None:
@@ -188,7 +187,7 @@ class SimulatedLidar:
         return self.published(stamp_ns)
 
     def published(self, stamp_ns: int) -> Scan | None:
-        """Give the next scan that is published by this time, or None."""
+        """Give the next scan that is published by this time, in order, or None."""
         if self._on_the_way and self._on_the_way[0][0] <= stamp_ns:
             return self._on_the_way.popleft()[1]
         return None
@@ -247,8 +246,7 @@ class SimulatedLidar:
         if lost:
             return
         arrival_ns = begin_ns + int(self._offsets_ns[-1]) + round(late_s * 1e9)
-        self._newest_arrival_ns = max(arrival_ns, self._newest_arrival_ns)
-        self._on_the_way.append((self._newest_arrival_ns, Scan(stamp_ns, ranges, intensities)))
+        self._on_the_way.append((arrival_ns, Scan(stamp_ns, ranges, intensities)))
 
     def _disturb(self, ranges: Any, intensities: Any, now_ns: int) -> None:
         """Change a scan as the faults that act on it do."""
