@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from geometry_msgs.msg import TwistWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from sensor_msgs.msg import FluidPressure, NavSatFix, NavSatStatus
+from sensor_msgs.msg import FluidPressure, MagneticField, NavSatFix, NavSatStatus
 
+from quadsim.analysis.bag_topics import field_of
 from quadsim.analysis.bags import open_bag
 from quadsim.errors import InputError
-from quadsim.nodes import barometer, gnss, qos
+from quadsim.geometry.geodesy import Datum
+from quadsim.nodes import barometer, gnss, magnetometer, qos, recorder
+from quadsim.world.magnetic import field_W_T
 
 STEP_NS = 10_000_000
 
@@ -170,3 +174,56 @@ def test_a_scenario_with_late_sensors_and_faults_is_flown(fly, tmp_path, pacing)
     lost = 1.0 - counts["/quad/imu/static_pressure"] / (summary["duration_s"] * 50.0)
     assert 0.05 < lost < 0.16  # of about 500 samples: 0.1 and four deviations
     assert np.std(jitter) == pytest.approx(1e5, rel=0.1)  # ns; of 5000 samples: 1 % deviation
+
+
+def test_the_receiver_tells_of_its_fix_and_its_sky(bench):
+    parameters = {"device": "ublox_f9p_rtk", "latency_s": 0.0}
+    node = bench.add(gnss.make(bench.context, namespace="/quad", overrides=parameters))
+    fixes = heard(bench, NavSatFix, "/quad/gps/fix")
+
+    def reported(message):
+        node.report()
+        return bench.reports.get("/quad/gnss", {}).get("message") == message
+
+    bench.until(lambda: reported("no fix"))
+    truth = Truth(bench)
+    truth.until(lambda: len(fixes) >= 2)
+    assert fixes[-1].status.status == NavSatStatus.STATUS_GBAS_FIX
+    sky = node.sensor.state["sky"]
+    expected = np.array([0.0085, 0.0085, 0.0148]) * [
+        sky.hdop / 0.6,
+        sky.hdop / 0.6,
+        sky.vdop / 0.96,
+    ]
+    # the deviations above have three figures
+    assert fixes[-1].position_covariance[::4] == pytest.approx(expected**2, rel=0.01)
+    bench.until(lambda: reported("running"))
+    values = bench.reports["/quad/gnss"]
+    assert (values["fix"], values["satellites"]) == ("true", "22")
+    assert float(values["hdop"]) == pytest.approx(sky.hdop, rel=1e-5)
+    assert float(values["vdop"]) == pytest.approx(sky.vdop, rel=1e-5)
+    assert set_faults(bench, "/quad/gnss", "{fault: outage}").successful
+    truth.until(lambda: fixes[-1].status.status == NavSatStatus.STATUS_NO_FIX)
+    bench.until(lambda: reported("no fix"))
+    assert bench.reports["/quad/gnss"]["fix"] == "false"
+
+
+def test_a_magnetometer_started_alone_measures_the_field_at_its_datum(bench):
+    parameters = {"device": "ideal_magnetometer", "environment.datum.latitude_deg": -33.0}
+    bench.add(magnetometer.make(bench.context, namespace="/quad", overrides=parameters))
+    fields = heard(bench, MagneticField, "/quad/imu/mag")
+    Truth(bench).until(lambda: len(fields) >= 1)
+    place = replace(Datum(), latitude_deg=-33.0)
+    found = [getattr(fields[0].magnetic_field, axis) for axis in "xyz"]
+    assert found == pytest.approx(field_W_T(place, 2026.0), rel=1e-12)
+
+
+def test_the_recorder_keeps_the_field_in_the_bag(bench, tmp_path):
+    parameters = {"output": str(tmp_path / "bag"), "magnetic_field_W_T": "1e-06 2.1e-05 -4.3e-05"}
+    node = bench.add(recorder.make(bench.context, overrides=parameters))
+    Truth(bench).until(lambda: node.health()[2]["messages"] > 0)
+    bench.nodes.remove(node)
+    bench.executor.remove_node(node)
+    node.destroy_node()
+    with open_bag(tmp_path / "bag") as bag:
+        assert field_of(bag) == (1e-6, 2.1e-5, -4.3e-5)
