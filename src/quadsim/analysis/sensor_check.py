@@ -1,0 +1,182 @@
+"""``quadsim sensors check``: each figure of a device alone, an hour at rest, and a flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quadsim.analysis import proof_echo, proof_field, proof_gnss, proof_imu, proof_lidar
+from quadsim.analysis import sensor_flight as flight
+from quadsim.analysis import sensor_rest as at_rest
+from quadsim.analysis.bench import Bench
+from quadsim.analysis.proof import Proof
+from quadsim.analysis.proof_lidar import LidarBench
+from quadsim.analysis.sensor_figures import Figure
+from quadsim.analysis.sensor_flight import Flown
+from quadsim.analysis.sensor_rest import Channel, Rested
+from quadsim.sensors import SENSORS
+from quadsim.sensors.lidar import KIND as LIDAR
+from quadsim.world.environment import EnvironmentParams
+
+#: Chance that a check of devices that are as specified says that one is not.
+FALSE_ALARM = 0.05
+
+#: What plans the experiments of each kind on a bench.
+PLANS: dict[str, Callable[[Proof], None]] = {
+    "imu": proof_imu.plan,
+    "gnss": proof_gnss.plan,
+    "magnetometer": proof_field.plan_magnetometer,
+    "barometer": proof_field.plan_barometer,
+    "rangefinder": proof_echo.plan,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a check is made.
+
+    Attributes:
+        hours: at rest; 0: not at all.
+        seed: of all noise.
+        fly: whether to fly.
+    """
+
+    hours: float = 1.0
+    seed: int = 1
+    fly: bool = True
+
+
+@dataclass
+class Checked:
+    """What was measured of one device.
+
+    Attributes:
+        kind: of the device.
+        params: of the device.
+        alone: each figure with the other errors off.
+        rested: channels in an hour at rest.
+        flown: a flight; None without one.
+    """
+
+    kind: str
+    params: Any
+    alone: list[Figure] = field(default_factory=list)
+    rested: list[tuple[Channel, Rested]] = field(default_factory=list)
+    flown: Flown | None = None
+
+    def parts(self) -> dict[str, list[Figure]]:
+        """Figures by the way in which they were measured."""
+        return {
+            "alone": self.alone,
+            "rest": [rested.figure for _, rested in self.rested],
+            "flight": self.flown.figures if self.flown else [],
+        }
+
+    @property
+    def passed(self) -> bool:
+        """Whether all figures are as specified."""
+        return all(figure.ok for figures in self.parts().values() for figure in figures)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of one or several devices.
+
+    Attributes:
+        devices: by the name under which they were asked for.
+        confidence: of each interval, so that all together hold with 95 %.
+        settings: how it was made.
+    """
+
+    devices: dict[str, Checked]
+    confidence: float
+    settings: Settings
+
+    @property
+    def passed(self) -> bool:
+        """Whether all devices are as specified."""
+        return all(device.passed for device in self.devices.values())
+
+    def summary(self) -> dict[str, Any]:
+        """As one JSON object."""
+        return {
+            "passed": self.passed,
+            "seed": self.settings.seed,
+            "hours": self.settings.hours,
+            "confidence": 1.0 - FALSE_ALARM,
+            "confidence_of_each": self.confidence,
+            "devices": {
+                name: {
+                    "sensor": device.kind,
+                    "passed": device.passed,
+                    **{
+                        part: [asdict(figure) for figure in figures]
+                        for part, figures in device.parts().items()
+                    },
+                }
+                for name, device in self.devices.items()
+            },
+        }
+
+
+def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -> Proof:
+    """All experiments for a device."""
+    if kind == LIDAR:
+        proof = Proof(None, params)
+        proof_lidar.plan(proof, LidarBench(environment, seed))
+        return proof
+    proof = Proof(Bench(kind, environment, seed), params)
+    PLANS[kind](proof)
+    return proof
+
+
+def check(
+    devices: Mapping[str, tuple[str, Any]],
+    settings: Settings,
+    environment: EnvironmentParams | None = None,
+    tell: Callable[[str], None] = lambda what: None,
+) -> Check:
+    """Measure devices.
+
+    Args:
+        devices: name to kind and parameters.
+        settings: how.
+        environment: the world on the bench; None: the default one.
+        tell: called with what is done next.
+    """
+    world = environment or EnvironmentParams()
+    proofs = {
+        name: planned(kind, params, world, settings.seed)
+        for name, (kind, params) in devices.items()
+    }
+    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(devices, proofs, settings))
+    found = {}
+    for name, (kind, params) in devices.items():
+        device = Checked(kind, params)
+        tell(f"{name}: each figure alone")
+        for experiment in proofs[name].experiments:
+            device.alone += experiment.measure(confidence)
+        if settings.hours > 0.0 and kind in SENSORS:
+            tell(f"{name}: {settings.hours:g} h at rest")
+            bench = Bench(kind, world, settings.seed)
+            device.rested = at_rest.rest(kind, params, bench, settings.hours, confidence)
+        if settings.fly and kind in SENSORS:
+            tell(f"{name}: a flight")
+            device.flown = flight.fly({kind: params}, settings.seed, confidence)[kind]
+        found[name] = device
+    return Check(found, confidence, settings)
+
+
+def _intervals(
+    devices: Mapping[str, tuple[str, Any]], proofs: Mapping[str, Proof], settings: Settings
+) -> int:
+    """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
+    total = 0
+    for name, (kind, params) in devices.items():
+        total += sum(experiment.intervals for experiment in proofs[name].experiments)
+        if settings.hours > 0.0 and kind in SENSORS:
+            total += at_rest.intervals(kind, params, settings.hours)
+        if settings.fly and kind in SENSORS:
+            total += flight.intervals(kind)
+    return total

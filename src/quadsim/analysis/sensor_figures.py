@@ -1,0 +1,258 @@
+"""Figures of a sensor, measured: each with its interval of confidence and what was specified.
+
+Intervals come from the distribution of what is measured: chi-square for deviations, Student's t for
+means, Clopper and Pearson's for shares, Poisson's for counts, order statistics for radii.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+Array = NDArray[np.float64]
+
+#: Half of an interval, over the figure: what "measured" means.
+WANTED = 0.05
+
+#: What is certain agrees to this part, or to this part of its unit's scale: rounding alone.
+EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a device.
+
+    Attributes:
+        name: as in the device's file, with the axis where there are several.
+        unit: of all the numbers.
+        specified: in the file; None where the file says nothing.
+        measured: out of the device's samples.
+        low, high: ends of the interval of confidence; ``measured`` itself where it is certain.
+        ok: whether the interval holds what is specified.
+    """
+
+    name: str
+    unit: str
+    specified: float | None
+    measured: float
+    low: float
+    high: float
+    ok: bool
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval over the figure; 0 where it is certain."""
+        if self.high == self.low:
+            return 0.0
+        return 0.5 * (self.high - self.low) / abs(self.measured) if self.measured else math.inf
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a file says of a figure, and how sure the measured one shall be.
+
+    Attributes:
+        name, unit, specified: as of :class:`Figure`.
+        confidence: of the interval.
+    """
+
+    name: str
+    unit: str
+    specified: float
+    confidence: float = 0.95
+
+    @property
+    def tail(self) -> float:
+        """Probability beyond either end."""
+        return 0.5 * (1.0 - self.confidence)
+
+    def within(self, measured: float, low: float, high: float) -> Figure:
+        """The figure with its interval."""
+        ok = bool(low <= self.specified <= high)
+        return Figure(
+            self.name, self.unit, self.specified, float(measured), float(low), float(high), ok
+        )
+
+    def exactly(self, measured: float, tolerance: float = 0.0) -> Figure:
+        """A figure without chance.
+
+        Args:
+            measured: what came out.
+            tolerance: allowed beside rounding, in the figure's unit.
+        """
+        measured = float(measured)
+        allowed = max(tolerance, EXACT * abs(self.specified))
+        ok = abs(measured - self.specified) <= allowed
+        return Figure(self.name, self.unit, self.specified, measured, measured, measured, ok)
+
+    def spread(self, variance: float, freedom: float, scale: float = 1.0) -> Figure:
+        """A deviation out of a variance of so many degrees of freedom.
+
+        Args:
+            variance: what was found.
+            freedom: of the chi-square distribution it has.
+            scale: from the deviation to the figure.
+        """
+        measured = scale * math.sqrt(variance)
+        low = measured * math.sqrt(freedom / stats.chi2.ppf(1.0 - self.tail, freedom))
+        high = measured * math.sqrt(freedom / stats.chi2.ppf(self.tail, freedom))
+        return self.within(measured, low, high)
+
+    def deviation(self, values: ArrayLike, scale: float = 1.0) -> Figure:
+        """Of independent normal values of unknown mean."""
+        x = np.asarray(values, float)
+        return self.spread(float(x.var(ddof=1)), len(x) - 1, scale)
+
+    def mean(self, values: ArrayLike, scale: float = 1.0) -> Figure:
+        """Of independent normal values."""
+        x = scale * np.asarray(values, float)
+        half = stats.t.ppf(1.0 - self.tail, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
+        return self.within(x.mean(), x.mean() - half, x.mean() + half)
+
+    def share(self, hits: int, trials: int, scale: float = 1.0) -> Figure:
+        """Probability of independent events (Clopper and Pearson 1934).
+
+        Args:
+            hits: how often it happened.
+            trials: how often it could.
+            scale: from the probability to the figure.
+        """
+        low = float(stats.beta.ppf(self.tail, hits, trials - hits + 1)) if hits else 0.0
+        high = 1.0
+        if hits < trials:
+            high = float(stats.beta.ppf(1.0 - self.tail, hits + 1, trials - hits))
+        return self.within(scale * hits / trials, scale * low, scale * high)
+
+    def radius(self, distances: ArrayLike, part: float) -> Figure:
+        """The distance that holds a part of independent ones, by order statistics."""
+        x = np.sort(np.asarray(distances, float))
+        ranks = stats.binom.ppf([self.tail, 1.0 - self.tail], len(x), part)
+        low, high = (x[int(np.clip(rank, 0, len(x) - 1))] for rank in ranks)
+        return self.within(np.quantile(x, part), low, high)
+
+    def persistence(self, values: ArrayLike, dt_s: float) -> Figure:
+        """Correlation time of a Gauss-Markov process of mean zero, sampled each dt_s.
+
+        The lag-one correlation c of n samples has the variance (1 - c^2) / n (Bartlett 1946), its
+        arc sine the variance 1 / n; T = -dt / ln c.
+        """
+        x = np.asarray(values, float)
+        kept = float(x[1:] @ x[:-1]) / float(x @ x)
+        half = stats.norm.ppf(1.0 - self.tail) / math.sqrt(len(x))
+        angles = np.clip(math.asin(kept) + np.array([-half, 0.0, half]), 1e-9, math.pi / 2 - 1e-9)
+        low, measured, high = -dt_s / np.log(np.sin(angles))
+        return self.within(measured, low, high)
+
+    def wander(self, values: ArrayLike, dt_s: float, time_s: float) -> Figure:
+        """Deviation of a Gauss-Markov process of mean zero and known correlation time.
+
+        Neighbours are alike: n samples have n (1 - c^2) / (1 + c^2) degrees of freedom (Bartlett).
+        """
+        x = np.asarray(values, float)
+        kept2 = math.exp(-2.0 * dt_s / time_s)
+        return self.spread(float(np.mean(x**2)), len(x) * (1.0 - kept2) / (1.0 + kept2))
+
+
+def consistency(name: str, squares: float, freedom: float, confidence: float = 0.95) -> Figure:
+    """Actual errors against what messages say of them: mean normalised square, 1 if they agree.
+
+    Args:
+        name: of what is judged.
+        squares: mean of the squared errors over their stated variances.
+        freedom: how many independent errors that is.
+        confidence: of the interval.
+    """
+    said = Said(name, "1", 1.0, confidence)
+    low = squares * freedom / stats.chi2.ppf(1.0 - said.tail, freedom)
+    high = squares * freedom / stats.chi2.ppf(said.tail, freedom)
+    return said.within(squares, low, high)
+
+
+def independent(count: int, kept: float, share: float) -> float:
+    """Independent errors among so many of which a share lasts.
+
+    The mean of n squared normal errors of correlation r_k has the variance 2/n^2 times the sum of
+    all r^2: as many degrees of freedom as n^2 over that sum.
+
+    Args:
+        count: of the errors.
+        kept: correlation of the lasting share from one error to the next.
+        share: of the variance, that lasts.
+    """
+    lag = np.arange(1, count)
+    total = count + 2.0 * float(np.sum((count - lag) * (share * kept**lag) ** 2))
+    return count**2 / total
+
+
+def count_step(values: NDArray[np.floating[Any]]) -> float:
+    """Distance of the counts that all values are whole multiples of; 0 if they are none.
+
+    Args:
+        values: a few hundred readings that fall on neighbouring counts here and there.
+    """
+    levels = np.unique(values.astype(float))
+    apart = np.diff(levels)
+    noise = 64.0 * float(np.finfo(values.dtype).eps) * max(abs(levels[0]), abs(levels[-1]))
+    apart = apart[apart > noise]
+    if len(apart) == 0:
+        return 0.0
+    step = float(apart.min())
+    counts = np.round(levels / step)
+    if counts.any():  # the many readings together say it more finely than two
+        step = float(levels @ counts / (counts @ counts))
+    off = np.abs(levels - step * counts)
+    return step if off.max() <= max(noise, EXACT * step) else 0.0
+
+
+def trials_for_deviation(confidence: float) -> int:
+    """Values that make the interval of a deviation as narrow as :data:`WANTED`, with some spare."""
+    z = float(stats.norm.ppf(0.5 + 0.5 * confidence))
+    return math.ceil(0.5 * (1.25 * z / WANTED) ** 2)
+
+
+def trials_for_squares(confidence: float) -> int:
+    """The same for a mean of squares of normal values."""
+    return 4 * trials_for_deviation(confidence)
+
+
+def trials_for_share(probability: float, confidence: float) -> int:
+    """The same for a probability."""
+    z = float(stats.norm.ppf(0.5 + 0.5 * confidence))
+    return math.ceil((1.25 * z / WANTED) ** 2 * (1.0 - probability) / max(probability, 1e-9))
+
+
+def trials_for_radius(part: float, confidence: float) -> int:
+    """The same for the radius that holds a part of two normal axes, or of one."""
+    z = float(stats.norm.ppf(0.5 + 0.5 * confidence))
+    needed = 1
+    for axes in (1, 2):
+        quantile = float(stats.chi2.ppf(part, axes))
+        density = 2.0 * quantile * float(stats.chi2.pdf(quantile, axes))  # of ln(radius)
+        needed = max(needed, math.ceil(part * (1.0 - part) * (1.25 * z / (WANTED * density)) ** 2))
+    return needed
+
+
+def rounded_variance(sigma: float, step: float, offset: ArrayLike = 0.0) -> Array:
+    """Variance of a normal value rounded to counts.
+
+    Args:
+        sigma: deviation before rounding.
+        step: distance of the counts; 0: not rounded.
+        offset: of the mean from a count.
+    """
+    mean = np.atleast_1d(np.asarray(offset, float))
+    if step <= 0.0:
+        return np.full(len(mean), sigma**2)
+    if sigma <= 0.0:
+        return np.zeros(len(mean))
+    reach = math.ceil(8.0 * sigma / step) + 1
+    counts = step * np.arange(-reach, reach + 1)
+    edges = np.append(counts - 0.5 * step, counts[-1] + 0.5 * step)
+    chance = np.diff(special.ndtr((edges - mean[:, None]) / sigma), axis=1)
+    first = chance @ counts
+    return np.asarray(chance @ counts**2 - first**2)
