@@ -323,6 +323,8 @@ def test_a_louder_fault_makes_no_outage_likelier():
     quiet, noisy = (fixes(device(params, faults=faults), 2000) for faults in ((), (loud,)))
     assert np.array_equal(np.isnan(quiet["p_W"]), np.isnan(noisy["p_W"]))
     assert 0 < np.isnan(quiet["p_W"][:, 0]).sum() < 2000
+    silent = fixes(device(params, faults=[FaultParams("noisier", value=(0.0,))]), 2000)
+    assert np.isnan(silent["p_W"]).sum() == 0  # no fix is lost in the middle of all chances
     assert np.nanstd(noisy["v_W"]) > 7.0 * np.nanstd(quiet["v_W"])
 
 
