@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quadsim.analysis.summary import summarize
 from quadsim.errors import FlightError, InputError
+from quadsim.files import known
 from quadsim.sim.closed_loop import ClosedLoop, run
 from quadsim.sim.scenario import load_scenario
 
@@ -208,3 +210,12 @@ def test_kept_samples_are_what_was_published(hover):
         assert np.all(np.diff(samples["stamp_ns"]) > 0)
     standing = loop.samples("imu")["f_S"][:400]  # before it is armed, at 1 s
     assert np.mean(standing[:, 2]) == pytest.approx(9.80665, abs=0.5)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("name", known("scenarios"))
+def test_every_shipped_scenario_passes_its_criteria(name):
+    scenario = load_scenario(name)
+    log, _ = run(scenario)
+    summary = summarize(log, scenario.criteria)
+    assert summary["passed"], summary["criteria"]
