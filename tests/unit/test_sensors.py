@@ -124,3 +124,21 @@ def test_suite_without_imu_or_with_an_unknown_sensor(tmp_path):
     path.write_text("imu: ideal_imu\nsonar: x\n")
     with pytest.raises(InputError, match="unknown sensor 'sonar'"):
         load_suite(str(path))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("accel_noise_density: [-0.1, 0.0, 0.0]", "accel_noise_density[0]: -0.1 is out of range"),
+        ("rate_hz: 1001.0", "rate_hz: 1001.0 is out of range; allowed: >= 1 and <= 1000 Hz"),
+        ("position_B_m: [0.1, 0.0]", "position_B_m: 2 items; allowed: exactly 3"),
+        ("rotation_deg: [1.0, 0.0, 0.0, 0.0]", "rotation_deg: 4 items; allowed: exactly 3"),
+        ("accel_nose: 1.0", "unknown key 'accel_nose'"),
+    ],
+)
+def test_a_key_of_a_suite_that_is_refused_is_named_with_the_suite(tmp_path, key, said):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"imu: {{device: adis16448, {key}}}\n")
+    with pytest.raises(InputError) as refused:
+        load_suite(str(path))
+    assert str(refused.value).startswith(f"{path}: imu: {said}")

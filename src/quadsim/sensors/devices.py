@@ -18,13 +18,16 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 
 
-def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None) -> SensorParams:
+def load_device(
+    kind: str, name: str, installed: Mapping[str, Any] | None = None, where: str = ""
+) -> SensorParams:
     """Parameters of one device.
 
     Args:
         kind: a key of :data:`quadsim.sensors.DEVICES`.
         name: of a file in ``config/sensors``, or its path.
         installed: keys that are set instead of the file's, such as where it sits.
+        where: what errors of these keys name.
 
     Raises:
         InputError: the file is missing, of another kind of sensor, or has a key that is refused.
@@ -34,7 +37,9 @@ def load_device(kind: str, name: str, installed: Mapping[str, Any] | None = None
     found = content.pop("sensor", None)
     if found != kind:
         raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
-    params: SensorParams = from_mapping(DEVICES[kind], content | dict(installed or {}), str(path))
+    params: SensorParams = from_mapping(DEVICES[kind], content, str(path))
+    if installed:
+        params = from_mapping(DEVICES[kind], content | dict(installed), where or str(path))
     return params
 
 
@@ -47,7 +52,7 @@ def _entry(kind: str, entry: object, where: str) -> SensorParams:
             f"{where}: {kind}: {entry!r} is not the name of a device, nor keys with 'device'"
         )
     installed = {key: value for key, value in entry.items() if key != "device"}
-    return load_device(kind, entry["device"], installed)
+    return load_device(kind, entry["device"], installed, f"{where}: {kind}")
 
 
 def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
