@@ -55,10 +55,21 @@ def test_vehicle_files_load_and_can_hover_on_half_their_thrust(name):
         * (params.rotor_speed_max_radps**2)
     )
     assert most_N > 1.5 * params.mass_kg * GRAVITY
-    for r_B, direction in zip(params.rotor_positions_B_m, params.rotor_directions, strict=True):
-        opposite = [-r_B[0], -r_B[1], r_B[2]]
-        partner = params.rotor_directions[params.rotor_positions_B_m.index(tuple(opposite))]
+    hubs = np.array(params.rotor_positions_B_m)
+    middle = hubs.mean(axis=0)  # not the origin where the centre of mass is off the middle
+    for hub, direction in zip(hubs, params.rotor_directions, strict=True):
+        away = np.linalg.norm(2.0 * middle - hub - hubs, axis=1)
+        assert away.min() < 1e-9
+        partner = params.rotor_directions[int(away.argmin())]
         assert partner == direction  # opposite rotors of a quad turn alike
+
+
+def test_the_phantom_hovers_at_the_rotor_speed_of_its_recorded_flight():
+    """83 revolutions a second at 1.38 kg; the motors turn twice the weight."""
+    params = load(VehicleParams, find("vehicles", "phantom4"))
+    hover = math.sqrt(params.mass_kg * GRAVITY / (4.0 * params.thrust_coefficient_N_s2))
+    assert hover / (2.0 * math.pi) == pytest.approx(83.0, rel=2e-3)
+    assert (params.rotor_speed_max_radps / hover) ** 2 == pytest.approx(2.2, rel=0.05)
 
 
 def test_free_fall():
