@@ -1,6 +1,7 @@
 """The page of a report; values are escaped, only the figures come as markup."""
 
-TEMPLATE = """<!DOCTYPE html>
+#: Up to the body: style and plotly, the same for all reports.
+HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -32,7 +33,11 @@ footer { color: var(--soft); font-size: 13px; margin-top: 28px; word-break: brea
 </style>
 <script>{{ plotly_js }}</script>
 </head>
-<body><main>
+"""
+
+TEMPLATE = (
+    HEAD
+    + """<body><main>
 <header><h1>{{ title }}</h1>
 <span class="badge {{ 'good' if summary.passed else 'bad' }}">
 {{- 'passed' if summary.passed else 'failed' }}</span></header>
@@ -91,3 +96,4 @@ footer { color: var(--soft); font-size: 13px; margin-top: 28px; word-break: brea
 </footer>
 </main></body></html>
 """
+)

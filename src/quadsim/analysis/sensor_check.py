@@ -132,7 +132,7 @@ def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -
 
 
 def check(
-    devices: Mapping[str, tuple[str, Any]],
+    sets: Mapping[str, Mapping[str, Any]],
     settings: Settings,
     environment: EnvironmentParams | None = None,
     tell: Callable[[str], None] = lambda what: None,
@@ -140,43 +140,54 @@ def check(
     """Measure devices.
 
     Args:
-        devices: name to kind and parameters.
+        sets: name to devices that fly together, kind to parameters.
         settings: how.
         environment: the world on the bench; None: the default one.
         tell: called with what is done next.
     """
     world = environment or EnvironmentParams()
-    proofs = {
-        name: planned(kind, params, world, settings.seed)
-        for name, (kind, params) in devices.items()
+    found = {
+        _name(name, kind, devices): Checked(kind, params)
+        for name, devices in sets.items()
+        for kind, params in devices.items()
     }
-    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(devices, proofs, settings))
-    found = {}
-    for name, (kind, params) in devices.items():
-        device = Checked(kind, params)
+    proofs = {
+        name: planned(device.kind, device.params, world, settings.seed)
+        for name, device in found.items()
+    }
+    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, proofs, settings))
+    for name, device in found.items():
         tell(f"{name}: each figure alone")
         for experiment in proofs[name].experiments:
             device.alone += experiment.measure(confidence)
-        if settings.hours > 0.0 and kind in SENSORS:
+        if settings.hours > 0.0 and device.kind in SENSORS:
             tell(f"{name}: {settings.hours:g} h at rest")
-            bench = Bench(kind, world, settings.seed)
-            device.rested = at_rest.rest(kind, params, bench, settings.hours, confidence)
-        if settings.fly and kind in SENSORS:
+            bench = Bench(device.kind, world, settings.seed)
+            device.rested = at_rest.rest(
+                device.kind, device.params, bench, settings.hours, confidence
+            )
+    for name, devices in sets.items():
+        if settings.fly and any(kind in SENSORS for kind in devices):
             tell(f"{name}: a flight")
-            device.flown = flight.fly({kind: params}, settings.seed, confidence)[kind]
-        found[name] = device
+            for kind, flown in flight.fly(devices, settings.seed, confidence).items():
+                found[_name(name, kind, devices)].flown = flown
     return Check(found, confidence, settings)
 
 
+def _name(name: str, kind: str, devices: Mapping[str, Any]) -> str:
+    """Of a device: its own, or that of its set with its kind."""
+    return name if len(devices) == 1 else f"{name}/{kind}"
+
+
 def _intervals(
-    devices: Mapping[str, tuple[str, Any]], proofs: Mapping[str, Proof], settings: Settings
+    devices: Mapping[str, Checked], proofs: Mapping[str, Proof], settings: Settings
 ) -> int:
     """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
     total = 0
-    for name, (kind, params) in devices.items():
+    for name, device in devices.items():
         total += sum(experiment.intervals for experiment in proofs[name].experiments)
-        if settings.hours > 0.0 and kind in SENSORS:
-            total += at_rest.intervals(kind, params, settings.hours)
-        if settings.fly and kind in SENSORS:
-            total += flight.intervals(kind)
+        if settings.hours > 0.0 and device.kind in SENSORS:
+            total += at_rest.intervals(device.kind, device.params, settings.hours)
+        if settings.fly and device.kind in SENSORS:
+            total += flight.intervals(device.kind)
     return total

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import stats
 
 Array = NDArray[np.float64]
 
@@ -30,10 +30,10 @@ class Figure:
     Attributes:
         name: as in the device's file, with the axis where there are several.
         unit: of all the numbers.
-        specified: in the file; None where the file says nothing.
+        specified: in the file; None where what it says cannot be judged.
         measured: out of the device's samples.
         low, high: ends of the interval of confidence; ``measured`` itself where it is certain.
-        ok: whether the interval holds what is specified.
+        ok: whether the interval holds what is specified, or nothing is.
     """
 
     name: str
@@ -43,6 +43,13 @@ class Figure:
     low: float
     high: float
     ok: bool
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.specified is None:
+            return "not judged"
+        return "holds" if self.ok else "does not hold"
 
     @property
     def half_width(self) -> float:
@@ -235,24 +242,3 @@ def trials_for_radius(part: float, confidence: float) -> int:
         density = 2.0 * quantile * float(stats.chi2.pdf(quantile, axes))  # of ln(radius)
         needed = max(needed, math.ceil(part * (1.0 - part) * (1.25 * z / (WANTED * density)) ** 2))
     return needed
-
-
-def rounded_variance(sigma: float, step: float, offset: ArrayLike = 0.0) -> Array:
-    """Variance of a normal value rounded to counts.
-
-    Args:
-        sigma: deviation before rounding.
-        step: distance of the counts; 0: not rounded.
-        offset: of the mean from a count.
-    """
-    mean = np.atleast_1d(np.asarray(offset, float))
-    if step <= 0.0:
-        return np.full(len(mean), sigma**2)
-    if sigma <= 0.0:
-        return np.zeros(len(mean))
-    reach = math.ceil(8.0 * sigma / step) + 1
-    counts = step * np.arange(-reach, reach + 1)
-    edges = np.append(counts - 0.5 * step, counts[-1] + 0.5 * step)
-    chance = np.diff(special.ndtr((edges - mean[:, None]) / sigma), axis=1)
-    first = chance @ counts
-    return np.asarray(chance @ counts**2 - first**2)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
+from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.allan import AllanCurve, Noise, allan_curve
 from quadsim.analysis.bench import Bench, Truth, at_rest
@@ -20,7 +21,7 @@ from quadsim.sensors.imu_channel import is_filtered
 
 Array = NDArray[np.float64]
 
-#: Bins of a histogram.
+#: Bins of a histogram, at most, but for those at its ends.
 BINS = 60
 
 #: Points of the integral over a filtered spectrum.
@@ -39,6 +40,7 @@ class Channel:
         spread: deviation of one sample about its lasting error, before rounding.
         drift: takes (N,) times in s; gives what changes for certain.
         corner_hz: of the low-pass that white noise passes; 0: none.
+        normal: whether all its errors are normal ones, and none is missing.
     """
 
     name: str
@@ -50,11 +52,12 @@ class Channel:
     spread: float
     drift: Callable[[Array], Array] | None = None
     corner_hz: float = 0.0
+    normal: bool = True
 
     @property
-    def is_fine(self) -> bool:
-        """Whether noise spreads readings over counts, so that rounding is noise of its own."""
-        return self.spread >= 0.5 * self.rounding
+    def judged(self) -> bool:
+        """Whether the intervals mean something: rounding is noise where readings spread enough."""
+        return self.normal and self.spread >= 0.5 * self.rounding
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ class Rested:
         curve: Allan deviations.
         model: (M,) what the file makes of each.
         low, high: (M,) ends of the intervals.
-        edges: (BINS + 1,) and ``counts``: (BINS,) histogram of the readings less their mean.
-        expected: (BINS,) counts of a normal error about the sensor's lasting one.
+        edges: (B + 1,) and ``counts``: (B,) histogram of the readings less their mean.
+        expected: (B,) counts of a normal error about the sensor's lasting one.
     """
 
     figure: Figure
@@ -161,17 +164,21 @@ def _gnss_channels(params: Any, first: np.record, dt_s: float) -> Iterator[Chann
     level, up = 1.0, 1.0
     if params.satellites > 0:
         level, up = float(first["hdop"]) / params.hdop, float(first["vdop"]) / params.vdop
-    for i, axis in enumerate(("east", "north", "up")):
-        factor = level if i < 2 else up
-        sigma_m, sigma_mps = factor * position[i], factor * velocity[i]
+    normal = params.outage_rate_hz == 0.0 and params.multipath_rate_hz == 0.0
+    factors = (level, level, up)
+    axes = ("east", "north", "up")
+    for i, axis in enumerate(axes):
+        sigma_m = factors[i] * position[i]
         noise = Noise(
             white=sigma_m * math.sqrt((1.0 - share) * dt_s),
             wander=sigma_m * math.sqrt(share),
             wander_time_s=params.correlation_time_s,
         )
-        yield Channel(f"position {axis}", "m", "p_W", i, noise, 0.0, sigma_m)
+        yield Channel(f"position {axis}", "m", "p_W", i, noise, 0.0, sigma_m, normal=normal)
+    for i, axis in enumerate(axes):
+        sigma_mps = factors[i] * velocity[i]
         white = Noise(white=sigma_mps * math.sqrt(dt_s))
-        yield Channel(f"velocity {axis}", "m/s", "v_W", i, white, 0.0, sigma_mps)
+        yield Channel(f"velocity {axis}", "m/s", "v_W", i, white, 0.0, sigma_mps, normal=normal)
 
 
 def _field_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
@@ -180,11 +187,13 @@ def _field_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]
     # of a turn by a normal angle: the variances of its sine and of its cosine
     sine2 = 0.5 * -math.expm1(-2.0 * turn2)
     cosine2 = 0.5 * (1.0 + math.exp(-2.0 * turn2)) - math.exp(-turn2)
-    turned = (
-        east**2 * cosine2 + north**2 * sine2,
-        north**2 * cosine2 + east**2 * sine2,
-        0.0,
-    )
+    turned_W = np.zeros((3, 3))
+    turned_W[0, 0] = east**2 * cosine2 + north**2 * sine2
+    turned_W[1, 1] = north**2 * cosine2 + east**2 * sine2
+    turned_W[0, 1] = turned_W[1, 0] = east * north * (cosine2 - sine2)
+    mount = Rotation.from_euler("xyz", params.rotation_deg, degrees=True).as_matrix()
+    seen = params.soft_iron_matrix() @ mount.T
+    turned = np.diag(seen @ turned_W @ seen.T)
     for i, axis in enumerate("xyz"):
         sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + turned[i])
         noise = Noise(white=sigma_T * math.sqrt(dt_s), walk=params.bias_walk[i])
@@ -263,6 +272,15 @@ def intervals(kind: str, params: Any, hours: float) -> int:
     return octaves * {"imu": 6, "gnss": 6, "magnetometer": 3}.get(kind, 1)
 
 
+def _edges(reach: float, rounding: float, mean: float) -> Array:
+    """Of a histogram of readings less their mean: bins of whole counts, or :data:`BINS` of them."""
+    if rounding <= 0.0:
+        return np.asarray(np.linspace(-reach, reach, BINS + 1), float)
+    width = rounding * math.ceil(2.0 * reach / (BINS * rounding))
+    first = width * math.floor((mean - reach) / width) - 0.5 * rounding - mean
+    return np.asarray(first + width * np.arange(math.ceil(2.0 * reach / width) + 3))
+
+
 def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> Rested:
     model = partial(model_variance, channel, dt_s, len(values))
     curve = allan_curve(values, 1.0 / dt_s, model, per_decade=3)
@@ -270,17 +288,22 @@ def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> R
     low, high = curve.interval(confidence)
     off = np.abs(np.log(curve.deviation / expected)) * np.sqrt(curve.freedom)
     worst = int(np.argmax(off))
-    ok = bool(((low <= expected) & (expected <= high)).all()) or not channel.is_fine
+    ok = bool(((low <= expected) & (expected <= high)).all()) or not channel.judged
     tau_s = float(curve.tau_s[worst])
     figure = Figure(
-        f"{channel.name}: Allan deviation at {tau_s:.3g} s", channel.unit,
-        float(expected[worst]), float(curve.deviation[worst]), float(low[worst]),
-        float(high[worst]), ok,
-    )  # fmt: skip
+        f"{channel.name}: Allan deviation at {tau_s:.3g} s",
+        channel.unit,
+        float(expected[worst]) if channel.judged else None,
+        float(curve.deviation[worst]),
+        float(low[worst]),
+        float(high[worst]),
+        ok,
+    )
     spread = math.sqrt(channel.spread**2 + channel.rounding**2 / 12.0)
     about = values - values.mean()
     reach = max(4.0 * spread, float(np.abs(about).max()))
-    counts, edges = np.histogram(about, BINS, (-reach, reach))
+    edges = _edges(reach, channel.rounding, float(values.mean()))
+    counts, _ = np.histogram(about, edges)
     middle = 0.5 * (edges[1:] + edges[:-1])
     width = edges[1] - edges[0]
     normal = np.exp(-0.5 * (middle / spread) ** 2) / (math.sqrt(2.0 * math.pi) * spread)
