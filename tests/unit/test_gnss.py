@@ -239,7 +239,7 @@ def test_the_stated_covariance_has_its_part_of_multipath():
 
 def test_dilution_scales_errors_and_their_covariance():
     params = everything(correlated_share=0.0)
-    found = fixes(device(params, 3), 5000)
+    found = fixes(device(params, 4), 5000)
     hdop, vdop = found[0]["hdop"], found[0]["vdop"]
     assert abs(hdop / 1.1 - 1.0) > 0.1  # else this shows nothing
     scales = np.array([hdop / 1.1, hdop / 1.1, vdop / 1.6])
@@ -405,7 +405,7 @@ OTHER = {
 
 def output(params):
     """Everything that comes out in ten seconds, and when."""
-    sensor = device(params)
+    sensor = device(params, 2)
     truth = new_record(KINEMATICS)
     truth.q_WB[:] = LEVEL
     found = []

@@ -323,7 +323,7 @@ BASE = RangefinderParams(
 )  # fmt: skip
 OTHER = {
     "noise_sigma_m": 0.02, "noise_share": 0.01, "turn_on_sigma_m": 0.04, "scale_sigma": 0.02,
-    "step_m": 0.01, "range_min_m": 3.05, "range_max_m": 3.0, "incidence_max_deg": 20.0,
+    "step_m": 0.01, "range_min_m": 3.5, "range_max_m": 3.0, "incidence_max_deg": 20.0,
     "dropout_probability": 0.5, "grazing_dropout_probability": 0.9, "rate_hz": 40.0,
     "latency_s": 0.1, "stamp_jitter_s": 1e-4, "loss_probability": 0.3,
     "position_B_m": (0.0, 0.0, 0.1), "rotation_deg": (0.0, 80.0, 0.0), "field_of_view_deg": 10.0,

@@ -15,4 +15,4 @@ def stream(seed: int, vehicle: str, sensor: str) -> np.random.Generator:
     """
     name = hashlib.sha256(f"{vehicle}/{sensor}".encode()).digest()
     words = np.frombuffer(name, dtype="<u4").tolist()
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *words])))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, *words])))
