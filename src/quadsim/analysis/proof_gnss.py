@@ -114,8 +114,10 @@ def _velocity(proof: Proof) -> None:
 
     def level(confidence: float) -> list[Figure]:
         said = replace(proof.said(name, confidence), name=f"{name} ({word})")
-        found = errors(trials_for_radius(0.95, confidence))[:, :1]
-        return [judged(said, found, word, ONE_AXIS[word])]
+        count = trials_for_deviation(confidence)
+        if word in PARTS:
+            count = trials_for_radius(ONE_AXIS[word], confidence)
+        return [judged(said, errors(count)[:, :1], word, ONE_AXIS[word])]
 
     def vertical(confidence: float) -> list[Figure]:
         # a ratio of two variances: Snedecor's F, four times as many for the same precision

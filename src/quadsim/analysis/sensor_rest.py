@@ -182,23 +182,32 @@ def _gnss_channels(params: Any, first: np.record, dt_s: float) -> Iterator[Chann
 
 
 def _field_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
-    east, north, _ = bench.environment.field_W_T()
-    turn2 = params.heading_sigma_rad**2
-    # of a turn by a normal angle: the variances of its sine and of its cosine
-    sine2 = 0.5 * -math.expm1(-2.0 * turn2)
-    cosine2 = 0.5 * (1.0 + math.exp(-2.0 * turn2)) - math.exp(-turn2)
-    turned_W = np.zeros((3, 3))
-    turned_W[0, 0] = east**2 * cosine2 + north**2 * sine2
-    turned_W[1, 1] = north**2 * cosine2 + east**2 * sine2
-    turned_W[0, 1] = turned_W[1, 0] = east * north * (cosine2 - sine2)
-    mount = Rotation.from_euler("xyz", params.rotation_deg, degrees=True).as_matrix()
-    seen = params.soft_iron_matrix() @ mount.T
-    turned = np.diag(seen @ turned_W @ seen.T)
+    across, along = _turned(params, bench)
+    alike = params.scale_sigma == params.cross_axis_sigma == 0.0  # else a unit turns it otherwise
     for i, axis in enumerate("xyz"):
-        sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + turned[i])
+        sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + across[i] + along[i])
         noise = Noise(white=sigma_T * math.sqrt(dt_s), walk=params.bias_walk[i])
         drift = warming(params, params.temperature_bias[i])
-        yield Channel(f"field {axis}", "T", "m_S", i, noise, params.step_T, sigma_T, drift)
+        yield Channel(
+            f"field {axis}", "T", "m_S", i, noise, params.step_T, sigma_T, drift,
+            normal=params.heading_sigma_rad == 0.0 or bool(alike and along[i] <= 0.01 * sigma_T**2),
+        )  # fmt: skip
+
+
+def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
+    """Variance on each axis, (3,) T^2, of a field that is turned by a normal angle.
+
+    Across the level field by the angle's sine, which is nearly normal, and along it by its cosine,
+    which is not: it only ever takes away.
+    """
+    east, north, _ = bench.environment.field_W_T()
+    turn2 = params.heading_sigma_rad**2
+    sine2 = 0.5 * -math.expm1(-2.0 * turn2)
+    cosine2 = 0.5 * (1.0 + math.exp(-2.0 * turn2)) - math.exp(-turn2)
+    mount = Rotation.from_euler("xyz", params.rotation_deg, degrees=True).as_matrix()
+    seen = params.soft_iron_matrix() @ mount.T
+    across, along = seen @ (-north, east, 0.0), seen @ (east, north, 0.0)
+    return np.asarray(sine2 * across**2), np.asarray(cosine2 * along**2)
 
 
 def model_variance(channel: Channel, dt_s: float, samples: int, count: Array) -> Array:

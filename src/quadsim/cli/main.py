@@ -19,6 +19,11 @@ COMMANDS = {
     "fly": ("quadsim.cli.fly", "fly", "Fly a scenario as a graph of ROS 2 nodes; record, report."),
     "sim": ("quadsim.cli.sim", "sim", "Fly a scenario without ROS, as fast as the machine goes."),
     "replay": ("quadsim.cli.replay", "replay", "Run estimators over a bag and score them."),
+    "sensors": (
+        "quadsim.cli.sensors",
+        "sensors",
+        "Prove devices by measurement; make a device's file from a recording.",
+    ),
     "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
 }
 
