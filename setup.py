@@ -54,6 +54,7 @@ ROS = [
 TEST = [
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-timeout",
+    "pytest-xdist",
     "hypothesis",
     "ruff",
     "mypy",
