@@ -11,6 +11,9 @@ import click
 from quadsim.cli.common import exit_status, json_option, print_json, say, working
 from quadsim.errors import InputError
 
+#: Width of tables that go to a file or a pipe.
+FILE_WIDTH = 120
+
 
 @click.group()
 def sensors() -> None:
@@ -160,15 +163,24 @@ def _devices(config: str) -> Mapping[str, Any]:
     return {kind: load_device(kind, config)}
 
 
+def _console() -> Any:
+    """A console on which a figure's name, unit and numbers stand side by side."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    return console
+
+
 def _show(result: Any) -> None:
     """Specified beside measured, a table for each device."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from quadsim.cli.show import number
 
-    console = Console(highlight=False)
+    console = _console()
     words = {"alone": "each figure alone", "rest": "at rest", "flight": "in flight"}
     for name, device in result.devices.items():
         table = Table(title=name)
@@ -199,13 +211,12 @@ def _show(result: Any) -> None:
 
 def _show_fit(fitted: Any) -> None:
     """What was found, with intervals."""
-    from rich.console import Console
     from rich.table import Table
 
     from quadsim.analysis.sensor_fit import figures, floors
     from quadsim.cli.show import number
 
-    console = Console(highlight=False)
+    console = _console()
     recording = fitted.recording
     seconds = f"{recording.duration_s:.1f} s at {recording.rate_hz:g} Hz"
     console.print(f"{recording.source}: {seconds}", soft_wrap=True)
