@@ -228,7 +228,9 @@ def test_a_filter_inside_the_sensor_is_left_out():
     smooth = sum(white[k : k + COUNT] for k in range(5)) / 5.0
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
-    recording = sensor_fit.Recording("x", stamp_ns, {"accel": values + 9.8, "gyro": values})
+    recording = sensor_fit.Recording(
+        Path("x"), "/imu", stamp_ns, {"accel": values + 9.8, "gyro": values}
+    )
     found = sensor_fit.fit(recording).triads["gyro"]
     assert found.from_s > 5.0 / RATE_HZ
     assert found.explained

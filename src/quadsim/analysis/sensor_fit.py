@@ -18,7 +18,7 @@ from quadsim.analysis.cdr import decode
 from quadsim.analysis.identify import Estimate, Identified, identify, select
 from quadsim.analysis.sensor_figures import count_step
 from quadsim.errors import InputError, QuadsimError
-from quadsim.parameters import from_mapping, read_yaml_text
+from quadsim.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.sensors.imu import ImuParams
 
 Array = NDArray[np.float64]
@@ -52,14 +52,21 @@ class Recording:
     """An IMU at rest.
 
     Attributes:
-        source: bag and topic, for messages.
+        bag: where it is.
+        topic: full name.
         stamp_ns: (N,) of the samples.
         values: "accel" and "gyro" to (N, 3) in m/s^2 and rad/s.
     """
 
-    source: str
+    bag: Path
+    topic: str
     stamp_ns: NDArray[np.int64]
     values: dict[str, Array]
+
+    @property
+    def source(self) -> str:
+        """Both, for messages."""
+        return f"{self.bag}: {self.topic}"
 
     @property
     def rate_hz(self) -> float:
@@ -170,7 +177,7 @@ def read(bag: Bag, namespace: str, name: str) -> Recording:
     for sensor, rows in values.items():
         if not np.isfinite(rows).all():
             raise InputError(f"{source}: {sensor}: readings that are no numbers")
-    return Recording(source, stamp_ns[part], values)
+    return Recording(bag.path, full, stamp_ns[part], values)
 
 
 def _blocks(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -300,20 +307,16 @@ def _without(white: Estimate, counted2: float) -> Estimate:
 
 def figures(sensor: str, triad: Triad) -> Iterator[tuple[str, str, str, Estimate]]:
     """Name as in a file, axis, unit and estimate of all that was found."""
-    unit = UNITS[sensor]
-    names = {
-        "walk": (f"{sensor}_bias_walk", f"{unit}/s/sqrt(Hz)"),
-        "wander": (f"{sensor}_instability", unit),
-    }
+    units = {leaf.name: leaf.spec.unit for leaf in leaves(ImuParams)}
+    names = {"walk": f"{sensor}_bias_walk", "wander": f"{sensor}_instability"}
+    density, time = f"{sensor}_noise_density", f"{sensor}_instability_time_s"
     for axis, estimate in zip("xyz", triad.density, strict=True):
-        yield f"{sensor}_noise_density", axis, f"{unit}/sqrt(Hz)", estimate
+        yield density, axis, units[density], estimate
     for term in triad.terms[1:]:
-        name, words = names[term]
         for axis, found in zip("xyz", triad.found.estimates, strict=True):
-            yield name, axis, words, found[term]
+            yield names[term], axis, units[names[term]], found[term]
     if "wander" in triad.terms:
-        time = triad.found.estimates[0]["wander_time_s"]
-        yield f"{sensor}_instability_time_s", "", "s", time
+        yield time, "", units[time], triad.found.estimates[0]["wander_time_s"]
 
 
 def floors(triad: Triad) -> list[float]:
@@ -328,13 +331,13 @@ def device_file(fitted: Fitted) -> str:
         InputError: a figure that no IMU of this project has, such as its rate.
     """
     recording = fitted.recording
+    source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
     lines = [
-        f"# Estimated from {Path(recording.source).name}, {recording.duration_s:.6g} s at rest.",
+        f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
         "# Behind each figure: its 95 % interval on x, y, z. The accelerometer's bias is what it",
         "# reads too much along gravity; across it a recording at rest cannot tell bias from tilt.",
         "sensor: imu",
         f"rate_hz: {recording.rate_hz!r}",
-        "sampling: point",
     ]
     for sensor, triad in fitted.triads.items():
         lines += _lines(sensor, triad)
@@ -350,7 +353,7 @@ def _lines(sensor: str, triad: Triad) -> Iterator[str]:
     for name, _, _, estimate in figures(sensor, triad):
         rows.setdefault(name, []).append(estimate)
     for name, estimates in rows.items():
-        comment = ", ".join(f"{e.low:.3g} to {e.high:.3g}" for e in estimates)
+        comment = ", ".join(f"{e.low:.4g} to {e.high:.4g}" for e in estimates)
         values = [float(f"{e.value:.5g}") for e in estimates]
         value = values[0] if name.endswith("time_s") else values
         yield f"{name}: {_yaml(value)}  # {comment}"

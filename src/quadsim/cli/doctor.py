@@ -27,6 +27,7 @@ REQUIRED = {
     "mcap": "writing bags",
     "pymap3d": "geodesy",
     "pygeomag": "the Earth's magnetic field",
+    "allantools": "Allan deviations",
     "plotly": "figures",
     "jinja2": "reports",
     "click": "this command",
