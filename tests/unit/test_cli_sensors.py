@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis import bench, sensor_fit
+from quadsim.analysis import bench, sensor_fit, sensor_recording
 from quadsim.analysis.bag_writer import BagWriter
 from quadsim.analysis.bags import open_bag
 from quadsim.cli import main
@@ -171,7 +171,7 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
     times[4000:] += 0.5
     path = write_bag(tmp_path / "bag", force, rate, times)
     with open_bag(path) as bag:
-        recording = sensor_fit.read(bag, "/quad", "imu/data_raw")
+        recording = sensor_recording.read(bag, "/quad", "imu/data_raw")
     assert len(recording.stamp_ns) == COUNT - 4000
     times[4000::1500] += np.arange(len(times[4000::1500]))  # gaps every half minute
     times[:4000] -= 0.3 * (np.arange(4000) // 1500)[::-1]
@@ -179,7 +179,7 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
         open_bag(write_bag(tmp_path / "gaps", force, rate, times)) as bag,
         pytest.raises(InputError, match="without a gap"),
     ):
-        sensor_fit.read(bag, "/quad", "imu/data_raw")
+        sensor_recording.read(bag, "/quad", "imu/data_raw")
 
 
 def test_a_sensor_without_noise_says_nothing(tmp_path):
@@ -207,7 +207,7 @@ def test_bad_options_of_a_fit(rest_bag, tmp_path, more, words):
 
 def test_a_topic_by_its_full_name(tmp_path, rest_bag):
     with open_bag(rest_bag) as bag:
-        assert len(sensor_fit.read(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
+        assert len(sensor_recording.read(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
 
 
 def test_a_bag_of_other_things_is_refused(circle_bag, tmp_path):
@@ -228,7 +228,7 @@ def test_a_filter_inside_the_sensor_is_left_out():
     smooth = sum(white[k : k + COUNT] for k in range(5)) / 5.0
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
-    recording = sensor_fit.Recording(
+    recording = sensor_recording.Recording(
         Path("x"), "/imu", stamp_ns, {"accel": values + 9.8, "gyro": values}
     )
     found = sensor_fit.fit(recording).triads["gyro"]

@@ -10,7 +10,7 @@ import pytest
 
 from quadsim.analysis.bench import LOOPS, Bench, alone, at_rest
 from quadsim.analysis.proof import Proof, choices, clipped_deviation, set_parameters
-from quadsim.analysis.proof_imu import passed_noise
+from quadsim.analysis.proof_imu_lines import passed_noise
 from quadsim.analysis.proof_lidar import LidarBench
 from quadsim.analysis.proof_lidar import plan as plan_lidar
 from quadsim.analysis.sensor_check import PLANS, Settings, check, planned

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import integrate, optimize, signal, stats
+from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bench import Truth, alone, at_rest
+from quadsim.analysis.bench import Truth
+from quadsim.analysis.bench_imu import CHANNELS, PUSH_MPS2, SPIN_RADPS, ImuBench, pushed
 from quadsim.analysis.proof import Proof, timing, warmth
+from quadsim.analysis.proof_imu_lines import plan_bandwidth, plan_vibration
 from quadsim.analysis.sensor_figures import (
     WANTED,
     Figure,
@@ -21,80 +22,32 @@ from quadsim.analysis.sensor_figures import (
     count_step,
     trials_for_squares,
 )
-from quadsim.sensors.imu_channel import is_filtered
-from quadsim.sensors.vibration import VibrationParams
 
 Array = NDArray[np.float64]
-
-#: Of the sample: specific force, rate.
-CHANNELS = {"accel": "f_S", "gyro": "w_S"}
-
-#: What the bench shows where a motion is wanted: m/s^2 and rad/s.
-PUSH_MPS2, SPIN_RADPS = 10.0, 1.0
 
 #: Correlation times between two samples where a wandering bias is measured: with 0.8 the time is
 #: known best, to 2.49 / sqrt(n).
 WANDER_STEP, WANDER_PRECISION = 0.8, 2.49
 
-#: Rotor speed at which lines are measured: 10 turns a second.
-SLOW_ROTOR_RADPS = 20.0 * math.pi
-
-#: Samples in a turn of a rotor.
-A_TURN = 24
-
-
-def pushed(gravity_mps2: float, f: Any = (0.0, 0.0, 0.0), w: Any = (0.0, 0.0, 0.0)) -> Truth:
-    """A truth, level, whose specific force is f and whose rate is w, at one instant."""
-    return at_rest(a_W=(f[0], f[1], f[2] - gravity_mps2), w_B=w)
-
-
-class _Imu:
-    """What the experiments share."""
-
-    def __init__(self, proof: Proof) -> None:
-        self.proof, self.bench, self.params = proof, proof.bench, proof.params
-        self.gravity_mps2 = proof.bench.environment.gravity_mps2
-        self.calm = pushed(self.gravity_mps2)
-
-    def alone(self, *names: str, **others: Any) -> Any:
-        """With some figures; the sample is that of an instant, so that the bench may push."""
-        return alone(self.params, *names, **{"sampling": "point", **others})
-
-    def once(self, params: Any, truth: Truth) -> dict[str, Array]:
-        """First sample: (3,) by channel."""
-        sample = self.bench.run(params, "certain", 1, truth)
-        return {name: sample[field][0] for name, field in CHANNELS.items()}
-
-    def response(self, name: str, *figures: str) -> Array:
-        """(3, 3) what each axis reads of a unit along each axis of the body."""
-        size = PUSH_MPS2 if name == "accel" else SPIN_RADPS
-        columns = []
-        for axis in range(3):
-            along = size * np.eye(3)[axis]
-            push, spin = (along, np.zeros(3)) if name == "accel" else (np.zeros(3), along)
-            truth = pushed(self.gravity_mps2, push, spin)
-            columns.append(self.once(self.alone(*figures), truth)[name] / size)
-        return np.stack(columns, axis=1)
-
 
 def plan(proof: Proof) -> None:
     """Plan all that can be measured of an IMU."""
     timing(proof)
-    imu = _Imu(proof)
+    imu = ImuBench(proof)
     for name, field in CHANNELS.items():
         _noise(imu, name, field)
         _spreads(imu, name, field)
         _constants(imu, name)
         _converter(imu, name, field)
-        _bandwidth(imu, name, field)
+        plan_bandwidth(imu, name, field)
         _covariance(imu, name, field)
     _g_sensitivity(imu)
     _temperature(imu)
-    _vibration(imu)
+    plan_vibration(imu)
     _mount(imu)
 
 
-def _noise(imu: _Imu, name: str, field: str) -> None:
+def _noise(imu: ImuBench, name: str, field: str) -> None:
     """White noise, walk, and the wandering bias with its time."""
     proof, bench, rate_hz = imu.proof, imu.bench, imu.params.rate_hz
     density, walk = f"{name}_noise_density", f"{name}_bias_walk"
@@ -124,7 +77,7 @@ def _noise(imu: _Imu, name: str, field: str) -> None:
         proof.add([wander, time], len(proof.axes(wander)) + 1, wandering)
 
 
-def _spreads(imu: _Imu, name: str, field: str) -> None:
+def _spreads(imu: ImuBench, name: str, field: str) -> None:
     """What is drawn anew for each unit or at each switch-on."""
     proof, bench = imu.proof, imu.bench
     size = PUSH_MPS2 if name == "accel" else SPIN_RADPS
@@ -144,7 +97,7 @@ def _spreads(imu: _Imu, name: str, field: str) -> None:
         proof.deviation(figure, partial(drawn, figure, truth, axes), scale)
 
 
-def _constants(imu: _Imu, name: str) -> None:
+def _constants(imu: ImuBench, name: str) -> None:
     """Scale, cross-axis and bias of the file."""
     proof = imu.proof
     scale, cross, bias = f"{name}_scale", f"{name}_cross_axis", f"{name}_bias"
@@ -173,7 +126,7 @@ def _constants(imu: _Imu, name: str) -> None:
         proof.certain([bias], constant)
 
 
-def _converter(imu: _Imu, name: str, field: str) -> None:
+def _converter(imu: ImuBench, name: str, field: str) -> None:
     """Counts and limits."""
     proof, bench = imu.proof, imu.bench
     step, limit = f"{name}_step", f"{name}_range"
@@ -199,60 +152,7 @@ def _converter(imu: _Imu, name: str, field: str) -> None:
         proof.certain([limit], limits)
 
 
-def passed_noise(bandwidth_hz: float, rate_hz: float) -> float:
-    """Part of the variance of white noise that a second-order Butterworth filter lets through."""
-    b, a = signal.butter(2, bandwidth_hz, fs=rate_hz)
-
-    def power(frequency_hz: float) -> float:
-        return float(abs(signal.freqz(b, a, [frequency_hz], fs=rate_hz)[1][0]) ** 2)
-
-    return float(integrate.quad(power, 0.0, 0.5 * rate_hz)[0] / (0.5 * rate_hz))
-
-
-def _bandwidth(imu: _Imu, name: str, field: str) -> None:
-    """The corner: of noise where the filter runs at the sample rate, of rotor lines else."""
-    proof, bench, rate_hz = imu.proof, imu.bench, imu.params.rate_hz
-    figure = f"{name}_bandwidth_hz"
-    corner_hz = proof.of(figure)
-
-    def by_noise(confidence: float) -> list[Figure]:
-        # what is let through grows as the corner does, its deviation as the root: half the
-        # precision; far enough apart the samples are independent
-        apart = math.ceil(rate_hz / corner_hz)
-        count = trials_for_squares(confidence)
-        noisy = imu.alone(figure, **{f"{name}_noise_density": (1.0 / math.sqrt(rate_hz),) * 3})
-        readings = bench.run(noisy, figure, apart * count, imu.calm)[field][::apart]
-        whole = proof.said(figure, confidence).deviation(readings[:, 0])
-        ends = [
-            optimize.brentq(
-                lambda hz, passed=value**2: passed_noise(hz, rate_hz) - passed,
-                1e-3 * corner_hz,
-                0.499 * rate_hz,
-            )
-            for value in (whole.measured, whole.low, whole.high)
-        ]
-        return [proof.said(figure, confidence).within(*ends)]
-
-    def by_line() -> list[Figure]:
-        # about the corner, where a sample lasts a whole number of nanoseconds
-        line_hz = 1e9 / (A_TURN * round(1e9 / (A_TURN * corner_hz)))
-        speed_radps = 2.0 * math.pi * line_hz
-        sizes: dict[str, Any] = {_LINES[name][0]: (1.0, 1.0, 1.0)}
-        shaken = VibrationParams(reference_speed_radps=speed_radps, **sizes)
-        gain = _amplitude(imu, imu.alone(figure, vibration=shaken), field, speed_radps, 1, 0)
-        # of a second-order Butterworth filter: 1 / gain^2 = 1 + (line / corner)^4
-        found_hz = line_hz * (1.0 / gain**2 - 1.0) ** -0.25
-        return [proof.said(figure).exactly(found_hz, 1e-6 * corner_hz)]
-
-    if not proof.is_set(figure):
-        return
-    if is_filtered(corner_hz, rate_hz):
-        proof.add([figure], 1, by_noise)
-    else:
-        proof.certain([figure], by_line)
-
-
-def _covariance(imu: _Imu, name: str, field: str) -> None:
+def _covariance(imu: ImuBench, name: str, field: str) -> None:
     """What messages say against the scatter; a lasting bias is not in it."""
     figures = [f"{name}_{key}" for key in ("noise_density", "bandwidth_hz", "step")]
     params = imu.alone(*figures)
@@ -271,7 +171,7 @@ def _covariance(imu: _Imu, name: str, field: str) -> None:
         imu.proof.add([f"{name} covariance"], 1, measure)
 
 
-def _g_sensitivity(imu: _Imu) -> None:
+def _g_sensitivity(imu: ImuBench) -> None:
     """What the gyroscope reads of specific force."""
     name = "gyro_g_sensitivity"
 
@@ -284,7 +184,7 @@ def _g_sensitivity(imu: _Imu) -> None:
         imu.proof.certain([name], measure)
 
 
-def _temperature(imu: _Imu) -> None:
+def _temperature(imu: ImuBench) -> None:
     """Bias and scale by temperature, and how warm it gets."""
     proof = imu.proof
 
@@ -316,70 +216,7 @@ def _temperature(imu: _Imu) -> None:
     warmth(proof, felt)
 
 
-#: Fields of VibrationParams by channel: line of the rotor, of the blades, floor.
-_LINES = {
-    "accel": ("accel_rotor_mps2", "accel_blade_mps2", "accel_floor"),
-    "gyro": ("gyro_rotor_radps", "gyro_blade_radps", "gyro_floor"),
-}
-
-
-def _amplitude(
-    imu: _Imu, params: Any, field: str, speed_radps: float, harmonic: int, axis: int
-) -> float:
-    """Of the line at a multiple of a rotor's speed, by least squares on a sine and a cosine."""
-    count = 50 * A_TURN
-    dt_s = 2.0 * math.pi / speed_radps / A_TURN
-    truth = _turning(imu, speed_radps)
-    readings = imu.bench.run(params, "line", count, truth, dt_s)[field][:, axis]
-    phase = 2.0 * math.pi * harmonic * np.arange(count) / A_TURN
-    return 2.0 / count * math.hypot(readings @ np.cos(phase), readings @ np.sin(phase))
-
-
-def _turning(imu: _Imu, speed_radps: float) -> Truth:
-    """Without force, one rotor turning."""
-    truth = pushed(imu.gravity_mps2)
-    for record in (truth.previous, truth.now):
-        record["rotor_speed_radps"][0, 0] = speed_radps
-    return truth
-
-
-def _vibration(imu: _Imu) -> None:
-    """Lines of the propellers at a slow turn, and their floor."""
-    proof, bench = imu.proof, imu.bench
-    vibration: VibrationParams = imu.params.vibration
-    if not vibration.on:
-        return
-    share = (vibration.reference_speed_radps / SLOW_ROTOR_RADPS) ** 2
-    kept = ("reference_speed_radps", "blades")
-
-    def quiet(name: str) -> Any:
-        only = {key: getattr(vibration, key) for key in (*kept, name)}
-        return imu.alone(vibration=VibrationParams(**only))
-
-    def lines(name: str, field: str, harmonic: int) -> list[Figure]:
-        figures = []
-        for axis in proof.axes(f"vibration.{name}"):
-            turned = (quiet(name), field, SLOW_ROTOR_RADPS, harmonic, axis)
-            amplitude = share * _amplitude(imu, *turned)
-            said = proof.said(f"vibration.{name}", axis=axis)
-            figures.append(said.exactly(amplitude, 1e-6 * said.specified))
-        return figures
-
-    def floor(name: str, field: str, count: int) -> Array:
-        truth = _turning(imu, vibration.reference_speed_radps)
-        return np.asarray(bench.run(quiet(name), name, count, truth)[field])
-
-    for channel, (rotor, blade, wide) in _LINES.items():
-        field = CHANNELS[channel]
-        for name, harmonic in ((rotor, 1), (blade, vibration.blades)):
-            if proof.is_set(f"vibration.{name}"):
-                names = [f"vibration.{key}" for key in (name, *kept)]
-                proof.certain(names, partial(lines, name, field, harmonic))
-        scale = 1.0 / math.sqrt(imu.params.rate_hz)
-        proof.deviations(f"vibration.{wide}", partial(floor, wide, field), scale)
-
-
-def _mount(imu: _Imu) -> None:
+def _mount(imu: ImuBench) -> None:
     """Where it sits, by spinning it, and how it is turned, by pushing it."""
     proof = imu.proof
     place, turn = "position_B_m", "rotation_deg"

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from quadsim.analysis import proof_echo, proof_field, proof_gnss, proof_imu, proof_lidar
+from quadsim.analysis import (
+    proof_barometer,
+    proof_echo,
+    proof_gnss,
+    proof_imu,
+    proof_lidar,
+    proof_magnetometer,
+)
 from quadsim.analysis import sensor_flight as flight
 from quadsim.analysis import sensor_rest as at_rest
 from quadsim.analysis.bench import Bench
@@ -26,8 +33,8 @@ FALSE_ALARM = 0.05
 PLANS: dict[str, Callable[[Proof], None]] = {
     "imu": proof_imu.plan,
     "gnss": proof_gnss.plan,
-    "magnetometer": proof_field.plan_magnetometer,
-    "barometer": proof_field.plan_barometer,
+    "magnetometer": proof_magnetometer.plan,
+    "barometer": proof_barometer.plan,
     "rangefinder": proof_echo.plan,
 }
 

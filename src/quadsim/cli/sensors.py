@@ -114,7 +114,7 @@ def fit(
     interval; a term that the recording does not show is left out. Exit status: 0 the figures
     explain the recording, 1 they do not (the file is written all the same), 2 bad input.
     """
-    from quadsim.analysis import sensor_fit
+    from quadsim.analysis import sensor_fit, sensor_recording
     from quadsim.analysis.bags import open_bag
     from quadsim.analysis.whole_files import write_whole
 
@@ -124,8 +124,8 @@ def fit(
     if path.exists():
         raise InputError(f"{path}: exists already; name a new file with --output")
     with open_bag(bag) as opened, working(f"reading {bag}"):
-        recording = sensor_fit.read(opened, namespace, topic)
-    sensor_fit.refuse_motion(recording)
+        recording = sensor_recording.read(opened, namespace, topic)
+    sensor_recording.refuse_motion(recording)
     with working("estimating"):
         fitted = sensor_fit.fit(recording)
     write_whole(path, sensor_fit.device_file(fitted))
