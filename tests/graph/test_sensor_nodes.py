@@ -115,13 +115,17 @@ def test_a_fault_is_set_in_flight_by_a_service_and_told(bench):
 
     assert set_faults(bench, "/quad/gnss", "{fault: spoofing, value: [0.0, 3.0, 0.0]}").successful
     truth.until(lambda: bool(velocities) and velocities[-1].twist.twist.linear.y > 3.5)
+    assert set_faults(bench, "/quad/gnss", "{fault: frozen}").successful  # ends the spoofing
+    truth.until(lambda: len(told) >= 5)
     assert set_faults(bench, "/quad/gnss", "").successful
     truth.until(lambda: velocities[-1].twist.twist.linear.y < 1.5)
-    bench.until(lambda: len(told) >= 4)
+    bench.until(lambda: len(told) >= 6)
     assert told == [
         ("fault", "gnss: outage begins"),
         ("fault", "gnss: outage ends"),
         ("fault", "gnss: spoofing 0 3 0 begins"),
+        ("fault", "gnss: all faults end"),
+        ("fault", "gnss: frozen begins"),
         ("fault", "gnss: all faults end"),
     ]
     assert node.sensor.refused == 0

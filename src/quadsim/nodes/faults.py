@@ -20,8 +20,8 @@ PARAMETER = "faults"
 class FaultControl:
     """The parameter ``faults``: a YAML list of faults, or one, each without its ``sensor``.
 
-    What is set in flight replaces what was set before, and its ``at_s`` counts from then; an empty
-    text ends all faults. Begin and end of each are told on ``events``.
+    What is set in flight ends and replaces what was set before, and its ``at_s`` counts from then;
+    an empty text just ends. Begin and end of each are told on ``events``.
 
     Args:
         node: the sensor's.
@@ -36,6 +36,7 @@ class FaultControl:
         self._apply = apply
         self._now_ns = 0
         self._pending: list[tuple[int, str]] = []
+        self._acting = 0
         self._events = node.offer(topics.EVENTS)
         given = node.declare_parameter(
             PARAMETER,
@@ -66,7 +67,8 @@ class FaultControl:
                 self._set(str(parameter.value))
             except InputError as error:
                 return SetParametersResult(successful=False, reason=str(error))
-            if not parameter.value:
+            if self._acting:
+                self._acting = 0
                 self._tell(self._now_ns, "all faults end")
         return SetParametersResult(successful=True)
 
@@ -75,6 +77,7 @@ class FaultControl:
         self._now_ns = now_ns
         while self._pending and self._pending[0][0] <= now_ns:
             stamp_ns, words = self._pending.pop(0)
+            self._acting += 1 if words.endswith("begins") else -1
             self._tell(stamp_ns, words)
 
     def _tell(self, stamp_ns: int, words: str) -> None:

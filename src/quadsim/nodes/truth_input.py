@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -80,8 +81,14 @@ class TruthInput:
     def _on_motors(self, message: Any) -> None:
         if len(message.velocity) > MAX_ROTORS:
             raise MessageError(f"{len(message.velocity)} rotors; at most {MAX_ROTORS}")
+        current_A = sum(message.effort)
+        if not all(map(math.isfinite, (*message.velocity, current_A))):
+            raise MessageError("a rotor's speed or current is not finite")
         self._record.rotor_speed_radps[: len(message.velocity)] = message.velocity
-        self._record.motor_current_A = sum(message.effort)
+        self._record.motor_current_A = current_A
 
     def _on_wind(self, message: Any) -> None:
-        self._record.wind_W[:] = message.vector.x, message.vector.y, message.vector.z
+        wind_W = message.vector.x, message.vector.y, message.vector.z
+        if not all(map(math.isfinite, wind_W)):
+            raise MessageError("the wind is not finite")
+        self._record.wind_W[:] = wind_W
