@@ -37,6 +37,43 @@ class BatteryParams:
 
 
 @dataclass(frozen=True)
+class LoadParams:
+    """A point mass slung under the vehicle on a massless inelastic rope; length 0: none."""
+
+    mass_kg: Annotated[float, Spec("of the load", "kg", ge=0.0, le=1000.0)] = 0.0
+    rope_length_m: Annotated[float, Spec("0 for no load", "m", ge=0.0, le=1e5)] = 0.0
+    attachment_B_m: Annotated[
+        Vec3, Spec("where the rope is tied to the body", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    drag_area_m2: Annotated[
+        float, Spec("drag coefficient times area of the load", "m^2", ge=0.0, le=10.0)
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a load without a rope and a rope without a load."""
+        if (self.mass_kg > 0.0) != (self.rope_length_m > 0.0):
+            raise InputError(
+                f"load.mass_kg: {self.mass_kg!r} with rope_length_m {self.rope_length_m!r};"
+                " allowed: both > 0, or both 0 for no load"
+            )
+
+
+@dataclass(frozen=True)
+class TetherParams:
+    """A massless inelastic rope from the vehicle to a fixed point; length 0: none."""
+
+    anchor_W_m: Annotated[Vec3, Spec("fixed end: east, north, up in map", "m", ge=-1e5, le=1e5)] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    length_m: Annotated[float, Spec("0 for no tether", "m", ge=0.0, le=1e5)] = 0.0
+    attachment_B_m: Annotated[
+        Vec3, Spec("where the rope is tied to the body", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class VehicleParams:
     """A rigid body with fixed rotors; B is ``base_link`` (FLU) at the centre of mass."""
 
@@ -91,6 +128,8 @@ class VehicleParams:
     ] = (0.0, 0.0, 0.0)
     contact: ContactParams = field(default_factory=ContactParams)
     battery: BatteryParams = field(default_factory=BatteryParams)
+    load: LoadParams = field(default_factory=LoadParams)
+    tether: TetherParams = field(default_factory=TetherParams)
 
     def __post_init__(self) -> None:
         """Refuse bodies that cannot be."""
