@@ -74,17 +74,65 @@ class TetherParams:
 
 
 @dataclass(frozen=True)
+class HelicopterParams:
+    """What a helicopter answers to its stick; see :mod:`quadsim.vehicle.helicopter`."""
+
+    lift_ratio: Annotated[
+        float, Spec("lift at full throttle over the weight", "1", gt=0.0, le=20.0)
+    ] = 1.7
+    stick_rate_max_radps: Annotated[
+        Vec3, Spec("roll, pitch and yaw rate at full stick", "rad/s", gt=0.0, le=50.0)
+    ] = (6.0, 6.0, 3.0)
+    rate_time_constant_s: Annotated[
+        float,
+        Spec("lag of the body rates behind the stick; 0: they are the stick's", "s", ge=0.0, le=10),
+    ] = 0.0
+
+
+#: What lifts a vehicle; see ``VehicleParams.kind``.
+KINDS = ("multirotor", "helicopter")
+MULTIROTOR, HELICOPTER = range(2)
+
+#: The four commands of a helicopter, in the slots in which a multirotor's rotor speeds travel.
+HELICOPTER_COMMANDS = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
+
+#: What a multirotor must say, each with the bound above which it is.
+_MULTIROTOR_NEEDS = {
+    "thrust_coefficient_N_s2": 0.0,
+    "rotor_speed_max_radps": 0.0,
+    "time_constant_up_s": 1e-3,
+    "time_constant_down_s": 1e-3,
+}
+
+#: What else describes the rotors of a multirotor.
+_ROTORS_ALONE = (
+    "rotor_positions_B_m",
+    "rotor_directions",
+    "torque_ratio_m",
+    "rotor_speed_min_radps",
+    "rotor_drag_N_s2",
+    "rolling_moment_N_s2",
+)
+
+
+@dataclass(frozen=True)
 class VehicleParams:
-    """A rigid body with fixed rotors; B is ``base_link`` (FLU) at the centre of mass."""
+    """A rigid body; B is ``base_link`` (FLU) at the centre of mass.
+
+    A multirotor has fixed rotors, and what begins with ``rotor`` describes them; a helicopter has
+    none of that, and ``helicopter`` instead.
+    """
 
     name: Annotated[str, Spec("what the figures describe, with their source")]
     mass_kg: Annotated[float, Spec("mass", "kg", gt=0.0, le=1000.0)]
     inertia_kg_m2: Annotated[
         Vec3, Spec("principal moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
+    kind: Annotated[str, Spec("what lifts it", choices=KINDS)] = "multirotor"
+    helicopter: HelicopterParams = field(default_factory=HelicopterParams)
     rotor_positions_B_m: Annotated[
         tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
-    ]
+    ] = ()
     rotor_directions: Annotated[
         tuple[float, ...],
         Spec(
@@ -94,17 +142,17 @@ class VehicleParams:
             le=1.0,
             max_items=MAX_ROTORS,
         ),
-    ]
+    ] = ()
     thrust_coefficient_N_s2: Annotated[
-        float, Spec("thrust over squared speed", "N s^2/rad^2", gt=0.0, le=1.0)
-    ]
-    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", ge=0.0, le=1.0)]
+        float, Spec("thrust over squared speed", "N s^2/rad^2", ge=0.0, le=1.0)
+    ] = 0.0
+    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", ge=0.0, le=1.0)] = 0.0
     rotor_speed_min_radps: Annotated[
         float, Spec("speed of a running rotor at idle", "rad/s", ge=0.0, le=1e5)
-    ]
-    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", gt=0.0, le=1e5)]
-    time_constant_up_s: Annotated[float, Spec("motor, speeding up", "s", gt=1e-3, le=10.0)]
-    time_constant_down_s: Annotated[float, Spec("motor, slowing down", "s", gt=1e-3, le=10.0)]
+    ] = 0.0
+    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", ge=0.0, le=1e5)] = 0.0
+    time_constant_up_s: Annotated[float, Spec("motor, speeding up", "s", ge=0.0, le=10.0)] = 0.0
+    time_constant_down_s: Annotated[float, Spec("motor, slowing down", "s", ge=0.0, le=10.0)] = 0.0
     rotor_drag_N_s2: Annotated[
         float,
         Spec(
@@ -131,8 +179,54 @@ class VehicleParams:
     load: LoadParams = field(default_factory=LoadParams)
     tether: TetherParams = field(default_factory=TetherParams)
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Names of the numbers of a motor command, in their order."""
+        if self.kind == "helicopter":
+            return HELICOPTER_COMMANDS
+        return tuple(f"rotor_{i}" for i in range(len(self.rotor_directions)))
+
+    @property
+    def lift_ratio(self) -> float:
+        """A helicopter's lift at full throttle over its weight."""
+        return self.helicopter.lift_ratio
+
+    @property
+    def stick_rate_max_radps(self) -> Vec3:
+        """A helicopter's rates at full stick in rad/s."""
+        return self.helicopter.stick_rate_max_radps
+
     def __post_init__(self) -> None:
         """Refuse bodies that cannot be."""
+        small, middle, large = sorted(self.inertia_kg_m2)
+        if small + middle < large:
+            raise InputError(
+                "inertia_kg_m2: no body has it; the largest moment is at most the sum of the others"
+            )
+        if self.kind == "multirotor":
+            self._check_rotors()
+        else:
+            self._check_helicopter()
+
+    def _check_helicopter(self) -> None:
+        """Refuse a helicopter that cannot fly, and figures of rotors that it does not have."""
+        for name in (*_MULTIROTOR_NEEDS, *_ROTORS_ALONE):
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise InputError(f"{name}: a helicopter has none; allowed: with kind: multirotor")
+        if self.helicopter.lift_ratio <= 1.0:
+            raise InputError(
+                f"helicopter: lift_ratio: {self.helicopter.lift_ratio:g} does not lift the weight"
+            )
+
+    def _check_rotors(self) -> None:
+        """Refuse a multirotor that cannot be."""
+        if self.helicopter != HelicopterParams():
+            raise InputError("helicopter: this is a multirotor; allowed: with kind: helicopter")
+        for name, bound in _MULTIROTOR_NEEDS.items():
+            if getattr(self, name) <= bound:
+                raise InputError(
+                    f"{name}: {getattr(self, name)!r}; a multirotor needs one, and it is > {bound:g}"
+                )
         if len(self.rotor_positions_B_m) != len(self.rotor_directions):
             raise InputError(
                 f"rotor_directions: {len(self.rotor_directions)} for"
@@ -140,11 +234,6 @@ class VehicleParams:
             )
         if len(self.rotor_directions) < 3 or any(abs(d) != 1.0 for d in self.rotor_directions):
             raise InputError("rotor_directions: give 3 to 8 rotors, each 1 or -1")
-        small, middle, large = sorted(self.inertia_kg_m2)
-        if small + middle < large:
-            raise InputError(
-                "inertia_kg_m2: no body has it; the largest moment is at most the sum of the others"
-            )
         if self.rotor_speed_min_radps >= self.rotor_speed_max_radps:
             raise InputError("rotor_speed_min_radps: not below rotor_speed_max_radps")
         hover_N = self.mass_kg * 9.80665
