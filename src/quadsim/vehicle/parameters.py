@@ -53,7 +53,7 @@ class LoadParams:
         """Refuse a load without a rope and a rope without a load."""
         if (self.mass_kg > 0.0) != (self.rope_length_m > 0.0):
             raise InputError(
-                f"load.mass_kg: {self.mass_kg!r} with rope_length_m {self.rope_length_m!r};"
+                f"mass_kg: {self.mass_kg!r} with rope_length_m {self.rope_length_m!r};"
                 " allowed: both > 0, or both 0 for no load"
             )
 
