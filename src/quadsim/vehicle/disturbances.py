@@ -110,8 +110,8 @@ def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
     to_ns``: at that very stamp where a step begins there.
 
     Args:
-        vehicle: VEHICLE record. Of its ``held``, ``push_force_W_N`` (3,) and ``push_torque_B_Nm``
-            (3,) are written, ``effectiveness`` and ``mass_kg`` change.
+        vehicle: VEHICLE record. Of its ``held``, ``push_W_N`` and ``push_B_Nm`` are written,
+            ``effectiveness`` and ``mass_kg`` change.
         table: DISTURBANCES record.
         from_ns: time at the step's start.
         to_ns: time at its end.
@@ -120,8 +120,8 @@ def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
         return
     held = vehicle.held
     for axis in range(3):
-        held.push_force_W_N[axis] = 0.0
-        held.push_torque_B_Nm[axis] = 0.0
+        held.push_W_N[axis] = 0.0
+        held.push_B_Nm[axis] = 0.0
     for k in range(table.count):
         row = table.items[k]
         if row.start_ns >= to_ns:
@@ -129,8 +129,8 @@ def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
         if row.kind == PUSH and row.end_ns > from_ns:
             share = (min(row.end_ns, to_ns) - max(row.start_ns, from_ns)) / (to_ns - from_ns)
             for axis in range(3):
-                held.push_force_W_N[axis] += share * row.vector_W[axis]
-                held.push_torque_B_Nm[axis] += share * row.torque_B_Nm[axis]
+                held.push_W_N[axis] += share * row.vector_W[axis]
+                held.push_B_Nm[axis] += share * row.torque_B_Nm[axis]
         elif row.kind == MOTOR and row.start_ns >= from_ns:
             held.effectiveness[row.index] = row.value
         elif row.kind == DROP and row.start_ns >= from_ns:

@@ -223,10 +223,9 @@ class VehicleParams:
         if self.helicopter != HelicopterParams():
             raise InputError("helicopter: this is a multirotor; allowed: with kind: helicopter")
         for name, bound in _MULTIROTOR_NEEDS.items():
-            if getattr(self, name) <= bound:
-                raise InputError(
-                    f"{name}: {getattr(self, name)!r}; a multirotor needs one, and it is > {bound:g}"
-                )
+            value = getattr(self, name)
+            if value <= bound:
+                raise InputError(f"{name}: {value!r}; a multirotor needs one, > {bound:g}")
         if len(self.rotor_positions_B_m) != len(self.rotor_directions):
             raise InputError(
                 f"rotor_directions: {len(self.rotor_directions)} for"
