@@ -12,6 +12,14 @@ from quadsim.compiled import record_dtype
 
 MAX_ROTORS = 8
 
+#: What lifts a vehicle.
+VEHICLE_KINDS = ("multirotor", "helicopter")
+MULTIROTOR, HELICOPTER = range(2)
+
+#: A helicopter's command, in the first slots of a multirotor's rotor speeds: body rates in rad/s
+#: and the throttle in [0, 1].
+HELICOPTER_COMMANDS = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
+
 #: A vehicle's true motion (``ground_truth/odom`` with ``ground_truth/accel``), and what else of the
 #: vehicle its sensors feel (``motor_speed``, ``wind``). ``a_W`` is the second derivative of the
 #: centre of mass' position (gravity not removed), in m/s^2; ``wind_W`` the velocity of the air.

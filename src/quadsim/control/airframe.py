@@ -1,4 +1,7 @@
-"""The airframe as the controller believes it, and its allocation of wrenches to rotors."""
+"""The airframe as the controller believes it, and its allocation of wrenches to rotors.
+
+A helicopter has no rotors to allocate to: it takes body rates and a throttle.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,19 @@ from numpy.typing import NDArray
 from quadsim.compiled import new_record, record_dtype
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3
-from quadsim.records import MAX_ROTORS
+from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
 Array = NDArray[np.float64]
 
+#: Weight over mass, to which a helicopter's lift is given, m/s^2.
+STANDARD_GRAVITY_MPS2 = 9.80665
+
 #: The airframe of the kernels. ``allocation`` (MAX_ROTORS, 4) gives rotor thrusts in N from the
 #: wrench (collective thrust in N, torque about x, y, z in N m); ``effectiveness`` (4, MAX_ROTORS)
-#: is the way back.
+#: is the way back. A helicopter has the limits of its lift and of its stick instead.
 AIRFRAME = record_dtype(
     [
+        ("kind", np.int64),
         ("mass_kg", np.float64),
         ("inertia_kg_m2", np.float64, (3,)),
         ("rotors", np.int64),
@@ -32,6 +39,7 @@ AIRFRAME = record_dtype(
         ("rotor_thrust_max_N", np.float64),
         ("thrust_min_mps2", np.float64),
         ("thrust_max_mps2", np.float64),
+        ("stick_rate_max_radps", np.float64, (3,)),
     ]
 )
 
@@ -44,9 +52,16 @@ class AirframeParams:
     inertia_kg_m2: Annotated[
         Vec3, Spec("moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
+    kind: Annotated[str, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
+    lift_ratio: Annotated[
+        float, Spec("helicopter: lift at full throttle over the weight", "1", gt=0.0, le=20.0)
+    ] = 1.7
+    stick_rate_max_radps: Annotated[
+        Vec3, Spec("helicopter: body rates at full stick", "rad/s", gt=0.0, le=50.0)
+    ] = (6.0, 6.0, 3.0)
     rotor_positions_B_m: Annotated[
         tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
-    ]
+    ] = ()
     rotor_directions: Annotated[
         tuple[float, ...],
         Spec(
@@ -56,18 +71,32 @@ class AirframeParams:
             le=1.0,
             max_items=MAX_ROTORS,
         ),
-    ]
+    ] = ()
     thrust_coefficient_N_s2: Annotated[
-        float, Spec("thrust over squared speed", "N s^2/rad^2", gt=0.0, le=1.0)
-    ]
-    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", gt=0.0, le=1.0)]
+        float, Spec("thrust over squared speed", "N s^2/rad^2", ge=0.0, le=1.0)
+    ] = 0.0
+    torque_ratio_m: Annotated[float, Spec("torque over thrust", "m", ge=0.0, le=1.0)] = 0.0
     rotor_speed_min_radps: Annotated[
         float, Spec("speed of a running rotor at idle", "rad/s", ge=0.0, le=1e5)
-    ]
-    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", gt=0.0, le=1e5)]
+    ] = 0.0
+    rotor_speed_max_radps: Annotated[float, Spec("highest speed", "rad/s", ge=0.0, le=1e5)] = 0.0
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Names of the numbers of a motor command, in their order."""
+        if self.kind == "helicopter":
+            return HELICOPTER_COMMANDS
+        return tuple(f"rotor_{i}" for i in range(len(self.rotor_directions)))
 
     def __post_init__(self) -> None:
         """Refuse airframes that cannot be flown by collective thrust and three torques."""
+        if self.kind == "helicopter":
+            if self.lift_ratio <= 1.0:
+                raise InputError(f"lift_ratio: {self.lift_ratio:g} does not lift the weight")
+            return
+        for name in ("thrust_coefficient_N_s2", "torque_ratio_m"):
+            if getattr(self, name) <= 0.0:
+                raise InputError(f"{name}: {getattr(self, name)!r}; a multirotor needs one, > 0")
         if len(self.rotor_positions_B_m) != len(self.rotor_directions):
             raise InputError(
                 f"rotor_directions: {len(self.rotor_directions)} for"
@@ -107,10 +136,15 @@ def effectiveness(params: AirframeParams) -> Array:
 def pack_airframe(params: AirframeParams) -> np.record:
     """The AIRFRAME record of the kernels; the allocation is the pseudo-inverse (least thrusts)."""
     record = new_record(AIRFRAME)
-    rotors = len(params.rotor_directions)
-    matrix = effectiveness(params)
+    record.kind = VEHICLE_KINDS.index(params.kind)
     record.mass_kg = params.mass_kg
     record.inertia_kg_m2[:] = params.inertia_kg_m2
+    if params.kind == "helicopter":
+        record.thrust_max_mps2 = params.lift_ratio * STANDARD_GRAVITY_MPS2
+        record.stick_rate_max_radps[:] = params.stick_rate_max_radps
+        return record
+    rotors = len(params.rotor_directions)
+    matrix = effectiveness(params)
     record.rotors = rotors
     record.effectiveness[:, :rotors] = matrix
     record.allocation[:rotors] = np.linalg.pinv(matrix)

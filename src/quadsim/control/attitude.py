@@ -3,7 +3,8 @@
 Attitude: the shortest rotation that brings body z to where the command wants it (the reduced
 attitude of Brescianini and D'Andrea, *Tilt-prioritized quadrocopter attitude control*, 2018), times
 a gain, is the wanted roll and pitch rate; yaw is commanded as a rate about the vertical. Rates: PID
-on the low-passed body rates; gains are angular accelerations, so the inertia scales them.
+on the low-passed body rates; gains are angular accelerations, so the inertia scales them. A
+helicopter turns as it is told, so the wanted rates are its command.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, new_record, record_dtype
-from quadsim.control.mixer import equal_speeds, mix
+from quadsim.control.mixer import equal_speeds, mix, stick
 from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 from quadsim.parameters import Vec3
+from quadsim.records import HELICOPTER
 
 Array = NDArray[np.float64]
 
@@ -158,7 +160,7 @@ def attitude_control(
         command: ATTITUDE_COMMAND record; thrust 0 stops the rotors, a thrust below that of the
             lowest speeds idles.
         dt_s: time since the last step.
-        rotor_speeds: (MAX_ROTORS,) result in rad/s.
+        rotor_speeds: (MAX_ROTORS,) result in rad/s; a helicopter's are body rates and throttle.
     """
     if command.thrust <= 0.0:
         reset_attitude_control(state)
@@ -169,6 +171,11 @@ def attitude_control(
         equal_speeds(airframe, command.thrust * airframe.mass_kg, rotor_speeds)
         return
     w_wanted = wanted_rates(params, quat(odometry.q_WB), quat(command.q_WB), command.yaw_rate)
+    least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+    thrust_N = airframe.mass_kg * min(max(command.thrust, least), most)
+    if airframe.kind == HELICOPTER:
+        stick(airframe, thrust_N, w_wanted, rotor_speeds)
+        return
     w_dot = wanted_acceleration(state, params, vec3(odometry.w_B), w_wanted, dt_s)
     inertia = airframe.inertia_kg_m2
     w = vec3(state.w_B)
@@ -178,8 +185,6 @@ def attitude_control(
         inertia[1] * w_dot[1] + gyroscopic[1],
         inertia[2] * w_dot[2] + gyroscopic[2],
     )
-    least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
-    thrust_N = airframe.mass_kg * min(max(command.thrust, least), most)
     _, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
     state.cut[0] = (1.0 - tilt_share) * torque[0] / inertia[0]
     state.cut[1] = (1.0 - tilt_share) * torque[1] / inertia[1]

@@ -2,6 +2,8 @@
 
 What the rotors cannot give is given up in this order: yaw torque first, then roll and pitch
 torque (both by the same factor, so that the axis of the turn is kept), collective thrust last.
+
+A helicopter has a rate loop of its own: it is given body rates and a throttle.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
 from quadsim.parameters import Vec3
+from quadsim.records import HELICOPTER
 
 Array = NDArray[np.float64]
 
@@ -78,8 +81,33 @@ def mix(
 
 
 @kernel
+def stick(airframe: Any, thrust_N: float, w_B: Vec3, command: Array) -> None:
+    """A helicopter's command: body rates and throttle within their limits.
+
+    Args:
+        airframe: AIRFRAME record.
+        thrust_N: collective thrust along body z.
+        w_B: wanted body rates in rad/s.
+        command: (MAX_ROTORS,) result: three rates in rad/s, the throttle in [0, 1], zeros. An
+            input that is not finite counts as zero.
+    """
+    for i in range(len(command)):
+        command[i] = 0.0
+    for i in range(3):
+        most = airframe.stick_rate_max_radps[i]
+        if math.isfinite(w_B[i]):
+            command[i] = min(max(w_B[i], -most), most)
+    if math.isfinite(thrust_N):
+        share = thrust_N / (airframe.mass_kg * airframe.thrust_max_mps2)
+        command[3] = min(max(share, 0.0), 1.0)
+
+
+@kernel
 def equal_speeds(airframe: Any, thrust_N: float, rotor_speeds: Array) -> None:
-    """Rotor speeds for a collective thrust without torque; zero thrust stops the rotors."""
+    """Command of a collective thrust without torque or turn; zero thrust stops the rotors."""
+    if airframe.kind == HELICOPTER:
+        stick(airframe, thrust_N, (0.0, 0.0, 0.0), rotor_speeds)
+        return
     if thrust_N == 0.0:
         for i in range(len(rotor_speeds)):
             rotor_speeds[i] = 0.0

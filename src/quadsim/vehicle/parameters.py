@@ -7,7 +7,7 @@ from typing import Annotated
 
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3
-from quadsim.records import MAX_ROTORS
+from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,6 @@ class HelicopterParams:
     ] = 0.0
 
 
-#: What lifts a vehicle; see ``VehicleParams.kind``.
-KINDS = ("multirotor", "helicopter")
-MULTIROTOR, HELICOPTER = range(2)
-
-#: The four commands of a helicopter, in the slots in which a multirotor's rotor speeds travel.
-HELICOPTER_COMMANDS = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
-
 #: What a multirotor must say, each with the bound above which it is.
 _MULTIROTOR_NEEDS = {
     "thrust_coefficient_N_s2": 0.0,
@@ -128,7 +121,7 @@ class VehicleParams:
     inertia_kg_m2: Annotated[
         Vec3, Spec("principal moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
-    kind: Annotated[str, Spec("what lifts it", choices=KINDS)] = "multirotor"
+    kind: Annotated[str, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
     helicopter: HelicopterParams = field(default_factory=HelicopterParams)
     rotor_positions_B_m: Annotated[
         tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
