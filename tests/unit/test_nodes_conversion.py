@@ -234,6 +234,17 @@ def test_rotor_speeds_survive_both_ways_and_any_order_of_names():
         reader.read(serialize_message(message))
 
 
+def test_a_helicopters_command_goes_by_the_names_of_its_stick():
+    names = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
+    writer = RotorsWriter(4, names=names)
+    writer.speeds[:] = 0.1, -0.2, 0.3, 0.6
+    payload = writer.payload(STAMP_NS)
+    assert tuple(deserialize_message(payload, JointState).name) == names
+    assert list(RotorsReader(4, names).read(payload)) == [0.1, -0.2, 0.3, 0.6]
+    with pytest.raises(MessageError, match="no velocity of rotor_0"):
+        RotorsReader(4).read(payload)
+
+
 def test_another_frame_name_moves_the_numbers_and_is_followed():
     reader = Reader("nav_msgs/msg/Odometry")
     message = truth_message()

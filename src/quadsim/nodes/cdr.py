@@ -9,6 +9,7 @@ take bytes as they are, raw subscriptions give them.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -126,19 +127,26 @@ class Reader:
         return payload, dtype
 
 
+def rotor_names(rotors: int) -> list[str]:
+    """Names of a multirotor's rotors in messages."""
+    return [f"rotor_{i}" for i in range(rotors)]
+
+
 class RotorsWriter:
     """Serialised JointState messages: speeds of the rotors, with their currents or without.
 
     Args:
         rotors: how many.
         with_current: whether ``effort`` holds the motors' currents.
+        names: of the numbers, where they are not ``rotor_0``, ``rotor_1``, ...
     """
 
-    def __init__(self, rotors: int, with_current: bool = False) -> None:
+    def __init__(self, rotors: int, with_current: bool = False, names: Sequence[str] = ()) -> None:
         speeds = [-1.0 - i for i in range(rotors)]
         currents = [-101.0 - i for i in range(rotors)] if with_current else []
-        names = [f"rotor_{i}" for i in range(rotors)]
-        template = message_class(JOINT_STATE)(name=names, velocity=speeds, effort=currents)
+        template = message_class(JOINT_STATE)(
+            name=names or rotor_names(rotors), velocity=speeds, effort=currents
+        )
         self._buffer = bytearray(serialize_message(template))
         self.speeds = self._find(speeds)
         self.currents = self._find(currents)
@@ -159,15 +167,17 @@ class RotorsReader:
 
     Args:
         rotors: how many are wanted.
+        names: of the numbers, where they are not ``rotor_0``, ``rotor_1``, ...
     """
 
-    def __init__(self, rotors: int) -> None:
+    def __init__(self, rotors: int, names: Sequence[str] = ()) -> None:
         self._rotors = rotors
+        self._names = list(names) or rotor_names(rotors)
         self._head = b""
         self._speeds_at = 0
 
     def read(self, payload: bytes) -> NDArray[np.float64]:
-        """Speeds of rotor_0, rotor_1, ... in rad/s, (rotors,).
+        """Speeds by their names in rad/s, (rotors,).
 
         Raises:
             MessageError: these bytes are no such message, or hold other rotors.
@@ -183,7 +193,7 @@ class RotorsReader:
             message = deserialize_message(payload, message_class(JOINT_STATE))
         except RuntimeError as error:
             raise MessageError(f"not a {JOINT_STATE}: {error}") from None
-        wanted = [f"rotor_{i}" for i in range(self._rotors)]
+        wanted = self._names
         speeds = dict(zip(message.name, message.velocity, strict=False))
         if missing := [name for name in wanted if name not in speeds]:
             raise MessageError(f"no velocity of {', '.join(missing)}")

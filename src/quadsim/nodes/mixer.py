@@ -43,11 +43,11 @@ class MixerNode(QuadsimNode):
         self._state = new_inner_loop()
         self._odometry, self._command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
         self._speeds = np.zeros(MAX_ROTORS)
-        self._rotors = len(airframe.rotor_directions)
+        self._rotors = len(airframe.commands)
         self._phase = 0
         self._stamp_ns = self._stepped_ns = self._command_ns = 0
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
-        self._writer = RotorsWriter(self._rotors)
+        self._writer = RotorsWriter(self._rotors, names=airframe.commands)
         self._reader = OdometryReader(self._odometry)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
         self._source = OdometrySource(self, self._on_odometry, reliable)
