@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3
 from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
+from quadsim.vehicle.layout import LAYOUTS, lay_out
+from quadsim.vehicle.propulsion import BatteryParams, MotorParams, RotorParams, check_electric
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,6 @@ class ContactParams:
     ] = 0.003
     damping_ratio: Annotated[float, Spec("of the vertical motion", "1", ge=0.0, le=2.0)] = 0.7
     friction: Annotated[float, Spec("Coulomb coefficient", "1", ge=0.0, le=2.0)] = 0.8
-
-
-@dataclass(frozen=True)
-class BatteryParams:
-    """An ideal source that counts charge."""
-
-    capacity_Ah: Annotated[float, Spec("capacity", "A h", gt=0.0, le=1000.0)] = 5.0
-    voltage_V: Annotated[float, Spec("voltage", "V", gt=0.0, le=1000.0)] = 14.8
-    efficiency: Annotated[float, Spec("shaft power over electric power", "1", gt=0.0, le=1.0)] = 0.6
 
 
 @dataclass(frozen=True)
@@ -105,6 +99,9 @@ _ROTORS_ALONE = (
     "rotor_speed_min_radps",
     "rotor_drag_N_s2",
     "rolling_moment_N_s2",
+    "rotor_layout",
+    "arm_m",
+    "rotor_height_m",
 )
 
 
@@ -123,6 +120,16 @@ class VehicleParams:
     ]
     kind: Annotated[str, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
     helicopter: HelicopterParams = field(default_factory=HelicopterParams)
+    rotor_layout: Annotated[
+        str,
+        Spec("rotors around a circle, instead of their positions and directions", choices=LAYOUTS),
+    ] = "explicit"
+    arm_m: Annotated[float, Spec("radius of the circle of rotor_layout", "m", ge=0.0, le=10.0)] = (
+        0.0
+    )
+    rotor_height_m: Annotated[
+        float, Spec("of the circle over the centre of mass", "m", ge=-10.0, le=10.0)
+    ] = 0.0
     rotor_positions_B_m: Annotated[
         tuple[Vec3, ...], Spec("rotor hubs", "m", ge=-10.0, le=10.0, max_items=MAX_ROTORS)
     ] = ()
@@ -167,6 +174,15 @@ class VehicleParams:
     body_drag_N_s_m: Annotated[
         Vec3, Spec("linear drag over air speed, body axes", "N s/m", ge=0.0, le=100.0)
     ] = (0.0, 0.0, 0.0)
+    drag_area_m2: Annotated[
+        Vec3, Spec("drag coefficient times area, body axes", "m^2", ge=0.0, le=100.0)
+    ] = (0.0, 0.0, 0.0)
+    air_density_kg_m3: Annotated[
+        float,
+        Spec("at which the rotors' and drag's figures hold; 0: in any air", "kg/m^3", ge=0.0, le=2),
+    ] = 0.0
+    rotor: RotorParams = field(default_factory=RotorParams)
+    motor: MotorParams = field(default_factory=MotorParams)
     contact: ContactParams = field(default_factory=ContactParams)
     battery: BatteryParams = field(default_factory=BatteryParams)
     load: LoadParams = field(default_factory=LoadParams)
@@ -206,6 +222,8 @@ class VehicleParams:
         for name in (*_MULTIROTOR_NEEDS, *_ROTORS_ALONE):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise InputError(f"{name}: a helicopter has none; allowed: with kind: multirotor")
+        if self.rotor != RotorParams() or self.motor != MotorParams():
+            raise InputError("rotor, motor: a helicopter has none; allowed: with kind: multirotor")
         if self.helicopter.lift_ratio <= 1.0:
             raise InputError(
                 f"helicopter: lift_ratio: {self.helicopter.lift_ratio:g} does not lift the weight"
@@ -213,6 +231,7 @@ class VehicleParams:
 
     def _check_rotors(self) -> None:
         """Refuse a multirotor that cannot be."""
+        self._place_rotors()
         if self.helicopter != HelicopterParams():
             raise InputError("helicopter: this is a multirotor; allowed: with kind: helicopter")
         for name, bound in _MULTIROTOR_NEEDS.items():
@@ -239,3 +258,21 @@ class VehicleParams:
                 f"rotor_speed_max_radps: {most_N:.3g} N at most do not lift the weight"
                 f" {hover_N:.3g} N"
             )
+        if self.motor.model == "electric":
+            hover_radps = math.sqrt(hover_N / most_N) * self.rotor_speed_max_radps
+            torque_Nm = self.thrust_coefficient_N_s2 * self.torque_ratio_m * hover_radps**2
+            check_electric(self.rotor, self.motor, self.battery, hover_radps, torque_Nm)
+
+    def _place_rotors(self) -> None:
+        """Positions and directions of a layout; one that is given must be the layout's."""
+        if self.rotor_layout == "explicit":
+            if self.arm_m or self.rotor_height_m:
+                raise InputError("arm_m, rotor_height_m: allowed: with a rotor_layout")
+            return
+        if self.arm_m <= 0.0:
+            raise InputError(f"arm_m: {self.arm_m:g}; a rotor_layout needs one, > 0 m")
+        placed = lay_out(self.rotor_layout, self.arm_m, self.rotor_height_m)
+        for name, wanted in zip(("rotor_positions_B_m", "rotor_directions"), placed, strict=True):
+            if getattr(self, name) not in ((), wanted):
+                raise InputError(f"{name}: not those of rotor_layout; give one or the other")
+            object.__setattr__(self, name, wanted)
