@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quadsim.compiled import kernel
 
 SEA_LEVEL_PRESSURE_PA = 101325.0
@@ -33,3 +35,21 @@ def density_at(height_m: float, pressure_pa: float) -> float:
     """Density of the air in kg/m^3 at a height in m, where the static pressure is known."""
     temperature_K = SEA_LEVEL_TEMPERATURE_K - LAPSE_RATE_K_PER_M * height_m
     return float(pressure_pa / (GAS_CONSTANT_J_PER_KG_K * temperature_K))
+
+
+@kernel
+def air_pressure(environment: Any, z_m: float) -> float:
+    """Static pressure in Pa under the weather of a world.
+
+    Args:
+        environment: packed EnvironmentParams.
+        z_m: height in ``map``; that of the datum counts as height above the sea.
+    """
+    weather = environment.sea_level_pressure_pa / SEA_LEVEL_PRESSURE_PA
+    return float(pressure_at(environment.datum.height_m + z_m) * weather)
+
+
+@kernel
+def air_density(environment: Any, z_m: float) -> float:
+    """Density of the air in kg/m^3 in a world, at a height in ``map``; see :func:`air_pressure`."""
+    return density_at(environment.datum.height_m + z_m, air_pressure(environment, z_m))

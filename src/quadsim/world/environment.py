@@ -8,8 +8,10 @@ from typing import Annotated
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import Spec, Vec3
-from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA
+from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA, STANDARD_GRAVITY_MPS2
+from quadsim.world.gravity import datum_gravity
 from quadsim.world.magnetic import check_date, field_W_T
+from quadsim.world.wind_parameters import WindParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -19,8 +21,19 @@ class EnvironmentParams:
     """The world of a scenario, in ``map`` (ENU)."""
 
     datum: Datum = field(default_factory=Datum)
-    gravity_mps2: Annotated[float, Spec("gravity, downwards", "m/s^2", ge=0.0, le=30.0)] = 9.80665
-    wind_W_mps: Annotated[Vec3, Spec("velocity of the air", "m/s", ge=-100.0, le=100.0)] = ZERO
+    gravity: Annotated[
+        str, Spec("fixed, or normal gravity at the datum and above", choices=("fixed", "model"))
+    ] = "fixed"
+    gravity_mps2: Annotated[
+        float, Spec("where it is fixed: at z = 0, downwards", "m/s^2", ge=0.0, le=30.0)
+    ] = STANDARD_GRAVITY_MPS2
+    gravity_gradient_per_s2: Annotated[
+        float, Spec("where it is fixed: what it loses with each metre up", "1/s^2", ge=0.0, le=1e-3)
+    ] = 0.0
+    wind_W_mps: Annotated[
+        Vec3, Spec("mean velocity of the air, at wind.reference_height_m", "m/s", ge=-100.0, le=100)
+    ] = ZERO
+    wind: WindParams = field(default_factory=WindParams)
     sea_level_pressure_pa: Annotated[
         float, Spec("weather: pressure at sea level", "Pa", ge=85000.0, le=110000.0)
     ] = SEA_LEVEL_PRESSURE_PA
@@ -39,7 +52,14 @@ class EnvironmentParams:
     ] = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a date that the model does not know, and a field that would not be used."""
+        """Refuse a date that the model does not know, and values that would not be used."""
+        if self.gravity == "model":
+            for name in ("gravity_mps2", "gravity_gradient_per_s2"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise InputError(
+                        f"{name}: {getattr(self, name)!r} beside gravity: model; allowed: with"
+                        " gravity: fixed"
+                    )
         if self.magnetic_field == "fixed":
             return
         check_date(self.magnetic_date_year)
@@ -55,6 +75,20 @@ class EnvironmentParams:
             return self.magnetic_field_W_T
         return field_W_T(self.datum, self.magnetic_date_year)
 
+    def gravity_and_gradient(self) -> tuple[float, float]:
+        """Gravity that holds at z = 0, in m/s^2, and what it loses with each metre up, in 1/s^2."""
+        if self.gravity == "fixed":
+            return self.gravity_mps2, self.gravity_gradient_per_s2
+        return datum_gravity(self.datum)
+
     def packed_as(self) -> EnvironmentParams:
-        """What kernels take: the same world with the field written out."""
-        return replace(self, magnetic_field="fixed", magnetic_field_W_T=self.field_W_T())
+        """What kernels take: the same world with gravity and magnetic field written out."""
+        gravity_mps2, gradient_per_s2 = self.gravity_and_gradient()
+        return replace(
+            self,
+            gravity="fixed",
+            gravity_mps2=gravity_mps2,
+            gravity_gradient_per_s2=gradient_per_s2,
+            magnetic_field="fixed",
+            magnetic_field_W_T=self.field_W_T(),
+        )
