@@ -1,23 +1,34 @@
-"""Rotors: their force and torque on the body.
+"""Rotors: their force, torque and angular momentum.
 
-Thrust ``k w^2`` and drag torque ``k w^2 c`` of each rotor, with rotor drag and rolling moment
-proportional to rotor speed and to the air speed in the disc (Furrer et al., *RotorS*, 2016, eqs. 6
-to 9, as in Gazebo's MulticopterMotorModel).
+A rotor at r_i that turns with W_i, in air that passes its hub with (u, v, w) in body axes:
+
+==================  ==================================================================  ==========
+static thrust       S = k W^2                                                           [1] eq. 6
+thrust              T = g S - k_z W w + min(k_h (u^2 + v^2), S), g of the ground        [2], [3]
+tilt of the disc    (u, v) a / (R W): backwards, against the motion                     [4]
+force in the disc   -(k_D W + T a / (R W)) (u, v)                                       [1] eq. 8
+drag torque         -d c S about body z                                                 [1] eq. 7
+rolling moment      -k_R W (u, v)                                                       [1] eq. 9
+moment of the hub   K_b a / (R W) (v, -u)                                               [4]
+==================  ==================================================================  ==========
+
+All of it goes with the density of the air. Below idle the tilt falls to zero with the speed, and
+the lift of forward flight is at most the static thrust (both ours): a rotor at rest has neither.
+
+[1] Furrer, Burri, Achtelik, Siegwart, *RotorS*, 2016. [2] Svacha, Mohta, Kumar, *Improving
+quadrotor trajectory tracking by compensating for aerodynamic effects*, ICUAS 2017: thrust loss k_z
+and gain k_h. [3] :mod:`quadsim.vehicle.ground_effect`. [4] Hoffmann, Huang, Waslander, Tomlin,
+*Quadrotor helicopter flight dynamics and control*, AIAA GNC 2007; Mahony, Kumar, Corke, *Multirotor
+aerial vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quadsim.compiled import kernel
-from quadsim.geometry.vector import add, cross, vec3
 from quadsim.parameters import Vec3
-from quadsim.vehicle.state import ROTOR
-
-Array = NDArray[np.float64]
+from quadsim.vehicle.state import ROTOR, Array
 
 
 @kernel
@@ -31,31 +42,49 @@ def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) ->
         vehicle: VEHICLE record, for what is held over the step.
         params: packed VehicleParams.
     """
-    force, torque = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    ratio = vehicle.held.density_ratio
+    held, rotor = vehicle.held, params.rotor
+    flapping = rotor.flapping_rad / rotor.radius_m
+    idle = max(params.rotor_speed_min_radps, 1.0)
+    fx, fy, fz = 0.0, 0.0, 0.0
+    tx, ty, tz = 0.0, 0.0, 0.0
     for i in range(params.rotor_directions_count):
         speed = x[ROTOR + i]
-        direction = params.rotor_directions[i]
-        r_B = vec3(params.rotor_positions_B_m[i])
-        gain = ratio * vehicle.held.thrust_gain[i]
-        thrust = gain * params.thrust_coefficient_N_s2 * speed * speed
-        hub = add(air_B, cross(w_B, r_B))
-        drag = -ratio * params.rotor_drag_N_s2 * speed
-        rolling = -ratio * params.rolling_moment_N_s2 * speed
-        f = (drag * hub[0], drag * hub[1], thrust)
-        force = add(force, f)
-        own = (rolling * hub[0], rolling * hub[1], -direction * params.torque_ratio_m * thrust)
-        torque = add(torque, add(own, cross(r_B, f)))
-    return force, torque
+        r_B = params.rotor_positions_B_m[i]
+        u = air_B[0] + w_B[1] * r_B[2] - w_B[2] * r_B[1]
+        v = air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2]
+        w = air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0]
+        static = params.thrust_coefficient_N_s2 * speed * speed
+        thrust = held.thrust_gain[i] * static - rotor.inflow_N_s2 * speed * w
+        thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+        tilt = flapping * speed / max(speed * speed, idle * idle)
+        side = params.rotor_drag_N_s2 * speed + tilt * thrust
+        rolling = params.rolling_moment_N_s2 * speed
+        hub = rotor.hinge_stiffness_N_m * tilt
+        fx -= side * u
+        fy -= side * v
+        fz += thrust
+        tx += r_B[1] * thrust + r_B[2] * side * v - rolling * u + hub * v
+        ty -= r_B[2] * side * u + r_B[0] * thrust + rolling * v + hub * u
+        tz -= r_B[0] * side * v - r_B[1] * side * u
+        tz -= params.rotor_directions[i] * params.torque_ratio_m * static
+    ratio = held.density_ratio
+    return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
 
 
 @kernel
 def rotor_momentum(x: Array, params: Any) -> float:
-    """Angular momentum of the rotors about body z relative to the body, in kg m^2/s."""
-    return 0.0
+    """Angular momentum of the rotors about body z relative to the body, in kg m^2/s.
+
+    With h it and w the body rates, the rotors put -w x (0, 0, h) - (0, 0, dh/dt) on the body: the
+    gyroscopic torque, and the reaction to speeding up.
+    """
+    total = 0.0
+    for i in range(params.rotor_directions_count):
+        total += params.rotor_directions[i] * x[ROTOR + i]
+    return float(params.rotor.inertia_kg_m2 * total)
 
 
 @kernel
 def rotor_momentum_rate(x_dot: Array, params: Any) -> float:
     """Its derivative in N m, from the rotor accelerations in a derivative of the state."""
-    return 0.0
+    return rotor_momentum(x_dot, params)
