@@ -22,6 +22,7 @@ NODES = (
     "autopilot",
     "mixer",
     "recorder",
+    "keys",
 )
 
 CORE = [
@@ -42,6 +43,7 @@ CORE = [
     "defusedxml>=0.7.1",
     "trimesh>=4.5",
     "pillow>=10.0",
+    "rasterio>=1.3",
     "allantools>=2024.6",
     "typing_extensions>=4.10",
 ]
@@ -50,6 +52,7 @@ ROS = [
     "ros-common-interfaces==5.5.1",
     "ros-rosgraph-msgs==2.3.0",
     "setproctitle>=1.3",
+    "prompt_toolkit>=3.0.36",
 ]
 TEST = [
     "pytest>=8,<9",  # launch_testing needs it below 9

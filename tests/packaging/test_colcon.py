@@ -25,6 +25,7 @@ NODES = (
     "autopilot",
     "mixer",
     "recorder",
+    "keys",
 )
 
 pytestmark = pytest.mark.packaging

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -124,6 +125,11 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
     metavar="NODE",
     help="Leave a node out (may be repeated): your own driver publishes its topics.",
 )
+@click.option(
+    "--keys",
+    is_flag=True,
+    help="Arrow keys push the first vehicle; space pauses, r resets, q quits.",
+)
 @click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
@@ -141,6 +147,7 @@ def fly(
     pacing: str,
     rate: float | None,
     without: tuple[str, ...],
+    keys: bool,
     domain: int | None,
     output: Path | None,
     report: bool,
@@ -153,6 +160,8 @@ def fly(
     """
     if pacing == "realtime" and rate == 0.0:
         raise InputError("--rate: 0 is for --pacing lockstep; by the wall clock it is above 0")
+    if keys and not sys.stdin.isatty():
+        raise InputError("--keys: standard input is no terminal")
     if "dynamics" in without:
         raise InputError("--without dynamics: its clock is the flight's; see docs/nodes.md")
     folder = run_folder(scenario, output)
@@ -189,6 +198,11 @@ def fly(
             supervisor = Supervisor(
                 specs, count, domain, composed, loaded.file.duration_s, bag, progress
             )
+            if keys:
+                from quadsim.nodes.keys import keys_of_terminal
+                from quadsim.nodes.vehicles import namespaces
+
+                stack.enter_context(keys_of_terminal(domain, namespaces(count)[0]))
             try:
                 supervisor.fly()
             except FlightError as error:

@@ -215,7 +215,8 @@ class Supervisor:
     def _over(self) -> bool:
         watcher, now_s = self._watcher, time.monotonic()
         time_ns = watcher.time_ns
-        if time_ns != self._moved[0]:
+        paused = watcher.report("/dynamics").message == "paused"
+        if time_ns != self._moved[0] or paused:
             self._moved = (time_ns, now_s)
         elif now_s - self._moved[1] > STALL_S:
             raise FlightError(
