@@ -19,7 +19,7 @@ from quadsim.world.distance import (
 )
 from quadsim.world.distance_ground import ground_distance, highest_ground
 from quadsim.world.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
-from quadsim.world.raycast_terrain import terrain_height
+from quadsim.world.raycast_terrain import terrain_height, terrain_normal
 from quadsim.world.scene import EMPTY_SCENE, cast_ray, scene_of
 from quadsim.world.terrain import Heightmap
 
@@ -272,6 +272,28 @@ def test_the_ground_against_all_its_triangles(low, high, ground):
         if abs(height) > short:
             assert beyond == (pytest.approx(height), UP)
     assert min(sides) > 50
+
+
+def test_on_the_ground_its_own_normal_holds():
+    """Where the direction to the nearest point is rounding."""
+    rng = np.random.default_rng(8)
+    terrain = Heightmap(rng.uniform(1.0, 4.0, (6, 8)), (7.0, 4.0), (0.5, 1.0))
+    arrays = scene_of((), terrain).terrain
+    for x, y in rng.uniform([-2.9, -0.9], [3.9, 2.9], (50, 2)):
+        p = (x, y, terrain_height(arrays, 0.0, x, y))
+        distance, normal = ground_distance(arrays, 0.0, p, 1.0)
+        assert abs(distance) < 1e-7
+        assert normal == pytest.approx(terrain_normal(arrays, x, y), abs=1e-12)
+    plateau = scene_of((), Heightmap(np.full((3, 3), 2.0), (4.0, 6.0))).terrain
+    for p, outward in (
+        ((2.0, 0.3, 1.0), (1.0, 0.0, 0.0)),
+        ((-2.0, 0.3, 1.0), (-1.0, 0.0, 0.0)),
+        ((0.3, 3.0, 1.0), (0.0, 1.0, 0.0)),
+        ((0.3, -3.0, 1.0), (0.0, -1.0, 0.0)),
+    ):
+        assert ground_distance(plateau, 0.0, p, 1.0)[1] == outward
+        beyond = ground_distance(plateau, 5.0, (p[0], p[1], 3.0), 1.0)  # now the walls of a pit
+        assert beyond[1] == (-outward[0], -outward[1], 0.0)
 
 
 def test_no_ground_in_the_square_is_higher_than_said():
