@@ -245,9 +245,8 @@ def check_disturbances(
         if not isinstance(item, WindChange) and item.vehicle > count:
             raise InputError(f"{at}: vehicle: {item.vehicle}; allowed: 1 to {count}, or 0 for all")
         if isinstance(item, MotorChange) and item.index >= motors:
-            raise InputError(
-                f"{at}: index: {item.index}; this vehicle's motors are 0 to {motors - 1}"
-            )
+            allowed = f"0 to {motors - 1}" if motors else "none"
+            raise InputError(f"{at}: index: {item.index}; motors of this vehicle: {allowed}")
     for number in range(1, count + 1):
         mass_kg = params.mass_kg
         for i, item in enumerate(disturbances):
