@@ -28,6 +28,7 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
+from quadsim.world.gravity import gravity_at
 
 #: Deviation of a heading of which nothing is known: uniform over the circle.
 UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
@@ -203,6 +204,13 @@ def begin(state: Any, params: Any, standing: bool) -> None:
 
 
 @kernel
+def gravity_here(window: Any, params: Any) -> float:
+    """Gravity at the mean height of the fixes, or at z = 0 without any, in m/s^2."""
+    fixes = max(float(window.fix_count), 1.0)
+    return gravity_at(params, window.fix_sum_W[2] / fixes)
+
+
+@kernel
 def start_standing(state: Any, params: Any, has_field: bool) -> None:
     """Level, heading, gyroscope bias and position of a vehicle at rest."""
     window, start, covariance = state.alignment, params.start, state.covariance
@@ -217,7 +225,7 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
     f_variance = (
         window.f_variance_sum[0] + window.f_variance_sum[1] + window.f_variance_sum[2]
     ) / (3.0 * n * n)
-    up_W = (0.0, 0.0, params.gravity_mps2)
+    up_W = (0.0, 0.0, gravity_here(window, params))
     q_WS = attitude_of(
         vec3(window.f_sum_S),
         up_W,
@@ -263,7 +271,7 @@ def start_in_flight(
         False where specific force and field are too parallel to tell the attitude.
     """
     window, start, covariance = state.alignment, params.start, state.covariance
-    g_W = (0.0, 0.0, -params.gravity_mps2)
+    g_W = (0.0, 0.0, -gravity_here(window, params))
     n = float(window.imu_count)
     count = max(float(window.velocity_count), 1.0)
     v_mean_W = scale(1.0 / count, vec3(window.velocity_sum_W))

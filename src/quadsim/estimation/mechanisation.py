@@ -13,6 +13,7 @@ from quadsim.estimation.window import add_sample, clear, integrate_window
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
+from quadsim.world.gravity import gravity_at
 
 
 @kernel
@@ -83,8 +84,9 @@ def advance(
         velocity_more = velocity * velocity * dt_s / interval_s
     f_S = subtract(f_S, vec3(state.accel_bias_S))
     w_S = subtract(w_S, vec3(state.gyro_bias_S))
+    gravity_mps2 = gravity_at(params, state.p_W[2] + 0.5 * dt_s * state.v_W[2])
     p_W, v_W, q_WS, q_mid, f_W = mechanise(
-        vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, params.gravity_mps2, dt_s
+        vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, dt_s
     )
     store(state.p_W, p_W)
     store(state.v_W, v_W)

@@ -127,7 +127,12 @@ class StartParams:
 class EstimatorParams:
     """Error-state Kalman filter (file ``config/estimators/eskf.yaml``)."""
 
-    gravity_mps2: Annotated[float, Spec("gravity, downwards", "m/s^2", gt=0.0, le=30.0)] = 9.80665
+    gravity_mps2: Annotated[
+        float, Spec("gravity at z = 0 of map, downwards", "m/s^2", gt=0.0, le=30.0)
+    ] = 9.80665
+    gravity_gradient_per_s2: Annotated[
+        float, Spec("what gravity loses with each metre up", "1/s^2", ge=0.0, le=1e-3)
+    ] = 0.0
     magnetic_field_W_T: Annotated[
         Vec3, Spec("reference field, east, north, up", "T", ge=-1e-3, le=1e-3)
     ] = (0.0, 2.15e-5, -4.3e-5)

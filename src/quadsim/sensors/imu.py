@@ -30,7 +30,7 @@ from quadsim.sensors.imu_channel import (
     settle,
     start_channel,
 )
-from quadsim.sensors.imu_motion import average_sample, point_sample
+from quadsim.sensors.imu_motion import average_sample, gravity_there, point_sample
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, deviation_S, set_mount
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
@@ -207,10 +207,12 @@ def imu_step(
     accel, gyro = state.accel, state.gyro
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
     r_B, average = vec3(device.position_B_m), device.sampling == 0
+    gravity_mps2 = gravity_there(true, environments[0], r_B)
     if average:
-        f_B, w_B = average_sample(before, true, environments[0].gravity_mps2, r_B)
+        gravity_mps2 = 0.5 * (gravity_mps2 + gravity_there(before, environments[0], r_B))
+        f_B, w_B = average_sample(before, true, gravity_mps2, r_B)
     else:
-        f_B, w_B = point_sample(true, environments[0].gravity_mps2, r_B)
+        f_B, w_B = point_sample(true, gravity_mps2, r_B)
     go_on(state, dt_s, f_B, w_B)
     f_B, w_B = band_limit(accel, f_B), band_limit(gyro, w_B)
     shaking = 0.0

@@ -8,6 +8,19 @@ from quadsim.compiled import kernel
 from quadsim.geometry.rotation import conjugate, log, multiply, normalize, quat, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.parameters import Vec3
+from quadsim.world.gravity import gravity_at
+
+
+@kernel
+def gravity_there(now: Any, environment: Any, r_B: Vec3) -> float:
+    """Gravity at a point of the body in m/s^2.
+
+    Args:
+        now: KINEMATICS record.
+        environment: packed EnvironmentParams.
+        r_B: the point in base_link, m.
+    """
+    return gravity_at(environment, now.p_W[2] + rotate(quat(now.q_WB), r_B)[2])
 
 
 @kernel
