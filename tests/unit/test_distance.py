@@ -79,11 +79,21 @@ def test_a_plane():
     check(slope, (0.0, 7.0, 0.5), -0.5 * math.cos(0.3), normal)
 
 
-def test_corners_are_deepest_in_the_deeper_of_two():
-    scene = scene_of(
-        [Obstacle("a", Box((2.0, 2.0, 2.0))), Obstacle("b", Sphere(1.0), Pose((0.5, 0.0, 0.0)))]
-    )
-    check(scene, (0.9, 0.0, 0.0), -0.6, (1.0, 0.0, 0.0))
+def test_inside_several_the_deepest_counts():
+    rng = np.random.default_rng(4)
+    balls = [
+        Obstacle(f"{k}", Sphere(rng.uniform(0.5, 2.0)), Pose(tuple(rng.uniform(-2.0, 2.0, 3))))
+        for k in range(12)
+    ]
+    scene = scene_of(balls)
+    several = 0
+    for p in rng.uniform(-2.0, 2.0, (100, 3)):
+        depths = [np.linalg.norm(p - ball.pose_W.p_A) - ball.shape.radius_m for ball in balls]
+        several += np.count_nonzero(np.array(depths) < 0.0) > 1
+        assert found(scene, tuple(p), reach_m=0.1)[0] == pytest.approx(
+            min(depths) if min(depths) <= 0.1 else math.inf
+        )
+    assert several > 30
 
 
 def rock():
@@ -122,6 +132,9 @@ def test_a_mesh_against_all_its_triangles():
 
 
 def test_a_closed_mesh_is_solid_beyond_the_reach():
+    ball = trimesh.creation.icosphere(subdivisions=3, radius=2.0)
+    depth = found(scene_with(Mesh(np.array(ball.triangles), closed=True)), (0.0, 0.3, 0.4), 0.01)[0]
+    assert depth == pytest.approx(-1.5, abs=0.02)  # the ball has facets
     corners = np.array(trimesh.creation.box((4.0, 4.0, 4.0)).triangles)
     scene = scene_with(Mesh(corners, closed=True))
     assert found(scene, (0.0, 0.3, 0.5), reach_m=0.01)[0] == pytest.approx(-1.5)
@@ -266,11 +279,11 @@ def test_the_ground_against_all_its_triangles(low, high, ground):
         gap = trimesh.triangles.closest_point(triangles, np.tile(foot, (len(triangles), 1)))
         assert np.linalg.norm(foot - gap, axis=1).min() < 1e-9
         sides[int(above)] += 1
-        short = 0.4 * wanted
-        beyond = ground_distance(arrays, ground, tuple(p), short)
         height = p[2] - terrain_height(arrays, ground, p[0], p[1])
-        if abs(height) > short:
-            assert beyond == (pytest.approx(height), UP)
+        reach = 0.5 * (wanted + abs(height))
+        assert ground_distance(arrays, ground, tuple(p), reach)[0] == pytest.approx(distance)
+        beyond = ground_distance(arrays, ground, tuple(p), 0.4 * wanted)
+        assert beyond == (pytest.approx(height), UP)
     assert min(sides) > 50
 
 
@@ -296,9 +309,10 @@ def test_on_the_ground_its_own_normal_holds():
         assert beyond[1] == (-outward[0], -outward[1], 0.0)
 
 
-def test_no_ground_in_the_square_is_higher_than_said():
+@pytest.mark.parametrize("high", [3.0, 0.0])
+def test_no_ground_in_the_square_is_higher_than_said(high):
     rng = np.random.default_rng(6)
-    terrain = Heightmap(rng.uniform(-3.0, 3.0, (14, 23)), (22.0, 13.0), (2.0, 0.0))
+    terrain = Heightmap(rng.uniform(-3.0, high, (14, 23)), (22.0, 13.0), (2.0, 0.0))
     arrays = scene_of((), terrain).terrain
     for x, y, reach in rng.uniform([-12.0, -9.0, 0.0], [16.0, 9.0, 6.0], (300, 3)):
         said = highest_ground(arrays, 0.5, x, y, reach)
