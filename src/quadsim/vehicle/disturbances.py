@@ -116,8 +116,6 @@ def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
         from_ns: time at the step's start.
         to_ns: time at its end.
     """
-    if table.count == 0:
-        return
     held = vehicle.held
     for axis in range(3):
         held.push_W_N[axis] = 0.0
