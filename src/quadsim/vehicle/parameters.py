@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3
 from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
+from quadsim.vehicle.hull import MAX_FEET, MAX_HULL, hull_points
 from quadsim.vehicle.layout import LAYOUTS, lay_out
 from quadsim.vehicle.propulsion import BatteryParams, MotorParams, RotorParams, check_electric
 
 
 @dataclass(frozen=True)
 class ContactParams:
-    """Landing gear: points that the ground pushes back with springs, dampers and friction."""
+    """Points that ground, obstacles and vehicles push back; see :mod:`quadsim.vehicle.contact`."""
 
-    points_B_m: Annotated[tuple[Vec3, ...], Spec("feet", "m", ge=-5.0, le=5.0, max_items=8)] = (
+    points_B_m: Annotated[
+        tuple[Vec3, ...], Spec("feet", "m", ge=-5.0, le=5.0, max_items=MAX_FEET)
+    ] = (
         (0.1, 0.1, -0.1),
         (-0.1, 0.1, -0.1),
         (-0.1, -0.1, -0.1),
@@ -28,6 +31,34 @@ class ContactParams:
     ] = 0.003
     damping_ratio: Annotated[float, Spec("of the vertical motion", "1", ge=0.0, le=2.0)] = 0.7
     friction: Annotated[float, Spec("Coulomb coefficient", "1", ge=0.0, le=2.0)] = 0.8
+    hull_B_m: Annotated[
+        tuple[Vec3, ...],
+        Spec(
+            "what else touches; none, beside feet: tips of the rotors and the top",
+            "m",
+            ge=-10.0,
+            le=10.0,
+            max_items=MAX_HULL,
+        ),
+    ] = ()
+    hull_sag_m: Annotated[
+        float,
+        Spec("depth to which one point of the hull sinks under the weight", "m", gt=1e-4, le=0.1),
+    ] = 0.0005
+    crash_speed_mps: Annotated[
+        float,
+        Spec("a foot that meets something at more than this is a crash", "m/s", gt=0.0, le=100.0),
+    ] = 3.0
+    hull_speed_mps: Annotated[
+        float,
+        Spec("the hull that meets something at more than this is one", "m/s", gt=0.0, le=100.0),
+    ] = 1.0
+    crash_tilt_deg: Annotated[
+        float, Spec("to lie tilted by more than this is one", "deg", gt=0.0, le=180.0)
+    ] = 60.0
+    crash_time_s: Annotated[
+        float, Spec("after it has lain so for this long", "s", ge=0.0, le=100.0)
+    ] = 0.5
 
 
 @dataclass(frozen=True)
@@ -187,6 +218,14 @@ class VehicleParams:
     battery: BatteryParams = field(default_factory=BatteryParams)
     load: LoadParams = field(default_factory=LoadParams)
     tether: TetherParams = field(default_factory=TetherParams)
+
+    def packed_as(self) -> VehicleParams:
+        """What kernels take: the same vehicle with the points of its hull written out."""
+        contact = self.contact
+        if contact.hull_B_m or not contact.points_B_m:  # without feet it touches nothing
+            return self
+        hull = hull_points(self.rotor_positions_B_m, self.rotor.radius_m)
+        return replace(self, contact=replace(contact, hull_B_m=hull))
 
     @property
     def commands(self) -> tuple[str, ...]:
