@@ -12,8 +12,9 @@ from sensor_msgs.msg import BatteryState, NavSatFix
 
 from quadsim.geometry.geodesy import Datum
 from quadsim.nodes import topics
-from quadsim.nodes.cdr import SECOND_NS
-from quadsim.parameters import from_mapping
+from quadsim.nodes.cdr import SECOND_NS, MessageError
+from quadsim.parameters import Vec3, from_mapping
+from quadsim.world.wind_parameters import FASTEST_WIND_MPS
 
 
 def make_time(stamp_ns: int) -> Time:
@@ -64,6 +65,20 @@ def make_wind(wind_W_mps: Any) -> Vector3Stamped:
     message.header.frame_id = "map"
     message.vector.x, message.vector.y, message.vector.z = map(float, wind_W_mps)
     return message
+
+
+def wind_of(message: Vector3Stamped) -> Vec3:
+    """Velocity of the air in W, m/s, out of a message in ``map``.
+
+    Raises:
+        MessageError: another frame, a number is missing, or a wind that no world has.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {message.header.frame_id!r}; give map")
+    wind_W_mps = (message.vector.x, message.vector.y, message.vector.z)
+    if not all(abs(speed) <= FASTEST_WIND_MPS for speed in wind_W_mps):  # NaN is not either
+        raise MessageError(f"{wind_W_mps} m/s; give at most {FASTEST_WIND_MPS:g} on each axis")
+    return wind_W_mps
 
 
 def make_battery(params: Any, charge: float, current_A: float, stamp_ns: int) -> BatteryState:

@@ -22,7 +22,7 @@ from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA, density_at, pressure_at
+from quadsim.world.atmosphere import air_pressure, density_at
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -89,7 +89,7 @@ def start(state: np.record, params: BarometerParams, generator: np.random.Genera
 def port_pressure(device: Any, environment: Any, true: Any) -> float:
     """Pressure at the static port in Pa; the datum's height counts as height above the sea."""
     height_m = environment.datum.height_m + true.p_W[2]
-    static_pa = pressure_at(height_m) * (environment.sea_level_pressure_pa / SEA_LEVEL_PRESSURE_PA)
+    static_pa = air_pressure(environment, true.p_W[2])
     v_B = unrotate(quat(true.q_WB), subtract(vec3(true.v_W), vec3(true.wind_W)))
     shares = 0.0
     for i in range(3):

@@ -11,7 +11,7 @@ from quadsim.parameters import Spec, Vec3
 from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA, STANDARD_GRAVITY_MPS2
 from quadsim.world.gravity import datum_gravity
 from quadsim.world.magnetic import check_date, field_W_T
-from quadsim.world.wind_parameters import WindParams
+from quadsim.world.wind_parameters import FASTEST_WIND_MPS, WindParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -31,7 +31,13 @@ class EnvironmentParams:
         float, Spec("where it is fixed: what it loses with each metre up", "1/s^2", ge=0.0, le=1e-3)
     ] = 0.0
     wind_W_mps: Annotated[
-        Vec3, Spec("mean velocity of the air, at wind.reference_height_m", "m/s", ge=-100.0, le=100)
+        Vec3,
+        Spec(
+            "mean velocity of the air; with shear, at wind.reference_height_m",
+            "m/s",
+            ge=-FASTEST_WIND_MPS,
+            le=FASTEST_WIND_MPS,
+        ),
     ] = ZERO
     wind: WindParams = field(default_factory=WindParams)
     sea_level_pressure_pa: Annotated[

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from quadsim.errors import InputError
 from quadsim.files import read_limited
-from quadsim.world.wind_parameters import WindParams
+from quadsim.world.wind_parameters import FASTEST_WIND_MPS, WindParams
 
 Array = NDArray[np.float64]
 
 MAX_FILE_BYTES = 100_000_000
 COLUMNS = ("t_s", "east_mps", "north_mps", "up_mps")
 HEIGHT = "height_m"
-FASTEST_MPS = 100.0
 
 
 def no_wind() -> Array:
@@ -87,14 +86,18 @@ def _numbers(path: Path, rows: Any, width: int) -> Array:
 def _grid(path: Path, table: Array, has_heights: bool) -> Array:
     """Rows by time and height; what is missing or out of range is refused."""
     fastest = float(np.abs(table[:, 2:]).max())
-    if fastest > FASTEST_MPS:
-        raise InputError(f"{path}: a velocity of {fastest:g} m/s; allowed: at most 100 m/s an axis")
+    if fastest > FASTEST_WIND_MPS:
+        raise InputError(
+            f"{path}: a velocity of {fastest:g} m/s; allowed: at most {FASTEST_WIND_MPS:g} an axis"
+        )
     table = table[np.lexsort((table[:, 1], table[:, 0]))]
     times, heights = np.unique(table[:, 0]), np.unique(table[:, 1])
     wanted = np.column_stack([np.repeat(times, len(heights)), np.tile(heights, len(times))])
-    if len(table) != len(wanted) or (table[:, :2] != wanted).any():
-        short = min(len(table), len(wanted))
-        wrong = int(np.argmax((table[:short, :2] != wanted[:short]).any(axis=1)))
-        at = f"{table[wrong, 0]:g} s" + (f", {table[wrong, 1]:g} m" if has_heights else "")
-        raise InputError(f"{path}: near {at}: expected one row for each time and height")
+    common = min(len(table), len(wanted))
+    differs = (table[:common, :2] != wanted[:common]).any(axis=1)
+    if len(table) != len(wanted) or differs.any():
+        rows = table if len(table) > len(wanted) else wanted  # one too many, or one that is missing
+        wrong = rows[int(np.argmax(np.append(differs, True)))]
+        at = f"{wrong[0]:g} s" + (f", {wrong[1]:g} m" if has_heights else "")
+        raise InputError(f"{path}: at {at}: expected exactly one row for each time and height")
     return table.reshape(len(times), len(heights), 5)

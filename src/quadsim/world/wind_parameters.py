@@ -13,6 +13,7 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 SHEARS = ("none", "power", "log")
 TURBULENCES = ("none", "dryden", "von_karman")
 MAX_GUSTS = 8
+FASTEST_WIND_MPS = 100.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,11 @@ class WindParams:
     def __post_init__(self) -> None:
         """Refuse gusts that cannot be, and values that would not be used."""
         for i, gust in enumerate(self.gusts):
-            if min(gust[:3]) < 0.0 or max(gust[:3]) > 1e6 or max(map(abs, gust[3:])) > 100.0:
+            if (
+                min(gust[:3]) < 0.0
+                or max(gust[:3]) > 1e6
+                or max(map(abs, gust[3:])) > FASTEST_WIND_MPS
+            ):
                 raise InputError(
                     f"gusts[{i}]: {gust!r}; allowed: start, rise and hold of 0 to 1e6 s, a"
                     " velocity of -100 to 100 m/s on each axis"
