@@ -20,7 +20,7 @@ from quadsim.compiled import kernel
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE

@@ -16,6 +16,12 @@ def kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, fastmath=False, error_model="numpy")(function))
 
 
+def parallel_kernel(function: F) -> F:
+    """Compile a function whose ``numba.prange`` loops run on as many threads as are set."""
+    compiled = numba.njit(cache=True, parallel=True, fastmath=False, error_model="numpy")
+    return cast(F, compiled(function))
+
+
 def inlined_kernel(function: F) -> F:
     """Compile a function into each of its callers, which lets it take kernels as arguments.
 

@@ -14,8 +14,8 @@ from quadsim.files import find
 from quadsim.geometry.rotation import from_euler, multiply, rotate
 from quadsim.parameters import load
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.multirotor import ROTOR, P, Q, V, W
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.state import ROTOR, P, Q, V, W
 from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))

@@ -19,24 +19,16 @@ from quadsim.files import find
 from quadsim.geometry import rotation
 from quadsim.geometry.rotation import multiply, normalize, quat, rotate
 from quadsim.geometry.vector import vec3
+from quadsim.noise import stream
 from quadsim.parameters import load, pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.model import SimulatedSensor
-from quadsim.sensors.noise import stream
-from quadsim.vehicle.multirotor import (
-    ROTOR,
-    STATE_SIZE,
-    VEHICLE,
-    P,
-    Q,
-    V,
-    W,
-    derivative,
-    step,
-    truth,
-)
+from quadsim.vehicle.disturbances import DISTURBANCES
+from quadsim.vehicle.multirotor import VEHICLE, derivative, step, truth
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.state import ROTOR, STATE_SIZE, P, Q, V, W
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
 
@@ -66,23 +58,33 @@ def command(vehicle: Any, t: float) -> None:
 
 
 @kernel
-def fly(vehicles: Any, params: Any, environments: Any, truths: Any) -> None:
+def fly(vehicles: Any, world: Any, tables: Any, truths: Any) -> None:
     """The truth at each step."""
-    vehicle, device, world = vehicles[0], params[0], environments[0]
+    vehicle = vehicles[0]
+    model = (vehicle, world[0][0], world[1][0], world[2], world[3][0])
     for k in range(truths.shape[0]):
-        truth(vehicle, device, world, k * STEP_NS, truths[k])
+        truth(model, k * STEP_NS, truths[k])
         command(vehicle, k * STEP_NS * 1e-9)
-        step(vehicle, device, world, k * STEP_NS, STEP_NS * 1e-9)
+        step(model, tables[0], k * STEP_NS, STEP_NS * 1e-9, 0.5)
+
+
+def one_of(params):
+    """Packed parameters as an array of one."""
+    packed = np.zeros(1, pack(params).dtype)
+    packed[0] = pack(params)
+    return packed
 
 
 def arrays():
-    """Vehicle in the air, its parameters and the world, as arrays of one."""
+    """Vehicle in the air; parameters, world, scene and physics; and nothing that befalls it."""
     vehicles = np.zeros(1, VEHICLE)
     vehicles["x"][0, P + 2], vehicles["x"][0, Q] = 30_000.0, 1.0
     vehicles["x"][0, ROTOR : ROTOR + 4] = 650.0
-    packed = [np.zeros(1, record.dtype) for record in (pack(RACER), pack(WORLD))]
-    packed[0][0], packed[1][0] = pack(RACER), pack(WORLD)
-    return vehicles, *packed
+    vehicles["held"]["mass_kg"] = RACER.mass_kg
+    vehicles["held"]["density_ratio"] = 1.0
+    vehicles["held"]["effectiveness"] = 1.0
+    world = (one_of(RACER), one_of(WORLD), EMPTY_SCENE, one_of(PhysicsParams()))
+    return vehicles, world, np.zeros(1, DISTURBANCES)
 
 
 @pytest.fixture(scope="module")
@@ -187,15 +189,16 @@ def stage(
 
 @kernel
 def navigate(
-    vehicles: Any, params: Any, environments: Any, imu: Any, scene: Any, truths: Any, white: Any,
-    samples: Any, y: Any, count: int,
+    vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, samples: Any,
+    y: Any, count: int,
 ) -> tuple[float, float]:  # fmt: skip
     """Vehicle and INS through the same stages of RK4.
 
     Returns:
         The largest distance between the two positions; between the vehicle and its stages here.
     """
-    vehicle, dt = vehicles[0], STEP_NS * 1e-9
+    vehicle, dt, scene = vehicles[0], STEP_NS * 1e-9, world[2]
+    model = (vehicle, world[0][0], world[1][0], scene, world[3][0])
     x, y_sum = np.zeros(STATE_SIZE), np.zeros(10)
     x_dot, x_sum, y_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE), np.zeros(10)
     worst, doubt = 0.0, 0.0
@@ -209,7 +212,7 @@ def navigate(
             weight = 1.0 if s == 0 or s == 3 else 2.0
             x[:] = x0 + part * dt * x_dot
             y[:] = y0 + part * dt * y_dot
-            derivative(x, vehicle.inputs, params[0], environments[0], x_dot)
+            derivative(x, model, x_dot)
             stamp_ns = start_ns + int(part * STEP_NS) + STEP_NS
             stage(x, x_dot, y, y_dot, stamp_ns, imu, scene, truths, white, samples)
             x_sum += weight / 6.0 * dt * x_dot
@@ -218,7 +221,7 @@ def navigate(
         q = normalize(quat(y[6:]))
         for i in range(4):
             y[6 + i] = q[i]
-        step(vehicle, params[0], environments[0], start_ns, dt)
+        step(model, tables[0], start_ns, dt, 0.5)
         for i in range(3):
             worst = max(worst, abs(y[i] - vehicle.x[P + i]))
             doubt = max(doubt, abs(x0[P + i] + x_sum[P + i] - vehicle.x[P + i]))
@@ -226,15 +229,14 @@ def navigate(
 
 
 def test_point_samples_at_the_integrators_stages_give_the_truth_back():
-    vehicles, params, environments = arrays()
+    vehicles, world, tables = arrays()
     device = ImuParams(rate_hz=1000.0, sampling="point")
-    states, packed = np.zeros(1, MODEL.state), np.zeros(1, pack(device).dtype)
-    packed[0] = pack(device)
+    states, packed = np.zeros(1, MODEL.state), one_of(device)
     MODEL.start(states[0], device, stream(1, "quad", "imu"))
     y = np.concatenate([vehicles["x"][0, P : P + 6], vehicles["x"][0, Q : Q + 4]])
     worst_m, doubt_m = navigate(
-        vehicles, params, environments, (states, packed, environments), EMPTY_SCENE,
-        np.zeros(2, KINEMATICS), np.zeros(MODEL.white_count), np.zeros(1, MODEL.sample), y,
+        vehicles, world, tables, (states, packed, world[1]), np.zeros(2, KINEMATICS),
+        np.zeros(MODEL.white_count), np.zeros(1, MODEL.sample), y,
         SECONDS * 1000,
     )  # fmt: skip
     assert doubt_m < 1e-10  # these are the vehicle's own stages; rounding 30 km up

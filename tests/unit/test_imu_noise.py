@@ -20,7 +20,7 @@ from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
 

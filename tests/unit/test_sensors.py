@@ -14,7 +14,7 @@ from quadsim.sensors.devices import load_device, load_suite
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SimulatedSensor, due
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.world.environment import EnvironmentParams
 
 WORLD = EnvironmentParams(gravity_mps2=9.81)

@@ -22,7 +22,7 @@ from quadsim.sensors.delivery import send
 from quadsim.sensors.gnss import gnss_step
 from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

@@ -79,7 +79,7 @@ def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
         for kind in SENSORS
         if kind in sensors or kind in scenario.sensors
     }
-    flat = scenario.scene is EMPTY_SCENE
+    flat = scenario.scene.is_flat
     estimator = installed(scenario.estimator, carried, scenario.environment, flat)
     return replace(scenario, sensors=carried, estimator=estimator)
 

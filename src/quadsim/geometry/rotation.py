@@ -137,3 +137,70 @@ def yaw_of(q: Quat) -> float:
 def wrap(angle: float) -> float:
     """The same angle within (-pi, pi]."""
     return angle - 2.0 * math.pi * math.ceil((angle - math.pi) / (2.0 * math.pi))
+
+
+@kernel
+def apply(R_AB: Mat3, v: Vec3) -> Vec3:
+    """v_A = R_AB v_B."""
+    x, y, z = R_AB
+    return (
+        x[0] * v[0] + x[1] * v[1] + x[2] * v[2],
+        y[0] * v[0] + y[1] * v[1] + y[2] * v[2],
+        z[0] * v[0] + z[1] * v[1] + z[2] * v[2],
+    )
+
+
+@kernel
+def apply_inverse(R_AB: Mat3, v: Vec3) -> Vec3:
+    """v_B = R_AB^T v_A."""
+    x, y, z = R_AB
+    return (
+        x[0] * v[0] + y[0] * v[1] + z[0] * v[2],
+        x[1] * v[0] + y[1] * v[1] + z[1] * v[2],
+        x[2] * v[0] + y[2] * v[1] + z[2] * v[2],
+    )
+
+
+@kernel
+def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
+    """R_AC = R_AB R_BC."""
+    x, y, z = (
+        apply_inverse(R_BC, R_AB[0]),
+        apply_inverse(R_BC, R_AB[1]),
+        apply_inverse(R_BC, R_AB[2]),
+    )
+    return (x, y, z)
+
+
+@kernel
+def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
+    """Rotation matrix from roll, pitch and yaw in rad."""
+    cr, sr = math.cos(roll), math.sin(roll)
+    cp, sp = math.cos(pitch), math.sin(pitch)
+    cy, sy = math.cos(yaw), math.sin(yaw)
+    return (
+        (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+        (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+        (-sp, cp * sr, cp * cr),
+    )
+
+
+@kernel
+def from_matrix(R: Mat3) -> Quat:
+    """Unit quaternion of a rotation matrix, w >= 0.
+
+    Source: S. W. Shepperd, *Quaternion from rotation matrix*, J. Guidance and Control 1, 1978: the
+    largest of the four components is found first, so that nothing small is divided by.
+    """
+    (a, b, c), (d, e, f), (g, h, i) = R
+    trace = a + e + i
+    if trace >= max(a, e, i):
+        q = (1.0 + trace, h - f, c - g, d - b)
+    elif a >= max(e, i):
+        q = (h - f, 1.0 + a - e - i, b + d, c + g)
+    elif e >= i:
+        q = (c - g, b + d, 1.0 - a + e - i, f + h)
+    else:
+        q = (d - b, c + g, f + h, 1.0 - a - e + i)
+    q = normalize(q)
+    return q if q[0] >= 0.0 else (-q[0], -q[1], -q[2], -q[3])

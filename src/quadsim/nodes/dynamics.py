@@ -21,16 +21,19 @@ from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
 from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
-from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.disturbances import DisturbanceControl
+from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.truth import VehicleTruth
 from quadsim.nodes.vehicles import namespaces
-from quadsim.nodes.world_messages import make_clock, make_datum
+from quadsim.nodes.world_messages import make_clock, make_datum, wind_of
 from quadsim.parameters import Spec, load
 from quadsim.sensors.timing import due
-from quadsim.sim.scenario import PhysicsParams, StartParams
+from quadsim.sim.log import ERROR, OK, WARN
+from quadsim.sim.scenario import StartParams
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
 from quadsim.world.environment import EnvironmentParams
 
 CLOCK_PERIOD_NS = 10_000_000
@@ -87,8 +90,17 @@ class DynamicsNode(QuadsimNode):
         physics = declare(self, PhysicsParams(), "physics.")
         self.params = declare(self, DynamicsParams())
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
+        self._disturbances = DisturbanceControl(self, params, self.params.count)
         self.fleet = Fleet(
-            params, environment, start.poses(self.params.count), round(physics.step_s * 1e9)
+            params,
+            environment,
+            start.poses(self.params.count),
+            physics,
+            declare_scene(self, environment),
+            self._disturbances.given,
+            [namespace.strip("/") for namespace in namespaces(self.params.count)],
+            declare_int(self, "seed", 1, "of the wind", 0),
+            self._period_ns,
         )
         self._paused = self.params.paused
         self._tied = False
@@ -120,6 +132,8 @@ class DynamicsNode(QuadsimNode):
         ]
         for vehicle_truth in self._vehicles:
             self._listen_to(vehicle_truth)
+        self._disturbances.bind(self.fleet.set_disturbances)
+        self.listen(topics.WIND_INPUT, self._on_wind, raw=False)
         self.create_service(SetBool, "/sim/pause", self._on_pause)
         self.create_service(Trigger, "/sim/reset", self._on_reset)
         self.create_service(Trigger, "/sim/step", self._on_step)
@@ -178,6 +192,9 @@ class DynamicsNode(QuadsimNode):
         force_W_N, torque_B_Nm = wrench_of(message, self.fleet.truth(vehicle.index).q_WB)
         self.fleet.set_external_wrench(vehicle.index, force_W_N, torque_B_Nm)
 
+    def _on_wind(self, message: Any) -> None:
+        self.fleet.set_wind(wind_of(message))
+
     def _on_pause(self, request: Any, response: Any) -> Any:
         self._paused = request.data
         self._begin_anew()
@@ -189,7 +206,7 @@ class DynamicsNode(QuadsimNode):
         """Vehicles back to their start; time goes on, so that no node sees it jump."""
         self.fleet.reset(self.fleet.stamp_ns)
         for vehicle in self._vehicles:
-            vehicle.event(0, "reset", "back at the start")
+            vehicle.event(OK, "reset", "back at the start")
         response.success = True
         return response
 
@@ -248,12 +265,14 @@ class DynamicsNode(QuadsimNode):
             self.fleet.step_to(now_ns)
         except FlightError as error:
             for vehicle in self._vehicles:
-                vehicle.event(2, "physics", str(error))
+                vehicle.event(ERROR, "physics", str(error))
             raise
         self._stepped_ns = time.monotonic_ns()
         self._published_ns[now_ns // self._period_ns % KEPT_STEPS] = self._stepped_ns
         if due(CLOCK_PERIOD_NS, before_ns, now_ns):
             self._clock_output.publish(make_clock(now_ns))
+        for index, words in self._disturbances.take(now_ns):
+            self._vehicles[index].event(WARN, "disturbance", words)
         for vehicle in self._vehicles:
             vehicle.publish(before_ns, now_ns)
 
@@ -283,7 +302,7 @@ class DynamicsNode(QuadsimNode):
         silent = self._silent()
         if silent and silent != self._stalled:
             for vehicle in self._vehicles:
-                vehicle.event(2, "stalled", silent)
+                vehicle.event(ERROR, "stalled", silent)
             self.get_logger().error(f"lockstep waits: {silent}")
         self._stalled = silent
         values = {

@@ -17,6 +17,7 @@ from quadsim.sensors import DEVICES
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
 from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.vehicle.disturbances import disturbances_to_text
 
 #: Arguments of ``sim.launch.py``: default and meaning. Empty means: as the scenario says.
 LAUNCH_ARGUMENTS = {
@@ -111,6 +112,10 @@ def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
         "pacing": options.pacing,
         "rate": options.rate,
         "paused": options.paused,
+        "seed": scenario.file.seed,
+        "world": scenario.file.world,
+        **_prefixed(scenario.file.terrain, "terrain."),
+        "disturbances": disturbances_to_text(scenario.disturbances),
         **_prefixed(scenario.vehicle),
         **_prefixed(scenario.environment, "environment."),
         **_prefixed(scenario.file.start, "start."),

@@ -23,6 +23,7 @@ from quadsim.parameters import IsDataclass, Leaf, Spec, flatten, leaves, load, u
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.build import make_scene
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 from quadsim.world.terrain_hills import HillsParams
 
@@ -139,18 +140,18 @@ def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
     return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
 
 
-def declare_scene(node: Any, ground_height_m: float) -> Scene:
-    """Declare what rays meet, ``world`` (a file of worlds) and ``terrain.*``, and build it.
+def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:
+    """Declare what rays and vehicles meet, ``world`` and ``terrain.*``, and build it.
 
     Args:
         node: the node.
-        ground_height_m: height of the flat ground.
+        environment: for the flat ground, and for recorded wind.
 
     Raises:
-        InputError: the world cannot be read.
+        InputError: the world or the wind cannot be read.
     """
     world = declare_text(node, "world", "flat", "a file of worlds, or a path")
-    return make_scene(world, declare(node, HillsParams(), "terrain."), ground_height_m)
+    return make_scene(world, declare(node, HillsParams(), "terrain."), environment)
 
 
 def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:

@@ -49,9 +49,7 @@ class SensorNode(QuadsimNode, ABC):
             self.environment,
             seed,
             self.get_namespace().strip("/"),
-            declare_scene(self, self.environment.ground_height_m)
-            if "scene" in needs
-            else EMPTY_SCENE,
+            declare_scene(self, self.environment) if "scene" in needs else EMPTY_SCENE,
         )
         self._truth = new_record(KINEMATICS)
         self._fault_control = FaultControl(self, self.sensor.set_faults)

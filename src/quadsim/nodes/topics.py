@@ -66,6 +66,8 @@ ACCEL = _reliable(
 )
 MOTOR_SPEED = _reliable("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
 WIND = _reliable("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
+# sets the mean wind of the world; for whoever knows it better
+WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
 EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
 CONTACT = _reliable("contact", "std_msgs/msg/Bool", "dynamics", profile=qos.LATCHED)
 EVENTS = _reliable(
@@ -104,7 +106,7 @@ MARKERS = _reliable(
     "markers", "visualization_msgs/msg/MarkerArray", "autopilot", profile=qos.LATCHED
 )
 
-WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS)
+WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
     TRUTH, ACCEL, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,

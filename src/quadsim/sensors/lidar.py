@@ -29,7 +29,7 @@ from quadsim.sensors.faults import (
 from quadsim.sensors.lidar_pattern import LidarParams
 from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, prepare_scan, read_scan
 from quadsim.sensors.mount import set_mount
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

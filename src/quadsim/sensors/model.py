@@ -25,7 +25,7 @@ from quadsim.parameters import IsDataclass, pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
 from quadsim.sensors.faults import FaultParams, add_fault
-from quadsim.sensors.noise import stream
+from quadsim.noise import stream
 from quadsim.sensors.timing import TIMING_WHITE, due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

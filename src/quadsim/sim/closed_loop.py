@@ -16,7 +16,9 @@ from quadsim.control.position import new_position_control
 from quadsim.control.watchdog import new_inner_loop
 from quadsim.errors import FlightError
 from quadsim.estimation.timeline import new_timeline
+from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import FlightManager
+from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
@@ -24,12 +26,15 @@ from quadsim.sensors.faults import changes
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
-from quadsim.sensors.noise import stream
 from quadsim.sim.log import ERROR, WARN, Event, FlightLog, Track
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
-from quadsim.vehicle.fleet import stand
-from quadsim.vehicle.multirotor import truth
+from quadsim.vehicle.disturbances import changes as disturbance_changes
+from quadsim.vehicle.disturbances import pack_disturbances
+from quadsim.vehicle.faults import fault_words
+from quadsim.vehicle.start import stand
+from quadsim.vehicle.state import P
+from quadsim.world.wind import white_width
 
 TICK_HZ = 50.0
 LOG_HZ = 100.0
@@ -45,10 +50,11 @@ def make_setups(scenario: Scenario) -> NDArray[np.record]:
     """The (1,) SETUP record of a scenario."""
     setups: NDArray[np.record] = np.zeros(1, SETUP)
     setup = setups[0]
-    setup.step_ns = scenario.step_ns
     setup.delay = scenario.file.physics.command_delay_samples
     setup.log_period_ns = round(1e9 / LOG_HZ)
+    setup["physics"] = pack(scenario.file.physics)
     setup["vehicle"] = pack(scenario.vehicle)
+    setup["disturbances"] = pack_disturbances(scenario.disturbances)
     setup["environment"][0] = pack(scenario.environment)
     setup["autopilot"] = pack(scenario.autopilot)
     setup["airframe"] = pack_airframe(scenario.airframe)
@@ -71,13 +77,18 @@ def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
 
 
 def fault_events(scenario: Scenario) -> list[Event]:
-    """Begin and end of each fault of a scenario, in order."""
-    return sorted(
+    """Begin and end of each fault and disturbance of a scenario, in order."""
+    faults = [
         Event(stamp_ns, WARN, "fault", f"{kind}: {words}")
         for kind, faults in scenario.faults.items()
         if kind in scenario.sensors
         for stamp_ns, words in changes(faults)
-    )
+    ]
+    befalls = [
+        Event(stamp_ns, WARN, "disturbance", words)
+        for stamp_ns, words in disturbance_changes(scenario.disturbances)
+    ]
+    return sorted(faults + befalls)
 
 
 def _room(scenario: Scenario, kind: str, seconds: float) -> int:
@@ -134,10 +145,16 @@ class ClosedLoop:
     def _start(self) -> None:
         """The vehicle on the ground, every device switched on, the filter empty."""
         scenario, state = self.scenario, self.state
-        ground_m = scenario.environment.ground_height_m
-        stand(state.vehicle, scenario.vehicle, ground_m, scenario.file.start.poses(1)[0])
-        environment = self.setup["environment"][0]
-        truth(state.vehicle, self.setup.vehicle, environment, 0, state["truth"][0])
+        stand(
+            state.vehicle,
+            scenario.vehicle,
+            scenario.environment,
+            self._scene,
+            scenario.file.physics,
+            scenario.file.start.poses(1)[0],
+        )
+        state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
+        state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, scenario.file.start.poses(1)[0][2])
         for kind, model in SENSORS.items():
             params = scenario.sensors.get(kind)
             generator = stream(scenario.file.seed, VEHICLE_NAME, kind)
@@ -149,6 +166,13 @@ class ClosedLoop:
             self._devices.append(
                 (generator, int(self.setup[f"{kind}_period_ns"]), model.white_width)
             )
+        self._devices.append(
+            (
+                stream(scenario.file.seed, VEHICLE_NAME, "wind"),
+                int(self.setup.imu_period_ns),
+                white_width(scenario.environment.wind),
+            )
+        )
         state["line"] = new_timeline(scenario.estimator)
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
@@ -160,7 +184,7 @@ class ClosedLoop:
         return -(-due_ns // period_ns) * period_ns
 
     def _draw(self, until_ns: int) -> tuple[NDArray[np.float64], ...]:
-        """Standard normal numbers for every sample that is due up to a stamp, by sensor."""
+        """Normal numbers for every sample that is due up to a stamp, by sensor; then the wind's."""
         return tuple(
             generator.standard_normal(
                 (until_ns // period - self.stamp_ns // period if period else 0, width)
@@ -195,11 +219,9 @@ class ClosedLoop:
 
     def _check(self) -> None:
         """Stop a run whose motion is no longer finite."""
-        fault_ns = int(self.state.vehicle.fault_ns)
-        if fault_ns:
+        if self.state.vehicle.fault_ns:
             raise FlightError(
-                f"the motion went to infinity at t = {fault_ns * 1e-9:.3f} s:"
-                " the step is too long for the drag, contact or motors of this vehicle"
+                fault_words(self.state.vehicle, self.scenario.vehicle, self.scenario.file.physics)
             )
 
     def fly(self, progress: Progress | None = None) -> FlightLog:

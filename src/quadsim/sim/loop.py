@@ -39,9 +39,12 @@ from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.timing import due
+from quadsim.vehicle.disturbances import DISTURBANCES, blow
 from quadsim.vehicle.integrators import steps_within
-from quadsim.vehicle.multirotor import ROTOR, VEHICLE, step, truth
+from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, step, truth
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.state import ROTOR
 from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
@@ -58,10 +61,11 @@ IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE = 
 #: parameters are arrays of one, as their steps take them.
 SETUP = record_dtype(
     [
-        ("step_ns", np.int64),  # the longest
         ("delay", np.int64),
         ("log_period_ns", np.int64),
+        ("physics", dtype_of(PhysicsParams)),
         ("vehicle", dtype_of(VehicleParams)),
+        ("disturbances", DISTURBANCES),
         ("environment", dtype_of(EnvironmentParams), (1,)),
         ("autopilot", dtype_of(AutopilotParams)),
         ("airframe", AIRFRAME),
@@ -115,18 +119,28 @@ LOG_ROW = record_dtype(
 
 
 @kernel
-def move(state: Any, setup: Any, until_ns: int) -> None:
-    """Physics up to a stamp, under the oldest pending motor command."""
-    steps = steps_within(until_ns - state.stamp_ns, setup.step_ns)
-    dt_s = (until_ns - state.stamp_ns) * 1e-9 / steps
-    environment = setup.environment[0]
+def move(state: Any, setup: Any, scene: Any, until_ns: int, white: Array) -> None:
+    """Physics up to a stamp, under the oldest pending motor command.
+
+    Args:
+        state, setup, scene: as of :func:`advance`.
+        until_ns: the stamp.
+        white: (WIND_WHITE,) standard normal numbers.
+    """
+    vehicle, environment, period_ns = state.vehicle, setup.environment[0], until_ns - state.stamp_ns
+    steps = steps_within(period_ns, round(setup.physics.step_s * 1e9))
+    dt_s = period_ns * 1e-9 / steps
     for i in range(MAX_ROTORS):
-        state.vehicle.inputs.rotor_command_radps[i] = state.pending[0, i]
+        vehicle.inputs.rotor_command_radps[i] = state.pending[0, i]
+    blow(environment.wind_W_mps, setup.disturbances, state.stamp_ns, until_ns)
+    begin_period(vehicle, setup.vehicle, environment, scene, until_ns, period_ns * 1e-9, white)
+    model = (vehicle, setup.vehicle, environment, scene, setup.physics)
     for k in range(steps):
         step_ns = state.stamp_ns + round(k * dt_s * 1e9)
-        step(state.vehicle, setup.vehicle, environment, step_ns, dt_s)
+        step(model, setup.disturbances, step_ns, dt_s, (k + 0.5) / steps)
     state.stamp_ns = until_ns
-    truth(state.vehicle, setup.vehicle, environment, state.stamp_ns, state.truth[0])
+    hold(vehicle, model, 1.0)
+    truth(model, until_ns, state.truth[0])
 
 
 @kernel
@@ -299,7 +313,7 @@ def sense(state: Any, setup: Any, scene: Any, white: tuple[Array, ...], rows: An
         white: as of :func:`advance`.
         rows: (kinds,) rows of ``white`` that are used up; they grow.
     """
-    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white = white
+    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white, _ = white
     now_ns, period_ns = state.stamp_ns, setup.imu_period_ns
     sense_imu(state, setup, scene, imu_white[rows[0]])
     rows[0] += 1
@@ -394,7 +408,8 @@ def advance(
         until_ns: the next mission tick, a multiple of the IMU's period.
         use_truth: 1 flies on the truth instead of the estimate (which runs beside it).
         white: standard normal numbers for each kind in the order of SENSORS, a row for each
-            sample that is due.
+            sample that is due; then those of the wind, a row for each IMU sample, or one row
+            where the wind needs none.
         log: LOG_ROW records; ``state.log_count`` are written and grow.
         samples: for each kind in the order of SENSORS, records of its samples as they are
             published; those that do not fit are not kept.
@@ -408,7 +423,8 @@ def advance(
     imu_log, gnss_log, magnetometer_log, barometer_log, rangefinder_log = samples
     rows = np.zeros(5, np.int64)
     while state.stamp_ns < until_ns:
-        move(state, setup, state.stamp_ns + setup.imu_period_ns)
+        row = min(rows[0], white[5].shape[0] - 1)
+        move(state, setup, scene, state.stamp_ns + setup.imu_period_ns, white[5][row])
         sense(state, setup, scene, white, rows)
         arrived = take_imu(state, setup, imu_log)
         take_gnss(state, gnss_log)

@@ -23,11 +23,16 @@ from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
 from quadsim.world.build import make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 from quadsim.world.terrain_hills import HillsParams
+
+#: Vehicles that one graph can fly.
+MAX_VEHICLES = 1000
 
 
 @dataclass(frozen=True)
@@ -46,16 +51,6 @@ class StartParams:
 
 
 @dataclass(frozen=True)
-class PhysicsParams:
-    """How time goes in the simulation."""
-
-    step_s: Annotated[float, Spec("longest step of the physics", "s", ge=1e-4, le=0.01)] = 0.001
-    command_delay_samples: Annotated[
-        int, Spec("IMU samples from the one a motor command answers to its effect", ge=0, le=20)
-    ] = 1
-
-
-@dataclass(frozen=True)
 class Criterion:
     """A bound on a value of the summary, for every sensor suite or for one."""
 
@@ -66,7 +61,7 @@ class Criterion:
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """The keys of a scenario file but for the lists ``mission``, ``criteria`` and ``faults``."""
+    """The keys of a scenario file but for its lists: mission, criteria, faults and events."""
 
     description: Annotated[str, Spec("what it shows")] = ""
     vehicle: Annotated[str, Spec("a file of config/vehicles")] = "x500"
@@ -106,6 +101,7 @@ class Scenario:
         scene: what rays meet beside the flat ground.
         faults: kind of sensor to what goes wrong with it.
         lidar: parameters of the lidar, which flies in the graph alone; None without one.
+        disturbances: what befalls the vehicles.
     """
 
     name: str
@@ -120,6 +116,7 @@ class Scenario:
     scene: Scene = EMPTY_SCENE
     faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
     lidar: SensorParams | None = None
+    disturbances: tuple[Disturbance, ...] = ()
 
     @property
     def devices(self) -> dict[str, SensorParams]:
@@ -141,7 +138,7 @@ class Scenario:
     @property
     def step_ns(self) -> int:
         """Step of the physics."""
-        return round(self.file.physics.step_s * 1e9)
+        return self.file.physics.step_ns
 
     @property
     def imu_period_ns(self) -> int:
@@ -246,17 +243,18 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     mission = content.pop("mission", [])
     criteria = content.pop("criteria", [])
     faults = content.pop("faults", [])
+    events = content.pop("events", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
     devices = load_suite(file.sensors)
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     estimator = load(EstimatorParams, find("estimators", file.estimator))
-    scene = make_scene(file.world, file.terrain, file.environment.ground_height_m)
+    scene = make_scene(file.world, file.terrain, file.environment)
     scenario = Scenario(
         name=Path(name).stem,
         file=file,
         vehicle=load(VehicleParams, find("vehicles", file.vehicle)),
         sensors=sensors,
-        estimator=installed(estimator, sensors, file.environment, scene is EMPTY_SCENE),
+        estimator=installed(estimator, sensors, file.environment, scene.is_flat),
         autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),
         items=items_from(mission, str(path)),
         criteria=_criteria(criteria, Path(file.sensors).stem, str(path)),
@@ -264,7 +262,9 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         scene=scene,
         faults=faults_from(faults, devices, str(path)),
         lidar=devices.get("lidar"),
+        disturbances=disturbances_from(events, str(path)),
     )
+    check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, str(path))
     _check_rates(scenario)
     return scenario
 

@@ -2,72 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.compiled import kernel
-from quadsim.errors import FlightError
-from quadsim.geometry.rotation import from_euler
+from quadsim.compiled import inlined_kernel, kernel, parallel_kernel
+from quadsim.errors import FlightError, InputError
+from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
+from quadsim.vehicle.disturbances import (
+    DISTURBANCES,
+    Disturbance,
+    blow,
+    pack_disturbances,
+)
+from quadsim.vehicle.faults import fault_words
+from quadsim.vehicle.formalisms import set_attitude
 from quadsim.vehicle.integrators import steps_within
-from quadsim.vehicle.multirotor import ROTOR, VEHICLE, P, Q, rotor_current_A, step, truth
+from quadsim.vehicle.motors import motor_current_A
+from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, step, truth
+from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
+from quadsim.vehicle.start import stand
+from quadsim.vehicle.state import ROTOR, P, V
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import EMPTY_SCENE, Scene
+from quadsim.world.wind import white_width
+
+Array = NDArray[np.float64]
 
 
 @kernel
-def fleet_step(
+def step_all(
+    vehicles: Any, world: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
+) -> None:
+    """One step of every vehicle, one after the other; see :func:`fleet_advance`."""
+    for i in range(vehicles.shape[0]):
+        step((vehicles[i], *world), tables[i], stamp_ns, dt_s, share)
+
+
+@parallel_kernel
+def step_all_parallel(
+    vehicles: Any, world: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
+) -> None:
+    """One step of every vehicle, on as many threads as are set; see :func:`fleet_advance`."""
+    for i in numba.prange(vehicles.shape[0]):
+        step((vehicles[i], *world), tables[i], stamp_ns, dt_s, share)
+
+
+@inlined_kernel
+def _advance(
+    step_every: Callable[..., None],
     vehicles: Any,
     kinematics: Any,
     params: Any,
-    environment: Any,
+    environments: Any,
+    scene: Any,
+    physics: Any,
+    tables: Any,
     start_ns: int,
     until_ns: int,
-    step_ns: int,
+    period_ns: int,
+    white: Any,
 ) -> None:
-    """Advance every vehicle in equal steps and write their motion at the end.
+    environment = environments[0]
+    world = (params[0], environment, scene, physics[0])
+    begin_ns, row = start_ns, 0
+    while begin_ns < until_ns:
+        end_ns = min(begin_ns + period_ns, until_ns)
+        blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
+        for i in range(vehicles.shape[0]):
+            begin_period(
+                vehicles[i], params[0], environment, scene, end_ns, (end_ns - begin_ns) * 1e-9,
+                white[min(row, white.shape[0] - 1), i],
+            )  # fmt: skip
+        steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
+        dt_s = (end_ns - begin_ns) * 1e-9 / steps
+        for k in range(steps):
+            if vehicles.shape[0] > 1:
+                interact(vehicles, params[0], environment, physics[0])
+            step_ns = begin_ns + round(k * dt_s * 1e9)
+            step_every(vehicles, world, tables, step_ns, dt_s, (k + 0.5) / steps)
+        begin_ns = end_ns
+        row += 1
+    for i in range(vehicles.shape[0]):
+        model = (vehicles[i], params[0], environment, scene, physics[0])
+        hold(vehicles[i], model, 1.0)
+        truth(model, until_ns, kinematics[i])
+
+
+@kernel
+def fleet_advance(
+    vehicles: Any,
+    kinematics: Any,
+    params: Any,
+    environments: Any,
+    scene: Any,
+    physics: Any,
+    tables: Any,
+    start_ns: int,
+    until_ns: int,
+    period_ns: int,
+    white: Any,
+) -> None:
+    """Advance every vehicle and write their motion at the end.
 
     Args:
         vehicles: (N,) VEHICLE records.
         kinematics: (N,) KINEMATICS records.
-        params: packed VehicleParams of all.
-        environment: packed EnvironmentParams.
+        params: (1,) packed VehicleParams of all.
+        environments: (1,) packed EnvironmentParams; its mean wind changes by the disturbances.
+        scene: terrain, obstacles and recorded wind.
+        physics: (1,) packed PhysicsParams.
+        tables: (N,) DISTURBANCES records.
         start_ns: time before the first step.
         until_ns: time after the last.
-        step_ns: the longest step.
+        period_ns: the wind is computed at its ends and is linear in between.
+        white: (periods, N, WIND_WHITE) standard normal numbers; the last row serves all periods
+            that are left, as in calm air, which needs none.
     """
-    steps = steps_within(until_ns - start_ns, step_ns)
-    dt_s = (until_ns - start_ns) * 1e-9 / max(steps, 1)
-    for i in range(vehicles.shape[0]):
-        for k in range(steps):
-            step(vehicles[i], params, environment, start_ns + round(k * dt_s * 1e9), dt_s)
-        truth(vehicles[i], params, environment, until_ns, kinematics[i])
+    _advance(
+        step_all, vehicles, kinematics, params, environments, scene, physics, tables, start_ns,
+        until_ns, period_ns, white,
+    )  # fmt: skip
 
 
-def stand(
-    vehicle: np.record, params: VehicleParams, ground_height_m: float, pose: Sequence[float]
+@kernel
+def fleet_advance_parallel(
+    vehicles: Any,
+    kinematics: Any,
+    params: Any,
+    environments: Any,
+    scene: Any,
+    physics: Any,
+    tables: Any,
+    start_ns: int,
+    until_ns: int,
+    period_ns: int,
+    white: Any,
 ) -> None:
-    """Set a vehicle on the ground, at rest, motors off.
-
-    Args:
-        vehicle: VEHICLE record.
-        params: its parameters.
-        ground_height_m: of the flat ground.
-        pose: x, y in m and yaw in rad.
-    """
-    lowest_m = min((foot[2] for foot in params.contact.points_B_m), default=0.0)
-    vehicle.x[:] = 0.0
-    vehicle.x[P : P + 3] = pose[0], pose[1], ground_height_m - lowest_m - params.contact.sag_m
-    vehicle.x[Q : Q + 4] = from_euler(0.0, 0.0, pose[2])
-    vehicle.inputs.rotor_command_radps[:] = 0.0
-    vehicle.inputs.external_force_W_N[:] = 0.0
-    vehicle.inputs.external_torque_B_Nm[:] = 0.0
-    vehicle.charge_C = params.battery.capacity_Ah * 3600.0
-    vehicle.fault_ns = 0
+    """As :func:`fleet_advance`, on several threads, with the same result to the bit."""
+    _advance(
+        step_all_parallel, vehicles, kinematics, params, environments, scene, physics, tables,
+        start_ns, until_ns, period_ns, white,
+    )  # fmt: skip
 
 
 class Fleet:
@@ -77,7 +160,14 @@ class Fleet:
         params: the vehicle.
         environment: the world.
         poses: x, y in m and yaw in rad of each vehicle on the ground.
-        step_ns: longest step of the physics.
+        physics: how the motion is computed.
+        scene: terrain and obstacles beside the flat ground, and recorded wind.
+        disturbances: what befalls the vehicles.
+        names: of the vehicles, for their wind's randomness and for messages.
+        seed: of the wind.
+        period_ns: between two values of the wind; the time between two calls of `step_to`
+            at most.
+        threads: that share the vehicles.
     """
 
     def __init__(
@@ -85,37 +175,83 @@ class Fleet:
         params: VehicleParams,
         environment: EnvironmentParams,
         poses: Sequence[Sequence[float]] = ((0.0, 0.0, 0.0),),
-        step_ns: int = 1_000_000,
+        physics: PhysicsParams | None = None,
+        scene: Scene = EMPTY_SCENE,
+        disturbances: Sequence[Disturbance] = (),
+        names: Sequence[str] = (),
+        seed: int = 1,
+        period_ns: int = 2_000_000,
+        threads: int = 1,
     ) -> None:
         self.params = params
         self.environment = environment
         self.poses = [tuple(pose) for pose in poses]
-        self.step_ns = step_ns
+        self.physics = physics or PhysicsParams()
+        self.scene = scene
         self.count = len(self.poses)
+        self.names = list(names) or [f"quad{i + 1}" for i in range(self.count)]
         self.rotor_count = len(params.rotor_directions)
-        self._params = pack(params)
-        self._environment = pack(environment)
+        most = int(numba.get_num_threads())
+        if not 1 <= threads <= most:
+            raise InputError(f"threads: {threads}; allowed: 1 to {most} here")
+        self._threads = threads
+        self._seed = seed
+        self._period_ns = period_ns
+        self._params = self._array_of(params)
+        self._environments = self._array_of(environment)
+        self._physics = self._array_of(self.physics)
+        self._tables = np.zeros(self.count, DISTURBANCES)
+        self.set_disturbances(disturbances)
         self._vehicles = np.zeros(self.count, VEHICLE)
         self._kinematics = np.zeros(self.count, KINEMATICS)
+        self._calm = np.zeros((1, self.count, 0))
+        self._white_width = white_width(environment.wind)
+        self._streams: list[np.random.Generator] = []
         self.stamp_ns = 0
         self.reset()
 
+    @staticmethod
+    def _array_of(params: Any) -> NDArray[np.record]:
+        """A packed parameter class as an array of one: records alone are slow to pass."""
+        record = pack(params)
+        array: NDArray[np.record] = np.zeros(1, record.dtype)
+        array[0] = record
+        return array
+
     def reset(self, stamp_ns: int = 0) -> None:
-        """Every vehicle back to its start, at rest on the ground."""
+        """Every vehicle back to its start, at rest on the ground, in the wind of the start."""
         self.stamp_ns = stamp_ns
+        self._environments = self._array_of(self.environment)
+        self._streams = [stream(self._seed, name, "wind") for name in self.names]
         for vehicle, pose in zip(self._vehicles, self.poses, strict=True):
-            stand(vehicle, self.params, self.environment.ground_height_m, pose)
+            stand(vehicle, self.params, self.environment, self.scene, self.physics, pose)
         self._advance(stamp_ns)
 
+    def _white(self, until_ns: int) -> Array:
+        """Normal numbers of the wind up to a time; an empty row where it needs none."""
+        periods = -(-(until_ns - self.stamp_ns) // self._period_ns)
+        if self._white_width == 0 or periods == 0:
+            return self._calm
+        draws = [one.standard_normal((periods, self._white_width)) for one in self._streams]
+        return np.stack(draws, axis=1)
+
     def _advance(self, until_ns: int) -> None:
-        fleet_step(
+        advance = fleet_advance
+        if self._threads > 1:
+            numba.set_num_threads(self._threads)
+            advance = fleet_advance_parallel
+        advance(
             self._vehicles,
             self._kinematics,
             self._params,
-            self._environment,
+            self._environments,
+            self.scene,
+            self._physics,
+            self._tables,
             self.stamp_ns,
             until_ns,
-            self.step_ns,
+            self._period_ns,
+            self._white(until_ns),
         )
         self.stamp_ns = until_ns
 
@@ -123,21 +259,37 @@ class Fleet:
         """Advance to a time, in equal steps; a time that has passed changes nothing.
 
         Raises:
-            FlightError: a vehicle's state is no longer finite.
+            FlightError: a vehicle's motion cannot go on, with time, state and likely cause.
         """
         self._advance(max(self.stamp_ns, stamp_ns))
-        for i in range(self.count):
-            fault_ns = int(self._vehicles[i].fault_ns)
-            if fault_ns:
-                raise FlightError(
-                    f"the motion of vehicle {i + 1} went to infinity at t ="
-                    f" {fault_ns * 1e-9:.3f} s: the step is too long for its drag, contact or"
-                    " motors"
-                )
+        for vehicle, name in zip(self._vehicles, self.names, strict=True):
+            if vehicle.fault_ns:
+                who = name if self.count > 1 else ""
+                raise FlightError(fault_words(vehicle, self.params, self.physics, who))
 
     def truth(self, i: int) -> np.record:
         """KINEMATICS record of vehicle ``i`` now (a view: copy it to keep it)."""
         return cast(np.record, self._kinematics[i])
+
+    def set_motion(
+        self,
+        i: int,
+        p_W: ArrayLike,
+        v_W: ArrayLike = (0.0, 0.0, 0.0),
+        q_WB: ArrayLike = (1.0, 0.0, 0.0, 0.0),
+        w_B: ArrayLike = (0.0, 0.0, 0.0),
+        rotor_speeds_radps: ArrayLike = (),
+    ) -> None:
+        """Put vehicle ``i`` into a state of motion: m, m/s, unit quaternion, rad/s, rad/s."""
+        vehicle = self._vehicles[i]
+        x = vehicle.x
+        x[P : P + 3], x[V : V + 3] = p_W, v_W
+        attitude = tuple(np.asarray(q_WB, dtype=float))
+        rates = tuple(np.asarray(w_B, dtype=float))
+        set_attitude(x, vehicle, FORMALISMS.index(self.physics.formalism), attitude, rates)
+        speeds = np.asarray(rotor_speeds_radps, dtype=float)
+        x[ROTOR : ROTOR + len(speeds)] = speeds
+        self._advance(self.stamp_ns)
 
     def set_motor_command(self, i: int, speeds_radps: ArrayLike) -> None:
         """Rotor speeds asked of vehicle ``i`` in rad/s; NaN stops the rotor."""
@@ -151,19 +303,38 @@ class Fleet:
         self._vehicles[i].inputs.external_force_W_N[:] = force_W_N
         self._vehicles[i].inputs.external_torque_B_Nm[:] = torque_B_Nm
 
-    def motor_speeds(self, i: int) -> NDArray[np.float64]:
+    def set_disturbances(self, disturbances: Sequence[Disturbance]) -> None:
+        """What befalls the vehicles from now on; what has happened already stays."""
+        for i in range(self.count):
+            self._tables[i] = pack_disturbances(disturbances, i + 1)
+
+    def set_wind(self, wind_W_mps: ArrayLike) -> None:
+        """Mean wind of the world in m/s from now on."""
+        self._environments[0].wind_W_mps[:] = wind_W_mps
+
+    def motor_speeds(self, i: int) -> Array:
         """Rotor speeds of vehicle ``i``, (rotors,) rad/s."""
         return np.array(self._vehicles[i].x[ROTOR : ROTOR + self.rotor_count])
 
-    def motor_currents(self, i: int) -> NDArray[np.float64]:
+    def motor_currents(self, i: int) -> Array:
         """Motor currents of vehicle ``i``, (rotors,) A."""
-        return np.array([rotor_current_A(speed, self._params) for speed in self.motor_speeds(i)])
+        vehicle, params = self._vehicles[i], self._params[0]
+        speeds = enumerate(self.motor_speeds(i))
+        return np.array([motor_current_A(k, speed, vehicle, params) for k, speed in speeds])
 
     def contact(self, i: int) -> bool:
-        """Whether vehicle ``i`` touches the ground."""
+        """Whether vehicle ``i`` touches something."""
         return bool(self._vehicles[i].contact)
+
+    def crash(self, i: int) -> int:
+        """How vehicle ``i`` crashed: an index of :data:`quadsim.vehicle.contact.CRASHES`."""
+        return int(self._vehicles[i].crash)
 
     def battery_charge(self, i: int) -> float:
         """What is left in the battery of vehicle ``i``, 0 to 1."""
         full_C = self.params.battery.capacity_Ah * 3600.0
         return max(0.0, float(self._vehicles[i].charge_C) / full_C)
+
+    def battery_voltage(self, i: int) -> float:
+        """Voltage of the battery of vehicle ``i`` under its load, in V."""
+        return float(self._vehicles[i].held.battery_V)

@@ -1,7 +1,7 @@
-"""Explicit integrators of x' = f(x), written once for every model that fits the signature.
+"""Explicit Runge-Kutta methods for x' = f(x), written once for every model that fits the signature.
 
-``f(x, inputs, params, environment, x_dot)`` writes the derivative; ``scratch`` is (5, n) working
-memory. They are inlined, so that each model gets its own compiled step.
+``derivative(x, model, x_dot)`` writes the derivative; ``model`` is whatever it needs. The stages
+are a loop, so that the derivative is compiled into a step once and not once a stage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from quadsim.compiled import inlined_kernel, kernel
 
 Array = NDArray[np.float64]
-Derivative = Callable[[Array, Any, Any, Any, Array], None]
+Derivative = Callable[[Array, Any, Array], None]
 
 
 @kernel
@@ -25,30 +25,38 @@ def steps_within(interval_ns: int, longest_ns: int) -> int:
 
 
 @inlined_kernel
-def rk4_step(
-    derivative: Derivative,
-    x: Array,
-    inputs: Any,
-    params: Any,
-    environment: Any,
-    dt_s: float,
-    scratch: Array,
-) -> None:
-    """Advance x by one step of the classical Runge-Kutta method of fourth order, in place.
+def mean_derivative(
+    derivative: Derivative, x: Array, model: Any, dt_s: float, stages: int, scratch: Array
+) -> Array:
+    """What an explicit method takes for the mean derivative over one step from x.
 
-    Source: W. Kutta, Z. Math. Phys. 46, 1901; Hairer, Norsett and Wanner, *Solving ODEs I*, II.1.
+    One stage is Euler's method, of first order. Four are the classical method of fourth order (W.
+    Kutta, Z. Math. Phys. 46, 1901; Hairer, Norsett and Wanner, *Solving ODEs I*, II.1).
+
+    Args:
+        derivative: see above.
+        x: (n,) state at the start of the step.
+        model: see above.
+        dt_s: length of the step.
+        stages: 1 or 4.
+        scratch: (3, at least n) working memory.
+
+    Returns:
+        The mean, in ``scratch[0]``.
     """
-    k1, k2, k3, k4, probe = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    mean: Array = scratch[0]
+    slope, probe = scratch[1], scratch[2]
     n = x.shape[0]
-    derivative(x, inputs, params, environment, k1)
     for i in range(n):
-        probe[i] = x[i] + 0.5 * dt_s * k1[i]
-    derivative(probe, inputs, params, environment, k2)
-    for i in range(n):
-        probe[i] = x[i] + 0.5 * dt_s * k2[i]
-    derivative(probe, inputs, params, environment, k3)
-    for i in range(n):
-        probe[i] = x[i] + dt_s * k3[i]
-    derivative(probe, inputs, params, environment, k4)
-    for i in range(n):
-        x[i] += dt_s / 6.0 * (k1[i] + 2.0 * k2[i] + 2.0 * k3[i] + k4[i])
+        mean[i] = 0.0
+        slope[i] = 0.0
+    for stage in range(stages):
+        inner = stages == 4 and (stage == 1 or stage == 2)
+        weight = 1.0 if stages == 1 else (1.0 / 3.0 if inner else 1.0 / 6.0)
+        ahead_s = 0.5 * dt_s if inner else (dt_s if stage == 3 else 0.0)
+        for i in range(n):
+            probe[i] = x[i] + ahead_s * slope[i]
+        derivative(probe, model, slope)
+        for i in range(n):
+            mean[i] += weight * slope[i]
+    return mean

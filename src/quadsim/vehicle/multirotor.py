@@ -1,9 +1,7 @@
-"""A multirotor as one rigid body with first-order motors, in quaternion form.
+"""A multirotor as one rigid body with motors: derivative, step and truth of one vehicle.
 
-State x (STATE_SIZE,): p_W, v_W, q_WB, w_B and the rotor speeds. Forces: gravity; thrust
-``k w^2`` and drag torque ``k w^2 c`` of each rotor with rotor drag and rolling moment proportional
-to rotor speed and to the air speed in the disc (Furrer et al., *RotorS*, 2016, eqs. 6 to 9, as in
-Gazebo's MulticopterMotorModel); linear body drag; ground contact; an external wrench.
+Newton and Euler under the force model of :mod:`quadsim.vehicle.forces`, in the formalism and by the
+integrator of the scenario.
 """
 
 from __future__ import annotations
@@ -11,162 +9,291 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.geometry.rotation import multiply, normalize, quat, rotate, unrotate
-from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
+from quadsim.geometry.vector import cross, scale, subtract
 from quadsim.parameters import Vec3
-from quadsim.records import MAX_ROTORS
-from quadsim.vehicle.contact import ground_wrench
-from quadsim.vehicle.integrators import rk4_step
-
-Array = NDArray[np.float64]
-
-P, V, Q, W, ROTOR = 0, 3, 6, 10, 13
-STATE_SIZE = ROTOR + MAX_ROTORS
-
-#: What acts on a vehicle from outside, held over a step.
-INPUTS = record_dtype(
-    [
-        ("rotor_command_radps", np.float64, (MAX_ROTORS,)),
-        ("external_force_W_N", np.float64, (3,)),
-        ("external_torque_B_Nm", np.float64, (3,)),
-    ]
+from quadsim.records import HELICOPTER, MAX_ROTORS
+from quadsim.vehicle.contact import FEET, settle
+from quadsim.vehicle.disturbances import disturb
+from quadsim.vehicle.forces import forces
+from quadsim.vehicle.formalisms import (
+    attitude_matrix,
+    attitude_quaternion,
+    body_rates,
+    finish_step,
+    write_attitude_rates,
 )
+from quadsim.vehicle.ground_effect import thrust_gain
+from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
+from quadsim.vehicle.integrators import mean_derivative
+from quadsim.vehicle.motors import battery_step, motor_current_A, rotor_acceleration
+from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
+from quadsim.vehicle.quaternion_constraint import constrained_rates
+from quadsim.vehicle.rotors import rotor_momentum, rotor_momentum_rate
+from quadsim.vehicle.state import (
+    HELD,
+    INPUTS,
+    LOAD_P,
+    LOAD_V,
+    ROTOR,
+    STATE_SIZE,
+    Array,
+    P,
+    Q,
+    V,
+    W,
+    three,
+)
+from quadsim.vehicle.suspension import SUSPENSION, catch, has_load, suspend
+from quadsim.world.atmosphere import air_density
+from quadsim.world.gravity import gravity_at
+from quadsim.world.raycast_terrain import terrain_height
+from quadsim.world.wind import WIND_STATE, wind_step
+
+#: Height in rotor radii below which the ground is felt by the rotors.
+GROUND_EFFECT_RADII = 10.0
+
+#: What stopped a vehicle's motion.
+FAULTS = ("", "the motion went to infinity", "gimbal lock: pitch is at 90 degrees")
+NO_FAULT, NOT_FINITE, GIMBAL_LOCK = range(3)
 
 #: One vehicle of a fleet.
 VEHICLE = record_dtype(
     [
         ("x", np.float64, (STATE_SIZE,)),
-        ("scratch", np.float64, (5, STATE_SIZE)),
+        ("last_x", np.float64, (STATE_SIZE,)),  # at the start of the last step
+        ("scratch", np.float64, (3, STATE_SIZE)),
+        ("R_WB", np.float64, (9,)),  # of the formalism `matrix`, at the start of the step
         ("inputs", INPUTS),
+        ("held", HELD),
+        ("wind", WIND_STATE),
+        ("wind_from_W_mps", np.float64, (3,)),  # at both ends of the period
+        ("wind_to_W_mps", np.float64, (3,)),
+        ("feet", FEET),
+        ("suspension", SUSPENSION),
         ("charge_C", np.float64),
         ("contact", np.int64),
+        ("crash", np.int64),
+        ("fault", np.int64),
         ("fault_ns", np.int64),
     ]
 )
 
 
 @kernel
-def rotor_wrench(x: Array, params: Any, wind_W: Vec3) -> tuple[Vec3, Vec3]:
-    """Force and torque of the rotors about the centre of mass, body axes, in N and N m.
+def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
+    """Linear acceleration in W and angular acceleration in B; writes those of rotors and load.
 
     Args:
         x: (STATE_SIZE,) state.
-        params: packed VehicleParams.
-        wind_W: velocity of the air in m/s.
+        model: VEHICLE record, packed VehicleParams, packed EnvironmentParams, scene, packed
+            PhysicsParams.
+        x_dot: (STATE_SIZE,) of which the rotors' and the load's elements are written.
     """
-    q_WB = quat(x[Q:])
-    w_B = vec3(x[W:])
-    air_B = unrotate(q_WB, subtract(vec3(x[V:]), wind_W))
-    force, torque = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    vehicle, params, environment, scene, physics = model
+    R_WB = attitude_matrix(x, vehicle, physics.formalism)
+    v_W, w_B = three(x, V), body_rates(x, physics.formalism)
+    force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params, environment, scene)
     for i in range(params.rotor_directions_count):
-        speed = x[ROTOR + i]
-        direction = params.rotor_directions[i]
-        r_B = vec3(params.rotor_positions_B_m[i])
-        thrust = params.thrust_coefficient_N_s2 * speed * speed
-        hub = add(air_B, cross(w_B, r_B))
-        drag = -params.rotor_drag_N_s2 * speed
-        rolling = -params.rolling_moment_N_s2 * speed
-        f = (drag * hub[0], drag * hub[1], thrust)
-        force = add(force, f)
-        own = (rolling * hub[0], rolling * hub[1], -direction * params.torque_ratio_m * thrust)
-        torque = add(torque, add(own, cross(r_B, f)))
-    return force, torque
-
-
-@kernel
-def derivative(x: Array, inputs: Any, params: Any, environment: Any, x_dot: Array) -> None:
-    """Time derivative of the state (Newton-Euler; motors of first order).
-
-    Args:
-        x: (STATE_SIZE,) state; its quaternion is normalised here, so that a stage that is a
-            little off the unit sphere has the same forces.
-        inputs: INPUTS record.
-        params: packed VehicleParams.
-        environment: packed EnvironmentParams.
-        x_dot: (STATE_SIZE,) result.
-    """
-    q_WB = normalize(quat(x[Q:]))
-    v_W, w_B = vec3(x[V:]), vec3(x[W:])
-    wind_W = vec3(environment.wind_W_mps)
-    force_B, torque_B = rotor_wrench(x, params, wind_W)
-    air_B = unrotate(q_WB, subtract(v_W, wind_W))
-    drag = params.body_drag_N_s_m
-    force_B = subtract(force_B, (drag[0] * air_B[0], drag[1] * air_B[1], drag[2] * air_B[2]))
-    ground_W, ground_torque_B, _ = ground_wrench(vec3(x[P:]), v_W, q_WB, w_B, params, environment)
-    force_W = add(rotate(q_WB, force_B), add(ground_W, vec3(inputs.external_force_W_N)))
-    torque_B = add(torque_B, add(ground_torque_B, vec3(inputs.external_torque_B_Nm)))
-
-    a_W = scale(1.0 / params.mass_kg, force_W)
-    store(x_dot[P:], v_W)
-    store(x_dot[V:], (a_W[0], a_W[1], a_W[2] - environment.gravity_mps2))
-    store(x_dot[Q:], multiply(quat(x[Q:]), (0.0, 0.5 * w_B[0], 0.5 * w_B[1], 0.5 * w_B[2])))
+        x_dot[ROTOR + i] = rotor_acceleration(i, x[ROTOR + i], vehicle, params)
+    a_W = scale(1.0 / vehicle.held.mass_kg, force_W)
+    a_W = (a_W[0], a_W[1], a_W[2] - gravity_at(environment, x[P + 2]))
     inertia = params.inertia_kg_m2
-    momentum = (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2])
+    momentum = (
+        inertia[0] * w_B[0],
+        inertia[1] * w_B[1],
+        inertia[2] * w_B[2] + rotor_momentum(x, params),
+    )
     net = subtract(torque_B, cross(w_B, momentum))
-    store(x_dot[W:], (net[0] / inertia[0], net[1] / inertia[1], net[2] / inertia[2]))
-    for i in range(params.rotor_directions_count):
-        error = inputs.rotor_command_radps[i] - x[ROTOR + i]
-        constant = params.time_constant_up_s if error > 0.0 else params.time_constant_down_s
-        x_dot[ROTOR + i] = error / constant
+    spin_up = rotor_momentum_rate(x_dot, params)
+    w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - spin_up) / inertia[2])
+    if params.kind == HELICOPTER:
+        w_dot_B = helicopter_rates(w_dot_B, params)
+    return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, x_dot)
 
 
 @kernel
-def rotor_current_A(speed_radps: float, params: Any) -> float:
-    """Electric current of one motor in A: shaft power over efficiency and voltage."""
-    shaft_W = params.thrust_coefficient_N_s2 * params.torque_ratio_m * abs(speed_radps) ** 3
-    return float(shaft_W / (params.battery.efficiency * params.battery.voltage_V))
+def derivative(x: Array, model: Any, x_dot: Array) -> None:
+    """Time derivative of the state; see :func:`body_accelerations` for the arguments."""
+    formalism = model[4].formalism
+    a_W, w_dot_B = body_accelerations(x, model, x_dot)
+    if formalism == CONSTRAINT:
+        constrained_rates(x, a_W, w_dot_B, x_dot)
+        return
+    for i in range(3):
+        x_dot[P + i] = x[V + i]
+        x_dot[V + i] = a_W[i]
+        x_dot[W + i] = w_dot_B[i]
+    write_attitude_rates(x, formalism, three(x, W), x_dot)
 
 
 @kernel
-def step(vehicle: Any, params: Any, environment: Any, stamp_ns: int, dt_s: float) -> None:
-    """Advance one vehicle by one step of RK4; a step that is not finite is kept as a fault.
+def write_velocities(x: Array, formalism: int, x_dot: Array) -> None:
+    """The derivative of the configuration by the rates of the state; others stay."""
+    for i in range(3):
+        x_dot[P + i] = x[V + i]
+        x_dot[LOAD_P + i] = x[LOAD_V + i]
+    write_attitude_rates(x, formalism, body_rates(x, formalism), x_dot)
+
+
+@kernel
+def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
+    """Advance a vehicle's state by one step of the scenario's integrator.
+
+    Semi-implicit Euler takes the new rates for the new configuration (Hairer, Lubich and Wanner,
+    *Geometric Numerical Integration*, I.1.3); the others are explicit Runge-Kutta methods.
 
     Args:
-        vehicle: VEHICLE record, changed in place; after a fault it stands still.
-        params: packed VehicleParams.
-        environment: packed EnvironmentParams.
-        stamp_ns: time at the start of the step.
+        vehicle: VEHICLE record.
+        size: how many elements of its state there are.
+        model: as of :func:`body_accelerations`.
         dt_s: length of the step.
     """
-    if vehicle.fault_ns != 0:
+    physics = model[4]
+    x = vehicle.x[:size]
+    stages = 4 if physics.integrator == RK4 else 1
+    mean = mean_derivative(derivative, x, model, dt_s, stages, vehicle.scratch)
+    if physics.integrator != SEMI_IMPLICIT_EULER:
+        for i in range(size):
+            x[i] += dt_s * mean[i]
         return
-    x = vehicle.x
-    for i in range(params.rotor_directions_count):
-        command = vehicle.inputs.rotor_command_radps[i]
-        vehicle.inputs.rotor_command_radps[i] = min(max(command, 0.0), params.rotor_speed_max_radps)
-        vehicle.charge_C -= rotor_current_A(x[ROTOR + i], params) * dt_s
-    rk4_step(derivative, x, vehicle.inputs, params, environment, dt_s, vehicle.scratch)
-    store(x[Q:], normalize(quat(x[Q:])))
-    total = 0.0
-    for i in range(STATE_SIZE):
-        total += x[i]
-    if not np.isfinite(total):
-        vehicle.fault_ns = max(stamp_ns, 1)
+    for i in range(size):
+        if not (P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V):
+            x[i] += dt_s * mean[i]
+    write_velocities(vehicle.x, physics.formalism, mean)
+    for i in range(size):
+        if P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V:
+            x[i] += dt_s * mean[i]
 
 
 @kernel
-def truth(vehicle: Any, params: Any, environment: Any, stamp_ns: int, kinematics: Any) -> None:
+def begin_period(
+    vehicle: Any,
+    params: Any,
+    environment: Any,
+    scene: Any,
+    stamp_ns: int,
+    period_s: float,
+    white: Array,
+) -> None:
+    """Wind over the period that begins, and the density of the air.
+
+    Args:
+        vehicle: VEHICLE record.
+        params: packed VehicleParams.
+        environment: packed EnvironmentParams.
+        scene: terrain, obstacles and recorded wind.
+        stamp_ns: time at the period's end.
+        period_s: its length.
+        white: (WIND_WHITE,) standard normal numbers, unused in calm air.
+    """
+    x = vehicle.x
+    for i in range(3):
+        vehicle.wind_from_W_mps[i] = vehicle.wind_to_W_mps[i]
+    wind_W = wind_step(
+        vehicle.wind, environment, scene.wind, three(x, P), three(x, V),
+        x[P + 2] - vehicle.held.height_m, stamp_ns, period_s, white,
+    )  # fmt: skip
+    for i in range(3):
+        vehicle.wind_to_W_mps[i] = wind_W[i]
+    if params.air_density_kg_m3 > 0.0:
+        density = air_density(environment, x[P + 2])
+        vehicle.held.density_ratio = density / params.air_density_kg_m3
+
+
+@kernel
+def hold(vehicle: Any, model: Any, share: float) -> None:
+    """Hold over a step what changes slowly: wind, height above the ground, ground effect.
+
+    Args:
+        vehicle: VEHICLE record.
+        model: as of :func:`body_accelerations`.
+        share: of the period, at which the wind is taken.
+    """
+    _, params, environment, scene, physics = model
+    x, held = vehicle.x, vehicle.held
+    for i in range(3):
+        blown = vehicle.wind_to_W_mps[i] - vehicle.wind_from_W_mps[i]
+        held.wind_W_mps[i] = (
+            vehicle.wind_from_W_mps[i] + share * blown + vehicle.inputs.downwash_W_mps[i]
+        )
+    ground_m = terrain_height(scene.terrain, environment.ground_height_m, x[P], x[P + 1])
+    held.height_m = x[P + 2] - ground_m
+    if held.height_m < GROUND_EFFECT_RADII * params.rotor.radius_m:
+        R_WB = attitude_matrix(x, vehicle, physics.formalism)
+        for i in range(params.rotor_directions_count):
+            held.thrust_gain[i] = thrust_gain(i, R_WB, vehicle, params)
+    else:
+        for i in range(params.rotor_directions_count):
+            held.thrust_gain[i] = 1.0
+
+
+@kernel
+def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> None:
+    """Advance one vehicle by one step; a motion that cannot go on is kept as a fault.
+
+    Args:
+        model: as of :func:`body_accelerations`. The VEHICLE record changes in place; after a
+            fault it stands still.
+        table: DISTURBANCES record of the vehicle.
+        stamp_ns: time at the start of the step.
+        dt_s: length of the step.
+        share: of the period of the wind, at the middle of the step.
+    """
+    vehicle, params, environment, scene, physics = model
+    if vehicle.fault_ns != 0:
+        return
+    disturb(vehicle, table, stamp_ns, stamp_ns + round(dt_s * 1e9))
+    hold(vehicle, model, share)
+    if params.kind == HELICOPTER:
+        obey_stick(vehicle, params, physics.formalism)
+    rotors = params.rotor_directions_count
+    for i in range(rotors):
+        command = 0.0 if vehicle.crash != 0 else vehicle.inputs.rotor_command_radps[i]
+        vehicle.inputs.rotor_command_radps[i] = min(max(command, 0.0), params.rotor_speed_max_radps)
+    size = ROTOR + rotors
+    if physics.formalism == CONSTRAINT or has_load(params):
+        size = STATE_SIZE
+    x = vehicle.x[:size]
+    for i in range(size):
+        vehicle.last_x[i] = x[i]
+    integrate(vehicle, size, model, dt_s)
+    free = finish_step(vehicle.x, vehicle, physics.formalism, dt_s)
+    total = 0.0
+    for i in range(size):
+        total += x[i]
+    if not np.isfinite(total) or not free:
+        vehicle.fault = NOT_FINITE if free else GIMBAL_LOCK
+        vehicle.fault_ns = max(stamp_ns, 1)
+        return
+    battery_step(vehicle, params, dt_s)
+    R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
+    settle(vehicle, R_WB, params, environment, scene, dt_s)
+    catch(vehicle, R_WB, params, environment, scene)
+
+
+@kernel
+def truth(model: Any, stamp_ns: int, kinematics: Any) -> None:
     """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
+    vehicle, params, _, _, physics = model
     x = vehicle.x
     x_dot = vehicle.scratch[0]
-    derivative(x, vehicle.inputs, params, environment, x_dot)
+    a_W, w_dot_B = body_accelerations(x, model, x_dot)
+    q_WB = attitude_quaternion(x, vehicle, physics.formalism)
+    w_B = body_rates(x, physics.formalism)
     kinematics.stamp_ns = stamp_ns
     for i in range(3):
         kinematics.p_W[i] = x[P + i]
         kinematics.v_W[i] = x[V + i]
-        kinematics.w_B[i] = x[W + i]
-        kinematics.a_W[i] = x_dot[V + i]
-        kinematics.w_dot_B[i] = x_dot[W + i]
-        kinematics.wind_W[i] = environment.wind_W_mps[i]
+        kinematics.w_B[i] = w_B[i]
+        kinematics.a_W[i] = a_W[i]
+        kinematics.w_dot_B[i] = w_dot_B[i]
+        kinematics.wind_W[i] = vehicle.held.wind_W_mps[i]
     for i in range(4):
-        kinematics.q_WB[i] = x[Q + i]
+        kinematics.q_WB[i] = q_WB[i]
     kinematics.motor_current_A = 0.0
-    for i in range(params.rotor_directions_count):
+    for i in range(MAX_ROTORS):
         kinematics.rotor_speed_radps[i] = x[ROTOR + i]
-        kinematics.motor_current_A += rotor_current_A(x[ROTOR + i], params)
-    vehicle.contact = ground_wrench(
-        vec3(x[P:]), vec3(x[V:]), quat(x[Q:]), vec3(x[W:]), params, environment
-    )[2]
+    for i in range(params.rotor_directions_count):
+        kinematics.motor_current_A += motor_current_A(i, x[ROTOR + i], vehicle, params)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +43,8 @@ HELD = record_dtype(
         ("battery_V", np.float64),
         ("effectiveness", np.float64, (MAX_ROTORS,)),  # 1 healthy, 0 lost
         ("thrust_gain", np.float64, (MAX_ROTORS,)),  # by ground effect
+        ("push_W_N", np.float64, (3,)),  # force and torque of disturbances
+        ("push_B_Nm", np.float64, (3,)),
     ]
 )
 

@@ -32,6 +32,9 @@ from quadsim.world.raycast_tree import (
 from quadsim.world.scene_tree import build_tree
 from quadsim.world.terrain import Heightmap, terrain_arrays
 
+#: No recorded wind.
+NO_WIND: NDArray[np.float64] = np.zeros((0, 1, 5))
+
 
 class Scene(NamedTuple):
     """Terrain and obstacles for compiled ray casting.
@@ -41,16 +44,24 @@ class Scene(NamedTuple):
         shapes: bounded shapes.
         meshes: the triangles of those shapes that are meshes.
         terrain: a heightmap.
+        wind: recorded wind, see :func:`quadsim.world.wind_file.read_wind`.
     """
 
     planes: NDArray[np.float64]
     shapes: ShapeArrays
     meshes: MeshArrays
     terrain: TerrainArrays
+    wind: NDArray[np.float64] = NO_WIND
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is nothing but the flat ground."""
+        solid = (self.planes, self.shapes.boxes, self.terrain.heights)
+        return all(len(array) == 0 for array in solid)
 
 
 #: Nothing but the flat ground.
-EMPTY_SCENE = Scene(np.zeros((0, 4)), NO_SHAPES, NO_MESHES, NO_TERRAIN)
+EMPTY_SCENE = Scene(np.zeros((0, 4)), NO_SHAPES, NO_MESHES, NO_TERRAIN, NO_WIND)
 
 
 def _size_of(shape: Shape) -> tuple[int, Vec3]:

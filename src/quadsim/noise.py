@@ -1,4 +1,4 @@
-"""The one place where noise comes from: a named stream per vehicle and sensor."""
+"""The one place where noise comes from: a named stream per vehicle and source (a sensor, the wind)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import hashlib
 import numpy as np
 
 
-def stream(seed: int, vehicle: str, sensor: str) -> np.random.Generator:
-    """Generator of one sensor of one vehicle.
+def stream(seed: int, vehicle: str, source: str) -> np.random.Generator:
+    """Generator of one sensor, or of the wind, of one vehicle.
 
     It depends on the scenario's seed and the two names alone, so that adding or changing another
     sensor or vehicle leaves every bit of it as it was.
     """
-    name = hashlib.sha256(f"{vehicle}/{sensor}".encode()).digest()
+    name = hashlib.sha256(f"{vehicle}/{source}".encode()).digest()
     words = np.frombuffer(name, dtype="<u4").tolist()
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, *words])))
