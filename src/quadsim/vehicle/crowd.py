@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ from quadsim.vehicle.crowd_lanes import (
     rk4_lane,
 )
 from quadsim.vehicle.crowd_law import AttitudeLaw, Gains, control_lane, gains_of
-from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
+from quadsim.vehicle.propulsion import MotorParams, RotorParams
 from quadsim.vehicle.state import ROTOR, P, Q, V, W
 from quadsim.world.atmosphere import air_density
 from quadsim.world.environment import EnvironmentParams
@@ -131,6 +133,21 @@ def step_blocks(
     return broken
 
 
+def drag_model(params: VehicleParams) -> VehicleParams:
+    """The vehicle as a crowd takes it: all that the drag model does not know is off.
+
+    A :class:`~quadsim.vehicle.fleet.Fleet` of it flies as a crowd does.
+    """
+    return replace(
+        params,
+        drag_area_m2=(0.0, 0.0, 0.0),
+        rotor=RotorParams(radius_m=params.rotor.radius_m, inertia_kg_m2=params.rotor.inertia_kg_m2),
+        motor=MotorParams(),
+        load=LoadParams(),
+        tether=TetherParams(),
+    )
+
+
 def airframe_of(params: VehicleParams, environment: EnvironmentParams) -> Airframe:
     """What the crowd's model takes of a vehicle and of a world; the air is that at the ground."""
     world: Any = pack(environment)
@@ -168,7 +185,7 @@ class Crowd:
     """N vehicles of one kind that share a world and nothing else.
 
     Args:
-        params: the vehicle; only what the drag model knows of it acts.
+        params: the vehicle, of which :func:`drag_model` acts.
         environment: gravity, mean wind and flat ground.
         count: how many vehicles.
         integrator: ``rk4`` or ``explicit_euler``.
@@ -246,7 +263,7 @@ class Crowd:
         """Advance all vehicles, their commands held.
 
         Raises:
-            FlightError: a vehicle's state is no longer finite.
+            FlightError: a vehicle's state is no longer finite; `reset` mends it.
         """
         blocks = -(-self.count // LANES)
         shares = [blocks * k // self._threads for k in range(self._threads + 1)]
@@ -264,7 +281,7 @@ class Crowd:
         if max(broken) >= 0:
             i = min(k for k in broken if k >= 0)
             raise FlightError(
-                f"the motion of vehicle {i} of {self.count} went to infinity between t ="
+                f"the motion in column {i} of {self.count} went to infinity between t ="
                 f" {start_ns * 1e-9:.3f} s and {self.stamp_ns * 1e-9:.3f} s: the step is too long"
                 " for its drag or motors, or a command is not a number"
             )
