@@ -285,8 +285,8 @@ def test_both_ropes_hold_for_a_minute(integrator):
         v_W=(0.0, 2.0, 0.0),
     )
     worst, were_taut = 0.0, np.zeros(2)
-    for _ in range(6000):
-        fly(fleet, 0.01)
+    for _ in range(1500):
+        fly(fleet, 0.04)
         lengths = [span(fleet, params, rope)[0] for rope in (SLUNG, TETHER)]
         worst = max(worst, lengths[SLUNG] - 1.2, lengths[TETHER] - 2.0)
         ropes = fleet._vehicles[0].suspension
@@ -296,7 +296,7 @@ def test_both_ropes_hold_for_a_minute(integrator):
         off = np.abs(np.subtract(lengths, (1.2, 2.0)))
         assert np.all(off[held] < 1e-6)
     assert worst < 1e-6
-    assert np.all(were_taut > 1000)
+    assert np.all(were_taut > 300)
 
 
 def test_all_formalisms_agree_on_a_load_that_is_caught():

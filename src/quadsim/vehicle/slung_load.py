@@ -20,10 +20,10 @@ from quadsim.world.atmosphere import STANDARD_GRAVITY_MPS2, air_density
 from quadsim.world.distance import surface_distance
 from quadsim.world.gravity import gravity_at
 
-#: Surfaces are looked for within this distance of the load; it is far more than it moves in a step.
+#: Surfaces are looked for within this distance of the load.
 REACH_M = 1.0
 
-#: What is held over a step: the surface below as unit normal and height along it, where friction
+#: What is held over a step: the nearest surface as unit normal and height along it, where friction
 #: holds the load while it touches, and the air.
 LOAD = record_dtype(
     [
@@ -32,6 +32,8 @@ LOAD = record_dtype(
         ("touches", np.int64),
         ("anchor_W_m", np.float64, (3,)),
         ("air_density_kg_m3", np.float64),
+        ("looked_W_m", np.float64, (3,)),  # where surfaces were looked for last,
+        ("clear_m", np.float64),  # and how far around there are none
     ]
 )
 
@@ -83,15 +85,26 @@ def load_acceleration_W(x: Array, vehicle: Any, params: Any, environment: Any) -
 
 
 @kernel
+def is_in_the_clear(vehicle: Any) -> bool:
+    """Whether the load is still where no surface is: within the sphere found free around it.
+
+    The plane of the nearest surface touches that sphere, so that inside it the plane is not met.
+    """
+    load = vehicle.suspension.load
+    return bool(norm(subtract(three(vehicle.x, LOAD_P), vec3(load.looked_W_m))) < load.clear_m)
+
+
+@kernel
 def settle_load(vehicle: Any, params: Any, environment: Any, scene: Any) -> None:
-    """After each step: the surface near the load, its friction's anchor, and the air."""
+    """After a step: the surface near the load, its friction's anchor, and the air."""
     load, x = vehicle.suspension.load, vehicle.x
     p_W, v_W = three(x, LOAD_P), three(x, LOAD_V)
     load.air_density_kg_m3 = air_density(environment, p_W[2])
     height, normal = surface_distance(scene, environment.ground_height_m, p_W, REACH_M)
     load.offset_m = dot(normal, p_W) - height
+    load.clear_m = min(height, REACH_M)
     for i in range(3):
-        load.normal_W[i] = normal[i]
+        load.normal_W[i], load.looked_W_m[i] = normal[i], p_W[i]
     if height >= 0.0:
         load.touches = 0
         return

@@ -19,7 +19,7 @@ from quadsim.parameters import Vec3, pack
 from quadsim.vehicle.constraints import AT_MOST, EQUAL
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.quaternion_constraint import rate_of
-from quadsim.vehicle.slung_load import load_acceleration_W, settle_load
+from quadsim.vehicle.slung_load import is_in_the_clear, load_acceleration_W, settle_load
 from quadsim.vehicle.state import LOAD_P, LOAD_V, Q_DOT, Array, P, Q, V, W, three
 from quadsim.vehicle.suspension_rows import (
     ROPES,
@@ -30,6 +30,7 @@ from quadsim.vehicle.suspension_rows import (
     attachment_B,
     fill_mobility,
     has_load,
+    has_ropes,
     leave_out,
     pulls,
     rope_length_m,
@@ -42,10 +43,54 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.raycast_terrain import terrain_height
 from quadsim.world.scene import Scene
 
-__all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "suspend"]
+__all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 
 #: Iterations by which positions are put back; each squares what is left.
 _ITERATIONS = 3
+
+
+@kernel
+def pull(
+    x: Array,
+    R_WB: Mat3,
+    v_W: Vec3,
+    w_B: Vec3,
+    a_W: Vec3,
+    w_dot_B: Vec3,
+    load_W: Vec3,
+    vehicle: Any,
+    params: Any,
+) -> tuple[Vec3, Vec3, Vec3]:
+    """What taut ropes add to the acceleration, the angular acceleration and that of the load.
+
+    Args:
+        x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params: see :func:`suspend`.
+        load_W: acceleration of the load without its rope in m/s^2.
+    """
+    ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
+    for rope in range(ROPES):
+        if ropes.taut[rope] == 0:
+            continue
+        r_B, away_W = attachment_B(rope, params), span_W(rope, x, R_WB, params)
+        rate_W = span_rate_W(rope, x, R_WB, v_W, w_B, params)
+        distance = aim(rope, away_W, R_WB, ropes, params)
+        n_W = vec3(ropes.normal_W[rope])
+        turning_B = add(cross(w_dot_B, r_B), cross(w_B, cross(w_B, r_B)))
+        relative_W = add(a_W, apply(R_WB, turning_B))
+        if rope == SLUNG:
+            relative_W = subtract(relative_W, load_W)
+        radial = dot(n_W, rate_W)
+        across = (dot(rate_W, rate_W) - radial * radial) / distance
+        ropes.sides[rope] = AT_MOST
+        ropes.residual[rope] = dot(n_W, relative_W) + across
+    fill_mobility(ropes, mass_kg, params, True)
+    for rope in range(ROPES):
+        if ropes.taut[rope] == 0:
+            leave_out(rope, ropes)
+    solve(ropes)
+    for rope in range(ROPES):
+        ropes.tension_N[rope] = -ropes.multiplier[rope]
+    return pulls(ropes, mass_kg, params)
 
 
 @kernel
@@ -80,35 +125,15 @@ def suspend(
     """
     if not has_load(params) and params.tether.length_m == 0.0:
         return a_W, w_dot_B
-    ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
+    ropes = vehicle.suspension
     load_W = (0.0, 0.0, 0.0)
     if has_load(params):
         load_W = load_acceleration_W(x, vehicle, params, environment)
-    for rope in range(ROPES):
-        if ropes.taut[rope] == 0:
-            continue
-        r_B, away_W = attachment_B(rope, params), span_W(rope, x, R_WB, params)
-        rate_W = span_rate_W(rope, x, R_WB, v_W, w_B, params)
-        distance = aim(rope, away_W, R_WB, ropes, params)
-        n_W = vec3(ropes.normal_W[rope])
-        turning_B = add(cross(w_dot_B, r_B), cross(w_B, cross(w_B, r_B)))
-        relative_W = add(a_W, apply(R_WB, turning_B))
-        if rope == SLUNG:
-            relative_W = subtract(relative_W, load_W)
-        radial = dot(n_W, rate_W)
-        across = (dot(rate_W, rate_W) - radial * radial) / distance
-        ropes.sides[rope] = AT_MOST
-        ropes.residual[rope] = dot(n_W, relative_W) + across
-    fill_mobility(ropes, mass_kg, params, True)
-    for rope in range(ROPES):
-        if ropes.taut[rope] == 0:
-            leave_out(rope, ropes)
-    solve(ropes)
-    for rope in range(ROPES):
-        ropes.tension_N[rope] = -ropes.multiplier[rope]
-    linear, turn, load = pulls(ropes, mass_kg, params)
-    if has_load(params):
+    linear, turn = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    if ropes.taut[SLUNG] != 0 or ropes.taut[TETHER] != 0:
+        linear, turn, load = pull(x, R_WB, v_W, w_B, a_W, w_dot_B, load_W, vehicle, params)
         load_W = add(load_W, load)
+    if has_load(params):
         for i in range(3):
             x_dot[LOAD_P + i] = x[LOAD_V + i]
             x_dot[LOAD_V + i] = load_W[i]
@@ -196,7 +221,7 @@ def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -
         if ropes.taut[rope] != 0 and ropes.tension_N[rope] > 0.0:
             how = 1
         else:
-            ropes.taut[rope] = 0
+            ropes.taut[rope], ropes.tension_N[rope] = 0, 0.0
             if norm(span_W(rope, x, R_WB, params)) >= length:
                 how = 2
         if rope == SLUNG:
@@ -207,7 +232,7 @@ def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -
     if slung != 0 or tether != 0:
         _put_back_positions(x, R_WB, vehicle, params, held)
         _put_back_velocities(x, R_WB, vehicle, params, held)
-    if has_load(params):
+    if has_load(params) and not is_in_the_clear(vehicle):
         settle_load(vehicle, params, environment, scene)
 
 
