@@ -174,6 +174,22 @@ def _track(parts: list[Track], name: str, notes: list[str], sigma: bool) -> Trac
     return whole[good]
 
 
+def read_track(bag: Bag, full: str, notes: list[str]) -> Track:
+    """Track of one odometry topic, whatever its name.
+
+    Args:
+        bag: an open bag.
+        full: name of a topic of odometry.
+        notes: gets what was left out.
+    """
+    kept = _Gathered()
+    for message in bag.messages([full]):
+        _gather(bag, message, full, kept, notes)
+    if kept.waiting:
+        _decode(kept, ODOMETRY, notes)
+    return _track(kept.tracks, full, notes, sigma=True)
+
+
 def _sigma(
     R_WB: np.ndarray[Any, Any], pose: np.ndarray[Any, Any], twist: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:

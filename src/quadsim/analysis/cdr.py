@@ -65,6 +65,7 @@ LAYOUTS: dict[str, Layout] = {
         1, (("a", np.float64, (3,)), ("w_dot", np.float64, (3,)))
     ),
     "geometry_msgs/msg/TwistStamped": Layout(1, (("v", np.float64, (3,)), ("w", np.float64, (3,)))),
+    "geometry_msgs/msg/Vector3Stamped": Layout(1, (("v", np.float64, (3,)),)),
     "sensor_msgs/msg/MagneticField": Layout(
         1, (("m", np.float64, (3,)), ("covariance", np.float64, (3, 3)))
     ),

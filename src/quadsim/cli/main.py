@@ -24,6 +24,11 @@ COMMANDS = {
         "sensors",
         "Prove devices by measurement; make a device's file from a recording.",
     ),
+    "identify": (
+        "quadsim.cli.identify",
+        "identify",
+        "Estimate a vehicle's figures from a bag; make a vehicle file.",
+    ),
     "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
 }
 

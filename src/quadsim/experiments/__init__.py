@@ -1,0 +1,1 @@
+"""What runs many flights, or reads one for its figures: identification, batches, tuning."""
