@@ -258,7 +258,7 @@ def test_law_levels_and_turns_a_vehicle():
     crowd = crowd_of(free, count=70, law=AttitudeLaw())
     angle = 0.3 * np.linspace(-1, 1, 70)
     wanted = Rotation.from_euler("ZYX", np.stack([angle, 0.5 * angle, -angle], axis=1))
-    crowd.wanted_q_WB[:] = np.roll(wanted.as_quat().T, 1, axis=0)
+    crowd.want(np.stack([-angle, 0.5 * angle, angle]), np.full(70, 20.0))
     crowd.q_WB[:] = np.array([[1.0], [0.0], [0.0], [0.0]])
     crowd.step(4000)
     turned = Rotation.from_quat(np.roll(crowd.q_WB.T, -1, axis=1))

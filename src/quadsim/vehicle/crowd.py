@@ -9,6 +9,7 @@ state lies in columns, one for each vehicle; blocks of vehicles are stepped by v
 
 from __future__ import annotations
 
+import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
 from quadsim.errors import FlightError, InputError
+from quadsim.geometry.rotation import from_euler
 from quadsim.parameters import pack
 from quadsim.vehicle.crowd_lanes import (
+    INTEGRAL,
     LANES,
     LAW_ROWS,
     WANTED_Q,
@@ -40,13 +43,16 @@ from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
+#: Vehicle steps below which a call is shared out but once: each part takes some 10 us to hand over.
+SMALL_CALL = 100_000
+
 INTEGRATORS = ("rk4", "explicit_euler")
 
 
 @kernel
-def load_block(columns: Array, start: int, width: int, rows: int, s: Array) -> None:
-    """Copy some vehicles into a block; lanes that are left repeat the last of them."""
-    for k in range(rows):
+def load_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
+    """Copy rows of some vehicles into a block; lanes that are left repeat the last of them."""
+    for k in range(first, last):
         for i in range(width):
             s[k * LANES + i] = columns[k, start + i]
         for i in range(width, LANES):
@@ -54,9 +60,9 @@ def load_block(columns: Array, start: int, width: int, rows: int, s: Array) -> N
 
 
 @kernel
-def store_block(columns: Array, start: int, width: int, rows: int, s: Array) -> None:
-    """Copy a block's vehicles back."""
-    for k in range(rows):
+def store_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
+    """Copy rows of a block's vehicles back."""
+    for k in range(first, last):
         for i in range(width):
             columns[k, start + i] = s[k * LANES + i]
 
@@ -74,6 +80,13 @@ def not_finite(s: Array, rows: int) -> int:
         if not np.isfinite(total[i]):
             return i
     return -1
+
+
+@kernel
+def attitudes_from_euler(angles: Array, q: Array) -> None:
+    """Quaternions (4, N) of roll, pitch and yaw (3, N) in rad."""
+    for i in range(q.shape[1]):
+        q[0, i], q[1, i], q[2, i], q[3, i] = from_euler(angles[0, i], angles[1, i], angles[2, i])
 
 
 @block_kernel
@@ -105,17 +118,19 @@ def step_blocks(
     """
     n = len(body.rotors)
     state, commands = ROTOR + n, ROTOR + 2 * n
-    read, written = commands, state
-    if controlled:
-        read = written = commands + LAW_ROWS
-    s = np.empty((commands + LAW_ROWS + 5 * n) * LANES)
+    rows = commands + LAW_ROWS
+    s = np.empty((rows + 5 * n) * LANES)
     broken = -1
     for block in range(first, last):
         start = block * LANES
         width = min(LANES, columns.shape[1] - start)
-        load_block(columns, start, width, read, s)
-        for k in range(state * LANES, commands * LANES):
-            s[k] = clip(s[k], 0.0, body.speed_max_radps)
+        load_block(columns, start, width, 0, state, s)
+        if controlled:
+            load_block(columns, start, width, commands, rows, s)
+        else:
+            load_block(columns, start, width, state, commands, s)
+            for k in range(state * LANES, commands * LANES):
+                s[k] = clip(s[k], 0.0, body.speed_max_radps)
         for _ in range(steps):
             if controlled:
                 for i in range(LANES):
@@ -126,7 +141,10 @@ def step_blocks(
             else:
                 for i in range(LANES):
                     euler_lane(s, i, dt_s, body)
-        store_block(columns, start, width, written, s)
+        store_block(columns, start, width, 0, state, s)
+        if controlled:
+            store_block(columns, start, width, state, commands, s)
+            store_block(columns, start, width, commands + INTEGRAL, rows, s)
         lane = not_finite(s, state)
         if broken < 0 and lane >= 0:
             broken = start + lane
@@ -259,6 +277,14 @@ class Crowd:
         self.q_WB[0, which] = 1.0
         self.wanted_q_WB[0, which] = 1.0
 
+    def want(self, roll_pitch_yaw: Array, thrust_N: Array) -> None:
+        """Give the attitude law what it goes for: angles (3, N) in rad and collective thrust (N,).
+
+        The same can be written into `wanted_q_WB` and `wanted_thrust_N`.
+        """
+        attitudes_from_euler(np.ascontiguousarray(roll_pitch_yaw, np.float64), self.wanted_q_WB)
+        self.wanted_thrust_N[:] = thrust_N
+
     def step(self, steps: int = 1) -> None:
         """Advance all vehicles, their commands held.
 
@@ -266,22 +292,22 @@ class Crowd:
             FlightError: a vehicle's state is no longer finite; `reset` mends it.
         """
         blocks = -(-self.count // LANES)
-        shares = [blocks * k // self._threads for k in range(self._threads + 1)]
+        parts = min(blocks, self._threads * (4 if steps * self.count > SMALL_CALL else 1))
+        bounds = [blocks * k // parts for k in range(parts + 1)]
         rest = (
             steps, self.step_ns * 1e-9, self._rk4, self._controlled, self._body, self._gains
         )  # fmt: skip
-        others = [
-            self._pool.submit(step_blocks, self._columns, shares[k], shares[k + 1], *rest)
-            for k in range(1, self._threads)
-            if self._pool is not None
-        ]
-        broken = [step_blocks(self._columns, shares[0], shares[1], *rest)]
-        broken += [other.result() for other in others]
+        calls = [(self._columns, *part, *rest) for part in itertools.pairwise(bounds)]
+        others = [self._pool.submit(step_blocks, *call) for call in calls] if self._pool else []
+        # this thread takes, from the end, what no other has begun
+        turns = reversed(range(parts))
+        ends = [step_blocks(*calls[k]) for k in turns if not others or others[k].cancel()]
+        ends += [other.result() for other in others if not other.cancelled()]
+        broken = [i for i in ends if i >= 0]
         start_ns, self.stamp_ns = self.stamp_ns, self.stamp_ns + steps * self.step_ns
-        if max(broken) >= 0:
-            i = min(k for k in broken if k >= 0)
+        if broken:
             raise FlightError(
-                f"the motion in column {i} of {self.count} went to infinity between t ="
+                f"the motion in column {min(broken)} of {self.count} went to infinity between t ="
                 f" {start_ns * 1e-9:.3f} s and {self.stamp_ns * 1e-9:.3f} s: the step is too long"
                 " for its drag or motors, or a command is not a number"
             )
