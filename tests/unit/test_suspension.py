@@ -456,3 +456,15 @@ def test_a_load_needs_mass_and_rope(load):
             {"name": "x", "mass_kg": 1.0, "inertia_kg_m2": [1.0, 1.0, 1.0], "load": load},
             "x",
         )
+
+
+@pytest.mark.parametrize(
+    ("make", "key"),
+    [
+        (lambda: LoadParams(1.0, 0.001), "rope_length_m"),
+        (lambda: TetherParams(length_m=0.001), "length_m"),
+    ],
+)
+def test_a_rope_too_short_to_swing_on_is_refused(make, key):
+    with pytest.raises(InputError, match=rf"^{key}: 0\.001 m; allowed: 0 for none, or >= 0\.01 m"):
+        make()

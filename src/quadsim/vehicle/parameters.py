@@ -61,6 +61,17 @@ class ContactParams:
     ] = 0.5
 
 
+#: The shortest rope; on a shorter one a load turns by too much in a step.
+SHORTEST_ROPE_M = 0.01
+
+
+def _check_length(name: str, length_m: float) -> None:
+    if 0.0 < length_m < SHORTEST_ROPE_M:
+        raise InputError(
+            f"{name}: {length_m!r} m; allowed: 0 for none, or >= {SHORTEST_ROPE_M:g} m"
+        )
+
+
 @dataclass(frozen=True)
 class LoadParams:
     """A point mass slung under the vehicle on a massless inelastic rope; length 0: none."""
@@ -81,6 +92,7 @@ class LoadParams:
                 f"mass_kg: {self.mass_kg!r} with rope_length_m {self.rope_length_m!r};"
                 " allowed: both > 0, or both 0 for no load"
             )
+        _check_length("rope_length_m", self.rope_length_m)
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,10 @@ class TetherParams:
     attachment_B_m: Annotated[
         Vec3, Spec("where the rope is tied to the body", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        """Refuse a length at which nothing can swing."""
+        _check_length("length_m", self.length_m)
 
 
 @dataclass(frozen=True)
