@@ -268,6 +268,40 @@ def test_a_change_of_the_wind_makes_no_jump(change):
     assert np.std(end @ along) > 2.0 * np.std(end @ across)
 
 
+def test_the_axes_turn_by_the_shortest_way():
+    wind = WindParams(turbulence="dryden", sigma_mps=(1.0, 1.0, 1.0), length_m=(50.0,) * 3)
+    states = np.zeros(1, WIND_STATE)
+    wind_start(states[0])
+    blown(EnvironmentParams(wind_W_mps=(8.0, 0.0, 0.0), wind=wind), 0.1, 2, states=states)
+    nearly_back = EnvironmentParams(wind_W_mps=(-8.0, 0.4, 0.0), wind=wind)
+    for _ in range(30):  # 24 lengths
+        blown(nearly_back, 0.5, 10, states=states)
+        east, north = states[0]["turbulence"]["along_W"]
+        assert abs(north) <= 0.05  # which way along the wind they point is all one
+    assert north / east == pytest.approx(-0.05, abs=0.002)
+
+
+def test_height_and_speed_may_change_under_way():
+    w20, count, period_s = 15.0, 100_000, 2.0
+    states = np.zeros(1, WIND_STATE)
+    wind_start(states[0])
+    low = windy(5.0, turbulence="dryden", w20_mps=w20)
+    blown(low, period_s, 10, height_m=10.0, states=states)
+    high = windy(20.0, turbulence="dryden", w20_mps=w20)
+    air = blown(high, period_s, count, height_m=60.0, states=states) - (20.0, 0.0, 0.0)
+    h = 60.0 / FOOT_M
+    shape = 0.177 + 0.000823 * h
+    tau = 20.0 * period_s / (60.0 / shape**1.2)
+    limit = stats.norm.isf(CHANCE / 2) * math.sqrt(2.0 * 4.0 / count)
+    along = air[:, 0] / (0.1 * w20 / shape**0.4)
+    assert np.mean(along**2) == pytest.approx(1.0, abs=limit)
+    assert np.mean(along[1:] * along[:-1]) == pytest.approx(math.exp(-tau), abs=limit)
+    blown(windy(20.5, turbulence="dryden", w20_mps=w20), period_s, 1, height_m=61.5, states=states)
+    tuned = states[0]["turbulence"]
+    assert tuned["speed_mps"] == pytest.approx(20.5, rel=0.01)
+    assert tuned["height_m"] == pytest.approx(61.5, rel=0.01)
+
+
 def test_the_same_numbers_give_the_same_bits():
     world = windy(turbulence="von_karman", w20_mps=10.0)
     assert blown(world, 0.002, 100).tobytes() == blown(world, 0.002, 100).tobytes()
