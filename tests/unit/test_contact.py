@@ -112,13 +112,9 @@ def test_feet_sink_in_by_their_sag():
 
 @pytest.mark.parametrize("slope", SLOPES)
 def test_it_stands_on_a_slope_and_does_not_creep(slope):
-    """The mesh's edges are 1e-14 m apart of a plane; the rest is rounding of the spring."""
     angle = math.radians(20.0)
     fleet = on_slope(touching(friction=0.5), slope, angle, yaw=0.4)
     start = np.array(run(fleet, 5.0).p_W)
-    along = np.array([math.cos(angle), 0.0, -math.sin(angle)])
-    # friction's springs carry the weight's share: m g sin = n k slip, and n k sag = m g
-    assert start @ along == pytest.approx(SAG * math.sin(angle), rel=0.02)
     later = run(fleet, 60.0)
     assert later.p_W == pytest.approx(start, abs=1e-9)
     assert np.linalg.norm(later.v_W) < 1e-9
@@ -126,17 +122,31 @@ def test_it_stands_on_a_slope_and_does_not_creep(slope):
     assert fleet.crash(0) == NO_CRASH
 
 
+def test_on_a_slope_its_springs_turn_it_a_little():
+    """The feet hold m g sin at h below the centre of mass, which their springs turn back.
+
+    Each has k = m g / (4 sag); the weight over them, turned by phi, takes m g h cos phi from that.
+    """
+    angle = math.radians(10.0)
+    truth = run(on_slope(BARE, tilted_plane, angle), 5.0)
+    pitch = 2.0 * math.atan2(truth.q_WB[2], truth.q_WB[0])
+    turned = math.sin(angle) * FOOT_Z / (FOOT_X**2 / SAG - FOOT_Z * math.cos(angle))
+    assert pitch - angle == pytest.approx(turned, rel=0.01)  # linear in the turn, 0.008
+
+
 @pytest.mark.parametrize("formalism", FORMALISMS)
-def test_it_stands_in_every_formalism(formalism):
-    angle = math.radians(20.0)
-    fleet = on_slope(touching(friction=0.5), tilted_plane, angle)
-    level = Fleet(BARE, DEEP, physics=PhysicsParams(formalism=formalism), scene=tilted_plane(angle))
-    level._vehicles[0].x[P + 2] = 0.3  # falls on the slope, turns, and comes to rest
-    fell = run(level, 8.0)
-    stood = run(fleet, 5.0)
-    assert fell.q_WB == pytest.approx(stood.q_WB, abs=2e-3)
-    assert np.linalg.norm(fell.v_W) < 1e-6
-    assert level.crash(0) == NO_CRASH
+def test_it_lands_on_a_slope_in_every_formalism(formalism):
+    """Dropped level: it turns with the slope, and rests as one that was put there."""
+    angle = math.radians(8.0)
+    physics = PhysicsParams(formalism=formalism)
+    fleet = Fleet(BARE, DEEP, physics=physics, scene=tilted_plane(angle))
+    fleet._vehicles[0].x[P + 2] = FOOT_Z + 0.03
+    truth = run(fleet, 5.0)
+    stood = run(on_slope(BARE, tilted_plane, angle), 5.0)
+    # where they stuck the feet may pull against each other, by some of the 0.4 mm of the anchors
+    assert truth.q_WB == pytest.approx(stood.q_WB, abs=2e-4)
+    assert np.linalg.norm(truth.v_W) < 1e-6
+    assert fleet.crash(0) == NO_CRASH
 
 
 @pytest.mark.parametrize("slope", SLOPES)
@@ -156,14 +166,16 @@ def test_it_slides_down_a_steep_slope_as_coulomb_says(slope, yaw):
 
 @pytest.mark.parametrize("mu", [0.2, 0.4])
 def test_the_angle_at_which_it_slides(mu):
-    for factor, slides in ((0.99, False), (1.01, True)):
+    """It is put down with a shake, which near the limit takes a while to end."""
+    for factor, slides in ((0.98, False), (1.02, True)):
         angle = math.atan(mu * factor)
         fleet = on_slope(touching(friction=mu), tilted_plane, angle)
-        start = np.array(run(fleet, 2.0).p_W)
+        early = run(fleet, 4.0)
+        start, speed = np.array(early.p_W), np.linalg.norm(early.v_W)
         moved = np.linalg.norm(run(fleet, 3.0).p_W - start)
-        if slides:  # from 2 s to 5 s
-            wanted = 0.5 * G * (math.sin(angle) - mu * math.cos(angle)) * (5.0**2 - 2.0**2)
-            assert moved == pytest.approx(wanted, rel=0.02)
+        if slides:
+            wanted = 0.5 * G * (math.sin(angle) - mu * math.cos(angle)) * 3.0**2 + speed * 3.0
+            assert moved == pytest.approx(wanted, rel=0.01)
         else:
             assert moved < 1e-9
 
@@ -189,6 +201,11 @@ def test_it_tips_over_when_its_weight_leaves_its_feet_and_not_before(roll, half_
     for change_deg, tips in ((-0.4, False), (0.4, True)):
         angle = math.radians(limit + change_deg)
         fleet = on_slope(params, tilted_plane, angle, yaw=math.pi / 2 if roll else 0.0)
+        uphill = np.array([-math.cos(angle), 0.0, math.sin(angle)])
+        for held in np.linspace(1.0, 0.0, 200):  # let go slowly: no swing takes it over
+            force_N = held * params.mass_kg * G * math.sin(angle)
+            fleet.set_external_wrench(0, force_N * uphill, (0.0, 0.0, 0.0))
+            run(fleet, 0.02)
         run(fleet, 4.0)
         assert (fleet.crash(0) != NO_CRASH) == tips
         if not tips:
@@ -219,12 +236,15 @@ def energy(fleet):
     return params.mass_kg * (0.5 * truth.v_W @ truth.v_W + gravity * truth.p_W[2]) + spin
 
 
-@pytest.mark.parametrize(("zeta", "friction"), [(0.0, 0.0), (0.0, 0.8), (0.7, 0.8)])
+@pytest.mark.parametrize(
+    ("zeta", "friction"), [(0.0, 0.0), (0.0, 0.8), (0.05, 0.0), (0.05, 0.8), (0.7, 0.8)]
+)
 def test_energy_does_not_grow_while_it_tumbles(zeta, friction):
     """It falls on one rotor's tip, and rolls over its feet and its hull.
 
-    The springs' order of integration drops where a point begins to touch: hundreds of touches may
-    gain 1e-4 of the energy without a damper.
+    Where a spring sets in within a step, the integral of its force is off by k v dt^2 / 12 at most:
+    of the energy (w dt)^2 / 6, here 5e-3, either way. That is more than nothing only without a
+    damper, which takes 2 pi zeta.
     """
     params = touching(damping_ratio=zeta, friction=friction, hull_sag_m=0.003)
     start = {"p": (0, 0, 0.6), "rpy": (1.2, 0.4, 0.0), "v": (1.0, 0, 0), "w": (2.0, -3.0, 1.0)}
@@ -233,13 +253,13 @@ def test_energy_does_not_grow_while_it_tumbles(zeta, friction):
     least = first = energy(fleet)
     for _ in range(600):
         run(fleet, 0.01)
-        now = energy(fleet)
-        assert now < least + 1e-4 * first if friction == 0.0 and zeta == 0.0 else now < first
-        if zeta == 0.7 and fleet._vehicles[0].contact == 0:
-            assert now < least + 1e-4 * first
-            least = min(least, now)
-    if (zeta, friction) == (0.0, 0.0) and fleet._vehicles[0].contact == 0:
-        assert energy(fleet) == pytest.approx(first, rel=0.01)
+        if fleet._vehicles[0].contact:
+            assert energy(fleet) <= first * (1.0 + 5e-3)  # some of it is in the springs
+            continue
+        assert energy(fleet) <= least * (1.0 + (5e-3 if zeta == 0.0 else 1e-12))
+        least = min(least, energy(fleet))
+    if (zeta, friction) == (0.0, 0.0):
+        assert least == pytest.approx(first, rel=0.01)
     if zeta == 0.7:
         assert np.linalg.norm(fleet.truth(0).v_W) < 1e-6  # it lies still
 

@@ -1,9 +1,10 @@
 """Collisions of two vehicles: the points of each against the body of the other.
 
-The body is the upright cylinder, in its own axes, around all of a vehicle's points. A point inside
-it pushes along the cylinder's normal with the spring and damper of the hull, and is pushed back
-with the opposite force at the same place, so that linear and angular momentum are kept. There is
-no friction.
+The body is the upright cylinder, in its own axes, around all of a vehicle's points, and a share of
+its radius taller at either end (ours), so that rotors of equal height meet with their rims. A point
+inside it is pushed out along the normal of the nearest face, with the spring and damper of the
+hull, and pushes back with the opposite force at the same place, so that linear and angular momentum
+are kept. There is no friction.
 
 Forces are held over a step, so they are those of its middle: a spring held from its beginning
 would gain energy with each step, by a factor 1 + (w dt)^2 / 2.

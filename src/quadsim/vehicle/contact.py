@@ -44,7 +44,7 @@ from quadsim.world.distance import obstacle_distance, obstacles_beyond
 from quadsim.world.distance_ground import ground_distance, highest_ground
 from quadsim.world.raycast_terrain import terrain_height
 
-__all__ = ["CRASHES", "FEET", "collide", "contact_wrench", "settle"]
+__all__ = ["CRASHES", "FEET", "collide", "contact_wrench", "is_clear", "settle"]
 
 #: How far beyond what it flies in two steps a point looks for surfaces, in m.
 MARGIN_M = 0.02
@@ -87,14 +87,7 @@ def tangential(a_W: Vec3, normal_W: Vec3) -> Vec3:
 
 @kernel
 def contact_wrench(
-    x: Any,
-    R_WB: Mat3,
-    v_W: Vec3,
-    w_B: Vec3,
-    vehicle: Any,
-    params: Any,
-    environment: Any,
-    scene: Any,
+    x: Any, R_WB: Mat3, v_W: Vec3, w_B: Vec3, vehicle: Any, params: Any
 ) -> tuple[Vec3, Vec3]:
     """Force in W in N and torque in B in N m of all surfaces that are near.
 
@@ -105,8 +98,6 @@ def contact_wrench(
         w_B: body rates in rad/s.
         vehicle: VEHICLE record; its ``feet`` hold the surfaces.
         params: packed VehicleParams.
-        environment: packed EnvironmentParams.
-        scene: terrain and obstacles.
     """
     force, torque = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     feet = vehicle.feet
@@ -213,6 +204,35 @@ def drag_anchor(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> None
 
 
 @kernel
+def reach_ahead_m(vehicle: Any, dt_s: float) -> float:
+    """Distance from the centre of mass within which a point may be two steps later."""
+    speed = norm(three(vehicle.x, V)) + vehicle.feet.reach_m * norm(three(vehicle.x, W))
+    return float(vehicle.feet.reach_m + MARGIN_M + 2.0 * dt_s * speed)
+
+
+@kernel
+def is_clear(vehicle: Any, dt_s: float) -> bool:
+    """Whether nothing can be near, by what was seen at the last look around."""
+    feet = vehicle.feet
+    if feet.near != 0:
+        return False
+    moved_m = norm(subtract(three(vehicle.x, P), vec3(feet.clear_at_W_m)))
+    return bool(moved_m + reach_ahead_m(vehicle, dt_s) < feet.clear_m)
+
+
+@kernel
+def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
+    """Remember how far away, at least, ground and obstacles are."""
+    feet = vehicle.feet
+    highest_m = highest_ground(
+        scene.terrain, environment.ground_height_m, p_W[0], p_W[1], HORIZON_M
+    )
+    feet.clear_m = min(min(HORIZON_M, p_W[2] - highest_m), feet.free_m)
+    for i in range(3):
+        feet.clear_at_W_m[i] = p_W[i]
+
+
+@kernel
 def settle(
     vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any, dt_s: float
 ) -> None:
@@ -233,12 +253,12 @@ def settle(
         if feet.reach_m == 0.0:
             return
     p_W, v_W, w_B = three(vehicle.x, P), three(vehicle.x, V), three(vehicle.x, W)
-    speed = norm(v_W) + feet.reach_m * norm(w_B)
-    span = feet.reach_m + MARGIN_M + 2.0 * dt_s * speed
+    span = reach_ahead_m(vehicle, dt_s)
     ground_m = environment.ground_height_m
     ground = p_W[2] - span <= highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], span)
     obstacles = obstacles_within(feet, scene, p_W, span)
     if feet.near == 0 and not (ground or obstacles):
+        look_around(vehicle, environment, scene, p_W)
         return
     for n in range(feet.near):  # what is not near again is far
         slot = feet.slots[n]

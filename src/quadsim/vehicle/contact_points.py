@@ -33,6 +33,9 @@ NO_CRASH, HARD_LANDING, HULL_STRUCK, TIPPED_OVER, VEHICLES_STRUCK = range(5)
 #: Gravity behind a sag under the weight, whatever gravity the world has.
 WEIGHT_MPS2 = 9.80665
 
+#: By how much of its radius a vehicle's body is taller, at either end, than where its points are.
+BODY_MARGIN = 0.15
+
 #: Contacts of one vehicle. A surface is held as its tangent plane, n.x = offset, over each step.
 FEET = record_dtype(
     [
@@ -45,6 +48,8 @@ FEET = record_dtype(
         ("approach_mps", np.float64, (SLOTS,)),  # speed that counts at a touch, before it
         ("free_at_W_m", np.float64, (3,)),  # about there no obstacle is
         ("free_m", np.float64),  # within this distance
+        ("clear_at_W_m", np.float64, (3,)),  # about there nothing is at all
+        ("clear_m", np.float64),  # within this distance
         ("reach_m", np.float64),  # of the farthest point; 0: what follows is not known yet
         ("foot_N_m", np.float64),  # stiffness of a foot, N/m
         ("foot_Ns_m", np.float64),  # its damping, N s/m
@@ -115,5 +120,6 @@ def prepare(feet: Any, params: Any) -> None:
     feet.hull_N_m = weight / contact.hull_sag_m
     feet.hull_Ns_m = 2.0 * contact.damping_ratio * math.sqrt(feet.hull_N_m * felt)
     feet.body_radius_m = radius
-    feet.body_middle_m, feet.body_half_m = 0.5 * (low + high), 0.5 * (high - low)
+    feet.body_middle_m = 0.5 * (low + high)
+    feet.body_half_m = 0.5 * (high - low) + BODY_MARGIN * radius
     feet.reach_m = reach
