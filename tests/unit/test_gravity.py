@@ -179,6 +179,26 @@ def test_an_imu_feels_the_gravity_of_its_own_height(sampling):
     np.testing.assert_allclose(f_S, [9.80665 - 0.102, 0.0, 0.0], atol=1e-12)
 
 
+def test_an_average_has_the_mean_gravity_of_its_interval():
+    world = EnvironmentParams(gravity_gradient_per_s2=1e-3)
+    sensor = SimulatedSensor(MODEL, ImuParams(), world, 1, "quad")
+    truth = np.zeros(1, KINEMATICS).view(np.recarray)[0]
+    truth.q_WB[0], truth.v_W[2] = 1.0, 100.0
+    sensor.measure(truth)
+    truth.stamp_ns, truth.p_W[2] = 100_000_000, 10.0
+    assert sensor.measure(truth).f_S[2] == pytest.approx(9.80665 - 0.005, abs=1e-12)
+
+
+def test_the_filter_takes_gravity_in_the_middle_of_a_step():
+    params = pack(EstimatorParams(gravity_gradient_per_s2=1e-3))
+    state = new_eskf(params)
+    state.running, state.imu_count, state.period_s = 1, 1, 0.1
+    state.q_WS[0], state.v_W[2] = 1.0, 100.0
+    none = (0.0, 0.0, 0.0)
+    eskf_imu(state, params, 100_000_000, none, none, none, none)
+    assert state.v_W[2] == pytest.approx(100.0 - 0.1 * (9.80665 - 0.005), abs=1e-12)
+
+
 def test_the_filter_starts_with_the_gravity_of_its_height():
     params = pack(EstimatorParams(gravity_gradient_per_s2=1e-3))
     state = new_eskf(params)
