@@ -267,7 +267,9 @@ def test_hovers_lower_speed_near_the_ground():
     hub = params.rotor_positions_B_m[0][2]
     fleet.set_motor_command(0, [speed] * 4)
     fleet.set_motion(0, (0.0, 0.0, 3.0 + 0.14 - hub), rotor_speeds_radps=[speed] * 4)
-    assert fleet.truth(0).a_W[2] == pytest.approx(GRAVITY / 15.0, rel=1e-6)
+    fleet.step_to(2_000_000)
+    # 1 / (1 - 1/16) of the weight; it rises by 1e-6 m meanwhile
+    assert fleet.truth(0).a_W[2] == pytest.approx(GRAVITY / 15.0, rel=1e-3)
 
 
 SPUN = replace(
