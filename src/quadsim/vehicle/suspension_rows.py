@@ -52,6 +52,12 @@ def has_load(params: Any) -> bool:
 
 
 @kernel
+def has_ropes(params: Any) -> bool:
+    """Whether there is a load or a tether."""
+    return bool(params.load.rope_length_m > 0.0 or params.tether.length_m > 0.0)
+
+
+@kernel
 def rope_length_m(rope: int, params: Any) -> float:
     """Length of a rope; 0 for none."""
     return float(params.load.rope_length_m if rope == SLUNG else params.tether.length_m)
