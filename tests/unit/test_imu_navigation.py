@@ -61,7 +61,7 @@ def command(vehicle: Any, t: float) -> None:
 def fly(vehicles: Any, world: Any, tables: Any, truths: Any) -> None:
     """The truth at each step."""
     vehicle = vehicles[0]
-    model = (vehicle, world[0][0], world[1][0], world[2], world[3][0])
+    model = (vehicle, world[0][0], world[1][0], world[3][0])
     for k in range(truths.shape[0]):
         truth(model, k * STEP_NS, truths[k])
         command(vehicle, k * STEP_NS * 1e-9)
@@ -198,7 +198,7 @@ def navigate(
         The largest distance between the two positions; between the vehicle and its stages here.
     """
     vehicle, dt, scene = vehicles[0], STEP_NS * 1e-9, world[2]
-    model = (vehicle, world[0][0], world[1][0], scene, world[3][0])
+    model = (vehicle, world[0][0], world[1][0], world[3][0])
     x, y_sum = np.zeros(STATE_SIZE), np.zeros(10)
     x_dot, x_sum, y_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE), np.zeros(10)
     worst, doubt = 0.0, 0.0

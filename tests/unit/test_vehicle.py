@@ -25,7 +25,6 @@ from quadsim.vehicle.parameters import (
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import STATE_SIZE
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 FREE = replace(
@@ -327,6 +326,6 @@ def test_derivative_does_not_change_its_inputs():
     out = np.zeros(STATE_SIZE)
     vehicle.held.mass_kg = X500.mass_kg
     physics = pack(PhysicsParams())
-    model = (vehicle, pack(X500), pack(EnvironmentParams()), EMPTY_SCENE, physics)
+    model = (vehicle, pack(X500), pack(EnvironmentParams()), physics)
     derivative(vehicle.x, model, out)
     assert np.array_equal(vehicle.x, before)

@@ -45,7 +45,7 @@ class DisturbanceControl:
             "",
             ParameterDescriptor(
                 type=ParameterType.PARAMETER_STRING,
-                description="what befalls the vehicles, as a YAML list; at_s counts from its setting",
+                description="what befalls the vehicles, a YAML list; at_s counts from its setting",
             ),
         ).value
         where = f"node {node.get_fully_qualified_name()}: parameter {PARAMETER}"

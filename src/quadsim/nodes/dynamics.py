@@ -20,8 +20,8 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
-from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.nodes.disturbances import DisturbanceControl
+from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.truth import VehicleTruth

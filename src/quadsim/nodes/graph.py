@@ -102,6 +102,14 @@ def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
     return {prefix + name: value for name, value in flatten(params).items() if value != []}
 
 
+def _scene(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "world": scenario.file.world,
+        **_prefixed(scenario.file.terrain, "terrain."),
+        **_prefixed(scenario.file.heightmap, "heightmap."),
+    }
+
+
 def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
     return {
         "vehicle": scenario.file.vehicle,
@@ -113,8 +121,7 @@ def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
         "rate": options.rate,
         "paused": options.paused,
         "seed": scenario.file.seed,
-        "world": scenario.file.world,
-        **_prefixed(scenario.file.terrain, "terrain."),
+        **_scene(scenario),
         "disturbances": disturbances_to_text(scenario.disturbances),
         **_prefixed(scenario.vehicle),
         **_prefixed(scenario.environment, "environment."),
@@ -143,8 +150,7 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
             **_prefixed(params),
         }
         if "scene" in needs_of(kind, params):
-            nodes[kind]["world"] = scenario.file.world
-            nodes[kind] |= _prefixed(scenario.file.terrain, "terrain.")
+            nodes[kind] |= _scene(scenario)
         if kind in scenario.faults:
             nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])
     nodes["estimator"] = {

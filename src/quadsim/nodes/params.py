@@ -22,7 +22,7 @@ from quadsim.files import find
 from quadsim.parameters import IsDataclass, Leaf, Spec, flatten, leaves, load, unflatten
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.world.build import make_scene
+from quadsim.world.build import HeightmapParams, make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 from quadsim.world.terrain_hills import HillsParams
@@ -141,7 +141,7 @@ def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
 
 
 def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:
-    """Declare what rays and vehicles meet, ``world`` and ``terrain.*``, and build it.
+    """Declare what rays and vehicles meet, ``world``, ``terrain.*`` and ``heightmap.*``.
 
     Args:
         node: the node.
@@ -151,7 +151,8 @@ def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:
         InputError: the world or the wind cannot be read.
     """
     world = declare_text(node, "world", "flat", "a file of worlds, or a path")
-    return make_scene(world, declare(node, HillsParams(), "terrain."), environment)
+    terrain = declare(node, HillsParams(), "terrain.")
+    return make_scene(world, terrain, declare(node, HeightmapParams(), "heightmap."), environment)
 
 
 def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:

@@ -14,6 +14,7 @@ from quadsim.nodes.topics import Topic, full_name
 from quadsim.nodes.vehicles import frame_prefix
 from quadsim.nodes.world_messages import make_battery, make_wind
 from quadsim.sensors.timing import due
+from quadsim.sim.log import ERROR
 from quadsim.vehicle.fleet import Fleet
 
 WIND_PERIOD_NS = 20_000_000
@@ -40,6 +41,7 @@ class VehicleTruth:
         self._motors_period_ns = motors_period_ns
         self._fleet = fleet
         self._contact: bool | None = None
+        self._crash = 0
         body = frame_prefix(namespace) + "base_link"
 
         def offer(topic: Topic, needed: bool = False) -> Any:
@@ -88,6 +90,11 @@ class VehicleTruth:
                     now_ns,
                 )
             )
+        crash = self._fleet.crash(self.index)
+        if crash != self._crash:
+            self._crash = crash
+            if crash:
+                self.event(ERROR, "crash", f"{self._fleet.crash_words(self.index)}: motors off")
         contact = self._fleet.contact(self.index)
         if contact != self._contact:
             self._contact = contact

@@ -29,6 +29,7 @@ from quadsim.sensors.model import period_ns, set_faults
 from quadsim.sim.log import ERROR, WARN, Event, FlightLog, Track
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
+from quadsim.vehicle.contact import CRASHES
 from quadsim.vehicle.disturbances import changes as disturbance_changes
 from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.faults import fault_words
@@ -42,6 +43,9 @@ VEHICLE_NAME = "quad"
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
+
+#: How long a flight is logged after a crash.
+CRASH_REST_NS = 2_000_000_000
 
 Progress = Callable[[float, float, str], None]
 
@@ -141,6 +145,7 @@ class ClosedLoop:
         self._flown = 0
         self.events: list[Event] = []
         self._faults = fault_events(scenario)
+        self._crash_ns = 0
 
     def _start(self) -> None:
         """The vehicle on the ground, every device switched on, the filter empty."""
@@ -214,8 +219,24 @@ class ClosedLoop:
         )
         self.stamp_ns = until_ns
         self.events += [Event(*event) for event in self.manager.take_events()]
+        self._tell_crash()
         while self._faults and self._faults[0].stamp_ns <= until_ns:
             self.events.append(self._faults.pop(0))
+
+    def _tell_crash(self) -> None:
+        """Keep a crash as an event, once."""
+        crash = int(self.state.vehicle.crash)
+        if crash and not self._crash_ns:
+            self._crash_ns = self.stamp_ns
+            impact = float(self.state.vehicle.feet.impact_mps)
+            words = f"{CRASHES[crash]}, at {impact:.1f} m/s: motors off"
+            self.events.append(Event(self.stamp_ns, ERROR, "crash", words))
+
+    @property
+    def over(self) -> bool:
+        """Whether the flight has ended: by its mission, its time, or a crash a while ago."""
+        crashed = self._crash_ns and self.stamp_ns >= self._crash_ns + CRASH_REST_NS
+        return bool(self.manager.finished or crashed or self.stamp_ns >= self.end_ns)
 
     def _check(self) -> None:
         """Stop a run whose motion is no longer finite."""
@@ -235,7 +256,7 @@ class ClosedLoop:
             self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._samples
         )
         begin_s = time.perf_counter()
-        while self.stamp_ns < self.end_ns and not self.manager.finished:
+        while not self.over:
             second_before = self.stamp_ns // 1_000_000_000
             self.tick()
             known = self._odometry.stamp_ns > 0
@@ -251,7 +272,7 @@ class ClosedLoop:
             self.tick()
         self._check()
         wall_s = time.perf_counter() - begin_s
-        if not self.manager.finished:
+        if not self.manager.finished and not self._crash_ns:
             self.events.append(
                 Event(self.stamp_ns, ERROR, "timeout", "the mission did not end in time")
             )

@@ -41,7 +41,7 @@ from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.timing import due
 from quadsim.vehicle.disturbances import DISTURBANCES, blow
 from quadsim.vehicle.integrators import steps_within
-from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, step, truth
+from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import ROTOR
@@ -133,13 +133,14 @@ def move(state: Any, setup: Any, scene: Any, until_ns: int, white: Array) -> Non
     for i in range(MAX_ROTORS):
         vehicle.inputs.rotor_command_radps[i] = state.pending[0, i]
     blow(environment.wind_W_mps, setup.disturbances, state.stamp_ns, until_ns)
-    begin_period(vehicle, setup.vehicle, environment, scene, until_ns, period_ns * 1e-9, white)
-    model = (vehicle, setup.vehicle, environment, scene, setup.physics)
+    model = (vehicle, setup.vehicle, environment, setup.physics)
+    begin_period(model, scene, until_ns, period_ns * 1e-9, white)
     for k in range(steps):
         step_ns = state.stamp_ns + round(k * dt_s * 1e9)
-        step(model, setup.disturbances, step_ns, dt_s, (k + 0.5) / steps)
+        if step(model, setup.disturbances, step_ns, dt_s, (k + 0.5) / steps):
+            look(model, scene, dt_s)
     state.stamp_ns = until_ns
-    hold(vehicle, model, 1.0)
+    hold(model, 1.0)
     truth(model, until_ns, state.truth[0])
 
 

@@ -24,9 +24,10 @@ from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
-from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.world.build import make_scene
+from quadsim.vehicle.suspension import check_ropes
+from quadsim.world.build import HeightmapParams, extent_m, make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 from quadsim.world.terrain_hills import HillsParams
@@ -75,6 +76,9 @@ class ScenarioFile:
     environment: EnvironmentParams = field(default_factory=EnvironmentParams)
     world: Annotated[str, Spec("a file of worlds, or a path: what rays meet")] = "flat"
     terrain: HillsParams = field(default_factory=HillsParams)
+    heightmap: HeightmapParams = field(default_factory=HeightmapParams)
+    load: LoadParams = field(default_factory=LoadParams)
+    tether: TetherParams = field(default_factory=TetherParams)
 
 
 def airframe_of(vehicle: VehicleParams) -> AirframeParams:
@@ -221,11 +225,31 @@ def installed(
     return replace(
         estimator,
         mount=mount,
-        gravity_mps2=environment.gravity_mps2,
+        gravity_mps2=environment.gravity_and_gradient()[0],
+        gravity_gradient_per_s2=environment.gravity_and_gradient()[1],
         magnetic_field_W_T=environment.field_W_T(),
         ground_height_m=environment.ground_height_m,
         flat_ground=flat_ground,
     )
+
+
+def with_ropes(vehicle: VehicleParams, file: ScenarioFile) -> VehicleParams:
+    """The vehicle with the load and the tether of a scenario, where it has them."""
+    load_ = file.load if file.load.rope_length_m > 0.0 else vehicle.load
+    tether = file.tether if file.tether.length_m > 0.0 else vehicle.tether
+    return replace(vehicle, load=load_, tether=tether)
+
+
+def beside(path: Path, file: ScenarioFile) -> ScenarioFile:
+    """A scenario whose heightmap and recorded wind are looked for beside its own file first."""
+
+    def found(name: str) -> str:
+        near = path.parent / name
+        return str(near.resolve()) if name and near.is_file() else name
+
+    heightmap = replace(file.heightmap, file=found(file.heightmap.file))
+    wind = replace(file.environment.wind, file=found(file.environment.wind.file))
+    return replace(file, heightmap=heightmap, environment=replace(file.environment, wind=wind))
 
 
 def load_scenario(name: str, **overrides: Any) -> Scenario:
@@ -245,14 +269,20 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     faults = content.pop("faults", [])
     events = content.pop("events", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
+    file = beside(path, file)
     devices = load_suite(file.sensors)
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     estimator = load(EstimatorParams, find("estimators", file.estimator))
-    scene = make_scene(file.world, file.terrain, file.environment)
+    scene = make_scene(file.world, file.terrain, file.heightmap, file.environment)
+    vehicle = with_ropes(load(VehicleParams, find("vehicles", file.vehicle)), file)
+    try:
+        check_ropes(vehicle, extent_m(scene))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     scenario = Scenario(
         name=Path(name).stem,
         file=file,
-        vehicle=load(VehicleParams, find("vehicles", file.vehicle)),
+        vehicle=vehicle,
         sensors=sensors,
         estimator=installed(estimator, sensors, file.environment, scene.is_flat),
         autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),

@@ -118,6 +118,7 @@ def contact_wrench(
 def obstacles_within(feet: Any, scene: Any, p_W: Vec3, span_m: float) -> bool:
     """Whether an obstacle may be within a distance; what is free is remembered."""
     if scene.planes.shape[0] == 0 and scene.shapes.boxes.shape[0] == 0:
+        feet.free_m = math.inf
         return False
     moved = norm(subtract(p_W, vec3(feet.free_at_W_m)))
     if moved + span_m < feet.free_m:
@@ -227,7 +228,8 @@ def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
     highest_m = highest_ground(
         scene.terrain, environment.ground_height_m, p_W[0], p_W[1], HORIZON_M
     )
-    feet.clear_m = min(min(HORIZON_M, p_W[2] - highest_m), feet.free_m)
+    free_m = feet.free_m - norm(subtract(p_W, vec3(feet.free_at_W_m)))
+    feet.clear_m = min(HORIZON_M, p_W[2] - highest_m, free_m)
     for i in range(3):
         feet.clear_at_W_m[i] = p_W[i]
 

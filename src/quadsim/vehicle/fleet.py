@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from quadsim.errors import FlightError, InputError
 from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
+from quadsim.vehicle.contact import CRASHES
 from quadsim.vehicle.disturbances import (
     DISTURBANCES,
     Disturbance,
@@ -24,7 +26,7 @@ from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.formalisms import set_attitude
 from quadsim.vehicle.integrators import steps_within
 from quadsim.vehicle.motors import motor_current_A
-from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, step, truth
+from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth, wake
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
@@ -39,20 +41,24 @@ Array = NDArray[np.float64]
 
 @kernel
 def step_all(
-    vehicles: Any, world: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
+    vehicles: Any, world: Any, scene: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
 ) -> None:
     """One step of every vehicle, one after the other; see :func:`fleet_advance`."""
     for i in range(vehicles.shape[0]):
-        step((vehicles[i], *world), tables[i], stamp_ns, dt_s, share)
+        model = (vehicles[i], *world)
+        if step(model, tables[i], stamp_ns, dt_s, share):
+            look(model, scene, dt_s)
 
 
 @parallel_kernel
 def step_all_parallel(
-    vehicles: Any, world: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
+    vehicles: Any, world: Any, scene: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
 ) -> None:
     """One step of every vehicle, on as many threads as are set; see :func:`fleet_advance`."""
     for i in numba.prange(vehicles.shape[0]):
-        step((vehicles[i], *world), tables[i], stamp_ns, dt_s, share)
+        model = (vehicles[i], *world)
+        if step(model, tables[i], stamp_ns, dt_s, share):
+            look(model, scene, dt_s)
 
 
 @inlined_kernel
@@ -71,28 +77,27 @@ def _advance(
     white: Any,
 ) -> None:
     environment = environments[0]
-    world = (params[0], environment, scene, physics[0])
+    world = (params[0], environment, physics[0])
     begin_ns, row = start_ns, 0
     while begin_ns < until_ns:
         end_ns = min(begin_ns + period_ns, until_ns)
         blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
         for i in range(vehicles.shape[0]):
-            begin_period(
-                vehicles[i], params[0], environment, scene, end_ns, (end_ns - begin_ns) * 1e-9,
-                white[min(row, white.shape[0] - 1), i],
-            )  # fmt: skip
+            numbers = white[min(row, white.shape[0] - 1), i]
+            begin_period((vehicles[i], *world), scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
         steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
         dt_s = (end_ns - begin_ns) * 1e-9 / steps
         for k in range(steps):
             if vehicles.shape[0] > 1:
                 interact(vehicles, params[0], environment, physics[0])
             step_ns = begin_ns + round(k * dt_s * 1e9)
-            step_every(vehicles, world, tables, step_ns, dt_s, (k + 0.5) / steps)
+            step_every(vehicles, world, scene, tables, step_ns, dt_s, (k + 0.5) / steps)
         begin_ns = end_ns
         row += 1
     for i in range(vehicles.shape[0]):
-        model = (vehicles[i], params[0], environment, scene, physics[0])
-        hold(vehicles[i], model, 1.0)
+        model = (vehicles[i], *world)
+        wake(model, scene)
+        hold(model, 1.0)
         truth(model, until_ns, kinematics[i])
 
 
@@ -191,7 +196,7 @@ class Fleet:
         self.count = len(self.poses)
         self.names = list(names) or [f"quad{i + 1}" for i in range(self.count)]
         self.rotor_count = len(params.rotor_directions)
-        most = int(numba.get_num_threads())
+        most = len(os.sched_getaffinity(0))
         if not 1 <= threads <= most:
             raise InputError(f"threads: {threads}; allowed: 1 to {most} here")
         self._threads = threads
@@ -327,8 +332,14 @@ class Fleet:
         return bool(self._vehicles[i].contact)
 
     def crash(self, i: int) -> int:
-        """How vehicle ``i`` crashed: an index of :data:`quadsim.vehicle.contact.CRASHES`."""
+        """How vehicle ``i`` crashed: an index of :data:`CRASHES`; 0 if it did not."""
         return int(self._vehicles[i].crash)
+
+    def crash_words(self, i: int) -> str:
+        """How vehicle ``i`` crashed, with the speed; empty if it did not."""
+        vehicle = self._vehicles[i]
+        words = CRASHES[int(vehicle.crash)]
+        return f"{words}, at {float(vehicle.feet.impact_mps):.1f} m/s" if words else ""
 
     def battery_charge(self, i: int) -> float:
         """What is left in the battery of vehicle ``i``, 0 to 1."""

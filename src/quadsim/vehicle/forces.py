@@ -24,8 +24,6 @@ def forces(
     w_B: Vec3,
     vehicle: Any,
     params: Any,
-    environment: Any,
-    scene: Any,
 ) -> tuple[Vec3, Vec3]:
     """All that acts on a vehicle but for gravity, ropes and the rotors' angular momentum.
 
@@ -36,8 +34,6 @@ def forces(
         w_B: body rates in rad/s.
         vehicle: VEHICLE record, for what is held over the step.
         params: packed VehicleParams.
-        environment: packed EnvironmentParams.
-        scene: terrain and obstacles.
 
     Returns:
         Force in W in N, and torque about the centre of mass in B in N m.
@@ -49,9 +45,11 @@ def forces(
     else:
         force_B, torque_B = rotor_wrench(x, air_B, w_B, vehicle, params)
     force_W = apply(R_WB, add(force_B, body_drag(air_B, vehicle, params)))
-    ground_W, ground_B = contact_wrench(x, R_WB, v_W, w_B, vehicle, params, environment, scene)
-    force_W = add(add(force_W, ground_W), vec3(inputs.external_force_W_N))
-    torque_B = add(add(torque_B, ground_B), vec3(inputs.external_torque_B_Nm))
+    if vehicle.feet.near != 0:
+        ground_W, ground_B = contact_wrench(x, R_WB, v_W, w_B, vehicle, params)
+        force_W, torque_B = add(force_W, ground_W), add(torque_B, ground_B)
+    force_W = add(force_W, vec3(inputs.external_force_W_N))
+    torque_B = add(torque_B, vec3(inputs.external_torque_B_Nm))
     force_W = add(add(force_W, vec3(inputs.neighbour_force_W_N)), vec3(held.push_W_N))
     torque_B = add(add(torque_B, vec3(inputs.neighbour_torque_B_Nm)), vec3(held.push_B_Nm))
     return force_W, torque_B

@@ -14,7 +14,7 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.vector import cross, scale, subtract
 from quadsim.parameters import Vec3
 from quadsim.records import HELICOPTER, MAX_ROTORS
-from quadsim.vehicle.contact import FEET, settle
+from quadsim.vehicle.contact import FEET, is_clear, settle
 from quadsim.vehicle.disturbances import disturb
 from quadsim.vehicle.forces import forces
 from quadsim.vehicle.formalisms import (
@@ -45,7 +45,7 @@ from quadsim.vehicle.state import (
     W,
     three,
 )
-from quadsim.vehicle.suspension import SUSPENSION, catch, has_load, suspend
+from quadsim.vehicle.suspension import SUSPENSION, catch, has_load, has_ropes, suspend
 from quadsim.world.atmosphere import air_density
 from quadsim.world.gravity import gravity_at
 from quadsim.world.raycast_terrain import terrain_height
@@ -87,14 +87,13 @@ def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
 
     Args:
         x: (STATE_SIZE,) state.
-        model: VEHICLE record, packed VehicleParams, packed EnvironmentParams, scene, packed
-            PhysicsParams.
+        model: VEHICLE record, packed VehicleParams, EnvironmentParams and PhysicsParams.
         x_dot: (STATE_SIZE,) of which the rotors' and the load's elements are written.
     """
-    vehicle, params, environment, scene, physics = model
+    vehicle, params, environment, physics = model
     R_WB = attitude_matrix(x, vehicle, physics.formalism)
     v_W, w_B = three(x, V), body_rates(x, physics.formalism)
-    force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params, environment, scene)
+    force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params)
     for i in range(params.rotor_directions_count):
         x_dot[ROTOR + i] = rotor_acceleration(i, x[ROTOR + i], vehicle, params)
     a_W = scale(1.0 / vehicle.held.mass_kg, force_W)
@@ -110,13 +109,15 @@ def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
     w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - spin_up) / inertia[2])
     if params.kind == HELICOPTER:
         w_dot_B = helicopter_rates(w_dot_B, params)
+    if not has_ropes(params):
+        return a_W, w_dot_B
     return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, x_dot)
 
 
 @kernel
 def derivative(x: Array, model: Any, x_dot: Array) -> None:
     """Time derivative of the state; see :func:`body_accelerations` for the arguments."""
-    formalism = model[4].formalism
+    formalism = model[3].formalism
     a_W, w_dot_B = body_accelerations(x, model, x_dot)
     if formalism == CONSTRAINT:
         constrained_rates(x, a_W, w_dot_B, x_dot)
@@ -150,7 +151,7 @@ def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
         model: as of :func:`body_accelerations`.
         dt_s: length of the step.
     """
-    physics = model[4]
+    physics = model[3]
     x = vehicle.x[:size]
     stages = 4 if physics.integrator == RK4 else 1
     mean = mean_derivative(derivative, x, model, dt_s, stages, vehicle.scratch)
@@ -168,32 +169,35 @@ def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
 
 
 @kernel
-def begin_period(
-    vehicle: Any,
-    params: Any,
-    environment: Any,
-    scene: Any,
-    stamp_ns: int,
-    period_s: float,
-    white: Array,
-) -> None:
-    """Wind over the period that begins, and the density of the air.
+def wake(model: Any, scene: Any) -> None:
+    """Look for the surfaces around a vehicle that has not moved yet."""
+    vehicle, params, environment, physics = model
+    if vehicle.feet.reach_m == 0.0:
+        R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
+        settle(vehicle, R_WB, params, environment, scene, 0.0)
+
+
+@kernel
+def begin_period(model: Any, scene: Any, stamp_ns: int, period_s: float, white: Array) -> None:
+    """What changes slowly, for the period that begins: wind, density of the air, ground below.
 
     Args:
-        vehicle: VEHICLE record.
-        params: packed VehicleParams.
-        environment: packed EnvironmentParams.
+        model: as of :func:`body_accelerations`.
         scene: terrain, obstacles and recorded wind.
         stamp_ns: time at the period's end.
         period_s: its length.
         white: (WIND_WHITE,) standard normal numbers, unused in calm air.
     """
+    vehicle, params, environment, _ = model
+    wake(model, scene)
     x = vehicle.x
+    ground_m = terrain_height(scene.terrain, environment.ground_height_m, x[P], x[P + 1])
+    vehicle.held.ground_m = ground_m
     for i in range(3):
         vehicle.wind_from_W_mps[i] = vehicle.wind_to_W_mps[i]
     wind_W = wind_step(
         vehicle.wind, environment, scene.wind, three(x, P), three(x, V),
-        x[P + 2] - vehicle.held.height_m, stamp_ns, period_s, white,
+        ground_m, stamp_ns, period_s, white,
     )  # fmt: skip
     for i in range(3):
         vehicle.wind_to_W_mps[i] = wind_W[i]
@@ -203,23 +207,21 @@ def begin_period(
 
 
 @kernel
-def hold(vehicle: Any, model: Any, share: float) -> None:
-    """Hold over a step what changes slowly: wind, height above the ground, ground effect.
+def hold(model: Any, share: float) -> None:
+    """Hold over a step: wind, height above the ground, ground effect.
 
     Args:
-        vehicle: VEHICLE record.
         model: as of :func:`body_accelerations`.
         share: of the period, at which the wind is taken.
     """
-    _, params, environment, scene, physics = model
+    vehicle, params, _, physics = model
     x, held = vehicle.x, vehicle.held
     for i in range(3):
         blown = vehicle.wind_to_W_mps[i] - vehicle.wind_from_W_mps[i]
         held.wind_W_mps[i] = (
             vehicle.wind_from_W_mps[i] + share * blown + vehicle.inputs.downwash_W_mps[i]
         )
-    ground_m = terrain_height(scene.terrain, environment.ground_height_m, x[P], x[P + 1])
-    held.height_m = x[P + 2] - ground_m
+    held.height_m = x[P + 2] - held.ground_m
     if held.height_m < GROUND_EFFECT_RADII * params.rotor.radius_m:
         R_WB = attitude_matrix(x, vehicle, physics.formalism)
         for i in range(params.rotor_directions_count):
@@ -230,8 +232,10 @@ def hold(vehicle: Any, model: Any, share: float) -> None:
 
 
 @kernel
-def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> None:
+def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> bool:
     """Advance one vehicle by one step; a motion that cannot go on is kept as a fault.
+
+    The scene is no argument: to hand over all its arrays costs more than the step.
 
     Args:
         model: as of :func:`body_accelerations`. The VEHICLE record changes in place; after a
@@ -240,12 +244,15 @@ def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> No
         stamp_ns: time at the start of the step.
         dt_s: length of the step.
         share: of the period of the wind, at the middle of the step.
+
+    Returns:
+        Whether :func:`look` has to follow.
     """
-    vehicle, params, environment, scene, physics = model
+    vehicle, params, _, physics = model
     if vehicle.fault_ns != 0:
-        return
+        return False
     disturb(vehicle, table, stamp_ns, stamp_ns + round(dt_s * 1e9))
-    hold(vehicle, model, share)
+    hold(model, share)
     if params.kind == HELICOPTER:
         obey_stick(vehicle, params, physics.formalism)
     rotors = params.rotor_directions_count
@@ -266,17 +273,26 @@ def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> No
     if not np.isfinite(total) or not free:
         vehicle.fault = NOT_FINITE if free else GIMBAL_LOCK
         vehicle.fault_ns = max(stamp_ns, 1)
-        return
+        return False
     battery_step(vehicle, params, dt_s)
+    return has_ropes(params) or not is_clear(vehicle, dt_s)
+
+
+@kernel
+def look(model: Any, scene: Any, dt_s: float) -> None:
+    """What a step leaves to do near surfaces and with ropes; see :func:`step`."""
+    vehicle, params, environment, physics = model
     R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
-    settle(vehicle, R_WB, params, environment, scene, dt_s)
-    catch(vehicle, R_WB, params, environment, scene)
+    if not is_clear(vehicle, dt_s):
+        settle(vehicle, R_WB, params, environment, scene, dt_s)
+    if has_ropes(params):
+        catch(vehicle, R_WB, params, environment, scene)
 
 
 @kernel
 def truth(model: Any, stamp_ns: int, kinematics: Any) -> None:
     """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
-    vehicle, params, _, _, physics = model
+    vehicle, params, _, physics = model
     x = vehicle.x
     x_dot = vehicle.scratch[0]
     a_W, w_dot_B = body_accelerations(x, model, x_dot)

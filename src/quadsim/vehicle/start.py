@@ -81,4 +81,4 @@ def stand(
     held.thrust_gain[:] = 1.0
     wind_start(vehicle.wind)
     vehicle.wind_from_W_mps[:] = vehicle.wind_to_W_mps[:] = environment.wind_W_mps
-    hang(vehicle, params, environment, scene)
+    hang(vehicle, params, environment, scene, float(pose[2]))

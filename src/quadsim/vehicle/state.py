@@ -39,6 +39,7 @@ HELD = record_dtype(
         ("mass_kg", np.float64),
         ("density_ratio", np.float64),  # of the air, over that at which the coefficients hold
         ("wind_W_mps", np.float64, (3,)),  # downwash included
+        ("ground_m", np.float64),  # height of the ground below, in map
         ("height_m", np.float64),  # of the centre of mass above the ground below
         ("battery_V", np.float64),
         ("effectiveness", np.float64, (MAX_ROTORS,)),  # 1 healthy, 0 lost

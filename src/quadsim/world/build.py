@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
 from quadsim.errors import InputError
 from quadsim.files import find_world
+from quadsim.parameters import Spec, Vec3
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene, scene_of
 from quadsim.world.sdf import load_world
+from quadsim.world.terrain import Heightmap
+from quadsim.world.terrain_geotiff import read_heightmap_file
 from quadsim.world.terrain_hills import HillsParams, hills
 from quadsim.world.wind_file import wind_table
 
 
-def make_scene(world: str, terrain: HillsParams, environment: EnvironmentParams) -> Scene:
+@dataclass(frozen=True)
+class HeightmapParams:
+    """Terrain of an image or an elevation model."""
+
+    file: Annotated[str, Spec("a .png, or a .tif (GeoTIFF) in metres; empty for none")] = ""
+    size_m: Annotated[
+        Vec3, Spec("of an image: east, north, white above black", "m", ge=0.0, le=1e5)
+    ] = (0.0, 0.0, 0.0)
+    center_W_m: Annotated[
+        Vec3,
+        Spec("its middle east and north, and the height of black or 0", "m", ge=-1e5, le=1e5),
+    ] = (0.0, 0.0, 0.0)
+
+    def read(self) -> Heightmap | None:
+        """The terrain; None without a file.
+
+        Raises:
+            InputError: the file cannot be read, or is no terrain.
+        """
+        if not self.file:
+            return None
+        size_m = self.size_m if self.size_m != (0.0, 0.0, 0.0) else None
+        return read_heightmap_file(Path(self.file).expanduser(), size_m, self.center_W_m)
+
+
+#: How wide a world without terrain is, m.
+OPEN_WORLD_M = 1000.0
+
+
+def extent_m(scene: Scene) -> float:
+    """Longer side of the terrain, or :data:`OPEN_WORLD_M`."""
+    rows, columns = scene.terrain.heights.shape
+    if rows == 0:
+        return OPEN_WORLD_M
+    return float(max((columns - 1) * scene.terrain.frame[2], (rows - 1) * scene.terrain.frame[3]))
+
+
+def make_scene(
+    world: str, terrain: HillsParams, heightmap: HeightmapParams, environment: EnvironmentParams
+) -> Scene:
     """What rays and vehicles meet beside the flat ground, and the recorded wind.
 
     Args:
         world: a file of ``worlds``, or a path.
         terrain: hills, instead of the world's own terrain.
+        heightmap: a file of heights, instead of both.
         environment: for the height of the flat ground, and the wind's file.
 
     Returns:
@@ -32,7 +79,9 @@ def make_scene(world: str, terrain: HillsParams, environment: EnvironmentParams)
             f"{loaded.path}: its ground lies at {plane_m:g} m;"
             f" environment.ground_height_m says {ground_height_m:g}"
         )
-    grown = hills(terrain) or loaded.terrain
+    if terrain.height_m > 0.0 and heightmap.file:
+        raise InputError("heightmap.file: beside terrain.height_m; allowed: one of the two")
+    grown = heightmap.read() or hills(terrain) or loaded.terrain
     # level ground is the flat ground's part; under terrain it would fill the valleys
     above = tuple(obstacle for obstacle in loaded.obstacles if not obstacle.is_level_ground())
     scene = scene_of(above, grown) if above or grown else EMPTY_SCENE
