@@ -12,13 +12,13 @@ from quadsim.nodes.world_messages import make_wind, wind_of
 
 
 def test_it_comes_back_as_it_went():
-    assert wind_of(make_wind((1.0, -2.5, 0.25))) == (1.0, -2.5, 0.25)
-    assert wind_of(make_wind((100.0, -100.0, 0.0))) == (100.0, -100.0, 0.0)
+    assert wind_of(make_wind((1.0, -2.5, 0.25), 1)) == (1.0, -2.5, 0.25)
+    assert wind_of(make_wind((100.0, -100.0, 0.0), 1)) == (100.0, -100.0, 0.0)
 
 
 @pytest.mark.parametrize("frame", ["", "base_link", "odom", "/map"])
 def test_another_frame_is_refused(frame):
-    message = make_wind((1.0, 2.0, 3.0))
+    message = make_wind((1.0, 2.0, 3.0), 1)
     message.header.frame_id = frame
     with pytest.raises(MessageError, match=f"frame {frame!r}; give map"):
         wind_of(message)

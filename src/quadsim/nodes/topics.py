@@ -65,6 +65,7 @@ ACCEL = _reliable(
     "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
 )
 MOTOR_SPEED = _reliable("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
+LOAD = _reliable("ground_truth/load", "geometry_msgs/msg/PointStamped")
 WIND = _reliable("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
 # sets the mean wind of the world; for whoever knows it better
 WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
@@ -108,7 +109,7 @@ MARKERS = _reliable(
 
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
-    TRUTH, ACCEL, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
+    TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     ODOMETRY, BLIND_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,

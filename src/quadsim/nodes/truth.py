@@ -12,7 +12,7 @@ from quadsim.nodes.cdr import RotorsWriter
 from quadsim.nodes.conversion import AccelWriter, OdometryWriter
 from quadsim.nodes.topics import Topic, full_name
 from quadsim.nodes.vehicles import frame_prefix
-from quadsim.nodes.world_messages import make_battery, make_wind
+from quadsim.nodes.world_messages import make_battery, make_load, make_wind
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR
 from quadsim.vehicle.fleet import Fleet
@@ -50,6 +50,7 @@ class VehicleTruth:
         self._truth = offer(topics.TRUTH, needed=True)
         self._accel = offer(topics.ACCEL)
         self._motors = offer(topics.MOTOR_SPEED)
+        self._load = offer(topics.LOAD) if fleet.params.load.rope_length_m > 0.0 else None
         self._wind = offer(topics.WIND)
         self._contacts = offer(topics.CONTACT)
         self._battery = offer(topics.BATTERY)
@@ -57,7 +58,6 @@ class VehicleTruth:
         self._odometry_writer = OdometryWriter("map", body, fleet.truth(index))
         self._accel_writer = AccelWriter(body, fleet.truth(index))
         self._motors_writer = RotorsWriter(fleet.rotor_count, with_current=True)
-        self._wind_message = make_wind(fleet.environment.wind_W_mps)
 
     def topic(self, topic: Topic) -> str:
         """Full name of a topic of this vehicle."""
@@ -77,14 +77,14 @@ class VehicleTruth:
         self._truth.publish(self._odometry_writer.payload())
         self._accel.publish(self._accel_writer.payload())
         if due(WIND_PERIOD_NS, before_ns, now_ns):
-            self._wind_message.header.stamp.sec, self._wind_message.header.stamp.nanosec = divmod(
-                now_ns, 1_000_000_000
-            )
-            self._wind.publish(self._wind_message)
+            self._wind.publish(make_wind(self._fleet.truth(self.index).wind_W, now_ns))
+            if self._load is not None:
+                self._load.publish(make_load(self._fleet.load_position(self.index), now_ns))
         if due(BATTERY_PERIOD_NS, before_ns, now_ns):
             self._battery.publish(
                 make_battery(
                     self._fleet.params.battery,
+                    self._fleet.battery_voltage(self.index),
                     self._fleet.battery_charge(self.index),
                     float(self._fleet.motor_currents(self.index).sum()),
                     now_ns,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import Vector3Stamped
+from geometry_msgs.msg import PointStamped, Vector3Stamped
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, NavSatFix
 
@@ -59,10 +59,11 @@ def datum_of(message: NavSatFix) -> Datum:
     )
 
 
-def make_wind(wind_W_mps: Any) -> Vector3Stamped:
+def make_wind(wind_W_mps: Any, stamp_ns: int) -> Vector3Stamped:
     """Velocity of the air in ``map``."""
     message = Vector3Stamped()
     message.header.frame_id = "map"
+    message.header.stamp = make_time(stamp_ns)
     message.vector.x, message.vector.y, message.vector.z = map(float, wind_W_mps)
     return message
 
@@ -81,10 +82,21 @@ def wind_of(message: Vector3Stamped) -> Vec3:
     return wind_W_mps
 
 
-def make_battery(params: Any, charge: float, current_A: float, stamp_ns: int) -> BatteryState:
+def make_load(p_W: Any, stamp_ns: int) -> PointStamped:
+    """Position of a slung load in ``map``."""
+    message = PointStamped()
+    message.header.frame_id = "map"
+    message.header.stamp = make_time(stamp_ns)
+    message.point.x, message.point.y, message.point.z = map(float, p_W)
+    return message
+
+
+def make_battery(
+    params: Any, voltage_V: float, charge: float, current_A: float, stamp_ns: int
+) -> BatteryState:
     """State of a battery that discharges."""
     message = BatteryState(
-        voltage=params.voltage_V,
+        voltage=voltage_V,
         current=-current_A,
         charge=charge * params.capacity_Ah,
         capacity=params.capacity_Ah,

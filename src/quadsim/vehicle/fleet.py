@@ -31,7 +31,7 @@ from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
 from quadsim.vehicle.start import stand
-from quadsim.vehicle.state import ROTOR, P, V
+from quadsim.vehicle.state import LOAD_P, ROTOR, P, V
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 from quadsim.world.wind import white_width
@@ -276,6 +276,10 @@ class Fleet:
         """KINEMATICS record of vehicle ``i`` now (a view: copy it to keep it)."""
         return cast(np.record, self._kinematics[i])
 
+    def model(self, i: int) -> tuple[Any, Any, Any, Any]:
+        """What :func:`quadsim.vehicle.multirotor.derivative` takes of vehicle ``i``, as it is now."""
+        return self._vehicles[i], self._params[0], self._environments[0], self._physics[0]
+
     def set_motion(
         self,
         i: int,
@@ -340,6 +344,10 @@ class Fleet:
         vehicle = self._vehicles[i]
         words = CRASHES[int(vehicle.crash)]
         return f"{words}, at {float(vehicle.feet.impact_mps):.1f} m/s" if words else ""
+
+    def load_position(self, i: int) -> Array:
+        """Position of the load of vehicle ``i`` in W, (3,) m."""
+        return np.array(self._vehicles[i].x[LOAD_P : LOAD_P + 3])
 
     def battery_charge(self, i: int) -> float:
         """What is left in the battery of vehicle ``i``, 0 to 1."""
