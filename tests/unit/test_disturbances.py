@@ -27,8 +27,10 @@ from quadsim.vehicle.disturbances import (
     disturbances_to_text,
     pack_disturbances,
 )
-from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.state import HELD
+from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 MS = 1_000_000
@@ -218,3 +220,97 @@ def test_too_many_are_refused():
         disturbances_from(many, "file")
     with pytest.raises(InputError, match="expected a list"):
         disturbances_from({"kind": "drop"}, "file")
+
+
+# ---- on a vehicle ------------------------------------------------------------------------------
+
+GRAVITY = 9.80665
+#: Without drag and feet: what is left is Newton's law.
+FREE = replace(
+    X500,
+    contact=ContactParams(points_B_m=()),
+    body_drag_N_s_m=(0.0, 0.0, 0.0),
+    drag_area_m2=(0.0, 0.0, 0.0),
+)
+
+
+def fallen(*disturbances, until_s=0.1, params=FREE, count=1, speeds=()):
+    """A fleet that falls from 50 m, its vehicles far apart, rotors turning at the speeds given."""
+    poses = [(100.0 * i, 0.0, 0.0) for i in range(count)]
+    fleet = Fleet(params, EnvironmentParams(), poses, disturbances=disturbances)
+    for i in range(count):
+        fleet.set_motion(i, (100.0 * i, 0.0, 50.0), rotor_speeds_radps=speeds)
+        fleet.set_motor_command(i, speeds or (0.0,) * 4)
+    fleet.step_to(round(until_s * 1e9))
+    return fleet
+
+
+def test_a_push_gives_its_momentum_and_its_spin():
+    push = Push(0.02, 0.03, force_W_N=(4.0, -2.0, 1.0), torque_B_Nm=(0.0, 0.0, 0.02))
+    truth = fallen(push).truth(0)
+    fall = np.array([0.0, 0.0, -GRAVITY * 0.1])
+    expected = fall + 0.03 * np.array(push.force_W_N) / FREE.mass_kg
+    np.testing.assert_allclose(truth.v_W, expected, rtol=1e-12)
+    assert truth.w_B[2] == pytest.approx(0.03 * 0.02 / FREE.inertia_kg_m2[2], rel=1e-9)
+
+
+HOVER_RADPS = math.sqrt(FREE.mass_kg * GRAVITY / (4.0 * FREE.thrust_coefficient_N_s2))
+
+
+def test_dropped_mass_lets_the_same_thrust_lift_more():
+    truth = fallen(MassDrop(0.05, 0.5), speeds=(HOVER_RADPS,) * 4).truth(0)
+    left_kg = FREE.mass_kg - 0.5
+    # what the rotors lose at the speed of the climb stays below a hundredth
+    assert truth.a_W[2] == pytest.approx(GRAVITY * (FREE.mass_kg / left_kg - 1.0), rel=1e-2)
+    untouched = fallen(speeds=(HOVER_RADPS,) * 4).truth(0)
+    assert abs(untouched.a_W[2]) < 1e-2
+
+
+@pytest.mark.parametrize("effectiveness", [0.0, 0.6])
+def test_a_weak_motor_slows_down_to_its_share_of_thrust_and_torque(effectiveness):
+    """Its speed goes to the root of the share with the motor's lag; thrust and torque follow."""
+    index, after_s = 1, 0.006
+    change = MotorChange(0.002, index, effectiveness)
+    fleet = fallen(change, until_s=0.002 + after_s, speeds=(HOVER_RADPS,) * 4)
+    left = math.sqrt(effectiveness)
+    ratio = left + (1.0 - left) * math.exp(-after_s / FREE.time_constant_down_s)
+    expected = np.full(4, HOVER_RADPS)
+    expected[index] *= ratio
+    # RK4 with a step of a 25th of the motor's time constant
+    np.testing.assert_allclose(fleet.motor_speeds(0), expected, rtol=1e-7)
+    lost_N = (1.0 - ratio**2) * FREE.mass_kg * GRAVITY / 4.0
+    truth, (x, y, _) = fleet.truth(0), FREE.rotor_positions_B_m[index]
+    # what 6 ms of turning and falling do to the other rotors stays below 2 %
+    assert truth.a_W[2] == pytest.approx(-lost_N / FREE.mass_kg, rel=2e-2)
+    turn = np.array([-y * lost_N, x * lost_N]) / np.array(FREE.inertia_kg_m2[:2])
+    np.testing.assert_allclose(truth.w_dot_B[:2], turn, rtol=2e-2)
+
+
+def test_only_the_vehicle_that_is_meant_is_pushed():
+    fleet = fallen(Push(0.0, 0.1, force_W_N=(1.0, 0.0, 0.0), vehicle=2), count=2)
+    assert fleet.truth(0).v_W[0] == 0.0
+    assert fleet.truth(1).v_W[0] == pytest.approx(0.1 / FREE.mass_kg, rel=1e-12)
+
+
+def test_a_push_of_a_list_that_is_replaced_ends():
+    fleet = fallen(Push(0.0, 1.0, force_W_N=(1.0, 0.0, 0.0)))
+    fleet.set_disturbances(())
+    fleet.step_to(200_000_000)
+    assert fleet.truth(0).v_W[0] == pytest.approx(0.1 / FREE.mass_kg, rel=1e-12)
+
+
+def test_the_wind_of_the_world_changes_for_all():
+    change = WindChange(0.01, (3.0, -1.0, 0.0), rise_s=0.05)
+    fleet = fallen(change, params=X500, count=2)
+    for i in range(2):
+        assert tuple(fleet.truth(i).wind_W) == (3.0, -1.0, 0.0)
+    fleet.reset()
+    assert tuple(fleet.truth(0).wind_W) == (0.0, 0.0, 0.0)
+
+
+def test_a_reset_makes_vehicles_whole():
+    fleet = fallen(MassDrop(0.0, 1.0), MotorChange(0.0, 0))
+    fleet.reset(fleet.stamp_ns)
+    held = fleet._vehicles[0].held
+    assert held.mass_kg == FREE.mass_kg
+    assert (held.effectiveness == 1.0).all()

@@ -47,11 +47,16 @@ class Push:
 
 @dataclass(frozen=True)
 class MotorChange:
-    """A motor gives another share of its thrust and torque from now on: 0 lost, 1 healthy."""
+    """A motor gives another share of its thrust and torque from now on: 0 lost, 1 healthy.
+
+    It goes for a speed of the root of that share, with the lag that it has.
+    """
 
     at_s: AtS
     index: Annotated[int, Spec("of the motor, from 0", ge=0, le=7)]
-    effectiveness: Annotated[float, Spec("share of thrust and torque", "1", ge=0.0, le=1.0)] = 0.0
+    effectiveness: Annotated[float, Spec("share of its thrust and torque", "1", ge=0.0, le=1.0)] = (
+        0.0
+    )
     vehicle: WhichVehicle = 0
 
 
