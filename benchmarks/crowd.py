@@ -81,10 +81,10 @@ def drag_model(count: int, threads: int) -> dict[str, float]:
 
 
 def commands(count: int) -> tuple[Array, Array]:
-    """Tilts and headings of up to 0.2 rad, and thrusts about the weight, the same each time."""
+    """Tilts and headings of up to 0.05 rad, and thrusts about the weight, the same each time."""
     rng = np.random.default_rng(2)
     thrust_N = crazyflie().mass_kg * GRAVITY_MPS2 * rng.uniform(0.9, 1.1, count)
-    return rng.uniform(-0.2, 0.2, (3, count)), thrust_N
+    return rng.uniform(-0.05, 0.05, (3, count)), thrust_N
 
 
 def our_crowd(count: int, threads: int) -> Crowd:

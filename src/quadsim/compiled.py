@@ -22,6 +22,18 @@ def parallel_kernel(function: F) -> F:
     return cast(F, compiled(function))
 
 
+def lane_kernel(function: F) -> F:
+    """Compile into the machine code of each caller: only a loop without calls is vectorised."""
+    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", forceinline=True)
+    return cast(F, compiled(function))
+
+
+def block_kernel(function: F) -> F:
+    """Compile to run without Python's lock, so that Python's threads can share the work."""
+    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=True)
+    return cast(F, compiled(function))
+
+
 def inlined_kernel(function: F) -> F:
     """Compile a function into each of its callers, which lets it take kernels as arguments.
 

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.errors import FlightError, InputError
 from quadsim.files import find
 from quadsim.parameters import load
+from quadsim.vehicle import crowd as crowd_module
 from quadsim.vehicle.crowd import Crowd, airframe_of, drag_model
 from quadsim.vehicle.crowd_law import AttitudeLaw, gains_of
 from quadsim.vehicle.fleet import Fleet
@@ -134,6 +135,7 @@ def test_flight_of_each_vehicle_is_scipys(rotors):
         expected = reference(params, WINDY, start[:, k], commands[:, k], 0.3)
         # rotor speeds of order 1e3 with local errors (dt/tau)^5/120 ~ 1e-11 of a change of 100
         np.testing.assert_allclose(motion(crowd)[:, k], expected, rtol=1e-9, atol=1e-8)
+    assert np.allclose(np.linalg.norm(crowd.q_WB, axis=0), 1.0, rtol=0.0, atol=4e-16)
 
 
 @pytest.mark.parametrize(("integrator", "order"), [("rk4", 4), ("explicit_euler", 1)])
@@ -176,8 +178,9 @@ def test_a_crowd_flies_as_a_fleet(integrator):
 
 
 @pytest.mark.parametrize("law", [None, LAW])
-def test_threads_lanes_and_calls_change_no_bit(law):
+def test_threads_lanes_and_calls_change_no_bit(law, monkeypatch):
     count = 130  # two blocks and two vehicles of a third
+    monkeypatch.setattr(crowd_module, "SMALL_CALL", 0)
     one = crowd_of(count=count, law=law, threads=1)
     two = crowd_of(count=count, law=law, threads=min(2, len(os.sched_getaffinity(0))))
     alone = crowd_of(count=1, law=law)

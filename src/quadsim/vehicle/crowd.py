@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import block_kernel, kernel
 from quadsim.errors import FlightError, InputError
 from quadsim.geometry.rotation import from_euler
 from quadsim.parameters import pack
@@ -29,10 +29,12 @@ from quadsim.vehicle.crowd_lanes import (
     WANTED_Q,
     WANTED_THRUST,
     Airframe,
-    block_kernel,
     clip,
     euler_lane,
+    load_block,
+    not_finite,
     rk4_lane,
+    store_block,
 )
 from quadsim.vehicle.crowd_law import AttitudeLaw, Gains, control_lane, gains_of
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
@@ -43,43 +45,11 @@ from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
-#: Vehicle steps below which a call is shared out but once: each part takes some 10 us to hand over.
-SMALL_CALL = 100_000
+#: Vehicle steps (a millisecond's work) below which a call is not shared: on a busy machine another
+#: thread may take longer to wake up.
+SMALL_CALL = 20_000
 
 INTEGRATORS = ("rk4", "explicit_euler")
-
-
-@kernel
-def load_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
-    """Copy rows of some vehicles into a block; lanes that are left repeat the last of them."""
-    for k in range(first, last):
-        for i in range(width):
-            s[k * LANES + i] = columns[k, start + i]
-        for i in range(width, LANES):
-            s[k * LANES + i] = s[k * LANES + width - 1]
-
-
-@kernel
-def store_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
-    """Copy rows of a block's vehicles back."""
-    for k in range(first, last):
-        for i in range(width):
-            columns[k, start + i] = s[k * LANES + i]
-
-
-@kernel
-def not_finite(s: Array, rows: int) -> int:
-    """The first lane in which a row is not finite, -1 without one; the last row is overwritten."""
-    total = s[s.size - LANES :]
-    for i in range(LANES):
-        total[i] = 0.0
-    for k in range(rows):
-        for i in range(LANES):
-            total[i] += s[k * LANES + i]
-    for i in range(LANES):
-        if not np.isfinite(total[i]):
-            return i
-    return -1
 
 
 @kernel
@@ -292,13 +262,14 @@ class Crowd:
             FlightError: a vehicle's state is no longer finite; `reset` mends it.
         """
         blocks = -(-self.count // LANES)
-        parts = min(blocks, self._threads * (4 if steps * self.count > SMALL_CALL else 1))
+        pool = self._pool if steps * self.count > SMALL_CALL else None
+        parts = min(blocks, 4 * self._threads) if pool else 1
         bounds = [blocks * k // parts for k in range(parts + 1)]
         rest = (
             steps, self.step_ns * 1e-9, self._rk4, self._controlled, self._body, self._gains
         )  # fmt: skip
         calls = [(self._columns, *part, *rest) for part in itertools.pairwise(bounds)]
-        others = [self._pool.submit(step_blocks, *call) for call in calls] if self._pool else []
+        others = [pool.submit(step_blocks, *call) for call in calls] if pool else []
         # this thread takes, from the end, what no other has begun
         turns = reversed(range(parts))
         ends = [step_blocks(*calls[k]) for k in turns if not others or others[k].cancel()]

@@ -8,20 +8,18 @@ that of one vehicle alone: neither the lane nor the threads change a bit of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.compiled import kernel, lane_kernel
 from quadsim.geometry.rotation import Quat, multiply, normalize, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, subtract
 from quadsim.parameters import Vec3
 from quadsim.vehicle.state import ROTOR, P, Q, V, W
 
 Array = NDArray[np.float64]
-F = TypeVar("F", bound=Callable[..., object])
 
 #: Vehicles of a block: its rows, 512 bytes each, stay in the processor's first cache.
 LANES = 64
@@ -55,16 +53,37 @@ class Airframe(NamedTuple):
     rest_height_m: float  # of the centre of mass where the vehicle stands on the ground
 
 
-def lane_kernel(function: F) -> F:
-    """Compile into the machine code of each caller: only a loop without calls is vectorised."""
-    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", forceinline=True)
-    return cast(F, compiled(function))
+@kernel
+def load_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
+    """Copy rows of some vehicles into a block; lanes that are left repeat the last of them."""
+    for k in range(first, last):
+        for i in range(width):
+            s[k * LANES + i] = columns[k, start + i]
+        for i in range(width, LANES):
+            s[k * LANES + i] = s[k * LANES + width - 1]
 
 
-def block_kernel(function: F) -> F:
-    """Compile to run without Python's lock, so that threads share the blocks."""
-    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=True)
-    return cast(F, compiled(function))
+@kernel
+def store_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
+    """Copy rows of a block's vehicles back."""
+    for k in range(first, last):
+        for i in range(width):
+            columns[k, start + i] = s[k * LANES + i]
+
+
+@kernel
+def not_finite(s: Array, rows: int) -> int:
+    """The first lane in which a row is not finite, -1 without one; the last row is overwritten."""
+    total = s[s.size - LANES :]
+    for i in range(LANES):
+        total[i] = 0.0
+    for k in range(rows):
+        for i in range(LANES):
+            total[i] += s[k * LANES + i]
+    for i in range(LANES):
+        if not np.isfinite(total[i]):
+            return i
+    return -1
 
 
 @lane_kernel

@@ -18,6 +18,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from quadsim.compiled import lane_kernel
 from quadsim.geometry.rotation import conjugate, multiply, normalize
 from quadsim.parameters import Spec, Vec3
 from quadsim.vehicle.crowd_lanes import (
@@ -29,7 +30,6 @@ from quadsim.vehicle.crowd_lanes import (
     Airframe,
     Array,
     clip,
-    lane_kernel,
     read3,
     read4,
 )
