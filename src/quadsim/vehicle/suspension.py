@@ -108,6 +108,8 @@ def suspend(
 ) -> tuple[Vec3, Vec3]:
     """What ropes make of the free accelerations; the load's derivative goes into ``x_dot``.
 
+    It is for vehicles that :func:`has_ropes`.
+
     Args:
         x: (STATE_SIZE,) state, of which only a vehicle with a load needs the load's elements.
         R_WB: attitude.
@@ -123,8 +125,6 @@ def suspend(
     Returns:
         Acceleration in W in m/s^2, angular acceleration in B in rad/s^2.
     """
-    if not has_load(params) and params.tether.length_m == 0.0:
-        return a_W, w_dot_B
     ropes = vehicle.suspension
     load_W = (0.0, 0.0, 0.0)
     if has_load(params):
@@ -201,6 +201,8 @@ def _put_back_velocities(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: 
 def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -> None:
     """After each step: ropes that went slack or taut, and the state back onto the taut ones.
 
+    It is for vehicles that :func:`has_ropes`.
+
     Args:
         vehicle: VEHICLE record; positions, velocities and body rates change by what the
             integration was off, and velocities by the impact of a rope that has become taut.
@@ -209,8 +211,6 @@ def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -
         environment: packed EnvironmentParams.
         scene: terrain and obstacles, on which a load can lie.
     """
-    if not has_load(params) and params.tether.length_m == 0.0:
-        return
     ropes, x = vehicle.suspension, vehicle.x
     slung, tether = 0, 0
     for rope in range(ROPES):
