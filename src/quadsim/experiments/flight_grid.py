@@ -69,8 +69,19 @@ def _seconds(stamp_ns: Stamps, start_ns: int) -> Array:
 
 
 def motors_of(data: FlightData) -> Motors:
-    """Reports and commands of the rotors, on the clock of the IMU's first stamp."""
-    start_ns = int(data.imu.stamp_ns[0])
+    """Reports and commands of the rotors, from the first report on.
+
+    Raises:
+        InputError: something is not there.
+    """
+    for what, count in (
+        ("IMU samples", len(data.imu)),
+        ("odometry messages", len(data.odometry)),
+        ("motor speeds", len(data.motor_speed)),
+    ):
+        if count < SAMPLES:
+            raise InputError(f"{data.source}: {count} {what}; allowed: a flight of {LEAST_S:g} s")
+    start_ns = int(data.motor_speed.stamp_ns[0])
     return Motors(
         _seconds(data.motor_speed.stamp_ns, start_ns),
         data.motor_speed.values,
@@ -120,18 +131,11 @@ def make_grid(data: FlightData, motors: MotorFit) -> Grid:
     Raises:
         InputError: the recordings do not overlap, or hold too little flight.
     """
-    for what, count in (
-        ("IMU samples", len(data.imu)),
-        ("odometry messages", len(data.odometry)),
-        ("motor speeds", len(data.motor_speed)),
-    ):
-        if count < SAMPLES:
-            raise InputError(f"{data.source}: {count} {what}; allowed: a flight of {LEAST_S:g} s")
-    start_ns = int(data.imu.stamp_ns[0])
+    start_ns = int(data.motor_speed.stamp_ns[0])
     imu_s = _seconds(data.imu.stamp_ns, start_ns)
     odometry_s = _seconds(data.odometry.stamp_ns, start_ns)
     step_s = float(np.median(np.diff(imu_s)))
-    time_s = np.arange(0.0, imu_s[-1] + 0.5 * step_s, step_s)
+    time_s = np.arange(imu_s[0], imu_s[-1] + 0.5 * step_s, step_s)
     imu = _interpolate(time_s, imu_s, data.imu.values)
     q_WB = data.odometry.q_WB.copy()
     turned = np.cumsum(np.sum(q_WB[1:] * q_WB[:-1], axis=1) < 0.0) % 2  # q and -q are one attitude

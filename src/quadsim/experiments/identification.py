@@ -34,6 +34,9 @@ EXACT, SLIGHT = 0.005, 0.1
 #: A term that the vehicle's file does not have is found if its figure is so many deviations from 0.
 FOUND = 6.0
 
+#: Clocks that differ by more than this are set and the equations made anew, so many times.
+SAME_CLOCK_S, CLOCK_ROUNDS = 2e-4, 3
+
 #: Deviation of what is looked for, in sizes that make 1 m/s^2: nothing is known of it.
 UNKNOWN = 1e3
 
@@ -71,6 +74,7 @@ class Identified:
         signal: (channels,) root mean square of what the equations explain, in the order of
             :data:`quadsim.experiments.equations.CHANNELS`, the odometry's behind them;
             ``solution.noise`` is what is left of it.
+        late_s: age of the samples of IMU and odometry at their stamps, by the rotors' clock.
     """
 
     data: FlightData
@@ -80,6 +84,7 @@ class Identified:
     motors: MotorFit
     solution: Solution
     signal: Array
+    late_s: tuple[float, float]
 
     @property
     def passed(self) -> bool:
@@ -114,11 +119,35 @@ def identify(
             f" ({vehicle.name}) has {rotors}; choose it with --vehicle"
         )
     motors = fit_motors(motors_of(data))
-    grid = make_grid(data, motors)
-    search = _Search(Equations(grid, vehicle, gravity_mps2, data.exact), vehicle)
+    imu_ns = odometry_ns = 0
+    for _ in range(CLOCK_ROUNDS):
+        grid = make_grid(_earlier(data, imu_ns, odometry_ns), motors)
+        search = _Search(Equations(grid, vehicle, gravity_mps2, data.exact), vehicle)
+        late_s = search.clocks()
+        if max(map(abs, late_s)) < SAME_CLOCK_S:
+            break
+        imu_ns += round(late_s[0] * 1e9)
+        odometry_ns += round(late_s[1] * 1e9)
     solution = search.run()
+    late_s = (
+        imu_ns * 1e-9 + float(solution.value[PLACES["imu_shift"]][0]),
+        odometry_ns * 1e-9 + float(solution.value[PLACES["odometry_shift"]][0]),
+    )
     figures = {**search.figures, **_motor_figures(motors, vehicle)}
-    return Identified(data, vehicle, figures, grid, motors, solution, search.equations.signal)
+    signal = search.equations.signal
+    return Identified(data, vehicle, figures, grid, motors, solution, signal, late_s)
+
+
+def _earlier(data: FlightData, imu_ns: int, odometry_ns: int) -> FlightData:
+    """A flight with the stamps of IMU and odometry moved back; the rotors' stay."""
+    if not imu_ns and not odometry_ns:
+        return data
+    imu, odometry = data.imu, data.odometry
+    return replace(
+        data,
+        imu=replace(imu, stamp_ns=imu.stamp_ns - imu_ns),
+        odometry=replace(odometry, stamp_ns=odometry.stamp_ns - odometry_ns),
+    )
 
 
 class _Search:
@@ -148,6 +177,11 @@ class _Search:
 
     def _index(self, name: str) -> int:
         return NAMES.index(name) if name in NAMES else RATIO.start + TURNS.index(name)
+
+    def clocks(self) -> tuple[float, float]:
+        """By how much IMU and odometry are later than the rotors, s."""
+        theta = self._solve(self.free, self.prior.mean).value
+        return float(theta[PLACES["imu_shift"]][0]), float(theta[PLACES["odometry_shift"]][0])
 
     def run(self) -> Solution:
         """Fit; what the flight does not tell is kept one by one, what it has beside is added."""

@@ -147,8 +147,8 @@ def summary(identified: Identified) -> dict[str, Any]:
         ],
         "beside": {
             "command_delay_s": None if motors is None else float(motors.value[2]),
-            "imu_delay_s": float(theta[PLACES["imu_shift"]][0]),
-            "odometry_delay_s": float(theta[PLACES["odometry_shift"]][0]),
+            "imu_delay_s": identified.late_s[0],
+            "odometry_delay_s": identified.late_s[1],
             "imu_position_B_m": theta[PLACES["lever"]].tolist(),
             "imu_turned_deg": identified.grid.mount_deg,
             "accel_bias_mps2": theta[PLACES["accel_bias"]].tolist(),
