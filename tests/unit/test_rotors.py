@@ -145,6 +145,19 @@ def test_the_disc_tilts_back_and_lifts_the_nose():
     assert not torque.any()
 
 
+def test_the_drag_of_the_rotors_acts_at_their_hubs():
+    """Above the centre of mass: wind from the front pitches back, from the left rolls to the right.
+
+    r x F of F = -D v at height z is (z D v_y, -z D v_x, 0).
+    """
+    params = replace(PLAIN, rotor_drag_N_s2=1e-4)
+    height_m = params.rotor_positions_B_m[0][2]
+    force, torque = wrench(params, [700.0] * 4, (2.0, 3.0, 0.0))
+    drag = 4 * 1e-4 * 700.0
+    assert force[:2] == pytest.approx([-2.0 * drag, -3.0 * drag], rel=1e-12)
+    assert torque[:2] == pytest.approx([3.0 * height_m * drag, -2.0 * height_m * drag], rel=1e-9)
+
+
 def test_thin_air_takes_all_of_it_alike():
     state = ([400.0, 410.0, 420.0, 430.0], (3.0, -2.0, 1.0), (0.5, 0.2, -0.3))
     rotor = replace(HUMMINGBIRD.rotor, flapping_rad=0.3, hinge_stiffness_N_m=1.0)
