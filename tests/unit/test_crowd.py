@@ -194,6 +194,15 @@ def test_threads_lanes_and_calls_change_no_bit(law, monkeypatch):
     assert one.stamp_ns == two.stamp_ns == 20_000_000
 
 
+def test_rotors_turn_at_most_as_fast_as_they_can_and_never_backwards():
+    asked, held = crowd_of(), crowd_of()
+    asked.rotor_command_radps[:, 0] = (1e6, -500.0, 400.0, 400.0)
+    held.rotor_command_radps[:, 0] = (VEHICLE.rotor_speed_max_radps, 0.0, 400.0, 400.0)
+    asked.step(200)
+    held.step(200)
+    assert np.array_equal(motion(asked), motion(held))
+
+
 def law_of_paper(law, params, q_WB, q_WC, w_B, last_w, integral, thrust_N, dt_s):
     """Rotor speeds by the published form, with matrices; and the new integral."""
     R_WB, R_WC = (Rotation.from_quat(np.roll(q, -1)).as_matrix() for q in (q_WB, q_WC))
@@ -322,3 +331,8 @@ def test_a_motion_without_end_is_told_and_harms_no_other():
 def test_wrong_arguments_are_refused(options, words):
     with pytest.raises(InputError, match=words):
         Crowd(VEHICLE, WINDY, **{"count": 1, **options})
+
+
+def test_helicopters_are_refused():
+    with pytest.raises(InputError, match="kind: 'helicopter'; allowed: multirotor"):
+        Crowd(load(VehicleParams, find("vehicles", "thesis_helicopter")), WINDY, 1)

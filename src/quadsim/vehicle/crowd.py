@@ -216,8 +216,8 @@ class Crowd:
                 raise InputError(f"{name}: {value}; allowed: {low} to {high} here")
         if integrator not in INTEGRATORS:
             raise InputError(f"integrator: {integrator!r}; allowed: {' or '.join(INTEGRATORS)}")
-        if len(params.rotor_directions) == 0:
-            raise InputError("kind: a crowd flies multirotors alone")
+        if params.kind != "multirotor":
+            raise InputError(f"kind: {params.kind!r}; allowed: multirotor")
         self._body = airframe_of(params, environment)
         self._gains = gains_of(law or AttitudeLaw(), params)
         self._controlled = law is not None
