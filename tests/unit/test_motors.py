@@ -103,6 +103,7 @@ def test_spin_up_and_down_are_those_of_the_circuit(battery_V, wanted, start, mos
     assert abs(speed - unlimited) > 1.0 or battery_V == 14.8
 
 
+@pytest.mark.many
 def test_top_speed_is_where_the_voltage_ends():
     """K (V - K w) / R - K I_0 = c k w^2, the positive root."""
     for battery_V in (10.0, 14.8):
