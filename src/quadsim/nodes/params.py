@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from typing import Any, TypeVar, get_origin
 
 import numpy as np
@@ -92,10 +91,11 @@ def declare(node: Any, defaults: P, prefix: str = "") -> P:
     for leaf in leaves(type(defaults)):
         name = prefix + leaf.name
         value: Any = values[leaf.name]
-        if isinstance(value, list):
-            value = array("d", value)  # an empty list alone has no type
+        if value == []:  # an empty list alone has no type
+            value = Parameter.Type.DOUBLE_ARRAY
         try:
-            given[leaf.name] = node.declare_parameter(name, value, descriptor(leaf)).value
+            found = node.declare_parameter(name, value, descriptor(leaf)).value
+            given[leaf.name] = [] if found is None else found
         except (
             InvalidParameterTypeException,
             InvalidParameterValueException,
