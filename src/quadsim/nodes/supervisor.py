@@ -228,7 +228,7 @@ class Supervisor:
             self.outcome.startup_s = now_s - self._started_s
         autopilot = watcher.report(f"{self._namespaces[0]}/autopilot")
         self._progress(time_ns * 1e-9, autopilot.number("height_m"), mission.get("state"))
-        return time_ns >= self._duration_ns or all(map(watcher.finished, self._namespaces))
+        return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
 
     def _note_time(self) -> None:
         self.outcome.flown_s = self._watcher.time_ns * 1e-9

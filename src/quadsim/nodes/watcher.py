@@ -14,6 +14,7 @@ from std_srvs.srv import SetBool
 from quadsim.nodes import topics
 from quadsim.nodes.topics import full_name
 from quadsim.nodes.world_messages import stamp_ns_of
+from quadsim.sim.log import CRASH_REST_NS
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Watcher(Node):
         self.clock_heard = False
         self.clock_disturbed = False
         self.missions: dict[str, dict[str, str]] = {}
+        self.crashes_ns: dict[str, int] = {}
         diagnostics, clock, status = topics.DIAGNOSTICS, topics.CLOCK, topics.MISSION_STATUS
         self.create_subscription(
             diagnostics.message, diagnostics.name, self._on_reports, diagnostics.wanted
@@ -60,6 +62,12 @@ class Watcher(Node):
                 full_name(namespace, status.name),
                 partial(self._on_mission, namespace),
                 status.wanted,
+            )
+            self.create_subscription(
+                topics.EVENTS.message,
+                full_name(namespace, topics.EVENTS.name),
+                partial(self._on_event, namespace),
+                topics.EVENTS.wanted,
             )
         self.pause_client = self.create_client(SetBool, "/sim/pause")
 
@@ -80,6 +88,10 @@ class Watcher(Node):
     def _on_mission(self, namespace: str, message: Any) -> None:
         self.missions[namespace] = {pair.key: pair.value for pair in message.values}
 
+    def _on_event(self, namespace: str, message: Any) -> None:
+        if message.name == "crash":
+            self.crashes_ns.setdefault(namespace, self.time_ns)
+
     def report(self, full_node_name: str) -> Report:
         """Last report of a node."""
         return self.reports.get(full_node_name, Report())
@@ -91,3 +103,9 @@ class Watcher(Node):
     def finished(self, namespace: str) -> bool:
         """Whether a vehicle has flown and stopped its motors."""
         return self.missions.get(namespace, {}).get("finished") == "true"
+
+    def over(self, namespace: str) -> bool:
+        """Whether a vehicle has flown, or has crashed a while ago."""
+        crash_ns = self.crashes_ns.get(namespace)
+        crashed = crash_ns is not None and self.time_ns >= crash_ns + CRASH_REST_NS
+        return self.finished(namespace) or crashed

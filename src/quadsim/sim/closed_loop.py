@@ -26,7 +26,7 @@ from quadsim.sensors.faults import changes
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
-from quadsim.sim.log import ERROR, WARN, Event, FlightLog, Track
+from quadsim.sim.log import CRASH_REST_NS, ERROR, WARN, Event, FlightLog, Track
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.contact import CRASHES
@@ -43,9 +43,6 @@ VEHICLE_NAME = "quad"
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
-
-#: How long a flight is logged after a crash.
-CRASH_REST_NS = 2_000_000_000
 
 Progress = Callable[[float, float, str], None]
 

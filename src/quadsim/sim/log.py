@@ -18,6 +18,9 @@ Stamps = NDArray[np.int64]
 #: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
 OK, WARN, ERROR = 0, 1, 2
 
+#: How long a flight is kept after a crash, ns.
+CRASH_REST_NS = 2_000_000_000
+
 
 class Event(NamedTuple):
     """Something that happened once: a change of state, a fault, a rule broken.

@@ -10,23 +10,34 @@ from numpy.typing import NDArray
 from quadsim.vehicle.multirotor import FAULTS, GIMBAL_LOCK
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import ROTOR, P, Q, V, W
+from quadsim.vehicle.state import P, Q, V, W
+
+#: Faster than any vehicle here flies.
+FASTEST_MPS = 100.0
+
+#: Rate times step below which an explicit method does not grow.
+STABLE = 1.0
 
 
 def _numbers(values: NDArray[np.float64]) -> str:
     return "(" + ", ".join(f"{value:.4g}" for value in values) + ")"
 
 
+def _motor_s(params: VehicleParams) -> float:
+    """Shortest time constant of the motors; 0 where there are none."""
+    return min(params.time_constant_up_s, params.time_constant_down_s)
+
+
 def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
-    """How fast each part of the model moves in its last finite state, in 1/s.
+    """How fast each part of the model moves at most while the motion is one of this vehicle, in 1/s.
 
     A step of an explicit method that is longer than about two to three of their inverses lets the
-    motion grow without bound (Hairer and Wanner, *Solving ODEs II*, IV.2).
+    motion grow without bound (Hairer and Wanner, *Solving ODEs II*, IV.2). What has grown tells
+    nothing of where it began, so speeds count up to :data:`FASTEST_MPS`.
     """
     mass_kg = float(vehicle.held.mass_kg)
-    x = vehicle.last_x
-    speed_mps = float(np.linalg.norm(x[V : V + 3]))
-    rotor_radps = float(np.abs(x[ROTOR : ROTOR + len(params.rotor_directions)]).max(initial=0.0))
+    speed_mps = min(float(np.linalg.norm(vehicle.last_x[V : V + 3])), FASTEST_MPS)
+    rotor_radps = params.rotor_speed_max_radps
     least_inertia = min(params.inertia_kg_m2)
     arm_m = max((math.hypot(*hub) for hub in params.rotor_positions_B_m), default=0.0)
     rotor_drag = params.rotor_drag_N_s2 * rotor_radps * len(params.rotor_directions)
@@ -36,8 +47,7 @@ def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
     return {
         "drag": max(drag / mass_kg, rotor_drag * arm_m**2 / least_inertia),
         "contact": max(math.sqrt(spring / mass_kg), reach_m * math.sqrt(spring / least_inertia)),
-        "motors": 1.0 / min(params.time_constant_up_s, params.time_constant_down_s),
-        "rotation": float(np.linalg.norm(x[W : W + 3])),
+        "motors": 1.0 / motor_s if (motor_s := _motor_s(params)) > 0.0 else 0.0,
     }
 
 
@@ -70,6 +80,8 @@ def fault_words(
     forced = float(np.abs(vehicle.inputs.external_force_W_N).max(initial=0.0))
     if forced > 1e3 * vehicle.held.mass_kg * 9.80665:
         return f"{at}: the likely cause is external_wrench, {forced:.3g} N"
+    if rates[cause] * physics.step_s < STABLE:
+        return f"{at}: nothing in the vehicle's model is too fast for its step; look at its figures"
     return (
         f"{at}: the likely cause is its {cause}, which moves within {1.0 / rates[cause]:.2g} s at"
         f" a step of {physics.step_s:g} s; use a smaller physics.step_s"
