@@ -19,6 +19,9 @@ MORE = (
     "inflow", "translational_lift", "drag_area_x", "drag_area_y", "drag_area_z", "rotor_inertia",
 )  # fmt: skip
 
+#: Figures that are not of the air.
+SOLID = ("rotor_inertia",)
+
 #: Time constants of the motors.
 MOTORS = ("time_constant_up", "time_constant_down")
 
@@ -71,6 +74,18 @@ class Figure:
         return 0.0 if self.low <= 0.0 else self.value
 
 
+def _density(vehicle: VehicleParams) -> float:
+    """Density at which a file's figures hold over that of the standard atmosphere."""
+    return (vehicle.air_density_kg_m3 or STANDARD_DENSITY_KG_M3) / STANDARD_DENSITY_KG_M3
+
+
+def air_ratio(vehicle: VehicleParams, flown_kg_m3: float) -> float:
+    """What the air of a flight makes of figures that hold at a file's density; 1 where unknown."""
+    if vehicle.air_density_kg_m3 <= 0.0 or flown_kg_m3 <= 0.0:
+        return 1.0
+    return flown_kg_m3 / vehicle.air_density_kg_m3
+
+
 def file_figures(vehicle: VehicleParams) -> dict[str, float]:
     """Figures of a vehicle's file.
 
@@ -81,7 +96,7 @@ def file_figures(vehicle: VehicleParams) -> dict[str, float]:
     thrust = vehicle.thrust_coefficient_N_s2
     x, y, z = vehicle.inertia_kg_m2
     flapping_m = rotor.flapping_rad / rotor.radius_m
-    density = (vehicle.air_density_kg_m3 or STANDARD_DENSITY_KG_M3) / STANDARD_DENSITY_KG_M3
+    density = _density(vehicle)
     figures = {
         "thrust": thrust / mass_kg,
         "torque": vehicle.torque_ratio_m,
@@ -104,8 +119,8 @@ def file_figures(vehicle: VehicleParams) -> dict[str, float]:
 def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: str) -> VehicleParams:
     """A vehicle with what a flight told, and the mass and the rest of the file's.
 
-    They hold in the air that was flown in. The inertia about z follows from the file's drag torque
-    over thrust; where no body could have it, the file's inertia stays and the drag torque follows.
+    The inertia about z follows from the file's drag torque over thrust; where no body could have
+    it, the file's inertia stays and the drag torque follows.
 
     Args:
         vehicle: of the file.
@@ -117,7 +132,7 @@ def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: st
     """
     taken = {key: figure.taken for key, figure in figures.items()}
     known = file_figures(vehicle)
-    mass_kg = vehicle.mass_kg
+    mass_kg, density = vehicle.mass_kg, _density(vehicle)
 
     def of(key: str) -> float:
         return taken.get(key, known[key])
@@ -126,6 +141,8 @@ def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: st
         x, y, z = (mass_kg * of(f"{key}_{axis}") for axis in "xyz")
         return (x, y, z)
 
+    areas_x, areas_y, areas_z = along("drag_area")
+    areas_m2 = (areas_x / density, areas_y / density, areas_z / density)
     thrust = mass_kg * of("thrust")
     flapping = thrust * vehicle.rotor.flapping_rad / vehicle.rotor.radius_m
     x, y = thrust / of("turn_x"), thrust / of("turn_y")
@@ -145,8 +162,7 @@ def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: st
             rotor_drag_N_s2=max(0.0, mass_kg * of("rotor_drag") - flapping),
             rolling_moment_N_s2=mass_kg * of("rolling_moment"),
             body_drag_N_s_m=along("body_drag"),
-            drag_area_m2=along("drag_area"),
-            air_density_kg_m3=0.0,
+            drag_area_m2=areas_m2,
             time_constant_up_s=taken.get("time_constant_up", vehicle.time_constant_up_s),
             time_constant_down_s=taken.get("time_constant_down", vehicle.time_constant_down_s),
             rotor=replace(

@@ -15,12 +15,15 @@ from quadsim.analysis.cdr import decode
 from quadsim.analysis.joints import decode_joints
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import Stamps, Track
+from quadsim.world.atmosphere import density_at, height_of
 
 Array = NDArray[np.float64]
 
 IMU_TYPE = "sensor_msgs/msg/Imu"
+FLUID = "sensor_msgs/msg/FluidPressure"
 WIND_TYPE = "geometry_msgs/msg/Vector3Stamped"
 SPEED, COMMAND, WIND = "motor_speed", "command_motor_speed", "wind"
+PRESSURE = "imu/static_pressure"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class FlightData:
         motor_speed: of the rotors, (M, n) rad/s.
         command: speeds asked of them; empty where none were recorded.
         wind_W: velocity of the air in m/s; empty: not known.
+        air_density_kg_m3: of the air; 0: not known.
         notes: what a reader should know.
     """
 
@@ -67,6 +71,7 @@ class FlightData:
     motor_speed: Signal
     command: Signal
     wind_W: Signal = field(default_factory=lambda: Signal.none(3))
+    air_density_kg_m3: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -100,10 +105,30 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
         )
     if bag.counts.get(topics.topic(namespace, WIND)):
         wind_W = _read(bag, _require(bag, namespace, WIND, WIND_TYPE), _wind, notes)
+    density = 0.0
+    if bag.counts.get(topics.topic(namespace, PRESSURE)):
+        pressure = _read(bag, _require(bag, namespace, PRESSURE, FLUID), _pressure, notes)
+        if len(pressure):
+            density = standard_density(float(np.median(pressure.values)))
     exact = full != topics.topic(namespace, topics.FILTERED)
     return FlightData(
-        f"{bag.path}: {namespace}", imu, track, exact, speeds, command, wind_W, tuple(notes)
+        f"{bag.path}: {namespace}",
+        imu,
+        track,
+        exact,
+        speeds,
+        command,
+        wind_W,
+        density,
+        tuple(notes),
     )
+
+
+def standard_density(pressure_Pa: float) -> float:
+    """Density of the air in kg/m^3 where the static pressure is this, in a standard atmosphere."""
+    if not 1e4 < pressure_Pa < 1.2e5:
+        return 0.0
+    return float(density_at(height_of(pressure_Pa), pressure_Pa))
 
 
 def _require(bag: Bag, namespace: str, name: str, type_name: str) -> str:
@@ -118,6 +143,11 @@ Reader = Callable[[Sequence[bytes]], tuple[Stamps, Array]]
 def _imu(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
     block = decode(IMU_TYPE, payloads)
     return block.stamp_ns, np.hstack([block["f"], block["w"]])
+
+
+def _pressure(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+    block = decode(FLUID, payloads)
+    return block.stamp_ns, block["pressure"][:, None]
 
 
 def _wind(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:

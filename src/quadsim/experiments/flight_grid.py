@@ -23,8 +23,9 @@ LENGTH_S, SAMPLES = 0.1, 20
 #: A signal is not known between samples farther apart than this many usual intervals.
 GAP = 3.5
 
-#: A vehicle that began on the ground flies freely from this height above it on, m.
-FREE_M = 0.5
+#: A vehicle that began on the ground flies freely from so many radii of its rotors above it on;
+#: below, the ground adds to the thrust.
+FREE_RADII = 8.0
 
 #: A rotor that is slower than this share of its usual speed in the flight idles.
 IDLE = 0.3
@@ -103,13 +104,13 @@ def _known(time_s: Array, at_s: Array) -> NDArray[np.bool_]:
     return np.asarray(near & (time_s >= at_s[0]) & (time_s <= at_s[-1]))
 
 
-def _flying(time_s: Array, height_m: Array, speed_radps: Array) -> NDArray[np.bool_]:
+def _flying(height_m: Array, speed_radps: Array, free_m: float) -> NDArray[np.bool_]:
     """Times in free flight: rotors turning, and off the ground if the recording began there."""
     fastest = speed_radps.min(axis=1)
     usual = float(np.median(fastest[fastest > 0.0])) if np.any(fastest > 0.0) else 0.0
     turning = fastest > IDLE * usual
     if usual > 0.0 and not turning[: round(len(turning) * 0.002) + 1].all():
-        turning &= height_m > height_m[0] + FREE_M
+        turning &= height_m > height_m[0] + free_m
     return np.asarray(turning)
 
 
@@ -125,8 +126,13 @@ def _mount(gyro_S: Array, rate_B: Array) -> tuple[Array, float]:
     return np.asarray(R_BS), angle_deg
 
 
-def make_grid(data: FlightData, motors: MotorFit) -> Grid:
+def make_grid(data: FlightData, motors: MotorFit, radius_m: float) -> Grid:
     """Put a flight on the grid of its IMU.
+
+    Args:
+        data: the flight.
+        motors: for the speeds between reports.
+        radius_m: of the rotors.
 
     Raises:
         InputError: the recordings do not overlap, or hold too little flight.
@@ -147,7 +153,7 @@ def make_grid(data: FlightData, motors: MotorFit) -> Grid:
     good = _known(time_s, imu_s) & _known(time_s, odometry_s)
     good &= _known(time_s, motors.motors.time_s)
     height_m = np.interp(time_s, odometry_s, data.odometry.p_W[:, 2])
-    good &= _flying(time_s, height_m, speed_radps)
+    good &= _flying(height_m, speed_radps, FREE_RADII * radius_m)
     slowest_s = max(step_s, float(np.median(np.diff(odometry_s))))
     windows = Windows(good, step_s, max(LENGTH_S, SAMPLES * slowest_s))
     free_s = float(good.sum()) * step_s

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from quadsim.errors import InputError
 from quadsim.experiments.equations import NAMES, PLACES, RATIO, SIZE, THRUST, Equations
-from quadsim.experiments.figures import MAIN, MORE, MOTORS, TURNS, Figure, file_figures
+from quadsim.experiments.figures import (
+    MAIN,
+    MORE,
+    MOTORS,
+    SOLID,
+    TURNS,
+    Figure,
+    air_ratio,
+    file_figures,
+)
 from quadsim.experiments.flight_data import FlightData
 from quadsim.experiments.flight_grid import Grid, make_grid, motors_of
 from quadsim.experiments.least_squares import Prior, Solution, solve
@@ -28,8 +37,8 @@ TELLING = 0.25
 NOTICEABLE, NOTICEABLE_TURN = 0.01, 0.1
 
 #: No interval is shorter to either side than this part of its figure, or of what is noticeable:
-#: what is a sum over samples here is an integral in flight.
-EXACT, SLIGHT = 0.005, 0.1
+#: what is a sum over samples here is an integral in flight, and small products of terms are none.
+EXACT, SLIGHT = 0.01, 0.25
 
 #: A term that the vehicle's file does not have is found if its figure is so many deviations from 0.
 FOUND = 6.0
@@ -71,9 +80,7 @@ class Identified:
         grid: the flight's signals.
         motors: time constants, and what the rotor speeds between reports are.
         solution: of the equations of motion.
-        signal: (channels,) root mean square of what the equations explain, in the order of
-            :data:`quadsim.experiments.equations.CHANNELS`, the odometry's behind them;
-            ``solution.noise`` is what is left of it.
+        equations: what was solved, for signals and residuals.
         late_s: age of the samples of IMU and odometry at their stamps, by the rotors' clock.
     """
 
@@ -83,7 +90,7 @@ class Identified:
     grid: Grid
     motors: MotorFit
     solution: Solution
-    signal: Array
+    equations: Equations
     late_s: tuple[float, float]
 
     @property
@@ -119,10 +126,11 @@ def identify(
             f" ({vehicle.name}) has {rotors}; choose it with --vehicle"
         )
     motors = fit_motors(motors_of(data))
+    air = air_ratio(vehicle, data.air_density_kg_m3)
     imu_ns = odometry_ns = 0
     for _ in range(CLOCK_ROUNDS):
-        grid = make_grid(_earlier(data, imu_ns, odometry_ns), motors)
-        search = _Search(Equations(grid, vehicle, gravity_mps2, data.exact), vehicle)
+        grid = make_grid(_earlier(data, imu_ns, odometry_ns), motors, vehicle.rotor.radius_m)
+        search = _Search(Equations(grid, vehicle, gravity_mps2, data.exact), vehicle, air)
         late_s = search.clocks()
         if max(map(abs, late_s)) < SAME_CLOCK_S:
             break
@@ -134,8 +142,7 @@ def identify(
         odometry_ns * 1e-9 + float(solution.value[PLACES["odometry_shift"]][0]),
     )
     figures = {**search.figures, **_motor_figures(motors, vehicle)}
-    signal = search.equations.signal
-    return Identified(data, vehicle, figures, grid, motors, solution, signal, late_s)
+    return Identified(data, vehicle, figures, grid, motors, solution, search.equations, late_s)
 
 
 def _earlier(data: FlightData, imu_ns: int, odometry_ns: int) -> FlightData:
@@ -151,11 +158,18 @@ def _earlier(data: FlightData, imu_ns: int, odometry_ns: int) -> FlightData:
 
 
 class _Search:
-    """Which figures the flight tells, and their values."""
+    """Which figures the flight tells, and their values.
 
-    def __init__(self, equations: Equations, vehicle: VehicleParams) -> None:
+    Args:
+        equations: of the flight.
+        vehicle: whose figures are kept where the flight does not tell.
+        air: density of the air over that at which its figures hold.
+    """
+
+    def __init__(self, equations: Equations, vehicle: VehicleParams, air: float) -> None:
         self.equations = equations
-        self.known = file_figures(vehicle)
+        self._air = dict.fromkeys((*NAMES, *TURNS), air) | dict.fromkeys((*SOLID, "torque"), 1.0)
+        self.known = {name: self._air[name] * x for name, x in file_figures(vehicle).items()}
         theta, sigma, size = np.zeros(SIZE), np.zeros(SIZE), np.ones(SIZE)
         for name, width in BESIDE.items():
             sigma[PLACES[name]] = size[PLACES[name]] = width
@@ -222,8 +236,11 @@ class _Search:
         return max(solution.quantile * deviation, least)
 
     def _figure(self, name: str, solution: Solution, origin: str) -> Figure:
+        """A figure in the air of the vehicle's file."""
         value, half = float(solution.value[self._index(name)]), self._half(name, solution)
-        return Figure(name, value, value - half, value + half, self.known[name], origin)
+        value, half = value / self._air[name], half / self._air[name]
+        known = self.known[name] / self._air[name]
+        return Figure(name, value, value - half, value + half, known, origin)
 
     def _darkness(self, name: str, solution: Solution) -> float:
         """How much too wide an interval is to tell the figure; above 1 it does not."""

@@ -62,7 +62,6 @@ def _content(identified: Identified, raw: Mapping[str, Any], name: str) -> dict[
     """The mapping of the new file: that of the old one with what was found."""
     new = with_figures(identified.vehicle, identified.figures, name)
     content: dict[str, Any] = {**raw, "name": name}
-    content.pop("air_density_kg_m3", None)
     for key in (*KEYS, "torque_ratio_m"):
         value = getattr(new, key)
         if key in content or np.any(value):
@@ -95,7 +94,7 @@ def vehicle_text(identified: Identified, raw: Mapping[str, Any], vehicle_name: s
         f"# Estimated from {source}: {identified.flown_s:.4g} s of free flight.",
         "# Behind each figure of the flight: half of its 95 % interval. What has no such words is",
         f"# of {vehicle_name}: a flight tells figures over the mass, and the drag torque over the",
-        "# inertia about z; they hold in the air that was flown in.",
+        "# inertia about z.",
     ]
     for key, value in content.items():
         if key == "rotor":
@@ -120,7 +119,7 @@ def _lines(
 def summary(identified: Identified) -> dict[str, Any]:
     """As one JSON object."""
     theta, motors = identified.solution.value, identified.motors.solution
-    left, signal = identified.solution.noise, identified.signal
+    left, signal = identified.solution.noise, identified.equations.signal
     return {
         "source": identified.data.source,
         "vehicle": identified.vehicle.name,
@@ -153,6 +152,7 @@ def summary(identified: Identified) -> dict[str, Any]:
             "imu_turned_deg": identified.grid.mount_deg,
             "accel_bias_mps2": theta[PLACES["accel_bias"]].tolist(),
             "thrust_centre_B_m": theta[PLACES["centre"]][:2].tolist(),
+            "air_density_kg_m3": identified.data.air_density_kg_m3 or None,
             "wind_W_mps": None
             if identified.grid.wind_W is not None
             else theta[PLACES["wind"]].tolist(),
