@@ -257,7 +257,8 @@ def settle(
     p_W, v_W, w_B = three(vehicle.x, P), three(vehicle.x, V), three(vehicle.x, W)
     span = reach_ahead_m(vehicle, dt_s)
     ground_m = environment.ground_height_m
-    ground = p_W[2] - span <= highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], span)
+    highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], span)
+    ground = p_W[2] - span <= highest_m
     obstacles = obstacles_within(feet, scene, p_W, span)
     if feet.near == 0 and not (ground or obstacles):
         look_around(vehicle, environment, scene, p_W)
@@ -273,7 +274,9 @@ def settle(
             at_W = add(p_W, apply(R_WB, r_B))
             speed_W = add(v_W, apply(R_WB, cross(w_B, r_B)))
             look_m = MARGIN_M + 2.0 * dt_s * norm(speed_W)
-            if ground:
+            if ground and at_W[2] - look_m > highest_m:
+                feet.state[SURFACES * i + GROUND] = FAR
+            elif ground:
                 find_ground(vehicle, params, environment, scene, i, at_W, speed_W, look_m)
             if obstacles:
                 surface = obstacle_distance(scene, at_W, look_m)
