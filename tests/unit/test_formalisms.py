@@ -142,8 +142,8 @@ def test_the_multiplier_pulls_a_violated_velocity_constraint_back():
 def flights():
     """The first 20 s of the square with gusty wind, in each formalism.
 
-    Flown on the truth: sensors count in whole steps, which would make a difference of the last bit one
-    of a step.
+    Flown on the truth: sensors count in whole steps, which would make a difference of the last bit
+    one of a step.
     """
     found = {}
     for formalism in FORMALISMS:

@@ -29,7 +29,7 @@ class ImuBench:
 
     def __init__(self, proof: Proof) -> None:
         self.proof, self.bench, self.params = proof, proof.bench, proof.params
-        self.gravity_mps2 = proof.bench.environment.gravity_mps2
+        self.gravity_mps2 = proof.bench.environment.gravity_and_gradient()[0]
         self.calm = pushed(self.gravity_mps2)
 
     def alone(self, *names: str, **others: Any) -> Any:

@@ -29,7 +29,7 @@ def _motor_s(params: VehicleParams) -> float:
 
 
 def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
-    """How fast each part of the model moves at most while the motion is one of this vehicle, in 1/s.
+    """How fast each part of the model moves at most in a motion of this vehicle, in 1/s.
 
     A step of an explicit method that is longer than about two to three of their inverses lets the
     motion grow without bound (Hairer and Wanner, *Solving ODEs II*, IV.2). What has grown tells
