@@ -45,8 +45,10 @@ from quadsim.world.scene import Scene
 
 __all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 
-#: Iterations by which positions are put back; each squares what is left.
+#: Most iterations by which positions are put back; each squares what is left.
 _ITERATIONS = 3
+#: A rope that is this little off its length is on it, in m.
+_ON_THE_ROPE_M = 1e-13
 
 
 @kernel
@@ -150,10 +152,18 @@ def _put_back_positions(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: A
     """
     ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
     for _ in range(_ITERATIONS):
+        worst = 0.0
         for rope in range(ROPES):
-            distance = aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params)
-            ropes.residual[rope] = distance - rope_length_m(rope, params)
+            length = rope_length_m(rope, params)
+            if length == 0.0:
+                continue
+            off = aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params) - length
+            ropes.residual[rope] = off
             ropes.sides[rope] = EQUAL if held[rope] == 1 else AT_MOST
+            if held[rope] != 0 or off > 0.0:
+                worst = max(worst, abs(off))
+        if worst < _ON_THE_ROPE_M:
+            return
         fill_mobility(ropes, mass_kg, params, False)
         for rope in range(ROPES):
             if rope_length_m(rope, params) == 0.0:
