@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
+from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
-from quadsim.noise import stream
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE

@@ -92,10 +92,10 @@ def wake(figure: go.Figure) -> None:
     """Speed of the wake of an x500 across, at some depths."""
     params = vehicle("x500")
     packed, thrust_N = pack(params), params.mass_kg * GRAVITY
-    side = np.linspace(-2.0, 2.0, 161)
+    side, still = np.linspace(-2.0, 2.0, 161), (0.0, 0.0, 0.0)
     for depth, colour in ((0.5, BLACK), (2.0, ORANGE), (5.0, GREEN), (10.0, BLUE)):
         speeds = [
-            -downwash_W((x, 0.0, -depth), (0.0, 0.0, 0.0), LEVEL, thrust_N, AIR, packed)[2]
+            -downwash_W((x, 0.0, -depth), still, LEVEL, thrust_N, AIR, packed, still)[2]
             for x in side
         ]
         figure.add_scatter(

@@ -1,4 +1,4 @@
-"""The one place where noise comes from: a named stream per vehicle and source (a sensor, the wind)."""
+"""The one place where noise comes from: a stream per vehicle and source (a sensor, the wind)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_the_wake_leaves_a_tilted_vehicle_along_its_axis():
     R_WB = ((cos, 0.0, sin), (0.0, 1.0, 0.0), (-sin, 0.0, cos))  # the nose down, thrust forwards
     axis = np.array([-sin, 0.0, -cos])
     point = tuple(np.array([0.0, 0.0, 50.0]) + 3.0 * axis)
-    blown = downwash_W(point, (0.0, 0.0, 50.0), R_WB, THRUST_N, AIR, pack(X500))
+    blown = downwash_W(point, (0.0, 0.0, 50.0), R_WB, THRUST_N, AIR, PACKED, (0.0, 0.0, 0.0))
     assert np.array(blown) == pytest.approx(below(3.0) * axis, rel=1e-12)
 
 
@@ -107,7 +107,7 @@ def test_a_crazyflie_below_another_is_pushed_as_measured():
     at = (0.0, 0.0, 10.0)
     for depth_m, low_g, high_g in ((0.5, 3.0, 5.0), (0.3, 4.0, 8.0)):
         p_W = (0.0, 0.0, 10.0 - depth_m)
-        blown = downwash_W(p_W, at, LEVEL, thrust_N, AIR, pack(CRAZYFLIE))[2]
+        blown = downwash_W(p_W, at, LEVEL, thrust_N, AIR, pack(CRAZYFLIE), (0.0, 0.0, 0.0))[2]
         speed = math.sqrt(thrust_N / (4.0 * CRAZYFLIE.thrust_coefficient_N_s2))
         lost_N = 4.0 * CRAZYFLIE.rotor.inflow_N_s2 * speed * -blown
         assert low_g < lost_N / GRAVITY * 1e3 < high_g

@@ -210,21 +210,33 @@ def test_slow_late_and_missing_messages_change_nothing():
 
 @pytest.mark.many
 def test_a_stretch_that_excites_little_says_so():
-    """Short steps around one place tell thrust and inertia, and of drag what they can: not all."""
+    """Half a minute of turns and climbs in one place: no drag along x and y apart from rotors'."""
     flown, _ = flight("x500", 1)
-    begin_ns, end_ns = 8_000_000_000, 19_000_000_000
-    inside = (flown.imu.stamp_ns > begin_ns) & (flown.imu.stamp_ns < end_ns)
+    inside = (flown.imu.stamp_ns > 15.5e9) & (flown.imu.stamp_ns < 34.0e9)
     imu = Signal(flown.imu.stamp_ns[inside], flown.imu.values[inside])
-    params = replace(vehicle("x500"), body_drag_N_s_m=(0.1, 0.1, 0.7))
+    params = vehicle("x500")
     result = identify(replace(flown, imu=imu), params)
     assert not result.passed
     assert result.figures["thrust"].value == pytest.approx(truth_of("x500")["thrust"], rel=0.02)
     kept = [figure for figure in result.figures.values() if figure.origin == "kept"]
-    for figure in kept:
-        assert figure.taken == figure.file_value
-        assert "kept, the flight does not tell" in vehicle_text(
-            result, read_yaml(find("vehicles", "x500")), "x500"
-        )
+    assert kept
+    assert all(figure.taken == figure.file_value for figure in kept)
+    text = vehicle_text(result, read_yaml(find("vehicles", "x500")), "x500")
+    assert "kept, the flight does not tell" in text
+
+
+@pytest.mark.many
+def test_what_a_file_neglects_is_found():
+    """A hexacopter whose file knows no inflow, no forward flight and no rotors' inertia."""
+    params, true = vehicle("hexacopter"), truth_of("hexacopter")
+    missing = {"inflow_N_s2": 0.0, "translational_lift_N_s2_m2": 0.0, "inertia_kg_m2": 0.0}
+    simple = replace(params, rotor=replace(params.rotor, **missing))
+    result = identify(flight("hexacopter", 4)[0], simple)
+    for name in ("inflow", "translational_lift", "rotor_inertia"):
+        figure = result.figures[name]
+        assert figure.origin == "found"
+        assert figure.value == pytest.approx(true[name], rel=0.05)
+    assert result.figures["turn_z"].value == pytest.approx(true["turn_z"], rel=0.05)
 
 
 @pytest.mark.many

@@ -15,12 +15,12 @@ from scipy import signal, stats
 
 from quadsim.compiled import kernel
 from quadsim.files import find, known
+from quadsim.noise import stream
 from quadsim.parameters import pack, read_yaml
 from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
-from quadsim.noise import stream
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
 

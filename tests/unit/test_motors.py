@@ -161,7 +161,7 @@ def test_open_circuit_voltage_of_lithium_polymer(state, cell_V):
 
 
 def test_the_voltage_sags_and_relaxes():
-    """A steady power P behind R_0: V = (E + sqrt(E^2 - 4 R_0 P)) / 2; then the RC pair."""
+    """A steady power P behind R_0: V = (E + sqrt(E^2 - 4 R_0 P)) / 2."""
     battery = BatteryParams(capacity_Ah=1000.0, voltage_V=14.8, efficiency=0.5, resistance_ohm=0.05)
     params = replace(X500, battery=battery)
     vehicle = record(params, [800.0] * 4, [800.0] * 4)
@@ -171,6 +171,25 @@ def test_the_voltage_sags_and_relaxes():
     sagged = (14.8 + math.sqrt(14.8**2 - 4.0 * 0.05 * watts)) / 2.0
     assert vehicle.held.battery_V == pytest.approx(sagged, rel=1e-9)
     assert sagged < 14.0
+
+
+def test_the_rc_pair_lags():
+    """U = R_1 I (1 - exp(-t / tau)), and it decays when the motors stop."""
+    battery = BatteryParams(
+        capacity_Ah=1000.0, voltage_V=14.8, polarization_ohm=1e-4, polarization_s=0.5
+    )
+    params = replace(X500, battery=battery)
+    vehicle = record(params, [800.0] * 4, [800.0] * 4)
+    amps = 4.0 * DRAG * 800.0**3 / (0.6 * 14.8)
+    for _ in range(30):
+        battery_step(vehicle, pack(params), 0.01)
+    lagged = 1e-4 * amps * (1.0 - math.exp(-0.3 / 0.5))
+    # the voltage falls by 2e-4 of it, by which the current grows
+    assert 14.8 - vehicle.held.battery_V == pytest.approx(lagged, rel=1e-3)
+    vehicle.x[ROTOR : ROTOR + 4] = 0.0
+    for _ in range(50):
+        battery_step(vehicle, pack(params), 0.01)
+    assert 14.8 - vehicle.held.battery_V == pytest.approx(lagged * math.exp(-1.0), rel=1e-3)
 
 
 def test_charge_is_the_integral_of_the_current():

@@ -8,13 +8,13 @@ import pytest
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.files import known
+from quadsim.noise import stream
 from quadsim.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device, load_suite
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SimulatedSensor, due
-from quadsim.noise import stream
 from quadsim.world.environment import EnvironmentParams
 
 WORLD = EnvironmentParams(gravity_mps2=9.81)

@@ -163,6 +163,8 @@ FULL = replace(
         capacity_Ah=0.01,
         open_circuit="lithium_polymer",
         resistance_ohm=0.05,
+        polarization_ohm=0.05,
+        polarization_s=0.05,
     ),
     drag_area_m2=(0.02, 0.03, 0.05),
     air_density_kg_m3=1.2,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import inlined_kernel, kernel
+from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors import SENSORS
@@ -22,7 +23,6 @@ from quadsim.sensors.delivery import send
 from quadsim.sensors.gnss import gnss_step
 from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.noise import stream
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

@@ -18,7 +18,6 @@ from quadsim.sensors.mount import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
 from quadsim.sim.log import FlightLog, Track
 from quadsim.sim.scenario import Scenario, installed, load_scenario
-from quadsim.world.scene import EMPTY_SCENE
 
 Array = NDArray[np.float64]
 

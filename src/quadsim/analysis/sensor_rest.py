@@ -149,7 +149,8 @@ def _imu_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
                 wander=of["instability"],
                 wander_time_s=getattr(params, f"{name}_instability_time_s"),
             )
-            true = bench.environment.gravity_and_gradient()[0] if (name, axis) == ("accel", "z") else 0.0
+            gravity_mps2 = bench.environment.gravity_and_gradient()[0]
+            true = gravity_mps2 if (name, axis) == ("accel", "z") else 0.0
             per_kelvin = of["temperature_bias"] + of["temperature_scale"] * true
             yield Channel(
                 f"{name} {axis}", unit, field, i, noise, getattr(params, f"{name}_step"),

@@ -198,19 +198,15 @@ class _Search:
         return float(theta[PLACES["imu_shift"]][0]), float(theta[PLACES["odometry_shift"]][0])
 
     def run(self) -> Solution:
-        """Fit; what the flight does not tell is kept one by one, what it has beside is added."""
+        """Fit; terms that show are added one by one, then figures that do not are kept so."""
         solution = self._solve(self.free, self.prior.mean)
-        while True:
-            dark = [name for name in self.free if self._darkness(name, solution) > 1.0]
-            if not dark:
-                found = self._missing(solution)
-                if found is None:
-                    break
-                self.free.append(found)
-            else:
-                worst = max(dark, key=lambda name: self._darkness(name, solution))
-                self.figures[worst] = self._figure(worst, solution, "kept")
-                self.free.remove(worst)
+        while (found := self._missing(solution)) is not None:
+            self.free.append(found)
+            solution = self._solve(self.free, solution.value)
+        while dark := [name for name in self.free if self._darkness(name, solution) > 1.0]:
+            worst = max(dark, key=lambda name: self._darkness(name, solution))
+            self.figures[worst] = self._figure(worst, solution, "kept")
+            self.free.remove(worst)
             solution = self._solve(self.free, solution.value)
         for name in self.free:
             origin = "found" if name in MORE and not self.known[name] else "flight"
@@ -262,7 +258,7 @@ class _Search:
         """The term that the file does not have and that this flight shows most clearly."""
         best, most = None, FOUND
         for name in MORE:
-            if name in self.free or name in self.figures:
+            if name in self.free:
                 continue
             trial = self._solve([*self.free, name], solution.value)
             i = self._index(name)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.echo import start_echo
@@ -29,7 +30,6 @@ from quadsim.sensors.faults import (
 from quadsim.sensors.lidar_pattern import LidarParams
 from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, prepare_scan, read_scan
 from quadsim.sensors.mount import set_mount
-from quadsim.noise import stream
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, new_record
+from quadsim.noise import stream
 from quadsim.parameters import IsDataclass, pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
 from quadsim.sensors.faults import FaultParams, add_fault
-from quadsim.noise import stream
 from quadsim.sensors.timing import TIMING_WHITE, due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene

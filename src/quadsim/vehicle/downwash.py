@@ -54,7 +54,7 @@ def downwash_W(
     thrust_N: float,
     density_kg_m3: float,
     params: Any,
-    air_above_W: Vec3 = (0.0, 0.0, 0.0),
+    air_above_W: Vec3,
 ) -> Vec3:
     """Velocity in m/s (world axes) that a vehicle's wake adds to the air at a point.
 

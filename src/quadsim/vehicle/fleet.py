@@ -277,7 +277,7 @@ class Fleet:
         return cast(np.record, self._kinematics[i])
 
     def model(self, i: int) -> tuple[Any, Any, Any, Any]:
-        """What :func:`quadsim.vehicle.multirotor.derivative` takes of vehicle ``i``, as it is now."""
+        """The ``model`` of :mod:`quadsim.vehicle.multirotor` for vehicle ``i``, as it is now."""
         return self._vehicles[i], self._params[0], self._environments[0], self._physics[0]
 
     def set_motion(
@@ -296,6 +296,7 @@ class Fleet:
         attitude = tuple(np.asarray(q_WB, dtype=float))
         rates = tuple(np.asarray(w_B, dtype=float))
         set_attitude(x, vehicle, FORMALISMS.index(self.physics.formalism), attitude, rates)
+        vehicle.feet.reach_m, vehicle.feet.near = 0.0, 0  # nothing is known of its new place
         speeds = np.asarray(rotor_speeds_radps, dtype=float)
         x[ROTOR : ROTOR + len(speeds)] = speeds
         self._advance(self.stamp_ns)

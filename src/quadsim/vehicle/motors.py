@@ -13,8 +13,8 @@ brakes by shorting the winding (V = 0). The battery gives I V / V_battery. (Bang
 Mahony, *Aerodynamics of rotor blades for quadrotors*, 2016, for the drag torque; the equivalent
 circuit is that of any text on electric machines.)
 
-Battery: ``V = E(charge) - R_0 I`` (Chen and Rincon-Mora, *Accurate electrical battery model*, IEEE
-Trans. Energy Conversion 21, 2006, without its RC pairs).
+Battery: ``V = E(charge) - R_0 I - U``, ``tau dU/dt = R_1 I - U`` (Chen and Rincon-Mora, *Accurate
+electrical battery model*, IEEE Trans. Energy Conversion 21, 2006, with one of its two RC pairs).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
     """Draw the motors' charge over one step and hold the battery's voltage for the next.
 
     Args:
-        vehicle: VEHICLE record; its charge and held voltage change.
+        vehicle: VEHICLE record; its charge, polarization and held voltage change.
         params: packed VehicleParams.
         dt_s: length of the step.
     """
@@ -138,5 +138,10 @@ def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
     for i in range(params.rotor_directions_count):
         current_A += motor_current_A(i, vehicle.x[ROTOR + i], vehicle, params)
     vehicle.charge_C -= current_A * dt_s
-    voltage_V = open_circuit_V(vehicle.charge_C, params) - battery.resistance_ohm * current_A
+    if battery.polarization_ohm > 0.0:
+        drop_V = battery.polarization_ohm * current_A
+        left = math.exp(-dt_s / battery.polarization_s)
+        vehicle.polarization_V = drop_V + left * (vehicle.polarization_V - drop_V)
+    voltage_V = open_circuit_V(vehicle.charge_C, params) - vehicle.polarization_V
+    voltage_V -= battery.resistance_ohm * current_A
     vehicle.held.battery_V = max(voltage_V, LEAST_SHARE * battery.voltage_V)

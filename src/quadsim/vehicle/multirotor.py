@@ -73,6 +73,7 @@ VEHICLE = record_dtype(
         ("feet", FEET),
         ("suspension", SUSPENSION),
         ("charge_C", np.float64),
+        ("polarization_V", np.float64),  # over the RC pair of the battery
         ("contact", np.int64),
         ("crash", np.int64),
         ("fault", np.int64),
@@ -170,9 +171,14 @@ def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
 
 @kernel
 def wake(model: Any, scene: Any) -> None:
-    """Look for the surfaces around a vehicle that has not moved yet."""
+    """Look at what surrounds a vehicle that was put somewhere: the ground below, surfaces."""
     vehicle, params, environment, physics = model
     if vehicle.feet.reach_m == 0.0:
+        x = vehicle.x
+        vehicle.held.ground_m = terrain_height(
+            scene.terrain, environment.ground_height_m, x[P], x[P + 1]
+        )
+        battery_step(vehicle, params, 0.0)
         R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
         settle(vehicle, R_WB, params, environment, scene, 0.0)
 

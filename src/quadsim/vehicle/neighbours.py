@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.geometry.vector import subtract, vec3
 from quadsim.vehicle.contact import collide
 from quadsim.vehicle.downwash import downwash_W
 from quadsim.vehicle.formalisms import attitude_matrix
-from quadsim.vehicle.state import ROTOR, P, three
+from quadsim.vehicle.state import ROTOR, P, V, three
 from quadsim.world.atmosphere import air_density
 
 
@@ -46,11 +47,13 @@ def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None
         R_WB = attitude_matrix(upper.x, upper, physics.formalism)
         thrust_N = lift_N(upper, params)
         density = air_density(environment, p_W[2])
+        air_W = subtract(three(upper.x, V), vec3(upper.held.wind_W_mps))
         for k in range(vehicles.shape[0]):
             if k == i:
                 continue
             lower = vehicles[k]
-            blown = downwash_W(three(lower.x, P), p_W, R_WB, thrust_N, density, params)
+            below_W = three(lower.x, P)
+            blown = downwash_W(below_W, p_W, R_WB, thrust_N, density, params, air_W)
             for axis in range(3):
                 lower.inputs.downwash_W_mps[axis] += blown[axis]
             if k > i:

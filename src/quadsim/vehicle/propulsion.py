@@ -16,7 +16,7 @@ CONSTANT, LITHIUM_POLYMER = range(2)
 
 @dataclass(frozen=True)
 class BatteryParams:
-    """A voltage behind a resistance; see :mod:`quadsim.vehicle.motors`."""
+    """A voltage behind a resistance and one RC pair; see :mod:`quadsim.vehicle.motors`."""
 
     capacity_Ah: Annotated[float, Spec("capacity", "A h", gt=0.0, le=1000.0)] = 5.0
     voltage_V: Annotated[float, Spec("nominal voltage", "V", gt=0.0, le=1000.0)] = 14.8
@@ -29,6 +29,12 @@ class BatteryParams:
     resistance_ohm: Annotated[
         float, Spec("in series, of the whole pack", "ohm", ge=0.0, le=100.0)
     ] = 0.0
+    polarization_ohm: Annotated[
+        float, Spec("of the RC pair, of the whole pack", "ohm", ge=0.0, le=100.0)
+    ] = 0.0
+    polarization_s: Annotated[float, Spec("time constant of the RC pair", "s", gt=0.0, le=1e4)] = (
+        30.0
+    )
 
 
 #: What the ground does to the thrust of a rotor; see :mod:`quadsim.vehicle.ground_effect`.

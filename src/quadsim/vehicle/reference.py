@@ -17,9 +17,9 @@ def reference_state(
 ) -> NDArray[np.float64]:
     """State of a fleet's first vehicle after a time, under what is held now.
 
-    Held are the motor commands, the wind, the battery's voltage and the ground effect; nothing may be
-    near enough to be touched. By Dormand and Prince's method of eighth order (Hairer, Norsett and
-    Wanner, *Solving ODEs I*, II.5), as scipy has it.
+    Held are the motor commands, the wind, the battery's voltage and the ground effect; nothing may
+    be near enough to be touched. By Dormand and Prince's method of eighth order, as scipy has it
+    (Hairer, Norsett and Wanner, *Solving ODEs I*, II.5).
 
     Args:
         fleet: of the formalism ``quaternion``; it is not advanced.
