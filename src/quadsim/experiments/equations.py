@@ -66,6 +66,9 @@ CHANNELS = (
     *(("angular acceleration", f"{axis} body", "rad/s^2") for axis in "xyz"),
 )
 
+#: Air speed, and acceleration of a rotor, at which the figures are compared.
+REFERENCE_MPS, SPIN_UP_RADPS2 = 5.0, 1000.0
+
 #: Change of the wind over which the terms are taken to be linear in it, m/s.
 WIND_STEP_MPS = 1.0
 
@@ -152,6 +155,19 @@ class Equations:
     def is_force(self) -> NDArray[np.bool_]:
         """(K,) terms that bring a force, not a torque alone."""
         return np.asarray(np.any(self._calm[:, FORCE_B] != 0.0, axis=(0, 1)))
+
+    @property
+    def reference(self) -> Array:
+        """(K,) force or torque that each term's figure makes at 5 m/s and the usual rotor speed.
+
+        That of the rotors' inertia is the torque when all of them speed up.
+        """
+        speed = np.full((3, self._grid.speed_radps.shape[1]), np.median(self._grid.speed_radps))
+        flow = flow_of(speed, REFERENCE_MPS * np.eye(3), np.zeros((3, 3)), self._vehicle)
+        wrenches = (np.abs(np.hstack(term(flow))) for term in TERMS.values())
+        found = [float((both[:, :3] if both[:, :3].any() else both).max()) for both in wrenches]
+        found[SPIN] = SPIN_UP_RADPS2 * speed.shape[1]
+        return np.array(found)
 
     @property
     def scales(self) -> Array:

@@ -33,12 +33,12 @@ GRAVITY_MPS2 = 9.80665
 #: A figure is told by the flight if its interval ends within this part of it ...
 TELLING = 0.25
 
-#: ... or if what the interval leaves open is no more than this, in m/s^2 or rad/s^2.
-NOTICEABLE, NOTICEABLE_TURN = 0.01, 0.1
+#: ... or if what the interval leaves open is no more than this at 5 m/s, in m/s^2 or rad/s^2.
+NOTICEABLE, NOTICEABLE_TURN = 0.05, 0.1
 
 #: No interval is shorter to either side than this part of its figure, or of what is noticeable:
 #: what is a sum over samples here is an integral in flight, and small products of terms are none.
-EXACT, SLIGHT = 0.01, 0.25
+EXACT, SLIGHT = 0.01, 0.1
 
 #: A term that the vehicle's file does not have is found if its figure is so many deviations from 0.
 FOUND = 6.0
@@ -245,14 +245,14 @@ class _Search:
         return min(relative, half / self._noticeable(name, solution.value))
 
     def _noticeable(self, name: str, theta: Array) -> float:
-        """A change of a figure that can just be noticed in this flight."""
+        """A change of a figure that can just be noticed in flight."""
         if name in TURNS:
             return 1e-300  # without it nothing turns
         i = self._index(name)
-        if self.equations.is_force[i]:
-            return NOTICEABLE * float(self.prior.size[i])
-        inertia = float(self.equations.inertia(theta).min())
-        return NOTICEABLE_TURN * inertia * float(self.prior.size[i])
+        least = NOTICEABLE
+        if not self.equations.is_force[i]:
+            least = NOTICEABLE_TURN * float(self.equations.inertia(theta).min())
+        return least / float(self.equations.reference[i])
 
     def _missing(self, solution: Solution) -> str | None:
         """The term that the file does not have and that this flight shows most clearly."""
