@@ -16,14 +16,11 @@ def kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, fastmath=False, error_model="numpy")(function))
 
 
-def parallel_kernel(function: F) -> F:
-    """Compile a function whose ``numba.prange`` loops run on as many threads as are set."""
-    compiled = numba.njit(cache=True, parallel=True, fastmath=False, error_model="numpy")
-    return cast(F, compiled(function))
-
-
 def lane_kernel(function: F) -> F:
-    """Compile into the machine code of each caller: only a loop without calls is vectorised."""
+    """Compile into the machine code of each caller: for what is small and called everywhere.
+
+    Only a loop without calls is vectorised.
+    """
     compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", forceinline=True)
     return cast(F, compiled(function))
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.parameters import Vec3
 
 Quat = tuple[float, float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
-@kernel
+@lane_kernel
 def quat(array: Any) -> Quat:
     """First four elements of an array as a quaternion."""
     return (array[0], array[1], array[2], array[3])
 
 
-@kernel
+@lane_kernel
 def multiply(a: Quat, b: Quat) -> Quat:
     """Hamilton product; multiply(q_AB, q_BC) = q_AC."""
     return (
@@ -33,20 +33,20 @@ def multiply(a: Quat, b: Quat) -> Quat:
     )
 
 
-@kernel
+@lane_kernel
 def conjugate(q: Quat) -> Quat:
     """Inverse of a unit quaternion: q_AB to q_BA."""
     return (q[0], -q[1], -q[2], -q[3])
 
 
-@kernel
+@lane_kernel
 def normalize(q: Quat) -> Quat:
     """The unit quaternion of the same direction."""
     factor = 1.0 / math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return (factor * q[0], factor * q[1], factor * q[2], factor * q[3])
 
 
-@kernel
+@lane_kernel
 def rotate(q: Quat, v: Vec3) -> Vec3:
     """v_A = R(q_AB) v_B."""
     # v + 2 w (u x v) + 2 u x (u x v), u the vector part
@@ -60,13 +60,13 @@ def rotate(q: Quat, v: Vec3) -> Vec3:
     )
 
 
-@kernel
+@lane_kernel
 def unrotate(q: Quat, v: Vec3) -> Vec3:
     """v_B = R(q_AB)^T v_A."""
     return rotate(conjugate(q), v)
 
 
-@kernel
+@lane_kernel
 def to_matrix(q: Quat) -> Mat3:
     """Rotation matrix of a unit quaternion, as a tuple of rows."""
     w, x, y, z = q
@@ -77,7 +77,7 @@ def to_matrix(q: Quat) -> Mat3:
     )
 
 
-@kernel
+@lane_kernel
 def exp(phi: Vec3) -> Quat:
     """Quaternion of a rotation vector in rad."""
     angle2 = phi[0] * phi[0] + phi[1] * phi[1] + phi[2] * phi[2]
@@ -89,7 +89,7 @@ def exp(phi: Vec3) -> Quat:
     return (math.cos(0.5 * angle), factor * phi[0], factor * phi[1], factor * phi[2])
 
 
-@kernel
+@lane_kernel
 def log(q: Quat) -> Vec3:
     """Rotation vector in rad of a unit quaternion, at most pi long (q and -q alike)."""
     sign = -1.0 if q[0] < 0.0 else 1.0
@@ -103,7 +103,7 @@ def log(q: Quat) -> Vec3:
     return (factor * q[1], factor * q[2], factor * q[3])
 
 
-@kernel
+@lane_kernel
 def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
     """Quaternion from roll, pitch and yaw in rad."""
     cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
@@ -117,7 +117,7 @@ def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
     )
 
 
-@kernel
+@lane_kernel
 def to_euler(q: Quat) -> Vec3:
     """Roll, pitch and yaw in rad; pitch within +-pi/2."""
     w, x, y, z = q
@@ -126,20 +126,20 @@ def to_euler(q: Quat) -> Vec3:
     return (roll, pitch, yaw_of(q))
 
 
-@kernel
+@lane_kernel
 def yaw_of(q: Quat) -> float:
     """Yaw in rad."""
     w, x, y, z = q
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-@kernel
+@lane_kernel
 def wrap(angle: float) -> float:
     """The same angle within (-pi, pi]."""
     return angle - 2.0 * math.pi * math.ceil((angle - math.pi) / (2.0 * math.pi))
 
 
-@kernel
+@lane_kernel
 def apply(R_AB: Mat3, v: Vec3) -> Vec3:
     """v_A = R_AB v_B."""
     x, y, z = R_AB
@@ -150,7 +150,7 @@ def apply(R_AB: Mat3, v: Vec3) -> Vec3:
     )
 
 
-@kernel
+@lane_kernel
 def apply_inverse(R_AB: Mat3, v: Vec3) -> Vec3:
     """v_B = R_AB^T v_A."""
     x, y, z = R_AB
@@ -161,7 +161,7 @@ def apply_inverse(R_AB: Mat3, v: Vec3) -> Vec3:
     )
 
 
-@kernel
+@lane_kernel
 def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
     """R_AC = R_AB R_BC."""
     x, y, z = (
@@ -172,7 +172,7 @@ def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
     return (x, y, z)
 
 
-@kernel
+@lane_kernel
 def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
     """Rotation matrix from roll, pitch and yaw in rad."""
     cr, sr = math.cos(roll), math.sin(roll)
@@ -185,7 +185,7 @@ def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
     )
 
 
-@kernel
+@lane_kernel
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion of a rotation matrix, w >= 0.
 

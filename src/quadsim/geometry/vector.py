@@ -5,48 +5,48 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.parameters import Vec3
 
 
-@kernel
+@lane_kernel
 def vec3(array: Any) -> Vec3:
     """First three elements of an array as a tuple."""
     return (array[0], array[1], array[2])
 
 
-@kernel
+@lane_kernel
 def store(array: Any, values: Any) -> None:
     """Write a tuple into the first elements of an array."""
     for i in range(len(values)):
         array[i] = values[i]
 
 
-@kernel
+@lane_kernel
 def add(a: Vec3, b: Vec3) -> Vec3:
     """Sum a + b."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
-@kernel
+@lane_kernel
 def subtract(a: Vec3, b: Vec3) -> Vec3:
     """Difference a - b."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
-@kernel
+@lane_kernel
 def scale(factor: float, a: Vec3) -> Vec3:
     """Product of a number and a vector."""
     return (factor * a[0], factor * a[1], factor * a[2])
 
 
-@kernel
+@lane_kernel
 def dot(a: Vec3, b: Vec3) -> float:
     """Scalar product."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@kernel
+@lane_kernel
 def cross(a: Vec3, b: Vec3) -> Vec3:
     """Vector product a x b."""
     return (
@@ -56,7 +56,7 @@ def cross(a: Vec3, b: Vec3) -> Vec3:
     )
 
 
-@kernel
+@lane_kernel
 def norm(a: Vec3) -> float:
     """Euclidean length."""
     return math.sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2])

@@ -147,7 +147,7 @@ class DynamicsNode(QuadsimNode):
         return round((params.max_command_age_s + params.imu_latency_s) * 1e9)
 
     def _listen_to(self, vehicle: VehicleTruth) -> None:
-        reader = RotorsReader(self.fleet.rotor_count)
+        reader = RotorsReader(self.fleet.rotor_count, self.fleet.params.commands)
         self.listen(
             topics.COMMAND_MOTOR_SPEED,
             lambda payload: self._on_command(vehicle, reader, payload),

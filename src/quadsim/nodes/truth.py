@@ -57,7 +57,9 @@ class VehicleTruth:
         self._events = offer(topics.EVENTS)
         self._odometry_writer = OdometryWriter("map", body, fleet.truth(index))
         self._accel_writer = AccelWriter(body, fleet.truth(index))
-        self._motors_writer = RotorsWriter(fleet.rotor_count, with_current=True)
+        self._motors_writer = RotorsWriter(
+            fleet.rotor_count, with_current=True, names=fleet.params.commands
+        )
 
     def topic(self, topic: Topic) -> str:
         """Full name of a topic of this vehicle."""

@@ -296,7 +296,7 @@ class ClosedLoop:
                 [np.cos(yaw / 2), np.zeros_like(yaw), np.zeros_like(yaw), np.sin(yaw / 2)], axis=1
             ),
         )
-        rotors = len(self.scenario.vehicle.rotor_directions)
+        rotors = len(self.scenario.vehicle.commands)
         return FlightLog(
             scenario=self.scenario.name,
             seed=self.scenario.file.seed,

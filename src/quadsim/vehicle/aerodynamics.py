@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.parameters import Vec3
 
 #: Density of the air where a vehicle's figures are said to hold in any, in kg/m^3 (ISO 2533).
 STANDARD_DENSITY_KG_M3 = 1.225
 
 
-@kernel
+@lane_kernel
 def reference_density(params: Any) -> float:
     """Density in kg/m^3 of the air in which the vehicle's figures hold."""
     density = params.air_density_kg_m3
     return float(density if density > 0.0 else STANDARD_DENSITY_KG_M3)
 
 
-@kernel
+@lane_kernel
 def body_drag(air_B: Vec3, vehicle: Any, params: Any) -> Vec3:
     """Force of the air on the airframe, body axes, in N.
 

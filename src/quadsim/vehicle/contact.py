@@ -225,11 +225,12 @@ def is_clear(vehicle: Any, dt_s: float) -> bool:
 def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
     """Remember how far away, at least, ground and obstacles are."""
     feet = vehicle.feet
-    highest_m = highest_ground(
-        scene.terrain, environment.ground_height_m, p_W[0], p_W[1], HORIZON_M
-    )
+    ground_m = environment.ground_height_m
+    below_m = p_W[2] - terrain_height(scene.terrain, ground_m, p_W[0], p_W[1])
+    horizon_m = min(max(below_m, feet.reach_m), HORIZON_M)
+    highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], horizon_m)
     free_m = feet.free_m - norm(subtract(p_W, vec3(feet.free_at_W_m)))
-    feet.clear_m = min(HORIZON_M, p_W[2] - highest_m, free_m)
+    feet.clear_m = min(horizon_m, p_W[2] - highest_m, free_m)
     for i in range(3):
         feet.clear_at_W_m[i] = p_W[i]
 

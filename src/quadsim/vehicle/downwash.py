@@ -28,7 +28,7 @@ from quadsim.parameters import Vec3
 JET_DECAY = 6.06
 
 #: The wake ends where the air on the axis is slower, in m/s, and this many widths from the axis.
-SLOWEST_MPS, WIDTHS = 0.2, 4.0
+SLOWEST_MPS, WIDTHS = 0.5, 4.0
 
 
 @kernel

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.compiled import inlined_kernel, kernel, parallel_kernel
-from quadsim.errors import FlightError, InputError
+from quadsim.compiled import block_kernel
+from quadsim.errors import FlightError
 from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
@@ -39,69 +37,7 @@ from quadsim.world.wind import white_width
 Array = NDArray[np.float64]
 
 
-@kernel
-def step_all(
-    vehicles: Any, world: Any, scene: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
-) -> None:
-    """One step of every vehicle, one after the other; see :func:`fleet_advance`."""
-    for i in range(vehicles.shape[0]):
-        model = (vehicles[i], *world)
-        if step(model, tables[i], stamp_ns, dt_s, share):
-            look(model, scene, dt_s)
-
-
-@parallel_kernel
-def step_all_parallel(
-    vehicles: Any, world: Any, scene: Any, tables: Any, stamp_ns: int, dt_s: float, share: float
-) -> None:
-    """One step of every vehicle, on as many threads as are set; see :func:`fleet_advance`."""
-    for i in numba.prange(vehicles.shape[0]):
-        model = (vehicles[i], *world)
-        if step(model, tables[i], stamp_ns, dt_s, share):
-            look(model, scene, dt_s)
-
-
-@inlined_kernel
-def _advance(
-    step_every: Callable[..., None],
-    vehicles: Any,
-    kinematics: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    physics: Any,
-    tables: Any,
-    start_ns: int,
-    until_ns: int,
-    period_ns: int,
-    white: Any,
-) -> None:
-    environment = environments[0]
-    world = (params[0], environment, physics[0])
-    begin_ns, row = start_ns, 0
-    while begin_ns < until_ns:
-        end_ns = min(begin_ns + period_ns, until_ns)
-        blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
-        for i in range(vehicles.shape[0]):
-            numbers = white[min(row, white.shape[0] - 1), i]
-            begin_period((vehicles[i], *world), scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
-        steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
-        dt_s = (end_ns - begin_ns) * 1e-9 / steps
-        for k in range(steps):
-            if vehicles.shape[0] > 1:
-                interact(vehicles, params[0], environment, physics[0])
-            step_ns = begin_ns + round(k * dt_s * 1e9)
-            step_every(vehicles, world, scene, tables, step_ns, dt_s, (k + 0.5) / steps)
-        begin_ns = end_ns
-        row += 1
-    for i in range(vehicles.shape[0]):
-        model = (vehicles[i], *world)
-        wake(model, scene)
-        hold(model, 1.0)
-        truth(model, until_ns, kinematics[i])
-
-
-@kernel
+@block_kernel
 def fleet_advance(
     vehicles: Any,
     kinematics: Any,
@@ -131,31 +67,32 @@ def fleet_advance(
         white: (periods, N, WIND_WHITE) standard normal numbers; the last row serves all periods
             that are left, as in calm air, which needs none.
     """
-    _advance(
-        step_all, vehicles, kinematics, params, environments, scene, physics, tables, start_ns,
-        until_ns, period_ns, white,
-    )  # fmt: skip
-
-
-@kernel
-def fleet_advance_parallel(
-    vehicles: Any,
-    kinematics: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    physics: Any,
-    tables: Any,
-    start_ns: int,
-    until_ns: int,
-    period_ns: int,
-    white: Any,
-) -> None:
-    """As :func:`fleet_advance`, on several threads, with the same result to the bit."""
-    _advance(
-        step_all_parallel, vehicles, kinematics, params, environments, scene, physics, tables,
-        start_ns, until_ns, period_ns, white,
-    )  # fmt: skip
+    environment = environments[0]
+    world = (params[0], environment, physics[0])
+    begin_ns, row = start_ns, 0
+    while begin_ns < until_ns:
+        end_ns = min(begin_ns + period_ns, until_ns)
+        blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
+        for i in range(vehicles.shape[0]):
+            numbers = white[min(row, white.shape[0] - 1), i]
+            begin_period((vehicles[i], *world), scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
+        steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
+        dt_s = (end_ns - begin_ns) * 1e-9 / steps
+        for k in range(steps):
+            if vehicles.shape[0] > 1:
+                interact(vehicles, params[0], environment, physics[0])
+            step_ns = begin_ns + round(k * dt_s * 1e9)
+            for i in range(vehicles.shape[0]):
+                model = (vehicles[i], *world)
+                if step(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
+                    look(model, scene, dt_s)
+        begin_ns = end_ns
+        row += 1
+    for i in range(vehicles.shape[0]):
+        model = (vehicles[i], *world)
+        wake(model, scene)
+        hold(model, 1.0)
+        truth(model, until_ns, kinematics[i])
 
 
 class Fleet:
@@ -172,7 +109,6 @@ class Fleet:
         seed: of the wind.
         period_ns: between two values of the wind; the time between two calls of `step_to`
             at most.
-        threads: that share the vehicles.
     """
 
     def __init__(
@@ -186,7 +122,6 @@ class Fleet:
         names: Sequence[str] = (),
         seed: int = 1,
         period_ns: int = 2_000_000,
-        threads: int = 1,
     ) -> None:
         self.params = params
         self.environment = environment
@@ -195,11 +130,7 @@ class Fleet:
         self.scene = scene
         self.count = len(self.poses)
         self.names = list(names) or [f"quad{i + 1}" for i in range(self.count)]
-        self.rotor_count = len(params.rotor_directions)
-        most = len(os.sched_getaffinity(0))
-        if not 1 <= threads <= most:
-            raise InputError(f"threads: {threads}; allowed: 1 to {most} here")
-        self._threads = threads
+        self.rotor_count = len(params.commands)
         self._seed = seed
         self._period_ns = period_ns
         self._params = self._array_of(params)
@@ -241,11 +172,7 @@ class Fleet:
         return np.stack(draws, axis=1)
 
     def _advance(self, until_ns: int) -> None:
-        advance = fleet_advance
-        if self._threads > 1:
-            numba.set_num_threads(self._threads)
-            advance = fleet_advance_parallel
-        advance(
+        fleet_advance(
             self._vehicles,
             self._kinematics,
             self._params,

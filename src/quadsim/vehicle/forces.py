@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, subtract, vec3
 from quadsim.parameters import Vec3
@@ -16,7 +16,7 @@ from quadsim.vehicle.rotors import rotor_wrench
 from quadsim.vehicle.state import Array
 
 
-@kernel
+@lane_kernel
 def forces(
     x: Array,
     R_WB: Mat3,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, lane_kernel
 from quadsim.geometry.rotation import (
     Mat3,
     Quat,
@@ -41,20 +41,20 @@ from quadsim.vehicle.state import Q_DOT, Array, Q, W, three
 GIMBAL_STEP_RAD = 0.1
 
 
-@kernel
+@lane_kernel
 def four(x: Array, start: int) -> Quat:
     """Four elements of a state from ``start`` on."""
     return (x[start], x[start + 1], x[start + 2], x[start + 3])
 
 
-@kernel
+@lane_kernel
 def base_matrix(vehicle: Any) -> Mat3:
     """R_0 of the formalism ``matrix``."""
     r = vehicle.R_WB
     return ((r[0], r[1], r[2]), (r[3], r[4], r[5]), (r[6], r[7], r[8]))
 
 
-@kernel
+@lane_kernel
 def attitude_matrix(x: Array, vehicle: Any, formalism: int) -> Mat3:
     """R_WB of a state; a quaternion that is a little off the unit sphere is normalised here."""
     if formalism == EULER:
@@ -105,7 +105,7 @@ def keep_base(vehicle: Any, R_WB: Mat3) -> None:
             vehicle.R_WB[3 * i + k] = R_WB[i][k]
 
 
-@kernel
+@lane_kernel
 def body_rates(x: Array, formalism: int) -> Vec3:
     """Angular rate w_B of a state in rad/s."""
     if formalism == CONSTRAINT:
@@ -138,7 +138,7 @@ def local_rates(theta: Vec3, w_B: Vec3) -> Vec3:
     return add(add(w_B, scale(0.5, turn)), scale(factor, cross(theta, turn)))
 
 
-@kernel
+@lane_kernel
 def write_attitude_rates(x: Array, formalism: int, w_B: Vec3, x_dot: Array) -> None:
     """Derivative of the attitude into ``x_dot[Q : Q + 4]``."""
     if formalism == QUATERNION:

@@ -26,12 +26,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.parameters import Vec3
 from quadsim.vehicle.state import ROTOR, Array
 
 
-@kernel
+@lane_kernel
 def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) -> tuple[Vec3, Vec3]:
     """Force and torque of the rotors about the centre of mass, body axes, in N and N m.
 
@@ -71,7 +71,7 @@ def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) ->
     return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
 
 
-@kernel
+@lane_kernel
 def rotor_momentum(x: Array, params: Any) -> float:
     """Angular momentum of the rotors about body z relative to the body, in kg m^2/s.
 
@@ -84,7 +84,7 @@ def rotor_momentum(x: Array, params: Any) -> float:
     return float(params.rotor.inertia_kg_m2 * total)
 
 
-@kernel
+@lane_kernel
 def rotor_momentum_rate(x_dot: Array, params: Any) -> float:
     """Its derivative in N m, from the rotor accelerations in a derivative of the state."""
     return rotor_momentum(x_dot, params)

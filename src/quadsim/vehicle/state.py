@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.compiled import lane_kernel, record_dtype
 from quadsim.parameters import Vec3
 from quadsim.records import MAX_ROTORS
 
@@ -50,7 +50,7 @@ HELD = record_dtype(
 )
 
 
-@kernel
+@lane_kernel
 def three(x: Array, start: int) -> Vec3:
     """Three elements of a state from ``start`` on."""
     return (x[start], x[start + 1], x[start + 2])

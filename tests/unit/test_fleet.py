@@ -1,0 +1,122 @@
+"""Fleets: the same bits whoever else flies and however many threads there are; who meets whom."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quadsim.files import find
+from quadsim.geometry.rotation import unrotate
+from quadsim.parameters import load
+from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.wind_parameters import WindParams
+
+X500 = load(VehicleParams, find("vehicles", "x500"))
+GUSTY = EnvironmentParams(
+    wind_W_mps=(3.0, 1.0, 0.0), wind=WindParams(turbulence="dryden", w20_mps=7.7)
+)
+HOVER_RADPS = 780.0
+TICK_NS = 10_000_000
+
+
+def steady(truth, height_m):
+    """Rotor speeds that keep a vehicle level at a height: PD on tilt, rates and height."""
+    up_B = np.array(unrotate(tuple(truth.q_WB), (0.0, 0.0, 1.0)))
+    roll = -60.0 * up_B[1] - 12.0 * truth.w_B[0]
+    pitch = 60.0 * up_B[0] - 12.0 * truth.w_B[1]
+    lift = HOVER_RADPS + 60.0 * (height_m - truth.p_W[2]) - 60.0 * truth.v_W[2]
+    hubs = np.array(X500.rotor_positions_B_m)
+    speeds = lift + np.sign(hubs[:, 1]) * roll - np.sign(hubs[:, 0]) * pitch
+    return np.clip(speeds, 100.0, 1000.0)
+
+
+def flown(poses, names, seconds):
+    """Digest of the first vehicle's motion over a flight at 30 m, seen every 10 ms."""
+    fleet = Fleet(X500, GUSTY, poses, names=names, seed=5)
+    for i, pose in enumerate(poses):
+        fleet.set_motion(i, (pose[0], pose[1], 30.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    content = hashlib.sha256()
+    for k in range(round(seconds * 1e9) // TICK_NS):
+        for i in range(fleet.count):
+            fleet.set_motor_command(i, steady(fleet.truth(i), 30.0))
+        fleet.step_to((k + 1) * TICK_NS)
+        content.update(fleet.truth(0).tobytes())
+    assert 20.0 < fleet.truth(0).p_W[2] < 40.0  # it flew, and did not fall
+    return content.hexdigest()
+
+
+HERE, FAR = (0.0, 0.0, 0.3), (0.0, 900.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return flown([HERE], ["quad1"], 60.0)
+
+
+def test_the_same_minute_on_a_second_run(alone):
+    assert flown([HERE], ["quad1"], 60.0) == alone
+
+
+def test_the_same_minute_with_others_out_of_reach(alone):
+    assert flown([HERE, FAR, (900.0, 0.0, 0.0)], ["quad1", "quad2", "quad3"], 60.0) == alone
+
+
+def test_the_same_minute_with_another_thread_flying_beside(alone):
+    with ThreadPoolExecutor(2) as threads:
+        pair = [threads.submit(flown, [HERE], ["quad1"], 60.0) for _ in range(2)]
+        assert [each.result() for each in pair] == [alone, alone]
+
+
+def test_another_seed_is_another_wind():
+    def gust(seed):
+        fleet = Fleet(X500, GUSTY, seed=seed)
+        fleet.step_to(1_000_000_000)
+        return tuple(fleet.truth(0).wind_W)
+
+    assert gust(1) == gust(1)
+    assert gust(1) != gust(2)
+
+
+def test_the_upper_vehicle_blows_on_the_lower_one():
+    """By Newton's third law in the mean; here: down, and not the other way round."""
+    still = EnvironmentParams()
+    fleet = Fleet(X500, still, [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
+    fleet.set_motion(0, (0.0, 0.0, 20.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    fleet.set_motion(1, (0.0, 0.0, 22.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    for i in range(2):
+        fleet.set_motor_command(i, [HOVER_RADPS] * 4)
+    fleet.step_to(20_000_000)
+    assert fleet.truth(0).wind_W[2] < -1.0
+    assert np.allclose(fleet.truth(1).wind_W, 0.0)
+    assert fleet.truth(0).v_W[2] < fleet.truth(1).v_W[2] - 0.01
+
+
+def test_two_vehicles_that_meet_crash_and_keep_their_momentum():
+    weightless = EnvironmentParams(gravity_mps2=0.0)
+    bare = replace(X500, rotor_drag_N_s2=0.0, body_drag_N_s_m=(0.0,) * 3, drag_area_m2=(0.0,) * 3)
+    fleet = Fleet(bare, weightless, [(0.0, 0.0, 0.0), (0.0, 5.0, 0.0)])
+    fleet.set_motion(0, (0.0, 0.0, 20.0), v_W=(2.0, 0.0, 0.0))
+    fleet.set_motion(1, (1.5, 0.1, 20.0), v_W=(-1.0, 0.0, 0.0))
+    fleet.step_to(2_000_000_000)
+    assert "struck another vehicle" in fleet.crash_words(0)
+    assert "struck another vehicle" in fleet.crash_words(1)
+    first, second = fleet.truth(0), fleet.truth(1)
+    assert first.v_W[0] < second.v_W[0]  # they part
+    # equal masses: pushes are equal and opposite at every step
+    assert first.v_W + second.v_W == pytest.approx([1.0, 0.0, 0.0], abs=1e-9)
+
+
+def test_wind_can_be_set_and_a_disturbance_changes_it():
+    fleet = Fleet(X500, EnvironmentParams())
+    fleet.set_wind((4.0, -1.0, 0.5))
+    fleet.step_to(10_000_000)
+    assert fleet.truth(0).wind_W == pytest.approx([4.0, -1.0, 0.5])
+    fleet.reset()
+    fleet.step_to(10_000_000)
+    assert fleet.truth(0).wind_W == pytest.approx([0.0, 0.0, 0.0])
