@@ -125,6 +125,10 @@ def test_speeds_between_reports_follow_the_commands():
     np.testing.assert_allclose(
         fit.speeds_at(half.time_s[inside]), half.speed_radps[inside], rtol=1e-9
     )
+    spoilt = fit_motors(motors_by_scipy(0.0, 0.5))
+    report_s = spoilt.motors.time_s[inside]
+    before, after = spoilt.speeds_at(report_s - 1e-9), spoilt.speeds_at(report_s)
+    np.testing.assert_allclose(before, after, atol=1e-3)  # rad/s; they change by 1e4 rad/s^2
     bent = fit.speeds_at(motors.time_s[inside]) - motors.speed_radps[inside]
     straight = replace(fit, solution=None).speeds_at(motors.time_s[inside])
     straight = straight - motors.speed_radps[inside]
@@ -173,7 +177,8 @@ def test_channels_are_weighed_by_their_noise_and_priors_count():
     assert found.value[0] == pytest.approx(data[:, 0].mean(), abs=2e-4)
     assert found.noise == pytest.approx([0.01, 10.0], rel=0.15)  # 400 numbers: 3.5 % deviation
     tight = replace(open_prior, sigma=np.full(1, 1e-6))
-    assert solve(lambda t: data - t[0], tight, np.zeros(1)).value[0] == pytest.approx(0.0, abs=1e-3)
+    pulled = solve(lambda t: data - t[0], tight, np.full(1, 0.5))
+    assert pulled.value[0] == pytest.approx(0.0, abs=1e-3)
     half_fixed = Prior(np.array([0.0, 0.4]), np.array([1e3, 0.0]), np.ones(2), np.zeros(2))
     held = solve(lambda t: data - t[0] - t[1], half_fixed, np.zeros(2))
     assert held.value == pytest.approx([found.value[0] - 0.4, 0.4], abs=1e-6)
@@ -203,6 +208,8 @@ def test_terms_add_up_to_the_force_model(name):
             vehicle.rotor,
             inflow_N_s2=2e-5 * vehicle.mass_kg,
             translational_lift_N_s2_m2=1e-3 * vehicle.mass_kg,
+            flapping_rad=0.1,
+            hinge_stiffness_N_m=0.5 * vehicle.mass_kg,
         ),
     )
     rng = np.random.default_rng(4)
@@ -225,12 +232,11 @@ def test_terms_add_up_to_the_force_model(name):
         record.held.density_ratio = 1.0
         f_B, t_B = rotor_wrench(record.x, tuple(air_B[i]), tuple(w_B[i]), record, packed)
         drag_B = body_drag(tuple(air_B[i]), record, packed)
-        # flapping tilts the thrust that inflow leaves; as rotor drag it tilts the static one
-        tilted = vehicle.rotor.flapping_rad > 0.0
-        tolerance = 0.01 if tilted else 1e-9
-        scale = np.abs(force[i]).max()
-        np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=tolerance * scale)
-        np.testing.assert_allclose(torque[i], t_B, atol=tolerance * scale * 0.05)
+        # flapping tilts the thrust, inflow and lift included; as rotor drag it tilts the static one
+        scale = float(np.abs(force[i]).max())
+        np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=3e-3 * scale)
+        arm_m = float(np.abs(flow.positions_B_m).max())
+        np.testing.assert_allclose(torque[i], t_B, atol=3e-3 * scale * arm_m)
 
 
 def test_the_rotors_momentum_is_felt_as_a_gyroscopic_torque():

@@ -37,7 +37,6 @@ class Windows:
         self._slope /= self._slope @ time_s
         bend = np.cos(2.0 * phase)
         bend[[0, -1]] *= 0.5
-        bend -= bend.sum() * self._mean  # a constant does not bend
         self._bend = bend * 2.0 / (bend @ time_s**2)
         #: Time from one window to the next.
         self.apart_s = half * step_s
