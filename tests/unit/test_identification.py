@@ -14,6 +14,7 @@ from rosbags.typesys import Stores, get_typestore
 from scipy import stats
 
 from quadsim.analysis.bag_writer import BagWriter
+from quadsim.cli import identify as cli_identify
 from quadsim.cli import main
 from quadsim.errors import InputError
 from quadsim.experiments.figures import file_figures
@@ -145,7 +146,7 @@ def truth_of(name: str) -> dict[str, float]:
 
 # ---- figures come back -------------------------------------------------------------------------
 
-FLIGHTS = [("x500", 1), ("x500", 2), ("phantom4", 3), ("hexacopter", 4)]
+FLIGHTS = [("x500", 1), ("phantom4", 3), ("hexacopter", 4)]
 
 
 @pytest.mark.many
@@ -205,7 +206,7 @@ def test_slow_late_and_missing_messages_change_nothing():
         assert figure.value == pytest.approx(truth_of("x500")[name], rel=0.05), figure
     # the IMU averages over 2 ms, which makes its samples 1 ms old
     assert result.late_s == pytest.approx([0.006, 0.015], abs=5e-4)
-    assert result.flown_s == pytest.approx(clean.flown_s - 1.0, abs=0.3)
+    assert result.flown_s == pytest.approx(clean.flown_s - 1.0, abs=0.6)  # longer windows
 
 
 @pytest.mark.many
@@ -371,7 +372,7 @@ def flown_bag(tmp_path_factory) -> Path:
 
 
 @pytest.mark.many
-def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path):
+def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
     """The file is a vehicle, with the flight's figures and the rest of --vehicle's."""
     base = tmp_path / "guess.yaml"
     text = find("vehicles", "x500").read_text().replace("8.54858e-06", "9.9e-06")
@@ -395,18 +396,14 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path):
     assert figure["low"] < figure["value"] < figure["high"]
     assert figure["file_value"] == pytest.approx(9.9e-06 / 2.0643)
     assert "+-1 %" in path.read_text()
-
-
-@pytest.mark.many
-def test_a_table_says_what_is_kept(flown_bag, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = run("identify", str(flown_bag))
-    assert "95 % interval" in result.stdout
-    assert "measured odometry" in result.stdout
-    assert (tmp_path / "flown_vehicle.yaml").is_file()
-    again = run("identify", str(flown_bag))
+    cli_identify._show(said)
+    table = capsys.readouterr().out
+    assert "measured odometry" in table
+    assert "95 % interval" in table
+    assert f"file: {path}" in table
+    again = run("identify", str(flown_bag), "--output", str(path))
     assert again.exit_code == 2
-    assert again.stderr.startswith("quadsim: error: flown_vehicle.yaml: exists already")
+    assert again.stderr.startswith(f"quadsim: error: {path}: exists already")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,9 @@ def identify(
             f"{data.source}: speeds of {data.motor_speed.values.shape[1]} rotors, but the vehicle"
             f" ({vehicle.name}) has {rotors}; choose it with --vehicle"
         )
-    motors = fit_motors(motors_of(data))
+    reports = motors_of(data)
+    make_grid(data, MotorFit(reports, None), vehicle.rotor.radius_m)  # refuses before it takes long
+    motors = fit_motors(reports)
     air = air_ratio(vehicle, data.air_density_kg_m3)
     imu_ns = odometry_ns = 0
     for _ in range(CLOCK_ROUNDS):

@@ -34,7 +34,7 @@ LEAST_ROWS = 500
 GAP = 2.5
 
 #: Rounds of weighing, at most, and the change of a parameter, in its sizes, that ends them.
-ROUNDS, SETTLED = 30, 1e-4
+ROUNDS, SETTLED = 12, 1e-4
 
 #: Median of the size of a standard normal number.
 NORMAL_MEDIAN = 0.6745
