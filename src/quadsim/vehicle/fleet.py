@@ -68,14 +68,14 @@ def fleet_advance(
             that are left, as in calm air, which needs none.
     """
     environment = environments[0]
-    world = (params[0], environment, physics[0])
     begin_ns, row = start_ns, 0
     while begin_ns < until_ns:
         end_ns = min(begin_ns + period_ns, until_ns)
         blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
         for i in range(vehicles.shape[0]):
             numbers = white[min(row, white.shape[0] - 1), i]
-            begin_period((vehicles[i], *world), scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
+            model = (vehicles[i], params[0], environment, physics[0])
+            begin_period(model, scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
         steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
         dt_s = (end_ns - begin_ns) * 1e-9 / steps
         for k in range(steps):
@@ -83,13 +83,13 @@ def fleet_advance(
                 interact(vehicles, params[0], environment, physics[0])
             step_ns = begin_ns + round(k * dt_s * 1e9)
             for i in range(vehicles.shape[0]):
-                model = (vehicles[i], *world)
+                model = (vehicles[i], params[0], environment, physics[0])
                 if step(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
                     look(model, scene, dt_s)
         begin_ns = end_ns
         row += 1
     for i in range(vehicles.shape[0]):
-        model = (vehicles[i], *world)
+        model = (vehicles[i], params[0], environment, physics[0])
         wake(model, scene)
         hold(model, 1.0)
         truth(model, until_ns, kinematics[i])
