@@ -17,6 +17,7 @@ from quadsim.analysis.bag_writer import BagWriter
 from quadsim.cli import identify as cli_identify
 from quadsim.cli import main
 from quadsim.errors import InputError
+from quadsim.experiments.equations import PLACES
 from quadsim.experiments.figures import file_figures
 from quadsim.experiments.flight_data import FlightData, Signal
 from quadsim.experiments.identification import Identified, identify
@@ -186,10 +187,26 @@ def test_the_search_does_not_need_to_begin_near():
 # ---- what a recording is like ------------------------------------------------------------------
 
 
+#: Where another IMU sits, and how it is turned: upside down, its x to the left.
+ELSEWHERE_B_M = np.array([0.08, -0.05, 0.04])
+R_BS = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+
+
+def mounted_elsewhere(flown: FlightData) -> FlightData:
+    """What an IMU that is turned and off the centre of mass would have read (rigid body)."""
+    w_B = flown.odometry.w_B[: len(flown.imu)]
+    w_dot_B = np.gradient(w_B, flown.imu.stamp_ns * 1e-9, axis=0)
+    f_B, gyro_B = np.split(flown.imu.values, 2, axis=1)
+    more_B = np.cross(w_dot_B, ELSEWHERE_B_M) + np.cross(w_B, np.cross(w_B, ELSEWHERE_B_M))
+    more_B = 0.5 * (more_B + np.roll(more_B, 1, axis=0))  # of the sample's interval
+    values = np.hstack([(f_B + more_B) @ R_BS, gyro_B @ R_BS])
+    return replace(flown, imu=Signal(flown.imu.stamp_ns, values))
+
+
 @pytest.mark.many
-def test_slow_late_and_missing_messages_change_nothing():
-    """Odometry at 100 Hz and 15 ms late, IMU 5 ms late, a second of motor speeds lost."""
-    flown, _ = flight("x500", 1)
+def test_slow_late_and_missing_messages_and_another_mount_change_nothing():
+    """Odometry at 100 Hz and 15 ms late, IMU elsewhere and 5 ms late, a second of speeds lost."""
+    flown = mounted_elsewhere(flight("x500", 1)[0])
     odometry = flown.odometry[slice(0, None, 5)]
     odometry = replace(odometry, stamp_ns=odometry.stamp_ns + 15_000_000)
     speeds = flown.motor_speed
@@ -204,6 +221,9 @@ def test_slow_late_and_missing_messages_change_nothing():
     for name in FIGURES:
         figure = result.figures[name]
         assert figure.value == pytest.approx(truth_of("x500")[name], rel=0.05), figure
+    assert result.grid.mount_deg == pytest.approx(180.0, abs=1.0)
+    lever_m = result.solution.value[PLACES["lever"]]
+    assert lever_m == pytest.approx(ELSEWHERE_B_M, abs=2e-3)
     # the IMU averages over 2 ms, which makes its samples 1 ms old
     assert result.late_s == pytest.approx([0.006, 0.015], abs=5e-4)
     assert result.flown_s == pytest.approx(clean.flown_s - 1.0, abs=0.6)  # longer windows
