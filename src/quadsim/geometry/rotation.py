@@ -78,6 +78,19 @@ def to_matrix(q: Quat) -> Mat3:
 
 
 @lane_kernel
+def to_matrix_scaled(q: Quat) -> Mat3:
+    """Rotation matrix of a quaternion of any length but zero, without a square root."""
+    w, x, y, z = q
+    s = 2.0 / (w * w + x * x + y * y + z * z)
+    sx, sy, sz = s * x, s * y, s * z
+    return (
+        (1.0 - (y * sy + z * sz), x * sy - w * sz, x * sz + w * sy),
+        (x * sy + w * sz, 1.0 - (x * sx + z * sz), y * sz - w * sx),
+        (x * sz - w * sy, y * sz + w * sx, 1.0 - (x * sx + y * sy)),
+    )
+
+
+@lane_kernel
 def exp(phi: Vec3) -> Quat:
     """Quaternion of a rotation vector in rad."""
     angle2 = phi[0] * phi[0] + phi[1] * phi[1] + phi[2] * phi[2]

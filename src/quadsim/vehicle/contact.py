@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, lane_kernel
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
 from quadsim.parameters import Vec3
@@ -204,20 +204,23 @@ def drag_anchor(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> None
         feet.anchor_W_m[slot, axis] = p_W[axis] - behind[axis]
 
 
-@kernel
+@lane_kernel
 def reach_ahead_m(vehicle: Any, dt_s: float) -> float:
     """Distance from the centre of mass within which a point may be two steps later."""
-    speed = norm(three(vehicle.x, V)) + vehicle.feet.reach_m * norm(three(vehicle.x, W))
+    x = vehicle.x  # sums of components are never less than the length, and need no root
+    speed = abs(x[V]) + abs(x[V + 1]) + abs(x[V + 2])
+    speed += vehicle.feet.reach_m * (abs(x[W]) + abs(x[W + 1]) + abs(x[W + 2]))
     return float(vehicle.feet.reach_m + MARGIN_M + 2.0 * dt_s * speed)
 
 
-@kernel
+@lane_kernel
 def is_clear(vehicle: Any, dt_s: float) -> bool:
     """Whether nothing can be near, by what was seen at the last look around."""
     feet = vehicle.feet
     if feet.near != 0:
         return False
-    moved_m = norm(subtract(three(vehicle.x, P), vec3(feet.clear_at_W_m)))
+    moved = subtract(three(vehicle.x, P), vec3(feet.clear_at_W_m))
+    moved_m = abs(moved[0]) + abs(moved[1]) + abs(moved[2])
     return bool(moved_m + reach_ahead_m(vehicle, dt_s) < feet.clear_m)
 
 

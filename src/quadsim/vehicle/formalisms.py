@@ -29,6 +29,7 @@ from quadsim.geometry.rotation import (
     normalize,
     to_euler,
     to_matrix,
+    to_matrix_scaled,
     wrap,
 )
 from quadsim.geometry.vector import add, cross, scale
@@ -56,12 +57,12 @@ def base_matrix(vehicle: Any) -> Mat3:
 
 @lane_kernel
 def attitude_matrix(x: Array, vehicle: Any, formalism: int) -> Mat3:
-    """R_WB of a state; a quaternion that is a little off the unit sphere is normalised here."""
+    """R_WB of a state; a quaternion may be a little off the unit sphere."""
     if formalism == EULER:
         return matrix_from_euler(x[Q], x[Q + 1], x[Q + 2])
     if formalism == MATRIX:
         return compose(base_matrix(vehicle), to_matrix(exp(three(x, Q))))
-    return to_matrix(normalize(four(x, Q)))
+    return to_matrix_scaled(four(x, Q))
 
 
 @kernel
@@ -159,7 +160,7 @@ def write_attitude_rates(x: Array, formalism: int, w_B: Vec3, x_dot: Array) -> N
     x_dot[Q + 3] = 0.0
 
 
-@kernel
+@lane_kernel
 def finish_step(x: Array, vehicle: Any, formalism: int, dt_s: float) -> bool:
     """What a formalism does after each step; False at a gimbal lock."""
     if formalism == QUATERNION:

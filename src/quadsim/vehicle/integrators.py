@@ -50,13 +50,13 @@ def mean_derivative(
     for i in range(n):
         mean[i] = 0.0
         slope[i] = 0.0
+        probe[i] = x[i]
     for stage in range(stages):
         inner = stages == 4 and (stage == 1 or stage == 2)
         weight = 1.0 if stages == 1 else (1.0 / 3.0 if inner else 1.0 / 6.0)
-        ahead_s = 0.5 * dt_s if inner else (dt_s if stage == 3 else 0.0)
-        for i in range(n):
-            probe[i] = x[i] + ahead_s * slope[i]
+        next_s = dt_s if stage == 2 else 0.5 * dt_s
         derivative(probe, model, slope)
         for i in range(n):
             mean[i] += weight * slope[i]
+            probe[i] = x[i] + next_s * slope[i]
     return mean

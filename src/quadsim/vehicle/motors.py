@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, lane_kernel
 from quadsim.vehicle.propulsion import ELECTRIC, LITHIUM_POLYMER
 from quadsim.vehicle.state import ROTOR
 
@@ -33,7 +33,7 @@ CELL_V = 3.7
 LEAST_SHARE = 0.05
 
 
-@kernel
+@lane_kernel
 def wanted_speed(i: int, vehicle: Any) -> float:
     """Speed in rad/s that motor ``i`` goes for; a weak one gives its share of the thrust."""
     command = vehicle.inputs.rotor_command_radps[i]
@@ -78,7 +78,7 @@ def winding(i: int, speed_radps: float, vehicle: Any, params: Any) -> tuple[floa
     return current_A, (current_A - steady_A) * mobility / radps_per_V
 
 
-@kernel
+@lane_kernel
 def rotor_acceleration(i: int, speed_radps: float, vehicle: Any, params: Any) -> float:
     """Angular acceleration of rotor ``i`` in rad/s^2.
 
@@ -93,7 +93,7 @@ def rotor_acceleration(i: int, speed_radps: float, vehicle: Any, params: Any) ->
     return wanted_acceleration(i, speed_radps, vehicle, params)
 
 
-@kernel
+@lane_kernel
 def motor_current_A(i: int, speed_radps: float, vehicle: Any, params: Any) -> float:
     """Current in A that motor ``i`` draws from the battery; negative while it brakes.
 
@@ -124,7 +124,7 @@ def open_circuit_V(charge_C: float, params: Any) -> float:
     return float(battery.voltage_V / CELL_V * cell_V)
 
 
-@kernel
+@lane_kernel
 def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
     """Draw the motors' charge over one step and hold the battery's voltage for the next.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.compiled import kernel, lane_kernel, record_dtype
 from quadsim.geometry.vector import cross, scale, subtract
 from quadsim.parameters import Vec3
 from quadsim.records import HELICOPTER, MAX_ROTORS
@@ -82,7 +82,7 @@ VEHICLE = record_dtype(
 )
 
 
-@kernel
+@lane_kernel
 def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
     """Linear acceleration in W and angular acceleration in B; writes those of rotors and load.
 
@@ -115,7 +115,7 @@ def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
     return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, x_dot)
 
 
-@kernel
+@lane_kernel
 def derivative(x: Array, model: Any, x_dot: Array) -> None:
     """Time derivative of the state; see :func:`body_accelerations` for the arguments."""
     formalism = model[3].formalism
@@ -139,7 +139,7 @@ def write_velocities(x: Array, formalism: int, x_dot: Array) -> None:
     write_attitude_rates(x, formalism, body_rates(x, formalism), x_dot)
 
 
-@kernel
+@lane_kernel
 def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
     """Advance a vehicle's state by one step of the scenario's integrator.
 
@@ -169,7 +169,7 @@ def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
             x[i] += dt_s * mean[i]
 
 
-@kernel
+@lane_kernel
 def wake(model: Any, scene: Any) -> None:
     """Look at what surrounds a vehicle that was put somewhere: the ground below, surfaces."""
     vehicle, params, environment, physics = model
@@ -183,7 +183,7 @@ def wake(model: Any, scene: Any) -> None:
         settle(vehicle, R_WB, params, environment, scene, 0.0)
 
 
-@kernel
+@lane_kernel
 def begin_period(model: Any, scene: Any, stamp_ns: int, period_s: float, white: Array) -> None:
     """What changes slowly, for the period that begins: wind, density of the air, ground below.
 
@@ -212,7 +212,7 @@ def begin_period(model: Any, scene: Any, stamp_ns: int, period_s: float, white: 
         vehicle.held.density_ratio = density / params.air_density_kg_m3
 
 
-@kernel
+@lane_kernel
 def hold(model: Any, share: float) -> None:
     """Hold over a step: wind, height above the ground, ground effect.
 
@@ -235,6 +235,18 @@ def hold(model: Any, share: float) -> None:
     else:
         for i in range(params.rotor_directions_count):
             held.thrust_gain[i] = 1.0
+
+
+@lane_kernel
+def is_finite(x: Array) -> bool:
+    """Whether no element is NaN or infinite; four sums at once do not wait for each other."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    n = x.shape[0]
+    for i in range(0, n - 3, 4):
+        a, b, c, d = a + x[i], b + x[i + 1], c + x[i + 2], d + x[i + 3]
+    for i in range(n - n % 4, n):
+        a += x[i]
+    return bool(np.isfinite((a + b) + (c + d)))
 
 
 @kernel
@@ -273,10 +285,7 @@ def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> bo
         vehicle.last_x[i] = x[i]
     integrate(vehicle, size, model, dt_s)
     free = finish_step(vehicle.x, vehicle, physics.formalism, dt_s)
-    total = 0.0
-    for i in range(size):
-        total += x[i]
-    if not np.isfinite(total) or not free:
+    if not (is_finite(x) and free):
         vehicle.fault = NOT_FINITE if free else GIMBAL_LOCK
         vehicle.fault_ns = max(stamp_ns, 1)
         return False

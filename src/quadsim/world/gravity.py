@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import lane_kernel
 from quadsim.geometry.geodesy import Datum
 
 SEMI_MAJOR_AXIS_M = 6378137.0
@@ -49,7 +49,7 @@ def datum_gravity(datum: Datum) -> tuple[float, float]:
     return normal_gravity(datum.latitude_deg, datum.height_m)
 
 
-@kernel
+@lane_kernel
 def gravity_at(environment: Any, z_m: float) -> float:
     """Gravity at a height, downwards, in m/s^2.
 
