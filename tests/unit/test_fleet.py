@@ -12,6 +12,7 @@ import pytest
 from quadsim.files import find
 from quadsim.geometry.rotation import unrotate
 from quadsim.parameters import load
+from quadsim.vehicle.disturbances import Push
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -110,6 +111,19 @@ def test_two_vehicles_that_meet_crash_and_keep_their_momentum():
     assert first.v_W[0] < second.v_W[0]  # they part
     # equal masses: pushes are equal and opposite at every step
     assert first.v_W + second.v_W == pytest.approx([1.0, 0.0, 0.0], abs=1e-9)
+
+
+def test_a_push_ends_when_the_disturbances_are_replaced():
+    weightless = EnvironmentParams(gravity_mps2=0.0)
+    push = Push(at_s=0.0, duration_s=10.0, force_W_N=(5.0, 0.0, 0.0))
+    fleet = Fleet(X500, weightless, disturbances=[push])
+    fleet.set_motion(0, (0.0, 0.0, 20.0))
+    fleet.step_to(10_000_000)
+    # drag of 0.1 N s/m takes less than a thousandth off at this speed
+    assert fleet.truth(0).a_W[0] == pytest.approx(5.0 / X500.mass_kg, rel=2e-3)
+    fleet.set_disturbances([])
+    fleet.step_to(20_000_000)
+    assert abs(fleet.truth(0).a_W[0]) < 0.01
 
 
 def test_wind_can_be_set_and_a_disturbance_changes_it():

@@ -136,9 +136,9 @@ class Fleet:
         self._params = self._array_of(params)
         self._environments = self._array_of(environment)
         self._physics = self._array_of(self.physics)
+        self._vehicles = np.zeros(self.count, VEHICLE)
         self._tables = np.zeros(self.count, DISTURBANCES)
         self.set_disturbances(disturbances)
-        self._vehicles = np.zeros(self.count, VEHICLE)
         self._kinematics = np.zeros(self.count, KINEMATICS)
         self._calm = np.zeros((1, self.count, 0))
         self._white_width = white_width(environment.wind)
@@ -241,8 +241,10 @@ class Fleet:
         self._vehicles[i].inputs.external_torque_B_Nm[:] = torque_B_Nm
 
     def set_disturbances(self, disturbances: Sequence[Disturbance]) -> None:
-        """What befalls the vehicles from now on; what has happened already stays."""
+        """What befalls the vehicles from now on; what has happened stays, pushes end."""
         for i in range(self.count):
+            self._vehicles[i].held.push_W_N[:] = 0.0
+            self._vehicles[i].held.push_B_Nm[:] = 0.0
             self._tables[i] = pack_disturbances(disturbances, i + 1)
 
     def set_wind(self, wind_W_mps: ArrayLike) -> None:
