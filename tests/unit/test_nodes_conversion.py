@@ -18,6 +18,7 @@ from geometry_msgs.msg import (
 )
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
+from rosbags.typesys import Stores, get_typestore
 from sensor_msgs.msg import Imu, JointState, NavSatFix, NavSatStatus, Range
 
 from quadsim.compiled import new_record
@@ -209,6 +210,19 @@ def test_reference_is_a_pose_with_the_setpoints_yaw():
     )
     assert vector(message.pose.position) == [4.0, 5.0, 6.0]
     assert (message.pose.orientation.z, message.pose.orientation.w) == pytest.approx((HALF, HALF))
+
+
+@pytest.mark.parametrize("with_current", [False, True])
+@pytest.mark.parametrize("rotors", [4, 6])
+def test_readers_without_ros_read_rotor_messages(rotors, with_current):
+    """Rosbags' own reader of the format takes not a byte more than the type has."""
+    writer = RotorsWriter(rotors, with_current)
+    writer.speeds[:] = 100.0 + np.arange(rotors)
+    typestore = get_typestore(Stores.ROS2_JAZZY)
+    message = typestore.deserialize_cdr(writer.payload(7_000_000_003), "sensor_msgs/msg/JointState")
+    assert message.velocity.tolist() == [100.0 + i for i in range(rotors)]
+    assert len(message.effort) == (rotors if with_current else 0)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (7, 3)
 
 
 def test_rotor_speeds_survive_both_ways_and_any_order_of_names():

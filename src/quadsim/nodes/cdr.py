@@ -148,6 +148,9 @@ class RotorsWriter:
             name=names or rotor_names(rotors), velocity=speeds, effort=currents
         )
         self._buffer = bytearray(serialize_message(template))
+        if not with_current:  # the serialiser pads after an empty list, which strict readers refuse
+            end = self._buffer.find(np.array(speeds, "<f8").tobytes()) + 8 * rotors + 4
+            del self._buffer[end:]
         self.speeds = self._find(speeds)
         self.currents = self._find(currents)
 
