@@ -26,11 +26,9 @@ from quadsim.files import find
 from quadsim.geometry.rotation import unrotate
 from quadsim.parameters import load, read_yaml
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.log import Event, Track
-from quadsim.sim.loop import advance
+from quadsim.sim.log import Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.state import ROTOR
 from quadsim.world.atmosphere import air_density
 
 #: The motors report at 100 Hz, as in the graph; IMU, commands and odometry come at 500 Hz.
@@ -42,67 +40,31 @@ FIGURES = (
 )  # fmt: skip
 
 
-class Recorded(ClosedLoop):
-    """A flight that remembers what a bag holds of it: truth, estimate, rotors, commands."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario, keep_samples=True)
-        self.rows: list[np.ndarray] = []
-
-    def tick(self) -> None:
-        odometry = self._odometry if self._odometry.stamp_ns > 0 else None
-        self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
-        end_ns, period_ns = self._next_tick_ns(), int(self.setup.imu_period_ns)
-        while self.stamp_ns < end_ns:
-            until_ns = self.stamp_ns + period_ns
-            white = self._draw(until_ns)
-            advance(
-                self._states, self._setups, self._scene, until_ns, 0, white, self._log,
-                self._samples,
-            )  # fmt: skip
-            self.stamp_ns = until_ns
-            self.rows.append(self._row())
-        self.events += [Event(*event) for event in self.manager.take_events()]
-
-    def _row(self) -> np.ndarray:
-        state, rotors = self.state, len(self.scenario.vehicle.rotor_directions)
-        motions = [
-            np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.w_B])
-            for motion in (state["truth"][0], state.odometry)
-        ]
-        speeds = state.vehicle.x[ROTOR : ROTOR + rotors]
-        command = state.pending[int(self.setup.delay)][:rotors]
-        return np.concatenate([*motions, speeds, command])
-
-    def data(self) -> tuple[FlightData, FlightData]:
-        """With the truth, and with the estimate."""
-        rows, imu = np.array(self.rows), self.samples("imu")
-        stamp_ns = (1 + np.arange(len(rows))) * int(self.setup.imu_period_ns)
-        rotors = (rows.shape[1] - 26) // 2
-        reports = slice(REPORT - 1, None, REPORT)
-        speeds = Signal(stamp_ns[reports], rows[reports, 26 : 26 + rotors])
-        command = Signal(stamp_ns, rows[:, 26 + rotors :])
-        samples = Signal(imu["stamp_ns"].copy(), np.hstack([imu["f_S"], imu["w_S"]]))
-        density = float(air_density(self.setup["environment"][0], 3.0))
-        flown = [
-            FlightData(
-                "the loop",
-                samples,
-                track(stamp_ns, part),
-                exact,
-                speeds,
-                command,
-                air_density_kg_m3=density,
-            )
-            for part, exact in ((rows[:, :13], True), (rows[1000:, 13:26], False))
-        ]
-        return flown[0], flown[1]
-
-
-def track(stamp_ns: np.ndarray, rows: np.ndarray) -> Track:
-    """A motion whose first rows may be missing."""
-    p_W, v_W, q_WB, w_B = np.split(rows, [3, 6, 10], axis=1)
-    return Track(stamp_ns[-len(rows) :], p_W, v_W, q_WB, w_B)
+def recorded(scenario: Scenario) -> tuple[FlightData, FlightData]:
+    """What a bag of a flight holds: with the truth, and with the estimate."""
+    loop = ClosedLoop(scenario, keep_samples=True, log_hz=scenario.imu.rate_hz)
+    loop.fly()
+    rows, imu, rotors = loop.rows(), loop.samples("imu"), len(scenario.vehicle.rotor_directions)
+    speeds = Signal(
+        rows["stamp_ns"][REPORT - 1 :: REPORT],
+        rows["rotor_speed_radps"][REPORT - 1 :: REPORT, :rotors],
+    )
+    command = Signal(rows["stamp_ns"], rows["rotor_command_radps"][:, :rotors])
+    samples = Signal(imu["stamp_ns"].copy(), np.hstack([imu["f_S"], imu["w_S"]]))
+    density = float(air_density(loop.setup["environment"][0], 3.0))
+    flown = [
+        FlightData(
+            "the loop",
+            samples,
+            Track(*(part[name] for name in ("stamp_ns", "p_W", "v_W", "q_WB", "w_B"))),
+            exact,
+            speeds,
+            command,
+            air_density_kg_m3=density,
+        )
+        for part, exact in ((rows, True), (rows["estimate"][1000:], False))
+    ]
+    return flown[0], flown[1]
 
 
 def vehicle(name: str) -> VehicleParams:
@@ -112,9 +74,7 @@ def vehicle(name: str) -> VehicleParams:
 @cache
 def flight(name: str, seed: int) -> tuple[FlightData, FlightData]:
     """The scenario ``identification``, flown on the default sensors."""
-    loop = Recorded(load_scenario("identification", vehicle=name, seed=seed))
-    loop.fly()
-    return loop.data()
+    return recorded(load_scenario("identification", vehicle=name, seed=seed))
 
 
 @cache

@@ -52,7 +52,6 @@ def make_setups(scenario: Scenario) -> NDArray[np.record]:
     setups: NDArray[np.record] = np.zeros(1, SETUP)
     setup = setups[0]
     setup.delay = scenario.file.physics.command_delay_samples
-    setup.log_period_ns = round(1e9 / LOG_HZ)
     setup["physics"] = pack(scenario.file.physics)
     setup["vehicle"] = pack(scenario.vehicle)
     setup["disturbances"] = pack_disturbances(scenario.disturbances)
@@ -105,23 +104,29 @@ class ClosedLoop:
         scenario: what flies.
         use_truth: fly on the true state; the estimator runs beside it.
         keep_samples: keep what every sensor publishes, not the fixes alone.
+        log_hz: rows of the log a second, at most the IMU's rate.
     """
 
     def __init__(
-        self, scenario: Scenario, use_truth: bool = False, keep_samples: bool = False
+        self,
+        scenario: Scenario,
+        use_truth: bool = False,
+        keep_samples: bool = False,
+        log_hz: float = LOG_HZ,
     ) -> None:
         self.scenario = scenario
         self.use_truth = use_truth
         self._setups = make_setups(scenario)
         self._scene = scenario.scene
         self.setup = self._setups[0]
+        self.setup.log_period_ns = round(1e9 / log_hz)
         self.stamp_ns = 0
         self.tick_ns = round(1e9 / TICK_HZ)
         ticks = math.ceil(scenario.file.duration_s * TICK_HZ)
         self.end_ns = ticks * self.tick_ns
         ticks += REST_TICKS
         seconds = ticks / TICK_HZ
-        self._log = np.zeros(int(seconds * LOG_HZ) + 2, LOG_ROW)
+        self._log = np.zeros(int(seconds * log_hz) + 2, LOG_ROW)
         self._reference = np.zeros((ticks + 1, 4))
         self._reference_ns = np.zeros(ticks + 1, np.int64)
         self._samples = tuple(
@@ -277,7 +282,7 @@ class ClosedLoop:
 
     def log(self, wall_s: float) -> FlightLog:
         """What has been flown so far."""
-        rows = self._log[: int(self.state.log_count)]
+        rows = self.rows()
         estimated = rows[rows["estimated"] != 0]
         estimate = estimated["estimate"]
         sigma = np.sqrt(
@@ -321,6 +326,10 @@ class ClosedLoop:
             gnss=gnss,
         )
 
+    def rows(self) -> NDArray[np.record]:
+        """What has been logged so far, (N,) LOG_ROW records."""
+        return self._log[: int(self.state.log_count)]
+
     def samples(self, kind: str) -> NDArray[np.record]:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
         log = self._samples[list(SENSORS).index(kind)]
@@ -328,7 +337,7 @@ class ClosedLoop:
 
     def digest(self) -> str:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""
-        content = hashlib.sha256(self._log[: int(self.state.log_count)].tobytes())
+        content = hashlib.sha256(self.rows().tobytes())
         content.update(self.state.tobytes())
         return content.hexdigest()
 

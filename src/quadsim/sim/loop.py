@@ -114,6 +114,7 @@ LOG_ROW = record_dtype(
         ("estimated", np.int64),
         ("estimate", ODOMETRY),
         ("rotor_speed_radps", np.float64, (MAX_ROTORS,)),
+        ("rotor_command_radps", np.float64, (MAX_ROTORS,)),  # the newest
     ]
 )
 
@@ -367,8 +368,8 @@ def control(state: Any, setup: Any, use_truth: int) -> None:
 
 
 @kernel
-def log_row(state: Any, row: Any) -> None:
-    """Truth, estimate and rotor speeds at this instant."""
+def log_row(state: Any, setup: Any, row: Any) -> None:
+    """Truth, estimate, speeds and command of the rotors at this instant."""
     row.stamp_ns = state.stamp_ns
     row.estimated = state.line[0].state.running
     true = state.truth[0]
@@ -386,6 +387,7 @@ def log_row(state: Any, row: Any) -> None:
         row.estimate.q_WB[i] = state.odometry.q_WB[i]
     for i in range(MAX_ROTORS):
         row.rotor_speed_radps[i] = state.vehicle.x[ROTOR + i]
+        row.rotor_command_radps[i] = state.pending[setup.delay, i]
 
 
 @kernel
@@ -439,5 +441,5 @@ def advance(
         if arrived or use_truth != 0:
             control(state, setup, use_truth)
         if is_due(setup.log_period_ns, state.stamp_ns, setup.imu_period_ns):
-            log_row(state, log[state.log_count])
+            log_row(state, setup, log[state.log_count])
             state.log_count += 1
