@@ -83,6 +83,7 @@ def arrays():
     vehicles["held"]["mass_kg"] = RACER.mass_kg
     vehicles["held"]["density_ratio"] = 1.0
     vehicles["held"]["effectiveness"] = 1.0
+    vehicles["held"]["thrust_gain"] = 1.0
     world = (one_of(RACER), one_of(WORLD), EMPTY_SCENE, one_of(PhysicsParams()))
     return vehicles, world, np.zeros(1, DISTURBANCES)
 
