@@ -91,14 +91,12 @@ def main() -> None:
         )
     figure.update_layout(
         template="plotly_white",
-        width=760,
-        height=400,
-        margin={"l": 70, "r": 20, "t": 20, "b": 50},
-        legend={"x": 0.62, "y": 0.55},
+        margin={"l": 70, "r": 20, "t": 40, "b": 50},
+        legend={"orientation": "h", "x": 0.0, "y": 1.1},
     )
     figure.update_xaxes(title="time (s)")
     figure.update_yaxes(title="distance of |Q| from 1", type="log", exponentformat="power")
-    save_picture(figure, Path(__file__).parent / "images" / "formalisms.png")
+    save_picture(figure, Path(__file__).parent / "images" / "formalisms.png", 900, 450)
 
 
 if __name__ == "__main__":
