@@ -42,6 +42,9 @@ NORMAL_MEDIAN = 0.6745
 #: Deviation of a parameter beforehand, in sizes: nothing is known of it.
 UNKNOWN = 100.0
 
+#: Difference of delays by which their effect is found, s.
+DELAY_STEP_S = 1e-3
+
 #: Part of the highest speed below which a difference says nothing.
 EXACT = 1e-6
 
@@ -97,11 +100,13 @@ class Motors:
 class MotorFit:
     """Motors and what is known of them; ``solution`` is None without commands.
 
-    Its parameters are tau_up, tau_down, delay of a command, s.
+    Its parameters are tau_up, tau_down, delay of a command, s. ``jitter_s`` is by how much the
+    commands' delays differ, which nothing in the reports tells from a slower motor.
     """
 
     motors: Motors
     solution: Solution | None
+    jitter_s: float = 0.0
 
     def speeds_at(self, time_s: Array) -> Array:
         """(N, n) speeds at times within the reports: the motor's answer, bent to each report."""
@@ -142,6 +147,15 @@ class _Answers:
         """Deviation of the predictions that are not spoilt."""
         return max(float(np.median(self.misfit(theta))) / NORMAL_MEDIAN, self.least)
 
+    def jitter_s(self, theta: Array) -> float:
+        """Deviation of the delay that the half of the predictions needs that tells of it most."""
+        later = np.array([0.0, 0.0, 0.5 * DELAY_STEP_S])
+        slope = (self.residual(theta + later) - self.residual(theta - later)) / DELAY_STEP_S
+        weight = np.sum(slope**2, axis=1)
+        telling = weight > np.median(weight)
+        missed = np.sum(self.residual(theta) * slope, axis=1)[telling] / weight[telling]
+        return float(np.median(np.abs(missed))) / NORMAL_MEDIAN if telling.any() else 0.0
+
     def fit(self, theta: Array) -> Solution:
         """Robust least squares from a beginning."""
         size = np.array([theta[0], theta[1], 0.01])
@@ -172,4 +186,6 @@ def fit_motors(motors: Motors) -> MotorFit:
         begins.append(min(trials, key=few.usual))
     begins = sorted(begins, key=few.usual)[:BEGINS]
     best = min((few.fit(begin).value for begin in begins), key=few.usual)
-    return MotorFit(motors, _Answers(motors, rows).fit(best))
+    all_rows = _Answers(motors, rows)
+    solution = all_rows.fit(best)
+    return MotorFit(motors, solution, all_rows.jitter_s(solution.value))
