@@ -23,7 +23,6 @@ from quadsim.vehicle.disturbances import (
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.formalisms import set_attitude
 from quadsim.vehicle.integrators import steps_within
-from quadsim.vehicle.motors import motor_current_A
 from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth, wake
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
@@ -257,9 +256,7 @@ class Fleet:
 
     def motor_currents(self, i: int) -> Array:
         """Motor currents of vehicle ``i``, (rotors,) A."""
-        vehicle, params = self._vehicles[i], self._params[0]
-        speeds = enumerate(self.motor_speeds(i))
-        return np.array([motor_current_A(k, speed, vehicle, params) for k, speed in speeds])
+        return np.array(self._vehicles[i].held.motor_current_A[: self.rotor_count])
 
     def contact(self, i: int) -> bool:
         """Whether vehicle ``i`` touches something."""

@@ -327,4 +327,6 @@ def truth(model: Any, stamp_ns: int, kinematics: Any) -> None:
     for i in range(MAX_ROTORS):
         kinematics.rotor_speed_radps[i] = x[ROTOR + i]
     for i in range(params.rotor_directions_count):
-        kinematics.motor_current_A += motor_current_A(i, x[ROTOR + i], vehicle, params)
+        current_A = motor_current_A(i, x[ROTOR + i], vehicle, params)
+        vehicle.held.motor_current_A[i] = current_A
+        kinematics.motor_current_A += current_A

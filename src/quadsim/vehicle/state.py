@@ -42,6 +42,7 @@ HELD = record_dtype(
         ("ground_m", np.float64),  # height of the ground below, in map
         ("height_m", np.float64),  # of the centre of mass above the ground below
         ("battery_V", np.float64),
+        ("motor_current_A", np.float64, (MAX_ROTORS,)),  # at the last truth
         ("effectiveness", np.float64, (MAX_ROTORS,)),  # 1 healthy, 0 lost
         ("thrust_gain", np.float64, (MAX_ROTORS,)),  # by ground effect
         ("push_W_N", np.float64, (3,)),  # force and torque of disturbances
