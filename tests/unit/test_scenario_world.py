@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import yaml
+from scipy.spatial.transform import Rotation
 
 from quadsim.errors import InputError
 from quadsim.files import find
@@ -103,3 +105,32 @@ def test_a_push_moves_the_vehicle_and_it_comes_back(variant):
     assert np.abs(east[(t_s > 5.0) & (t_s < 6.0)]).max() < 0.05
     assert east[(t_s > 6.0) & (t_s < 7.5)].max() > 0.1
     assert not [event for event in log.events if event.level == ERROR]
+
+
+def test_steady_wind_is_hovered_in_at_the_tilt_of_the_closed_form(variant):
+    """Thrust along body z carries weight and drag: tan(tilt) = D u / (m g), nose into the wind."""
+    drag_N_s_m, wind_mps = 0.3, 6.0
+    file = variant(
+        environment={"wind_W_mps": [wind_mps, 0.0, 0.0]},
+        mission=[{"takeoff": {"height_m": 2.0}}, {"hover": {"duration_s": 15.0}}, {"land": {}}],
+    )
+    scenario = load_scenario(file)
+    vehicle = replace(
+        scenario.vehicle,
+        body_drag_N_s_m=(drag_N_s_m,) * 3,
+        drag_area_m2=(0.0, 0.0, 0.0),
+        rotor_drag_N_s2=0.0,
+        rolling_moment_N_s2=0.0,
+        rotor=replace(scenario.vehicle.rotor, flapping_rad=0.0),
+        air_density_kg_m3=0.0,
+    )
+    log = ClosedLoop(replace(scenario, vehicle=vehicle), use_truth=True).fly()
+    t_s = log.truth.stamp_ns * 1e-9
+    steady = (t_s > 14.0) & (t_s < 16.0)
+    assert np.abs(log.truth.v_W[steady]).max() < 0.02  # it stands in the air
+    up_W = Rotation.from_quat(log.truth.q_WB[steady], scalar_first=True).apply([0.0, 0.0, 1.0])
+    weight_N = vehicle.mass_kg * 9.80665
+    # a residual speed of 2 cm/s is 0.3 % of the wind
+    tilt = np.mean(up_W[:, 0] / up_W[:, 2])
+    assert tilt == pytest.approx(-drag_N_s_m * wind_mps / weight_N, rel=5e-3)
+    assert np.abs(up_W[:, 1]).max() < 5e-3
