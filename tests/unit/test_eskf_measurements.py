@@ -24,6 +24,8 @@ from quadsim.estimation.layout import (
     ACCEPTED,
     BA,
     BG,
+    FIELD,
+    FIELD_BIAS,
     GNSS_POSITION,
     IGNORED,
     MAGNETIC_FIELD,
@@ -31,20 +33,35 @@ from quadsim.estimation.layout import (
     RANGE,
     REASON_GNSS_POSITION,
     REJECTED,
+    SENSORS,
     STATIC_PRESSURE,
+    TERRAIN,
     THETA,
+    WIND,
     N,
     P,
     V,
 )
-from quadsim.estimation.parameters import EstimatorParams, GateParams, MountParams
+from quadsim.estimation.parameters import (
+    EstimatorParams,
+    FusionParams,
+    GateParams,
+    MountParams,
+    StartParams,
+)
 from quadsim.parameters import pack
 from quadsim.world.atmosphere import pressure_at
 
 Array = NDArray[np.float64]
 FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
-MOUNTED = replace(
+#: Every state is carried; the field counts as heading alone where no test is about its inclination.
+FULL = replace(
     EstimatorParams(),
+    start=StartParams(field_bias_T=1e-6, field_T=1e-6),
+    fusion=FusionParams(drag_per_s=0.3, magnetic_inclination=False),
+)
+MOUNTED = replace(
+    FULL,
     ground_height_m=-2.0,
     mount=MountParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
@@ -55,7 +72,22 @@ MOUNTED = replace(
     # nothing is rejected where the row and the algebra are tested
     gate=GateParams(chi2_1=1e9, chi2_3=1e9),
 )
-NOMINAL = ("p_W", "v_W", "q_WS", "gyro_bias_S", "accel_bias_S", "pressure_offset_m", "covariance")
+NOMINAL = (
+    "p_W",
+    "v_W",
+    "q_WS",
+    "gyro_bias_S",
+    "accel_bias_S",
+    "pressure_offset_m",
+    "terrain_height_m",
+    "field_bias_S_T",
+    "field_W_T",
+    "wind_W_mps",
+    "covariance",
+)
+#: Of the error states: fields are microteslas.
+SCALE = np.ones(N)
+SCALE[FIELD_BIAS : FIELD + 3] = 1e-6
 
 
 def mount_of(params: EstimatorParams) -> Rotation:
@@ -88,7 +120,11 @@ def running(params: EstimatorParams, rng: np.random.Generator, size: float = 0.1
     state.w_S = rng.normal(0.0, 1.0, 3)
     state.pressure_offset_m = 480.0
     state.pressure_started = 1
-    A = size * rng.normal(size=(N, N))
+    state.terrain_height_m = -1.0
+    state.terrain_started = 1
+    state.field_bias_S_T = rng.normal(0.0, 1e-6, 3)
+    state.wind_W_mps = rng.normal(0.0, 2.0, 2)
+    A = size * rng.normal(size=(N, N)) * SCALE[:, None]
     state.covariance[:] = A @ A.T
     return state
 
@@ -103,6 +139,10 @@ def moved(state: Any, x: Array) -> Any:
     other.gyro_bias_S += x[BG : BG + 3]
     other.accel_bias_S += x[BA : BA + 3]
     other.pressure_offset_m += x[PRESSURE]
+    other.terrain_height_m += x[TERRAIN]
+    other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
+    other.field_W_T += x[FIELD : FIELD + 3]
+    other.wind_W_mps += x[WIND : WIND + 2]
     return other
 
 
@@ -132,9 +172,9 @@ def predicted_range(state: Any, params: EstimatorParams) -> float:
 
 def differences(state: Any, predict: Callable[[Any], Any]) -> Array:
     """H by central differences."""
-    h = 1e-5
     columns = []
     for k in range(N):
+        h = 1e-5 * SCALE[k]
         x = np.zeros(N)
         x[k] = h
         columns.append((predict(moved(state, x)) - predict(moved(state, -x))) / (2.0 * h))
@@ -159,6 +199,10 @@ def correction_of(before: Any, after: Any) -> Array:
     x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
     x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
     x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
+    x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
+    x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
+    x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
+    x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
     return x
 
 
@@ -214,25 +258,26 @@ def test_range_equals_the_dense_update() -> None:
 def test_magnetic_heading_equals_the_dense_update() -> None:
     """H of the heading that the estimated tilt levels, at any attitude and heading."""
     rng = np.random.default_rng(13)
-    params = pack(replace(EstimatorParams(), gate=GateParams(chi2_1=1e9)))
+    params = pack(replace(FULL, gate=GateParams(chi2_1=1e9)))
     for _ in range(10):
-        state = running(EstimatorParams(), rng, size=0.01)
+        state = running(FULL, rng, size=0.01)
         R_true = attitude(state)
-        m_S = R_true.inv().apply(FIELD_W)
+        m_S = R_true.inv().apply(FIELD_W) + state.field_bias_S_T
 
         def heading(other: Any, m_S: Array = m_S) -> float:
-            m = attitude(other).apply(m_S)
-            return math.atan2(m[1], m[0])
+            m = attitude(other).apply(m_S - other.field_bias_S_T)
+            return math.atan2(m[1], m[0]) - math.atan2(other.field_W_T[1], other.field_W_T[0])
 
-        # of the true attitude it is the reference's: reference = heading(R m) + H x
+        # of the true state it is zero: heading of the reference - heading(R m) = H x
         H = differences(state, heading)
         error, sigma = 1e-4, 0.05
         turned = R_true.inv().apply(Rotation.from_rotvec([0.0, 0.0, -error]).apply(FIELD_W))
+        turned += state.field_bias_S_T
         correction, covariance = dense_update(
             np.array(state.covariance), H, np.array([[sigma**2]]), np.array([error])
         )
         before = state.copy()
-        assert eskf_magnetic_field(state, params, tuple(turned), sigma**2) == ACCEPTED
+        assert eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14) == ACCEPTED
         np.testing.assert_allclose(
             correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
         )
@@ -241,8 +286,8 @@ def test_magnetic_heading_equals_the_dense_update() -> None:
 
 def test_pressure_equals_the_dense_update() -> None:
     rng = np.random.default_rng(14)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng)
+    params = pack(FULL)
+    state = running(FULL, rng)
     H = np.zeros((1, N))
     H[0, P + 2] = H[0, PRESSURE] = 1.0
     height_m = float(state.p_W[2] + state.pressure_offset_m + 0.05)
@@ -259,11 +304,13 @@ def test_pressure_equals_the_dense_update() -> None:
 def test_signs() -> None:
     """Each measurement pulls its own state to where it says."""
     rng = np.random.default_rng(15)
-    params = pack(EstimatorParams())
-    level = running(EstimatorParams(), rng)
+    params = pack(FULL)
+    level = running(FULL, rng)
     level.q_WS = 1.0, 0.0, 0.0, 0.0
     level.p_W = 0.0, 0.0, 5.0
-    level.covariance[:] = np.diag([0.01] * 3 + [0.1] * 3 + [1.0] * 3 + [1e-4] * 7)
+    level.covariance[:] = np.diag(
+        [0.01] * 3 + [0.1] * 3 + [1.0] * 3 + [1e-4] * 7 + [0.0] * (N - PRESSURE - 1)
+    )
 
     state = level.copy()
     eskf_range(state, params, 5.5, 0.01)
@@ -275,15 +322,15 @@ def test_signs() -> None:
 
     state = level.copy()  # the vehicle has turned to the left: the field to its right
     m_S = Rotation.from_rotvec([0.0, 0.0, 0.1]).inv().apply(FIELD_W)
-    eskf_magnetic_field(state, params, tuple(m_S), 1e-6)
+    eskf_magnetic_field(state, params, tuple(m_S), 1e-6, 1e-14)
     yaw = attitude(state).as_euler("ZYX")[0]
     assert 0.0 < yaw < 0.1
 
 
 def test_first_pressure_sets_the_offset_and_its_correlation() -> None:
     rng = np.random.default_rng(16)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng)
+    params = pack(FULL)
+    state = running(FULL, rng)
     state.pressure_started = 0
     before = np.array(state.covariance)
     assert eskf_pressure(state, params, pressure_at(503.0), 36.0) == ACCEPTED
@@ -296,26 +343,27 @@ def test_first_pressure_sets_the_offset_and_its_correlation() -> None:
 
 def test_rejected_measurements_leave_the_state_bit_equal() -> None:
     rng = np.random.default_rng(17)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng, size=0.01)
+    params = pack(FULL)
+    state = running(FULL, rng, size=0.01)
     before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
     far = tuple(np.array(state.p_W) + 50.0)
     turned = attitude(state).inv().apply(Rotation.from_rotvec([0.0, 0.0, 3.0]).apply(FIELD_W))
     assert eskf_gnss_position(state, params, far, np.eye(3)) == REJECTED
     assert eskf_gnss_velocity(state, params, far, 0.01 * np.eye(3)) == REJECTED
-    assert eskf_magnetic_field(state, params, tuple(turned), 0.01) == REJECTED
+    assert eskf_magnetic_field(state, params, tuple(turned), 0.01, 1e-14) == REJECTED
     assert eskf_pressure(state, params, pressure_at(600.0), 36.0) == REJECTED
     assert eskf_range(state, params, 60.0, 0.01) == REJECTED
     for name in NOMINAL:
         assert np.array(state[name]).tobytes() == before[name], name
-    np.testing.assert_array_equal(state.rejected, 1)
+    messages = [SENSORS.index(name) for name in SENSORS[: RANGE + 1]]
+    np.testing.assert_array_equal(state.rejected[messages], 1)
     np.testing.assert_array_equal(state.accepted, 0)
 
 
 def test_useless_measurements_are_ignored() -> None:
     rng = np.random.default_rng(18)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng)
+    params = pack(FULL)
+    state = running(FULL, rng)
     before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
     for range_m in (math.inf, -math.inf, math.nan, 0.001, 1000.0):
         assert eskf_range(state, params, range_m, 0.01) == IGNORED
@@ -323,7 +371,7 @@ def test_useless_measurements_are_ignored() -> None:
     tilted.q_WS = math.cos(0.4), math.sin(0.4), 0.0, 0.0  # 46 degrees, 35 are the limit
     assert eskf_range(tilted, params, 8.0, 0.01) == IGNORED
     up = tuple(attitude(state).inv().apply([0.0, 0.0, 4e-5]))
-    assert eskf_magnetic_field(state, params, up, 0.01) == IGNORED
+    assert eskf_magnetic_field(state, params, up, 0.01, 1e-14) == IGNORED
     flat = np.diag([1.0, 1.0, 0.0])  # no covariance of a measurement
     assert eskf_gnss_position(state, params, tuple(state.p_W), flat) == IGNORED
     for name in NOMINAL:
@@ -333,7 +381,7 @@ def test_useless_measurements_are_ignored() -> None:
 
 def test_unknown_variances_take_the_defaults() -> None:
     rng = np.random.default_rng(19)
-    estimator_params = EstimatorParams()
+    estimator_params = FULL
     params = pack(estimator_params)
     noise = estimator_params.noise
     known, unknown = (running(estimator_params, np.random.default_rng(19)) for _ in range(2))
@@ -343,8 +391,8 @@ def test_unknown_variances_take_the_defaults() -> None:
     eskf_gnss_position(unknown, params, p_W, np.zeros((3, 3)))
     eskf_gnss_velocity(known, params, p_W, np.diag(np.square(noise.gnss_velocity_sigma_mps)))
     eskf_gnss_velocity(unknown, params, p_W, np.zeros((3, 3)))
-    eskf_magnetic_field(known, params, m_S, noise.heading_sigma_rad**2)
-    eskf_magnetic_field(unknown, params, m_S, 0.0)
+    eskf_magnetic_field(known, params, m_S, noise.heading_sigma_rad**2, noise.field_sigma_T**2)
+    eskf_magnetic_field(unknown, params, m_S, 0.0, 0.0)
     eskf_pressure(known, params, 95000.0, noise.pressure_sigma_pa**2)
     eskf_pressure(unknown, params, 95000.0, 0.0)
     eskf_range(known, params, 8.0, noise.range_sigma_m**2)
@@ -356,15 +404,17 @@ def test_unknown_variances_take_the_defaults() -> None:
 def test_heading_noise_does_not_lean_the_vehicle() -> None:
     """A row of H that carried the field's noise would lean it by the noise's variance."""
     rng = np.random.default_rng(20)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng)
+    params = pack(FULL)
+    state = running(FULL, rng)
     state.q_WS = 1.0, 0.0, 0.0, 0.0
     variance = 0.01**2
-    state.covariance[:] = np.diag([variance, variance, variance] + [1e-12] * (N - 3))
+    state.field_bias_S_T = 0.0
+    known = [1e-12] * (PRESSURE - 2) + [0.0] * (N - PRESSURE - 1)
+    state.covariance[:] = np.diag([variance, variance, variance, *known])
     sigma, count = 0.1, 2000
     for _ in range(count):
         turned = Rotation.from_rotvec([0.0, 0.0, rng.normal(0.0, sigma)]).apply(FIELD_W)
-        eskf_magnetic_field(state, params, tuple(turned), sigma**2)
+        eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
     # What heading says of the tilt is theta_z + 2 theta_y (the field dips by 63 degrees); the sum
     # is known to sigma / sqrt(count) afterwards, and theta_x not touched: four sigma.
     x, y, z = attitude(state).as_rotvec()
@@ -390,8 +440,8 @@ def test_joseph_form_survives_tiny_variances() -> None:
 def test_recovery_from_a_lost_position() -> None:
     """Rejected for two seconds at 5 Hz: position and velocity are GNSS's then, with a reason."""
     rng = np.random.default_rng(22)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng, size=0.01)
+    params = pack(FULL)
+    state = running(FULL, rng, size=0.01)
     truth_p, truth_v = np.array([100.0, -50.0, 20.0]), np.array([3.0, 0.0, -1.0])
     results = []
     for k in range(12):
@@ -413,8 +463,8 @@ def test_recovery_from_a_lost_position() -> None:
 
 def test_pressure_that_jumped_is_taken_up_again() -> None:
     rng = np.random.default_rng(23)
-    params = pack(EstimatorParams())
-    state = running(EstimatorParams(), rng, size=0.01)
+    params = pack(FULL)
+    state = running(FULL, rng, size=0.01)
     z = float(state.p_W[2])
     for k in range(30):
         state.stamp_ns = 5_000_000_000 + k * 100_000_000

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.estimation.covariance import propagate
 from quadsim.estimation.eskf import eskf_imu, new_eskf
-from quadsim.estimation.layout import BA, BG, PRESSURE, THETA, N, P, V
+from quadsim.estimation.layout import BA, BG, FIELD_BIAS, PRESSURE, THETA, WIND, N, P, V
 from quadsim.estimation.mechanisation import advance, mechanise
 from quadsim.estimation.parameters import EstimatorParams, NoiseParams
 from quadsim.geometry.rotation import to_matrix
@@ -20,7 +20,9 @@ from quadsim.parameters import pack
 
 Array = NDArray[np.float64]
 G = 9.80665
-NO_WALK = NoiseParams(accel_bias_walk=0.0, gyro_bias_walk=0.0, pressure_walk=0.0)
+NO_WALK = NoiseParams(
+    accel_bias_walk=0.0, gyro_bias_walk=0.0, pressure_walk=0.0, field_bias_walk=0.0, wind_walk=0.0
+)
 ZERO = (0.0, 0.0, 0.0)
 
 
@@ -97,20 +99,23 @@ def propagated(
     result = covariance.copy()
     turn_W = tuple(float(x) for x in rotation(q_mid).apply(w * dt))
     propagate(
-        result, to_matrix(q_mid), f_W, turn_W, dt, angle_variance, velocity_variance, pack(noise)
-    )
+        result, N, to_matrix(q_mid), f_W, turn_W, dt, angle_variance, velocity_variance,
+        pack(noise),
+    )  # fmt: skip
     return result
 
 
 def implied_transition(motion: tuple[Rotation, Array, Array, Array, Array], dt: float) -> Array:
     """F of the kernel, from F A F^T of a few symmetric A: F e_i e_k^T + transposed.
 
-    With M_ik = F (e_i e_k^T + e_k e_i^T) F^T and F's last column known (the pressure's offset
+    With M_ik = F (e_i e_k^T + e_k e_i^T) F^T and F's column of the pressure's offset known (it
     stays), M_i,last = F e_i e_last^T + e_last (F e_i)^T holds column i of F.
     """
     F = np.zeros((N, N))
     F[PRESSURE, PRESSURE] = 1.0
-    for i in range(N - 1):
+    for i in range(N):
+        if i == PRESSURE:
+            continue
         A = np.zeros((N, N))
         A[i, PRESSURE] = A[PRESSURE, i] = 1.0
         F[:, i] = propagated(A, motion, dt)[:, PRESSURE]
@@ -167,7 +172,9 @@ def test_constant_motion_equals_the_matrix_exponential() -> None:
     R, v, p, f, _ = random_motion(rng)
     motion = (R, v, p, f, np.zeros(3))
     dt, steps = 0.002, 250
-    walk = NoiseParams(accel_bias_walk=0.05, gyro_bias_walk=0.02, pressure_walk=0.3)
+    walk = NoiseParams(
+        accel_bias_walk=0.05, gyro_bias_walk=0.02, pressure_walk=0.3, field_bias_walk=1e-5
+    )
     accel_density, gyro_density = 0.1, 0.03
     A = rng.normal(size=(N, N))
     covariance = A @ A.T
@@ -189,6 +196,8 @@ def test_constant_motion_equals_the_matrix_exponential() -> None:
     spectrum[BG : BG + 3] = walk.gyro_bias_walk**2
     spectrum[BA : BA + 3] = walk.accel_bias_walk**2
     spectrum[PRESSURE] = walk.pressure_walk**2
+    spectrum[FIELD_BIAS : FIELD_BIAS + 3] = walk.field_bias_walk**2
+    spectrum[WIND : WIND + 2] = walk.wind_walk**2
     block = np.zeros((2 * N, 2 * N))  # Van Loan 1978
     block[:N, :N], block[:N, N:], block[N:, N:] = -F, np.diag(spectrum), F.T
     exponential = expm(block * dt * steps)

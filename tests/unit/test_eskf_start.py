@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
 from quadsim.estimation.alignment import attitude_of, shortest_turn
 from quadsim.estimation.layout import BG, THETA, P, V
-from quadsim.estimation.parameters import StartParams
+from quadsim.estimation.parameters import FusionParams, StartParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import rotate
 
@@ -99,7 +99,8 @@ def test_a_standing_vehicle_is_levelled() -> None:
 
 def test_the_tilt_of_a_standing_start_knows_the_accelerometers_bias() -> None:
     """What of the tilt is the accelerometer's bias: theta = f x (R ba) / f^2, fully correlated."""
-    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    params = EstimatorParams(fusion=FusionParams(magnetic_inclination=False))
+    estimator = ErrorStateEkf(params, DATUM)
     Stand(2, Rotation.identity(), accel_sigma=0.01, gyro_sigma=0.001).run(estimator, 1.005)
     covariance = np.array(estimator.state.covariance)
     sigma = estimator.params.start.accel_bias_mps2

@@ -14,7 +14,20 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scalar, skew
-from quadsim.estimation.layout import BA, BG, PRESSURE, THETA, N, P, V
+from quadsim.estimation.layout import (
+    BA,
+    BG,
+    FIELD,
+    FIELD_BIAS,
+    PRESSURE,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.update import Sym3
 from quadsim.estimation.window import clear, is_standing
 from quadsim.geometry.rotation import (
     Mat3,
@@ -25,6 +38,7 @@ from quadsim.geometry.rotation import (
     quat,
     rotate,
     to_matrix,
+    unrotate,
 )
 from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
@@ -43,6 +57,13 @@ def restart(state: Any, reason: int) -> None:
     state.reason = reason
     state.pressure_started = 0
     state.pressure_offset_m = 0.0
+    state.terrain_started = 0
+    state.fix_ns = 0
+    state.range_ns = 0
+    state.field_ns = 0
+    state.field_count = 0
+    state.strength_error_T = 0.0
+    state.pose_ns = 0
     state.rejected_in_row[:] = 0
     state.velocity_fix_ns = 0
     clear(state.alignment)
@@ -106,7 +127,7 @@ def set_attitude(
     add_rotated(covariance, THETA, across, (turn_variance, turn_variance, turn_variance))
     lean = scaled(1.0 / (size * size), skew(f_W))
     add_rotated(covariance, THETA, lean, f_variance_W)
-    shear(covariance, THETA, BA, times(lean, R))
+    shear(covariance, state.n, THETA, BA, times(lean, R))
     heading_variance = UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
     if has_field:
         m_W = vec3(params.magnetic_field_W_T)
@@ -193,6 +214,9 @@ def begin(state: Any, params: Any, standing: bool) -> None:
     start = params.start
     state.running = 1
     state.starts += 1
+    state.aided_ns = state.stamp_ns
+    state.mean_ns = state.stamp_ns
+    state.f_mean_W[:] = 0.0
     state.started_standing = 1 if standing else 0
     state.covariance[:, :] = 0.0
     state.gyro_bias_S[:] = 0.0
@@ -201,6 +225,34 @@ def begin(state: Any, params: Any, standing: bool) -> None:
         state.covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
         state.covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
     state.covariance[PRESSURE, PRESSURE] = 1.0  # set with the first pressure
+    state.covariance[TERRAIN, TERRAIN] = start.terrain_m * start.terrain_m  # with the first range
+    begin_options(state, params)
+
+
+@kernel
+def carried(params: Any) -> int:
+    """Size of the error state that the parameters ask for: up to the last part that is wanted."""
+    if params.fusion.drag_per_s > 0.0:
+        return N
+    if params.start.field_T > 0.0:
+        return WIND
+    return FIELD if params.start.field_bias_T > 0.0 else FIELD_BIAS
+
+
+@kernel
+def begin_options(state: Any, params: Any) -> None:
+    """Which of the last error states are carried, and their start."""
+    start, covariance = params.start, state.covariance
+    state.n = carried(params)
+    store(state.field_W_T, vec3(params.magnetic_field_W_T))
+    state.field_bias_S_T[:] = 0.0
+    state.wind_W_mps[:] = 0.0
+    for i in range(3):
+        covariance[FIELD_BIAS + i, FIELD_BIAS + i] = start.field_bias_T * start.field_bias_T
+        covariance[FIELD + i, FIELD + i] = start.field_T * start.field_T
+    if state.n == N:
+        for i in range(2):
+            covariance[WIND + i, WIND + i] = start.wind_mps * start.wind_mps
 
 
 @kernel
@@ -241,6 +293,35 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
 
 
 @kernel
+def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
+    """Start at once from an external pose: what it does not say, the velocity, is unknown.
+
+    Args:
+        state: ESKF record, with the position of ``base_link`` in ``pose_p_W``.
+        params: packed EstimatorParams.
+        q_WS: attitude of the IMU.
+        noise: upper half of its covariance, rad^2.
+    """
+    start = params.start
+    begin(state, params, False)
+    covariance = state.covariance
+    store(state.q_WS, normalize(q_WS))
+    lever_W = rotate(q_WS, unrotate(quat(state.q_BS), vec3(params.mount.imu_position_B_m)))
+    at = 0
+    for r in range(3):
+        for c in range(r, 3):
+            covariance[THETA + r, THETA + c] = noise[at]
+            covariance[THETA + c, THETA + r] = noise[at]
+            at += 1
+    for i in range(3):
+        state.p_W[i] = state.pose_p_W[i] + lever_W[i]
+        state.v_W[i] = 0.0
+        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        covariance[P + i, P + i] = state.pose_variance[i]
+    shear(covariance, state.n, P, THETA, skew((-lever_W[0], -lever_W[1], -lever_W[2])))
+
+
+@kernel
 def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
     """Mean of the fixes, moved on by the motion since and from the antenna to the IMU."""
     window, start, covariance = state.alignment, params.start, state.covariance
@@ -254,7 +335,7 @@ def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
     for i in range(3):
         state.p_W[i] = window.fix_sum_W[i] / count + motion_W[i] - lever_W[i]
         covariance[P + i, P + i] += window.fix_variance_sum[i] / (count * count)
-    shear(covariance, P, THETA, skew(lever_W))
+    shear(covariance, state.n, P, THETA, skew(lever_W))
 
 
 @kernel
@@ -309,7 +390,7 @@ def start_in_flight(
     set_attitude(state, params, q_WS, f_W, f_variance_W, turn_variance, has_field)
     # the directions are those of the window's middle; half a window of gyroscope bias since
     R_WS = to_matrix(q_WS)
-    shear(covariance, THETA, BG, scaled(-0.5 * t_s, R_WS))
+    shear(covariance, state.n, THETA, BG, scaled(-0.5 * t_s, R_WS))
 
     since_W = rotate(q_W0, subtract(s_end_0, s_mean_0))
     v_0_W = (0.0, 0.0, 0.0)
@@ -319,8 +400,8 @@ def start_in_flight(
         v_0_W = subtract(v_end_W, add(rotate(q_W0, s_end_0), scale(t_s, g_W)))
         for i in range(3):
             covariance[V + i, V + i] = window.velocity_variance_sum[i] / (count * count)
-        shear(covariance, V, THETA, skew((-since_W[0], -since_W[1], -since_W[2])))
-        shear(covariance, V, BA, scaled(t_mean - t_s, R_WS))
+        shear(covariance, state.n, V, THETA, skew((-since_W[0], -since_W[1], -since_W[2])))
+        shear(covariance, state.n, V, BA, scaled(t_mean - t_s, R_WS))
     else:
         state.v_W[:] = 0.0
         for i in range(3):
@@ -337,10 +418,10 @@ def start_in_flight(
             add(scale(t_s - t_fix, v_0_W), rotate(q_W0, u_0)),
             scale(0.5 * (t_s * t_s - t2_fix), g_W),
         )
-    shear_scalar(covariance, P, V, t_s - t_fix)
+    shear_scalar(covariance, state.n, P, V, t_s - t_fix)
     lean_W = rotate(q_W0, subtract(u_0, scale(t_s - t_fix, s_end_0)))
-    shear(covariance, P, THETA, skew((-lean_W[0], -lean_W[1], -lean_W[2])))
+    shear(covariance, state.n, P, THETA, skew((-lean_W[0], -lean_W[1], -lean_W[2])))
     of_bias = (t_s - t_fix) * t_s - 0.5 * (t_s * t_s - t2_fix)
-    shear(covariance, P, BA, scaled(of_bias, R_WS))
+    shear(covariance, state.n, P, BA, scaled(of_bias, R_WS))
     set_position(state, params, motion_W)
     return True

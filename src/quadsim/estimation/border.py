@@ -6,7 +6,14 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.layout import GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD
+from quadsim.estimation.layout import (
+    EXTERNAL_ATTITUDE,
+    EXTERNAL_POSITION,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+    ZERO_VELOCITY,
+)
 from quadsim.estimation.timeline import (
     BACKWARD,
     BAD_VARIANCE,
@@ -29,6 +36,8 @@ from quadsim.estimation.timeline import (
     insert,
     run,
 )
+from quadsim.geometry.vector import vec3
+from quadsim.parameters import Vec3
 
 
 @kernel
@@ -141,30 +150,53 @@ def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance
 
 
 @kernel
+def write_covariance(out: Any, at: int, covariance: Any, first: int, sigma: Vec3) -> None:
+    """Upper half of a (3, 3) block of a row-major (9,) or (36,); of sigma^2 where it is unknown.
+
+    Args:
+        out: values of an event.
+        at: where to write six of them.
+        covariance: (9,) or (36,).
+        first: row and column at which the block begins.
+        sigma: deviations.
+    """
+    width = 6 if covariance.size == 36 else 3
+    begin = (width + 1) * first
+    if covariance[begin] == 0.0:
+        out[at], out[at + 3], out[at + 5] = sigma[0] ** 2, sigma[1] ** 2, sigma[2] ** 2
+        out[at + 1], out[at + 2], out[at + 4] = 0.0, 0.0, 0.0
+        return
+    for r in range(3):
+        for c in range(r, 3):
+            out[at] = covariance[begin + width * r + c]
+            at += 1
+
+
+@kernel
 def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
     """Fill an event of a measurement; what is unknown takes the parameters' default."""
     event, params = line.events[i], line.params
     out = event.values
     for k in range(values.size):
         out[k] = values[k]
-    width = 6 if covariance.size == 36 else 3
-    if event.kind == GNSS_POSITION or event.kind == GNSS_VELOCITY:
-        at = 3
-        for r in range(3):
-            for c in range(r, 3):
-                out[at] = covariance[width * r + c]
-                at += 1
-        if out[3] == 0.0:
-            if event.kind == GNSS_POSITION:
-                sigma = params.noise.gnss_position_sigma_m
-            else:
-                sigma = params.noise.gnss_velocity_sigma_mps
-            out[3], out[6], out[8] = sigma[0] ** 2, sigma[1] ** 2, sigma[2] ** 2
-    elif event.kind == MAGNETIC_FIELD:
+    kind, noise = event.kind, params.noise
+    if kind == GNSS_POSITION:
+        write_covariance(out, 3, covariance, 0, vec3(noise.gnss_position_sigma_m))
+    elif kind == GNSS_VELOCITY:
+        write_covariance(out, 3, covariance, 0, vec3(noise.gnss_velocity_sigma_mps))
+    elif kind == EXTERNAL_POSITION:
+        sigma = noise.external_position_sigma_m
+        write_covariance(out, 3, covariance, 0, (sigma, sigma, sigma))
+    elif kind == EXTERNAL_ATTITUDE:
+        sigma = noise.external_attitude_sigma_rad
+        write_covariance(out, 4, covariance, 3, (sigma, sigma, sigma))
+    elif kind == MAGNETIC_FIELD:
         reference = params.magnetic_field_W_T
         horizontal2 = reference[0] * reference[0] + reference[1] * reference[1]
-        out[3] = (covariance[0] + covariance[4] + covariance[8]) / (3.0 * horizontal2)
-    else:
+        mean = (covariance[0] + covariance[4] + covariance[8]) / 3.0
+        out[3] = mean / horizontal2
+        out[4] = mean
+    elif kind != ZERO_VELOCITY:
         out[1] = covariance[0]
 
 
@@ -178,15 +210,16 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
         lines: (1,) TIMELINE.
         kind: one of the layout's sensors.
         stamp_ns: when it was taken.
-        values: (3,), or (1,) of pressure and range.
-        covariance: (9,), of a twist (36,), or (1,); all zero: unknown.
+        values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude.
+        covariance: (9,), of a twist or a pose (36,), or (1,); all zero: unknown.
 
     Returns:
         One of the VERDICTS; all but OK are refused.
     """
     line = lines[0]
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
-    diagonal = covariance[0 : width * (values.size - 1) + 1 : width]
+    first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
+    diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
     verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
     if verdict == OK and late and not go_back(line, stamp_ns):

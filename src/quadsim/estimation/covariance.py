@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.layout import BA, BG, PRESSURE, THETA, N, P, V
+from quadsim.estimation.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
 from quadsim.geometry.rotation import Mat3
 from quadsim.parameters import Vec3
 
@@ -54,17 +54,18 @@ def crossed(a: Vec3, B: Mat3) -> Mat3:
 
 
 @kernel
-def shear(covariance: Any, to: int, source: int, A: Mat3) -> None:
+def shear(covariance: Any, n: int, to: int, source: int, A: Mat3) -> None:
     """Covariance after x[to:to+3] += A x[source:source+3]; the two parts are different ones.
 
     Args:
         covariance: (N, N), changed in place.
+        n: size of the part that is carried.
         to: first index of the part that changes.
         source: first index of the part it depends on.
         A: (3, 3).
     """
     a, b, c = A
-    for k in range(N):
+    for k in range(n):
         x, y, z = covariance[source, k], covariance[source + 1, k], covariance[source + 2, k]
         covariance[to, k] += a[0] * x + a[1] * y + a[2] * z
         covariance[to + 1, k] += b[0] * x + b[1] * y + b[2] * z
@@ -76,28 +77,28 @@ def shear(covariance: Any, to: int, source: int, A: Mat3) -> None:
         covariance[to + r, to] += x * a[0] + y * a[1] + z * a[2]
         covariance[to + r, to + 1] += x * b[0] + y * b[1] + z * b[2]
         covariance[to + r, to + 2] += x * c[0] + y * c[1] + z * c[2]
-    mirror(covariance, to)
+    mirror(covariance, n, to)
 
 
 @kernel
-def shear_scalar(covariance: Any, to: int, source: int, factor: float) -> None:
+def shear_scalar(covariance: Any, n: int, to: int, source: int, factor: float) -> None:
     """Covariance after x[to:to+3] += factor x[source:source+3]."""
     for r in range(3):
-        for k in range(N):
+        for k in range(n):
             covariance[to + r, k] += factor * covariance[source + r, k]
     for r in range(3):
         for k in range(3):
             covariance[to + r, to + k] += factor * covariance[to + r, source + k]
-    mirror(covariance, to)
+    mirror(covariance, n, to)
 
 
 @kernel
-def mirror(covariance: Any, to: int) -> None:
+def mirror(covariance: Any, n: int, to: int) -> None:
     """Copy three rows into their columns; of the block on the diagonal, its upper half."""
     for r in range(3):
         for k in range(to):
             covariance[k, to + r] = covariance[to + r, k]
-        for k in range(to + 3, N):
+        for k in range(to + 3, n):
             covariance[k, to + r] = covariance[to + r, k]
     covariance[to + 1, to] = covariance[to, to + 1]
     covariance[to + 2, to] = covariance[to, to + 2]
@@ -124,8 +125,16 @@ def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
+def walk(covariance: Any, at: int, size: int, density: float, dt_s: float) -> None:
+    """Random walk of a part of the state."""
+    for i in range(at, at + size):
+        covariance[i, i] += density * density * dt_s
+
+
+@kernel
 def propagate(
     covariance: Any,
+    n: int,
     R_WS: Mat3,
     f_W: Vec3,
     turn_W: Vec3,
@@ -142,6 +151,7 @@ def propagate(
 
     Args:
         covariance: (N, N), changed in place.
+        n: size of the part that is carried.
         R_WS: attitude in the middle of the step.
         f_W: specific force in the world, m/s^2.
         turn_W: rotation of the step, rad.
@@ -155,33 +165,39 @@ def propagate(
     step = scaled(-half_s, R_WS)
     quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
     half_angle = (0.5 * angle_variance[0], 0.5 * angle_variance[1], 0.5 * angle_variance[2])
-    shear_scalar(covariance, P, V, half_s)
-    shear(covariance, THETA, BG, less(step, quarter))
+    shear_scalar(covariance, n, P, V, half_s)
+    shear(covariance, n, THETA, BG, less(step, quarter))
     add_rotated(covariance, THETA, R_WS, half_angle)
-    shear(covariance, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
-    shear(covariance, V, BA, scaled(-dt_s, R_WS))
+    shear(covariance, n, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
+    shear(covariance, n, V, BA, scaled(-dt_s, R_WS))
     add_rotated(covariance, V, R_WS, velocity_variance)
-    shear(covariance, THETA, BG, less(step, scaled(-1.0, quarter)))
+    shear(covariance, n, THETA, BG, less(step, scaled(-1.0, quarter)))
     add_rotated(covariance, THETA, R_WS, half_angle)
-    shear_scalar(covariance, P, V, half_s)
+    shear_scalar(covariance, n, P, V, half_s)
     gyro_walk = noise.gyro_bias_walk * noise.gyro_bias_walk * dt_s
     accel_walk = noise.accel_bias_walk * noise.accel_bias_walk * dt_s
     for i in range(3):
         covariance[BG + i, BG + i] += gyro_walk
         covariance[BA + i, BA + i] += accel_walk
     covariance[PRESSURE, PRESSURE] += noise.pressure_walk * noise.pressure_walk * dt_s
+    if n > FIELD_BIAS:
+        walk(covariance, FIELD_BIAS, 3, noise.field_bias_walk, dt_s)
+    if n > FIELD:
+        walk(covariance, FIELD, 3, noise.field_walk, dt_s)
+    if n > WIND:
+        walk(covariance, WIND, 2, noise.wind_walk, dt_s)
 
 
 @kernel
-def times_row(covariance: Any, row: Any, product: Any) -> float:
+def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
     """Product of the covariance and a sparse row, into ``product``; returns row . product."""
     product[:] = 0.0
-    for j in range(N):
+    for j in range(n):
         if row[j] != 0.0:
-            for k in range(N):
+            for k in range(n):
                 product[k] += row[j] * covariance[j, k]
     variance = 0.0
-    for k in range(N):
+    for k in range(n):
         variance += row[k] * product[k]
     return variance
 
@@ -200,29 +216,30 @@ def fuse(state: Any, innovation: float, variance: float) -> None:
         variance: of the measurement's noise.
     """
     covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
-    factor = 1.0 / (times_row(covariance, row, product) + variance)
+    n = state.n
+    factor = 1.0 / (times_row(covariance, n, row, product) + variance)
     rest = innovation
-    for k in range(N):
+    for k in range(n):
         gain[k] = factor * product[k]
         rest -= row[k] * state.correction[k]
-    for k in range(N):
+    for k in range(n):
         state.correction[k] += gain[k] * rest
-    for i in range(N):
+    for i in range(n):
         gain_i = gain[i]
-        for k in range(N):
+        for k in range(n):
             covariance[i, k] -= gain_i * product[k]
     # product = (I - K H) P H^T = P' H^T of the unstabilised form, from the rows just made
-    for i in range(N):
+    for i in range(n):
         total = 0.0
-        for k in range(N):
+        for k in range(n):
             total += covariance[i, k] * row[k]
         product[i] = total
-    for i in range(N):
+    for i in range(n):
         gain_i = gain[i]
         left = variance * gain_i - product[i]
-        for k in range(N):
+        for k in range(n):
             covariance[i, k] += left * gain[k]
-    for i in range(N):
+    for i in range(n):
         for k in range(i):
             mean = 0.5 * (covariance[i, k] + covariance[k, i])
             covariance[i, k] = mean

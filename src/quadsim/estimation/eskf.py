@@ -10,15 +10,12 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel, new_record
+from quadsim.estimation.alignment import carried
 from quadsim.estimation.covariance import skew, times_row
+from quadsim.estimation.heights import eskf_pressure, eskf_range
 from quadsim.estimation.layout import BG, ESKF, THETA, P, V
-from quadsim.estimation.measurements import (
-    eskf_gnss_position,
-    eskf_gnss_velocity,
-    eskf_magnetic_field,
-    eskf_pressure,
-    eskf_range,
-)
+from quadsim.estimation.magnetic_field import eskf_magnetic_field
+from quadsim.estimation.measurements import eskf_gnss_position, eskf_gnss_velocity
 from quadsim.estimation.mechanisation import eskf_imu
 from quadsim.geometry.rotation import (
     conjugate,
@@ -68,6 +65,8 @@ def new_eskf(params: Any) -> Any:
     state = new_record(ESKF)
     state.q_WS[0] = 1.0
     state.alignment.q_0S[0] = 1.0
+    state.n = carried(params)
+    store(state.field_W_T, vec3(params.magnetic_field_W_T))
     mount(state, params)
     return state
 
@@ -111,7 +110,7 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         row[:] = 0.0
         row[P + i] = 1.0
         put_cross(row, THETA, i, lever_W)
-        odometry.p_variance[i] = times_row(covariance, row, product)
+        odometry.p_variance[i] = times_row(covariance, state.n, row, product)
         row[:] = 0.0
         row[V + i] = 1.0
         put_cross(row, THETA, i, swing_W)
@@ -120,7 +119,7 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         for k in range(3):
             row[BG + k] = -of_rate[k]
             variance += of_rate[k] * of_rate[k] * noise[k]
-        odometry.v_variance[i] = times_row(covariance, row, product) + variance
+        odometry.v_variance[i] = times_row(covariance, state.n, row, product) + variance
 
 
 @kernel

@@ -12,6 +12,9 @@ from quadsim.estimation import border, timeline
 from quadsim.estimation.layout import (
     BA,
     BG,
+    EXTERNAL_ATTITUDE,
+    EXTERNAL_POSITION,
+    FIELD_BIAS,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -19,16 +22,24 @@ from quadsim.estimation.layout import (
     REASONS,
     SENSORS,
     STATIC_PRESSURE,
+    TERRAIN,
     THETA,
+    VECTORS,
+    WIND,
+    ZERO_VELOCITY,
     P,
     V,
 )
 from quadsim.estimation.outputs import pose_covariance, twist_covariance
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
+from quadsim.parameters import pack
 from quadsim.records import ODOMETRY
 
 UNKNOWN = np.zeros(9)
+UNKNOWN_POSE = np.zeros(36)
+#: Sensors that are no message's.
+DERIVED = ("gravity", "drag", "inclination")
 #: What the border says of a fix while there is no datum.
 NO_DATUM = "no_datum"
 
@@ -57,13 +68,17 @@ class ErrorStateEkf:
     blind = False
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
-        self.params = params
+        self.params = self._own(params)
         self.datum = datum
         self._without_datum = 0
         self._lines = np.zeros(1, timeline.TIMELINE)
         self._running = self._lines["state"]["running"]  # views: reading a record is slow
         self._odometry = np.zeros(1, ODOMETRY)
         self.reset()
+
+    def _own(self, params: EstimatorParams) -> EstimatorParams:
+        """Parameters that this filter takes of those given."""
+        return params
 
     def reset(self) -> None:
         """Forget all, and start anew with the next IMU sample."""
@@ -138,7 +153,7 @@ class ErrorStateEkf:
         return self._vector(GNSS_VELOCITY, stamp_ns, v_W, covariance)
 
     def magnetic_field(self, stamp_ns: int, m_S: ArrayLike, covariance: ArrayLike = UNKNOWN) -> str:
-        """Fuse the magnetic field (3,) in T, covariance (9,) in T^2, as heading."""
+        """Fuse the magnetic field (3,) in T, covariance (9,) in T^2."""
         return self._vector(MAGNETIC_FIELD, stamp_ns, m_S, covariance)
 
     def pressure(self, stamp_ns: int, pressure_pa: float, variance_pa2: float = 0.0) -> str:
@@ -152,6 +167,40 @@ class ErrorStateEkf:
         if math.isinf(range_m):
             return timeline.VERDICTS[timeline.OK]
         return self._number(RANGE, stamp_ns, range_m, variance_m2)
+
+    def external_pose(
+        self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
+    ) -> str:
+        """Fuse a pose of ``base_link`` in ``map``, such as a motion capture system's.
+
+        It starts the filter by itself, without GNSS and magnetic field.
+
+        Args:
+            stamp_ns: when it was taken.
+            p_W: (3,) m.
+            q_WB: (4,) quaternion, w first.
+            covariance: (36,) row-major: position, then rotation about the fixed axes of ``map``;
+                all zero: unknown.
+        """
+        q_WB = _flat(q_WB, 4)
+        if abs(np.linalg.norm(q_WB) - 1.0) > 0.01:
+            q_WB = np.full(4, math.nan)  # refused and counted
+        known = _flat(covariance, 36)
+        verdict = border.offer(self._lines, EXTERNAL_POSITION, stamp_ns, _flat(p_W, 3), known)
+        if verdict != timeline.OK:
+            return timeline.VERDICTS[verdict]
+        verdict = border.offer(self._lines, EXTERNAL_ATTITUDE, stamp_ns, q_WB, known)
+        return timeline.VERDICTS[verdict]
+
+    def zero_velocity(self, stamp_ns: int) -> str:
+        """Fuse that the vehicle stands on the ground, by whoever knows."""
+        return self._number(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
+
+    def set_params(self, params: EstimatorParams) -> None:
+        """Go on with other parameters; which states are carried changes with the next start."""
+        self.params = self._own(params)
+        self._lines[0]["params"] = pack(self.params)
+        timeline.remount(self._lines)
 
     @property
     def state(self) -> Any:
@@ -169,6 +218,8 @@ class ErrorStateEkf:
         line = self._lines[0]
         result: dict[str, int] = {}
         for kind, name in enumerate(timeline.KINDS):
+            if name in DERIVED:
+                continue
             result[f"{name}_received"] = int(line.received[kind])
             for verdict in range(1, len(timeline.VERDICTS)):
                 number = int(line.verdicts[kind, verdict])
@@ -215,13 +266,20 @@ class ErrorStateEkf:
             ("position_sigma_m", P),
             ("gyro_bias_sigma_radps", BG),
             ("accel_bias_sigma_mps2", BA),
+            ("field_bias_sigma_T", FIELD_BIAS),
         ):
             result[name] = float(np.max(sigma[at : at + 3]))
+        result["terrain_height_m"] = float(state.terrain_height_m)
+        result["terrain_sigma_m"] = float(sigma[TERRAIN])
+        result["wind_sigma_mps"] = float(np.max(sigma[WIND : WIND + 2]))
+        for i, axis in enumerate("xy"):
+            result[f"wind_{axis}_mps"] = float(state.wind_W_mps[i])
         for i, axis in enumerate("xyz"):
             result[f"gyro_bias_{axis}_radps"] = float(state.gyro_bias_S[i])
             result[f"accel_bias_{axis}_mps2"] = float(state.accel_bias_S[i])
+            result[f"field_bias_{axis}_T"] = float(state.field_bias_S_T[i])
         for sensor, name in enumerate(SENSORS):
-            limit = gate.chi2_3 if sensor in (GNSS_POSITION, GNSS_VELOCITY) else gate.chi2_1
+            limit = gate.chi2_3 if sensor in VECTORS else gate.chi2_1
             accepted = int(state.accepted[sensor])
             result[f"{name}_test_ratio"] = float(state.nis[sensor]) / limit
             result[f"{name}_nis_mean"] = float(state.nis_sum[sensor]) / max(accepted, 1)

@@ -14,27 +14,45 @@ import numpy as np
 
 from quadsim.compiled import record_dtype
 
-#: First index of each part of the error state; PRESSURE is one wide, the others three.
-THETA, V, P, BG, BA, PRESSURE = 0, 3, 6, 9, 12, 15
-#: Size of the error state.
-N = 16
+#: First index of each part of the error state: attitude, velocity, position, gyroscope and
+#: accelerometer bias, offset of the pressure's height (1 wide), terrain height (1), magnetometer
+#: bias, reference field, wind east and north (2); the others are three wide.
+THETA, V, P, BG, BA, PRESSURE, TERRAIN, FIELD_BIAS, FIELD, WIND = 0, 3, 6, 9, 12, 15, 16, 17, 20, 23
+#: Size of the error state; of the last parts a filter carries only what its parameters ask for.
+N = 25
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
-SENSORS = ("gnss_position", "gnss_velocity", "magnetic_field", "pressure", "range")
+EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION = range(5, 11)
+SENSORS = (
+    "gnss_position",
+    "gnss_velocity",
+    "magnetic_field",
+    "pressure",
+    "range",
+    "external_position",
+    "external_attitude",
+    "zero_velocity",
+    "gravity",
+    "drag",
+    "inclination",
+)
+#: Those of three numbers that are gated together.
+VECTORS = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY)
 
 #: What a measurement's kernel says about it.
 REJECTED, ACCEPTED, IGNORED = range(3)
 
 #: Why the filter last started over or recovered.
 REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
-REASON_NOT_FINITE = 4
+REASON_NOT_FINITE, REASON_EXTERNAL = 4, 5
 REASONS = (
     "",
     "gnss position rejected for too long",
     "gnss velocity rejected for too long",
     "imu gap too long",
     "state not finite",
+    "external pose rejected for too long",
 )
 
 #: Sums over the window from which the filter starts; ``t`` is the time in the window in s, index 0
@@ -77,6 +95,7 @@ ALIGNMENT = record_dtype(
 ESKF = record_dtype(
     [
         ("running", np.int64),
+        ("n", np.int64),  # error states that are carried
         ("q_BS", np.float64, (4,)),  # mount of the IMU, and what is mounted beside it
         ("antenna_S", np.float64, (3,)),
         ("rangefinder_S", np.float64, (3,)),
@@ -93,9 +112,20 @@ ESKF = record_dtype(
         ("accel_bias_S", np.float64, (3,)),
         ("pressure_offset_m", np.float64),
         ("pressure_started", np.int64),
+        ("terrain_height_m", np.float64),
+        ("terrain_started", np.int64),
+        ("field_bias_S_T", np.float64, (3,)),
+        ("field_W_T", np.float64, (3,)),
+        ("wind_W_mps", np.float64, (2,)),
         ("covariance", np.float64, (N, N)),
         ("w_S", np.float64, (3,)),  # newest rate as measured
         ("w_variance", np.float64, (3,)),
+        ("f_S", np.float64, (3,)),  # newest specific force as measured
+        ("f_vibration", np.float64, (3,)),  # variance of a sample, from the data
+        ("w_vibration", np.float64, (3,)),
+        ("aided_ns", np.int64),  # when something that holds the attitude was last accepted
+        ("mean_ns", np.int64),  # beginning of the integral below
+        ("f_mean_W", np.float64, (3,)),  # of the specific force less its bias, m/s
         ("innovation", np.float64, (len(SENSORS), 3)),
         ("innovation_variance", np.float64, (len(SENSORS), 3)),
         ("nis", np.float64, (len(SENSORS),)),
@@ -107,6 +137,13 @@ ESKF = record_dtype(
         ("recoveries", np.int64),
         ("reason", np.int64),
         ("range_ns", np.int64),  # newest range that was fused or rejected
+        ("fix_ns", np.int64),  # newest GNSS position
+        ("field_ns", np.int64),  # newest magnetic field
+        ("field_count", np.int64),
+        ("strength_error_T", np.float64),  # of the field, mean of ten seconds
+        ("pose_ns", np.int64),  # newest external position
+        ("pose_p_W", np.float64, (3,)),
+        ("pose_variance", np.float64, (3,)),
         ("velocity_fix_ns", np.int64),  # newest one, accepted or not; for the recovery
         ("velocity_fix_W", np.float64, (3,)),
         ("velocity_fix_variance", np.float64, (3,)),

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.estimation.aiding import hold_attitude
 from quadsim.estimation.alignment import restart, try_start
 from quadsim.estimation.covariance import propagate
 from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
@@ -15,6 +16,9 @@ from quadsim.geometry.vector import add, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
+#: Time over which the noise of an unknown IMU is averaged.
+VIBRATION_MEAN_S = 2.0
+
 
 @kernel
 def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
@@ -23,6 +27,41 @@ def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
         default = density * density / period_s
         return (default, default, default)
     return variance
+
+
+@kernel
+def known_noise(state: Any, params: Any, f_variance: Vec3, w_variance: Vec3) -> tuple[Vec3, Vec3]:
+    """Variances of a sample: the message's; where unknown those of the data, or the defaults'."""
+    noise = params.noise
+    if noise.estimate_vibration == 1 and state.imu_count > 1:
+        if f_variance[0] + f_variance[1] + f_variance[2] == 0.0:
+            f_variance = vec3(state.f_vibration)
+        if w_variance[0] + w_variance[1] + w_variance[2] == 0.0:
+            w_variance = vec3(state.w_vibration)
+    return (
+        or_default(f_variance, noise.accel_density, state.period_s),
+        or_default(w_variance, noise.gyro_density, state.period_s),
+    )
+
+
+@kernel
+def learn_vibration(state: Any, params: Any, f_S: Vec3, w_S: Vec3, interval_s: float) -> None:
+    """Follow the variance of the samples' noise by half the mean square of their differences.
+
+    White noise of variance s^2 has differences of 2 s^2 (the two-sample variance, Allan 1966, at
+    one sample); the motion's own change within a sample counts as noise too. The mean reaches over
+    two seconds, and starts from the defaults.
+    """
+    noise = params.noise
+    if state.imu_count <= 1:
+        store(state.f_vibration, or_default((0.0, 0.0, 0.0), noise.accel_density, interval_s))
+        store(state.w_vibration, or_default((0.0, 0.0, 0.0), noise.gyro_density, interval_s))
+        return
+    part = min(interval_s / VIBRATION_MEAN_S, 1.0)
+    for i in range(3):
+        f, w = f_S[i] - state.f_S[i], w_S[i] - state.w_S[i]
+        state.f_vibration[i] += part * (0.5 * f * f - state.f_vibration[i])
+        state.w_vibration[i] += part * (0.5 * w * w - state.w_vibration[i])
 
 
 @kernel
@@ -72,8 +111,7 @@ def advance(
     if state.running == 0:
         integrate_window(state.alignment, f_S, w_S, dt_s)
         return
-    f_variance = or_default(f_variance, params.noise.accel_density, state.period_s)
-    w_variance = or_default(w_variance, params.noise.gyro_density, state.period_s)
+    f_variance, w_variance = known_noise(state, params, f_variance, w_variance)
     share = interval_s * dt_s
     angle_more, velocity_more = 0.0, 0.0
     if interval_s > 1.5 * state.period_s:  # samples are missing: the last one stands for them
@@ -91,6 +129,8 @@ def advance(
     store(state.p_W, p_W)
     store(state.v_W, v_W)
     store(state.q_WS, q_WS)
+    for i in range(3):
+        state.f_mean_W[i] += f_W[i] * dt_s
     angle_variance = (
         w_variance[0] * share + angle_more,
         w_variance[1] * share + angle_more,
@@ -102,7 +142,7 @@ def advance(
         f_variance[2] * share + velocity_more,
     )
     propagate(
-        state.covariance, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
+        state.covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
         angle_variance, velocity_variance, params.noise,
     )  # fmt: skip
 
@@ -162,17 +202,20 @@ def eskf_imu(
         first_sample(state, stamp_ns)
         return
     learn_period(state, interval_s)
+    if params.noise.estimate_vibration == 1:
+        learn_vibration(state, params, f_S, w_S, interval_s)
     advance(state, params, stamp_ns, stamp_ns, f_S, w_S, f_variance, w_variance)
     state.imu_stamp_ns = stamp_ns
     state.imu_count += 1
+    store(state.f_S, f_S)
     store(state.w_S, w_S)
-    store(state.w_variance, or_default(w_variance, params.noise.gyro_density, state.period_s))
+    f_known, w_known = known_noise(state, params, f_variance, w_variance)
+    store(state.w_variance, w_known)
     if state.running == 0:
-        f_known = or_default(f_variance, params.noise.accel_density, state.period_s)
-        w_known = vec3(state.w_variance)
         add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
         try_start(state, params)
     else:
+        hold_attitude(state, params)
         total = 0.0
         for i in range(3):
             total += state.p_W[i] + state.v_W[i] + state.q_WS[i] + state.covariance[6 + i, 6 + i]

@@ -24,11 +24,14 @@ class MountParams:
     rangefinder_position_B_m: Annotated[
         Vec3, Spec("of the rangefinder, which looks along -z of base_link", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    rangefinder_beam_deg: Annotated[
+        float, Spec("width of its beam, which sees the nearest ground in it", "deg", ge=0.0, le=90)
+    ] = 0.0
 
 
 @dataclass(frozen=True)
 class NoiseParams:
-    """What the filter believes where a message says nothing (all zero: unknown)."""
+    """What the filter believes where a message says nothing (all zero: unknown), and its walks."""
 
     accel_density: Annotated[
         float,
@@ -60,6 +63,65 @@ class NoiseParams:
     range_correlation_s: Annotated[
         float, Spec("how long a range's error stays as it is: its offset and scale", "s", ge=0.0)
     ] = 10.0
+    field_sigma_T: Annotated[
+        float,
+        Spec(
+            "vertical part of the magnetic field, unknown: chips have 0.04 to 0.3 uT",
+            "T",
+            gt=0.0,
+            le=1e-4,
+        ),
+    ] = 1.2e-7
+    field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
+        2e-9
+    )
+    field_walk: Annotated[float, Spec("reference field", "T/sqrt(s)", ge=0.0, le=1e-5)] = 0.0
+    gnss_correlated_share: Annotated[
+        float, Spec("of the variance of a GNSS position, correlated in time", ge=0.0, le=1.0)
+    ] = 0.0
+    gnss_correlation_s: Annotated[
+        float, Spec("how long that share stays as it is", "s", ge=0.0, le=1e5)
+    ] = 60.0
+    terrain_walk: Annotated[
+        float, Spec("terrain height over the distance flown", "m/sqrt(m)", ge=0.0, le=10.0)
+    ] = 0.3
+    wind_walk: Annotated[float, Spec("wind", "m/s/sqrt(s)", ge=0.0, le=10.0)] = 0.2
+    drag_sigma_mps2: Annotated[
+        float, Spec("of the rotor-drag model, mean of 20 ms", "m/s^2", gt=0.0, le=100.0)
+    ] = 0.5
+    maneuver_mps2: Annotated[
+        float, Spec("sigma of the vehicle's horizontal acceleration", "m/s^2", gt=0.0, le=100.0)
+    ] = 3.0
+    maneuver_correlation_s: Annotated[
+        float, Spec("how long an acceleration stays as it is", "s", gt=0.0, le=100.0)
+    ] = 2.0
+    external_position_sigma_m: Annotated[
+        float, Spec("external position, unknown", "m", gt=0.0, le=100.0)
+    ] = 0.01
+    external_attitude_sigma_rad: Annotated[
+        float, Spec("external attitude, unknown", "rad", gt=0.0, le=3.0)
+    ] = 0.02
+    zero_velocity_sigma_mps: Annotated[
+        float, Spec("velocity of a vehicle that stands", "m/s", gt=0.0, le=10.0)
+    ] = 0.05
+    estimate_vibration: Annotated[
+        bool, Spec("unknown IMU noise: estimate it from the differences of samples")
+    ] = False
+
+
+@dataclass(frozen=True)
+class FusionParams:
+    """What is fused, and how, where there is a choice."""
+
+    magnetic_inclination: Annotated[
+        bool, Spec("the field counts in 3-D, its vertical part beside its heading")
+    ] = True
+    gravity_after_s: Annotated[
+        float, Spec("fuse gravity's direction where nothing else has held the attitude", "s", ge=0)
+    ] = 1.0
+    drag_per_s: Annotated[
+        float, Spec("rotor drag over mass and speed; 0: not fused", "1/s", ge=0.0, le=10.0)
+    ] = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +181,14 @@ class StartParams:
     accel_bias_mps2: Annotated[
         float, Spec("sigma: 10 mg, a calibrated MEMS sensor", "m/s^2", gt=0.0)
     ] = 0.1
+    field_bias_T: Annotated[
+        float, Spec("sigma of the magnetometer's bias; 0: it is calibrated, no state", "T", ge=0.0)
+    ] = 0.0
+    field_T: Annotated[
+        float, Spec("sigma of the reference field; 0: it is taken as exact", "T", ge=0.0)
+    ] = 0.0
+    wind_mps: Annotated[float, Spec("sigma of the wind", "m/s", ge=0.0)] = 5.0
+    terrain_m: Annotated[float, Spec("sigma of the terrain under the first range", "m")] = 0.1
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
     velocity_mps: Annotated[float, Spec("sigma in flight without GNSS", "m/s", gt=0.0)] = 5.0
 
@@ -144,5 +214,6 @@ class EstimatorParams:
     ] = True
     mount: MountParams = field(default_factory=MountParams)
     noise: NoiseParams = field(default_factory=NoiseParams)
+    fusion: FusionParams = field(default_factory=FusionParams)
     gate: GateParams = field(default_factory=GateParams)
     start: StartParams = field(default_factory=StartParams)

@@ -15,24 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.estimation.eskf import eskf_odometry, new_eskf
+from quadsim.estimation.aiding import (
+    fuse_external_attitude,
+    fuse_external_position,
+    fuse_zero_velocity,
+)
+from quadsim.estimation.eskf import eskf_odometry, mount, new_eskf
+from quadsim.estimation.heights import eskf_pressure, eskf_range
 from quadsim.estimation.layout import (
     ESKF,
+    EXTERNAL_ATTITUDE,
+    EXTERNAL_POSITION,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    RANGE,
     SENSORS,
     STATIC_PRESSURE,
 )
-from quadsim.estimation.measurements import (
-    eskf_magnetic_field,
-    eskf_pressure,
-    eskf_range,
-    fuse_gnss_position,
-    fuse_gnss_velocity,
-)
+from quadsim.estimation.magnetic_field import eskf_magnetic_field
+from quadsim.estimation.measurements import fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
 from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.update import Sym3
+from quadsim.geometry.rotation import normalize
 from quadsim.parameters import Vec3, dtype_of, pack
 
 #: Before every stamp.
@@ -83,7 +89,9 @@ VERDICTS = (
 )
 
 #: One message; ``values`` are f, w and their variances of an IMU sample; the vector and the upper
-#: half of its covariance of GNSS; field and heading variance; or a number and its variance.
+#: half of its covariance of GNSS and external positions; the quaternion and the upper half of its
+#: covariance of external attitudes; field, heading and vertical variance; or a number and its
+#: variance. Standing still has none.
 EVENT = record_dtype([("stamp_ns", np.int64), ("kind", np.int64), ("values", np.float64, (12,))])
 
 TIMELINE = record_dtype(
@@ -112,24 +120,37 @@ def triple(values: Any, at: int) -> Vec3:
 
 
 @kernel
+def upper_half(values: Any, at: int) -> Sym3:
+    """Six numbers of an array from an index on."""
+    return (
+        values[at], values[at + 1], values[at + 2], values[at + 3], values[at + 4], values[at + 5]
+    )  # fmt: skip
+
+
+@kernel
 def fuse_event(line: Any, i: int) -> None:
     """Fuse one measurement at the state's stamp."""
     event, state, params = line.events[i], line.state, line.params
     if line.blind == 1 and state.running == 1:
         return
-    values = event.values
-    if event.kind == GNSS_POSITION or event.kind == GNSS_VELOCITY:
-        noise = (values[3], values[4], values[5], values[6], values[7], values[8])
-        if event.kind == GNSS_POSITION:
-            fuse_gnss_position(state, params, triple(values, 0), noise)
-        else:
-            fuse_gnss_velocity(state, params, triple(values, 0), noise)
-    elif event.kind == MAGNETIC_FIELD:
-        eskf_magnetic_field(state, params, triple(values, 0), values[3])
-    elif event.kind == STATIC_PRESSURE:
+    kind, values = event.kind, event.values
+    if kind == GNSS_POSITION:
+        fuse_gnss_position(state, params, triple(values, 0), upper_half(values, 3))
+    elif kind == GNSS_VELOCITY:
+        fuse_gnss_velocity(state, params, triple(values, 0), upper_half(values, 3))
+    elif kind == MAGNETIC_FIELD:
+        eskf_magnetic_field(state, params, triple(values, 0), values[3], values[4])
+    elif kind == STATIC_PRESSURE:
         eskf_pressure(state, params, values[0], values[1])
-    else:
+    elif kind == RANGE:
         eskf_range(state, params, values[0], values[1])
+    elif kind == EXTERNAL_POSITION:
+        fuse_external_position(state, params, triple(values, 0), upper_half(values, 3))
+    elif kind == EXTERNAL_ATTITUDE:
+        q_WB = normalize((values[0], values[1], values[2], values[3]))
+        fuse_external_attitude(state, params, q_WB, upper_half(values, 4))
+    else:
+        fuse_zero_velocity(state, params)
 
 
 @kernel
@@ -275,6 +296,12 @@ def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.rec
     line["blind"] = int(blind)
     line["newest_imu_ns"] = NEVER_NS
     return lines
+
+
+@kernel
+def remount(lines: Any) -> None:
+    """Take the mounting of the sensors over from changed parameters."""
+    mount(lines[0].state, lines[0].params)
 
 
 @kernel

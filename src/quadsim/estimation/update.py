@@ -11,11 +11,15 @@ from quadsim.estimation.layout import (
     ACCEPTED,
     BA,
     BG,
+    FIELD,
+    FIELD_BIAS,
     GNSS_POSITION,
     IGNORED,
     PRESSURE,
     REJECTED,
+    TERRAIN,
     THETA,
+    WIND,
     N,
     P,
     V,
@@ -39,7 +43,12 @@ def correct(state: Any) -> None:
         state.p_W[i] += x[P + i]
         state.gyro_bias_S[i] += x[BG + i]
         state.accel_bias_S[i] += x[BA + i]
+        state.field_bias_S_T[i] += x[FIELD_BIAS + i]
+        state.field_W_T[i] += x[FIELD + i]
     state.pressure_offset_m += x[PRESSURE]
+    state.terrain_height_m += x[TERRAIN]
+    state.wind_W_mps[0] += x[WIND]
+    state.wind_W_mps[1] += x[WIND + 1]
 
 
 @kernel
@@ -73,7 +82,7 @@ def update_scalar(state: Any, sensor: int, innovation: float, variance: float, l
     Returns:
         ACCEPTED, or REJECTED with nominal state and covariance untouched.
     """
-    total = times_row(state.covariance, state.row, state.product) + variance
+    total = times_row(state.covariance, state.n, state.row, state.product) + variance
     state.innovation[sensor, 0] = innovation
     state.innovation_variance[sensor, 0] = total
     if not judge(state, sensor, innovation * innovation / total, limit):
@@ -119,18 +128,19 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
     L = cholesky(noise)
     rows, row, product = state.rows, state.row, state.product
     row[:] = rows[0, :]
-    s00 = times_row(state.covariance, row, product) + noise[0]
+    s00 = times_row(state.covariance, state.n, row, product) + noise[0]
     s01, s02 = noise[1], noise[2]
-    for k in range(N):
+    n = state.n
+    for k in range(n):
         s01 += rows[1, k] * product[k]
         s02 += rows[2, k] * product[k]
     row[:] = rows[1, :]
-    s11 = times_row(state.covariance, row, product) + noise[3]
+    s11 = times_row(state.covariance, state.n, row, product) + noise[3]
     s12 = noise[4]
-    for k in range(N):
+    for k in range(n):
         s12 += rows[2, k] * product[k]
     row[:] = rows[2, :]
-    s22 = times_row(state.covariance, row, product) + noise[5]
+    s22 = times_row(state.covariance, state.n, row, product) + noise[5]
     a, b, c = whiten(cholesky((s00, s01, s02, s11, s12, s22)), innovation)
     nis = a * a + b * b + c * c
     if not (math.isfinite(nis) and math.isfinite(L[5])):
@@ -140,7 +150,7 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
     if not judge(state, sensor, nis, limit):
         return REJECTED
     y = whiten(L, innovation)
-    for k in range(N):
+    for k in range(n):
         x = whiten(L, (rows[0, k], rows[1, k], rows[2, k]))
         rows[0, k], rows[1, k], rows[2, k] = x
     state.correction[:] = 0.0
@@ -172,7 +182,10 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     state.recoveries += 1
     state.reason = reason
     tilt = start.tilt_flight_deg * math.pi / 180.0
-    covariance[:, :] = 0.0
+    for i in range(N):
+        for k in range(N):
+            if i != k or i < PRESSURE:
+                covariance[i, k] = 0.0
     fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
     for i in range(3):
         covariance[THETA + i, THETA + i] = tilt * tilt
@@ -190,5 +203,7 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     covariance[P + 2, P + 2] = noise[5]
     covariance[PRESSURE, PRESSURE] = 1.0
     state.pressure_started = 0
+    state.terrain_started = 0
+    state.aided_ns = state.stamp_ns
     state.rejected_in_row[:] = 0
     state.nis[GNSS_POSITION] = 0.0

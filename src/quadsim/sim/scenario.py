@@ -207,11 +207,11 @@ def installed(
 ) -> EstimatorParams:
     """The estimator told what its installer knows; nothing of the flight is in it.
 
-    That is where the sensors sit, the public models of gravity and of the magnetic field at the
-    datum, and whether the ground is flat.
+    That is where the sensors sit, how long a receiver's error lasts, how wide a beam is, the public
+    models of gravity and of the magnetic field at the datum, and whether the ground is flat.
     """
     imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
-    mount = estimator.mount
+    mount, noise = estimator.mount, estimator.noise
     if isinstance(imu, ImuParams):
         mount = replace(
             mount,
@@ -220,11 +220,21 @@ def installed(
         )
     if isinstance(gnss, GnssParams):
         mount = replace(mount, antenna_position_B_m=gnss.position_B_m)
+        noise = replace(
+            noise,
+            gnss_correlated_share=gnss.correlated_share,
+            gnss_correlation_s=gnss.correlation_time_s,
+        )
     if isinstance(rangefinder, RangefinderParams):
-        mount = replace(mount, rangefinder_position_B_m=rangefinder.position_B_m)
+        mount = replace(
+            mount,
+            rangefinder_position_B_m=rangefinder.position_B_m,
+            rangefinder_beam_deg=rangefinder.field_of_view_deg if rangefinder.rays > 1 else 0.0,
+        )
     return replace(
         estimator,
         mount=mount,
+        noise=noise,
         gravity_mps2=environment.gravity_and_gradient()[0],
         gravity_gradient_per_s2=environment.gravity_and_gradient()[1],
         magnetic_field_W_T=environment.field_W_T(),
