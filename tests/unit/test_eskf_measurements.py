@@ -26,6 +26,7 @@ from quadsim.estimation.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    GNSS_BIAS,
     GNSS_POSITION,
     IGNORED,
     MAGNETIC_FIELD,
@@ -80,6 +81,7 @@ NOMINAL = (
     "accel_bias_S",
     "pressure_offset_m",
     "terrain_height_m",
+    "gnss_bias_W",
     "field_bias_S_T",
     "field_W_T",
     "wind_W_mps",
@@ -140,6 +142,7 @@ def moved(state: Any, x: Array) -> Any:
     other.accel_bias_S += x[BA : BA + 3]
     other.pressure_offset_m += x[PRESSURE]
     other.terrain_height_m += x[TERRAIN]
+    other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
     other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
     other.field_W_T += x[FIELD : FIELD + 3]
     other.wind_W_mps += x[WIND : WIND + 2]
@@ -200,6 +203,7 @@ def correction_of(before: Any, after: Any) -> Array:
     x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
     x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
     x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
+    x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
     x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
     x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
     x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps

@@ -19,6 +19,7 @@ from quadsim.estimation.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    GNSS_BIAS,
     PRESSURE,
     TERRAIN,
     THETA,
@@ -27,7 +28,7 @@ from quadsim.estimation.layout import (
     P,
     V,
 )
-from quadsim.estimation.update import Sym3
+from quadsim.estimation.update import Sym3, position_from_fixes
 from quadsim.estimation.window import clear, is_standing
 from quadsim.geometry.rotation import (
     Mat3,
@@ -236,7 +237,9 @@ def carried(params: Any) -> int:
         return N
     if params.start.field_T > 0.0:
         return WIND
-    return FIELD if params.start.field_bias_T > 0.0 else FIELD_BIAS
+    if params.start.field_bias_T > 0.0:
+        return FIELD
+    return FIELD_BIAS if params.noise.gnss_correlated_share > 0.0 else GNSS_BIAS
 
 
 @kernel
@@ -245,6 +248,7 @@ def begin_options(state: Any, params: Any) -> None:
     start, covariance = params.start, state.covariance
     state.n = carried(params)
     store(state.field_W_T, vec3(params.magnetic_field_W_T))
+    state.gnss_bias_W[:] = 0.0
     state.field_bias_S_T[:] = 0.0
     state.wind_W_mps[:] = 0.0
     for i in range(3):
@@ -334,7 +338,8 @@ def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     for i in range(3):
         state.p_W[i] = window.fix_sum_W[i] / count + motion_W[i] - lever_W[i]
-        covariance[P + i, P + i] += window.fix_variance_sum[i] / (count * count)
+    variance = scale(1.0 / count, vec3(window.fix_variance_sum))
+    position_from_fixes(state, params, variance, count)
     shear(covariance, state.n, P, THETA, skew(lever_W))
 
 

@@ -269,6 +269,8 @@ class ErrorStateEkf:
             ("field_bias_sigma_T", FIELD_BIAS),
         ):
             result[name] = float(np.max(sigma[at : at + 3]))
+        for i, axis in enumerate("xyz"):
+            result[f"gnss_bias_{axis}_m"] = float(state.gnss_bias_W[i])
         result["terrain_height_m"] = float(state.terrain_height_m)
         result["terrain_sigma_m"] = float(sigma[TERRAIN])
         result["wind_sigma_mps"] = float(np.max(sigma[WIND : WIND + 2]))

@@ -15,11 +15,13 @@ import numpy as np
 from quadsim.compiled import record_dtype
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
-#: accelerometer bias, offset of the pressure's height (1 wide), terrain height (1), magnetometer
-#: bias, reference field, wind east and north (2); the others are three wide.
-THETA, V, P, BG, BA, PRESSURE, TERRAIN, FIELD_BIAS, FIELD, WIND = 0, 3, 6, 9, 12, 15, 16, 17, 20, 23
+#: accelerometer bias, offset of the pressure's height (1 wide), terrain height (1), the correlated
+#: part of GNSS positions' error, magnetometer bias, reference field, wind east and north (2); the
+#: others are three wide.
+THETA, V, P, BG, BA, PRESSURE, TERRAIN = 0, 3, 6, 9, 12, 15, 16
+GNSS_BIAS, FIELD_BIAS, FIELD, WIND = 17, 20, 23, 26
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 25
+N = 28
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
@@ -114,6 +116,7 @@ ESKF = record_dtype(
         ("pressure_started", np.int64),
         ("terrain_height_m", np.float64),
         ("terrain_started", np.int64),
+        ("gnss_bias_W", np.float64, (3,)),
         ("field_bias_S_T", np.float64, (3,)),
         ("field_W_T", np.float64, (3,)),
         ("wind_W_mps", np.float64, (2,)),

@@ -14,6 +14,7 @@ from quadsim.compiled import kernel
 from quadsim.estimation.layout import (
     ACCEPTED,
     BG,
+    GNSS_BIAS,
     GNSS_POSITION,
     GNSS_VELOCITY,
     IGNORED,
@@ -67,7 +68,34 @@ def repetition(stamp_ns: int, before_ns: int, correlation_s: float) -> float:
 
 
 @kernel
-def inflated(factor: float, noise: Sym3) -> Sym3:
+def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -> None:
+    """Correlated part of a GNSS position's error since the last fix: a Gauss-Markov process.
+
+    It decays with its correlation time towards zero, and its variance towards its share of the
+    fix's.
+
+    Args:
+        state: ESKF record.
+        correlation_s: correlation time.
+        share: of the variance.
+        noise: upper half of the fix's covariance.
+    """
+    covariance = state.covariance
+    elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9 if state.fix_ns > 0 else 0.0
+    a = math.exp(-elapsed_s / max(correlation_s, 1e-3))
+    variance = (share * noise[0], share * noise[3], share * noise[5])
+    for i in range(3):
+        at = GNSS_BIAS + i
+        state.gnss_bias_W[i] *= a
+        for k in range(state.n):
+            covariance[at, k] *= a
+        for k in range(state.n):
+            covariance[k, at] *= a
+        covariance[at, at] += (1.0 - a * a) * variance[i]
+
+
+@kernel
+def scaled_noise(factor: float, noise: Sym3) -> Sym3:
     """A covariance times a number."""
     return (
         factor * noise[0], factor * noise[1], factor * noise[2],
@@ -115,14 +143,18 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
             return IGNORED
         add_fix(state.alignment, window_time_s(state), p_W, (noise[0], noise[3], noise[5]))
         return ACCEPTED
-    share = params.noise.gnss_correlated_share
-    if share > 0.0:
-        more = repetition(state.stamp_ns, state.fix_ns, params.noise.gnss_correlation_s)
-        noise = inflated(1.0 - share + share * more, noise)
-    state.fix_ns = state.stamp_ns
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
-    innovation = subtract(p_W, add(vec3(state.p_W), lever_W))
+    predicted_W = add(vec3(state.p_W), lever_W)
+    share = params.noise.gnss_correlated_share
+    if share > 0.0 and state.n > GNSS_BIAS:
+        age_gnss_bias(state, params.noise.gnss_correlation_s, share, noise)
+        noise = scaled_noise(1.0 - share, noise)
+        predicted_W = add(predicted_W, vec3(state.gnss_bias_W))
+        for i in range(3):
+            state.rows[i, GNSS_BIAS + i] = 1.0
+    state.fix_ns = state.stamp_ns
+    innovation = subtract(p_W, predicted_W)
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns

@@ -77,7 +77,7 @@ class NoiseParams:
     )
     field_walk: Annotated[float, Spec("reference field", "T/sqrt(s)", ge=0.0, le=1e-5)] = 0.0
     gnss_correlated_share: Annotated[
-        float, Spec("of the variance of a GNSS position, correlated in time", ge=0.0, le=1.0)
+        float, Spec("of the variance of a GNSS position, correlated: a state", ge=0.0, le=1.0)
     ] = 0.0
     gnss_correlation_s: Annotated[
         float, Spec("how long that share stays as it is", "s", ge=0.0, le=1e5)

@@ -13,6 +13,7 @@ from quadsim.estimation.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    GNSS_BIAS,
     GNSS_POSITION,
     IGNORED,
     PRESSURE,
@@ -43,6 +44,7 @@ def correct(state: Any) -> None:
         state.p_W[i] += x[P + i]
         state.gyro_bias_S[i] += x[BG + i]
         state.accel_bias_S[i] += x[BA + i]
+        state.gnss_bias_W[i] += x[GNSS_BIAS + i]
         state.field_bias_S_T[i] += x[FIELD_BIAS + i]
         state.field_W_T[i] += x[FIELD + i]
     state.pressure_offset_m += x[PRESSURE]
@@ -165,6 +167,27 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
 
 
 @kernel
+def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -> None:
+    """Covariance of a position that is the mean of fixes, and of their correlated error with it.
+
+    Args:
+        state: ESKF record, its covariance of the position and of that error zero.
+        params: packed EstimatorParams.
+        variance: of one fix, m^2.
+        count: of fixes.
+    """
+    covariance, share = state.covariance, params.noise.gnss_correlated_share
+    for i in range(3):
+        white, common = (1.0 - share) * variance[i] / count, share * variance[i]
+        covariance[P + i, P + i] += white + common
+        state.gnss_bias_W[i] = 0.0
+        if state.n > GNSS_BIAS:
+            covariance[GNSS_BIAS + i, GNSS_BIAS + i] = common
+            covariance[P + i, GNSS_BIAS + i] -= common
+            covariance[GNSS_BIAS + i, P + i] -= common
+
+
+@kernel
 def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
     """Begin again in place from a fix: the estimate had left what GNSS says for too long.
 
@@ -184,7 +207,7 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     tilt = start.tilt_flight_deg * math.pi / 180.0
     for i in range(N):
         for k in range(N):
-            if i != k or i < PRESSURE:
+            if i != k or i < PRESSURE:  # the others' deviations stay
                 covariance[i, k] = 0.0
     fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
     for i in range(3):
@@ -198,9 +221,7 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
             covariance[V + i, V + i] = state.velocity_fix_variance[i] + 1.0
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))
-    covariance[P, P] = noise[0]
-    covariance[P + 1, P + 1] = noise[3]
-    covariance[P + 2, P + 2] = noise[5]
+    position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
     covariance[PRESSURE, PRESSURE] = 1.0
     state.pressure_started = 0
     state.terrain_started = 0
