@@ -176,8 +176,8 @@ def test_start_before_arming_and_arming_twice_are_refused():
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("p_variance", (4.0, 0.1, 0.1), "position uncertain: 2 m, at most 1.5"),
-        ("p_variance", (0.1, 0.1, 9.0), "height uncertain"),
+        ("p_variance", (16.0, 0.1, 0.1), "position uncertain: 4 m, at most 3"),
+        ("p_variance", (0.1, 0.1, 36.0), "height uncertain"),
         ("v_variance", (0.0, 1.0, 0.0), "velocity uncertain"),
         ("attitude_variance", (0.04, 0.0, 0.0), "tilt uncertain"),
         ("attitude_variance", (0.0, 0.0, 0.2), "yaw uncertain"),

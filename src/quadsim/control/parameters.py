@@ -124,10 +124,10 @@ class ArmingParams:
 
     position_sigma_m: Annotated[
         float, Spec("largest horizontal deviation", "m", gt=0.0, le=100.0)
-    ] = 1.5
+    ] = 3.0
     height_sigma_m: Annotated[
         float, Spec("largest deviation of the height", "m", gt=0.0, le=100.0)
-    ] = 2.0
+    ] = 5.0
     velocity_sigma_mps: Annotated[
         float, Spec("largest deviation of the velocity, each axis", "m/s", gt=0.0, le=10.0)
     ] = 0.6
