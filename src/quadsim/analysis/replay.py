@@ -17,7 +17,7 @@ from quadsim.analysis.bags import Bag, open_bag
 from quadsim.analysis.measurements import measurements
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
-from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.interface import Estimator
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
@@ -48,7 +48,7 @@ class Replay:
 class _Run:
     """One estimator, and what it said after every IMU sample."""
 
-    def __init__(self, estimator: ErrorStateEkf, samples: int) -> None:
+    def __init__(self, estimator: Estimator, samples: int) -> None:
         self.estimator = estimator
         self.rows: NDArray[Any] = np.zeros(samples, ODOMETRY)
         self.count = 0
@@ -124,7 +124,7 @@ def load_kernels(settings: Settings) -> None:
         estimator.odometry()
 
 
-def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], ErrorStateEkf]:
+def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:
     if name not in ESTIMATORS:
         raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
     return ESTIMATORS[name]
