@@ -29,6 +29,21 @@ def _datum(
     return latitude_deg, longitude_deg, height_m
 
 
+class EstimatorOption(click.Option):
+    """An option whose help names the estimators; the registry is loaded for that only then."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Name and help."""
+        from quadsim.estimation import ESTIMATORS
+
+        *names, last = ESTIMATORS
+        self.help = (
+            f"{', '.join(names)} or {last}; may be given several times, "
+            "the first is the one asked about."
+        )
+        return super().get_help_record(ctx)
+
+
 @click.command()
 @click.argument("bag", type=click.Path(path_type=Path))
 @click.option(
@@ -37,7 +52,7 @@ def _datum(
     multiple=True,
     default=("eskf",),
     show_default=True,
-    help="eskf or blind; may be given several times, the first is the one asked about.",
+    cls=EstimatorOption,
 )
 @click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
 @click.option(

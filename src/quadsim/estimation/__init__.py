@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quadsim.estimation.blind import BlindIns
+from quadsim.estimation.direct_filter import Ekf7, GpsIns
 from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.interface import Estimator
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
 
 #: Estimators by name: what builds one from its parameters and the datum (None: not known yet).
-ESTIMATORS: dict[str, Callable[[EstimatorParams, Datum | None], ErrorStateEkf]] = {
+ESTIMATORS: dict[str, Callable[[EstimatorParams, Datum | None], Estimator]] = {
     "eskf": ErrorStateEkf,
+    "ekf7": Ekf7,
+    "gps_ins": GpsIns,
     "blind": BlindIns,
 }

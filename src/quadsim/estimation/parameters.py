@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from quadsim.estimation.ekf7_parameters import Ekf7Params
+from quadsim.estimation.gps_ins_parameters import GpsInsParams
 from quadsim.parameters import Spec, Vec3
 
 
@@ -217,3 +219,5 @@ class EstimatorParams:
     fusion: FusionParams = field(default_factory=FusionParams)
     gate: GateParams = field(default_factory=GateParams)
     start: StartParams = field(default_factory=StartParams)
+    ekf7: Ekf7Params = field(default_factory=Ekf7Params)
+    gps_ins: GpsInsParams = field(default_factory=GpsInsParams)
