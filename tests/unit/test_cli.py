@@ -253,7 +253,10 @@ def test_replay_of_a_cut_bag_says_so(circle_bag):
     [
         (["missing"], "missing: no such bag"),
         (["{bag}", "--namespace", "/drone"], "no topic /drone/imu/data_raw"),
-        (["{bag}", "--estimator", "magic"], "unknown estimator 'magic'; known: eskf, ekf7, gps_ins, blind"),
+        (
+            ["{bag}", "--estimator", "magic"],
+            "unknown estimator 'magic'; known: eskf, ekf7, gps_ins, blind",
+        ),
         (["{bag}", "--config", "magic"], "unknown estimator 'magic'"),
         (["{bag}", "--datum", "91,0,0"], "--datum: latitude_deg: 91.0 is out of range"),
         (["{bag}", "--report", "page.txt"], "a report ends in .html"),

@@ -13,7 +13,9 @@ from scipy.spatial.transform import Rotation
 from quadsim.estimation import ESTIMATORS, EstimatorParams
 from quadsim.estimation.direct import MOTION, turn_to
 from quadsim.estimation.direct_filter import Ekf7
+from quadsim.estimation.direct_update import correct, fuse_heading
 from quadsim.estimation.ekf7 import ekf7_predict
+from quadsim.estimation.layout import MAGNETIC_FIELD
 from quadsim.estimation.parameters import MountParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import pack
@@ -234,6 +236,19 @@ def test_a_noise_free_flight_is_followed_through_every_yaw(path: Path) -> None:
     assert max(tilt_error) < 0.01
     assert max(p_error) < 0.03
     assert estimator.health()["status"] == "running"
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_heading_on_the_other_side_of_south_is_near(side: float) -> None:
+    """From 3.1 rad to -3.1 rad it is 0.083 rad; with equal variances, half of it is gone."""
+    motion = np.zeros(1, MOTION)[0]
+    turn_to(motion, (math.cos(1.55), 0.0, 0.0, side * math.sin(1.55)), LEVEL)
+    motion.covariance[6, 6] = 0.01
+    fuse_heading(motion, MAGNETIC_FIELD, -side * 3.1, 0.01)
+    correct(motion, LEVEL)
+    assert abs(motion.angles[2]) == pytest.approx(math.pi, abs=1e-9)
+    assert motion.covariance[6, 6] == pytest.approx(0.005)
+    assert motion.nis[MAGNETIC_FIELD] == pytest.approx((2.0 * math.pi - 6.2) ** 2 / 0.02)
 
 
 def test_late_data_are_fused_when_they_arrive() -> None:
