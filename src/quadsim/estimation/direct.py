@@ -17,7 +17,14 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.estimation.alignment import restart
 from quadsim.estimation.border import judge_imu, judge_measurement, write_values
 from quadsim.estimation.eskf import new_eskf
-from quadsim.estimation.layout import ESKF, REASON_IMU_GAP, REASON_NONE, REASON_NOT_FINITE, SENSORS
+from quadsim.estimation.layout import (
+    ESKF,
+    EXTERNAL_ATTITUDE,
+    REASON_IMU_GAP,
+    REASON_NONE,
+    REASON_NOT_FINITE,
+    SENSORS,
+)
 from quadsim.estimation.mechanisation import eskf_imu, first_sample, learn_period, or_default
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.timeline import (
@@ -131,7 +138,8 @@ def admit(line: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> 
         One of the VERDICTS, and the event's index if it is OK.
     """
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
-    diagonal = covariance[0 : width * (values.size - 1) + 1 : width]
+    first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
+    diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
     if line.count >= DROP_FROM:
         line.done = line.count
         forget(line, line.newest_imu_ns - HORIZON_NS)

@@ -13,8 +13,8 @@ from quadsim.estimation.direct_update import (
 )
 from quadsim.estimation.ekf7 import ekf7_offer, ekf7_offer_imu
 from quadsim.estimation.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.interface import Estimator
-from quadsim.estimation.layout import GNSS_POSITION, GNSS_VELOCITY, REASONS, SENSORS
+from quadsim.estimation.interface import DERIVED, Estimator
+from quadsim.estimation.layout import REASONS, SENSORS, VECTORS
 
 
 class DirectFilter(Estimator):
@@ -53,7 +53,9 @@ class DirectFilter(Estimator):
         result["velocity_sigma_mps"] = float(np.sqrt(np.max(variances[3:6])))
         result["position_sigma_m"] = float(np.sqrt(np.max(variances[:3])))
         for sensor, name in enumerate(SENSORS):
-            limit = gate.chi2_3 if sensor in (GNSS_POSITION, GNSS_VELOCITY) else gate.chi2_1
+            if name in DERIVED:
+                continue
+            limit = gate.chi2_3 if sensor in VECTORS else gate.chi2_1
             accepted = float(motion.accepted[sensor])
             result[f"{name}_test_ratio"] = float(motion.nis[sensor]) / limit
             result[f"{name}_nis_mean"] = float(motion.nis_sum[sensor]) / max(accepted, 1.0)

@@ -96,7 +96,7 @@ def ekf7_begin(line: Any) -> None:
 
 @kernel
 def ekf7_fuse(line: Any, i: int) -> None:
-    """Fuse an event, now; pressure and range have no place in this filter."""
+    """Fuse an event, now; only GPS and the field have a place in this filter."""
     event, motion, params = line.events[i], line.motion, line.params
     kind, values = event.kind, event.values
     q_BS = quat(line.state.q_BS)

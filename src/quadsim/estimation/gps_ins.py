@@ -23,11 +23,16 @@ from quadsim.estimation.direct import (
     turn_to,
 )
 from quadsim.estimation.direct_update import correct, fuse_vector, move
-from quadsim.estimation.gps_ins_parameters import COMPLEMENTARY
-from quadsim.estimation.layout import GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD
+from quadsim.estimation.gps_ins_parameters import COMPLEMENTARY, EXTERNAL
+from quadsim.estimation.layout import (
+    EXTERNAL_ATTITUDE,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+)
 from quadsim.estimation.mechanisation import mechanise, or_default
-from quadsim.estimation.timeline import CLOCK_JUMP, GAP, OK, triple
-from quadsim.geometry.rotation import from_euler, quat, rotate, to_matrix, wrap
+from quadsim.estimation.timeline import CLOCK_JUMP, GAP, OK, triple, upper_half
+from quadsim.geometry.rotation import from_euler, normalize, quat, rotate, to_matrix, wrap
 from quadsim.geometry.vector import store, vec3
 from quadsim.parameters import Vec3
 
@@ -107,11 +112,11 @@ def follow_heading(line: Any, stamp_ns: int, m_S: Vec3) -> None:
 
 @kernel
 def gps_ins_fuse(line: Any, i: int) -> None:
-    """Fuse an event, now; pressure and range have no place in this filter."""
+    """Fuse an event, now; pressure, range and external position have no place in this filter."""
     event, motion = line.events[i], line.motion
     kind, values = event.kind, event.values
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
-        noise = (values[3], values[4], values[5], values[6], values[7], values[8])
+        noise = upper_half(values, 3)
         if kind == GNSS_POSITION:
             predicted, at = vec3(motion.p_W), POSITION
         else:
@@ -120,6 +125,10 @@ def gps_ins_fuse(line: Any, i: int) -> None:
         correct(motion, quat(line.state.q_BS))
     elif kind == MAGNETIC_FIELD and line.params.gps_ins.attitude == COMPLEMENTARY:
         follow_heading(line, event.stamp_ns, triple(values, 0))
+        motion.accepted[kind] += 1
+    elif kind == EXTERNAL_ATTITUDE and line.params.gps_ins.attitude == EXTERNAL:
+        q_WB = normalize((values[0], values[1], values[2], values[3]))
+        turn_to(motion, q_WB, quat(line.state.q_BS))
         motion.accepted[kind] += 1
 
 
