@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -28,7 +29,11 @@ from quadsim.errors import InputError
 from quadsim.nodes.domain import held
 from quadsim.nodes.runtime import make_executor
 
-_numbers = count(os.getpid() * 7)
+# Workers of one run share their parent, and take turns, so that no two use a domain at a time.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_RUN = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+_numbers = count(_RUN * 12 + _WORKER, _WORKERS)
 
 
 def pytest_collection_modifyitems(items):
@@ -38,16 +43,20 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernels():
-    """Nodes that compile while they fly are late for everything."""
-    subprocess.run([sys.executable, "-m", "quadsim.precompile"], check=True)
+def _kernels(tmp_path_factory):
+    """Nodes that compile while they fly are late for everything; one worker compiles for all."""
+    with (tmp_path_factory.getbasetemp().parent / f"kernels-{_RUN}").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if file.tell() == 0:
+            subprocess.run([sys.executable, "-m", "quadsim.precompile"], check=True)
+            file.write("compiled")
 
 
 @pytest.fixture
 def domain() -> int:
     """A DDS domain that no graph on this machine holds."""
     for number in _numbers:
-        candidate = 101 + number % 130
+        candidate = 101 + number % 120
         try:
             with held(candidate):
                 return candidate

@@ -44,6 +44,7 @@ def check_flight(summary):
     assert summary["topics"]["gps/fix"]["count"] == summary["topics"]["gps/vel"]["count"]
 
 
+@pytest.mark.alone
 def test_a_flight_in_separate_processes(fly, tmp_path):
     flight = fly("--json")
     flight.wait_for("takeoff")
@@ -59,6 +60,7 @@ def test_a_flight_in_separate_processes(fly, tmp_path):
     assert (tmp_path / "run" / "summary.json").is_file()
 
 
+@pytest.mark.alone
 def test_a_flight_in_one_process(fly):
     flight = fly("--composed", "--json")
     flight.wait_for("takeoff")
@@ -69,6 +71,7 @@ def test_a_flight_in_one_process(fly):
     assert flight.nothing_left()
 
 
+@pytest.mark.alone
 def test_a_flight_in_lockstep(fly):
     flight = fly("--pacing", "lockstep", "--json")
     status, out = flight.finish()
@@ -76,6 +79,7 @@ def test_a_flight_in_lockstep(fly):
     check_flight(summary_of(out))
 
 
+@pytest.mark.alone
 def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     flight = fly("--without", "gnss", "--json")
@@ -199,6 +203,7 @@ def test_a_foreign_clock_in_flight_ends_it(bench, fly, tmp_path):
     assert flight.nothing_left()
 
 
+@pytest.mark.alone
 def test_a_mixer_that_sleeps_for_a_moment_is_waited_for(bench, fly):
     """An overloaded machine does this to any node: time stays behind, the flight stays whole."""
     heard: list[tuple[float, int]] = []  # wall time, simulated seconds

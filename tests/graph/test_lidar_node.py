@@ -151,7 +151,7 @@ def test_a_suite_with_a_lidar_flies_and_its_fault_is_told(fly, tmp_path, world):
         "  - takeoff: {height_m: 1.0}\n  - hover: {duration_s: 3.0}\n  - land: {}\n"
         "faults: [{sensor: lidar, fault: dropout, at_s: 4.0, duration_s: 2.0}]\n"
     )
-    flight = fly("--json", "--composed", scenario=str(scenario))
+    flight = fly("--json", "--composed", "--pacing", "lockstep", scenario=str(scenario))
     status, out = flight.finish(120.0)
     assert status == 0, flight.log
     summary = json.loads(out)

@@ -131,6 +131,7 @@ def flight(bench, fly):
     return running
 
 
+@pytest.mark.alone
 def test_commands_and_services_in_flight(bench, flight):
     """Pose and velocity commands, the truth as state source, and landing, each by its own door."""
     said: list[str] = []

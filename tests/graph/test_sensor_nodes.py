@@ -139,7 +139,7 @@ def test_a_node_started_with_a_fault_that_does_not_fit_says_so(bench):
         barometer.make(bench.context, namespace="/quad", overrides=parameters)
 
 
-@pytest.mark.parametrize("pacing", ["realtime", "lockstep"])
+@pytest.mark.parametrize("pacing", [pytest.param("realtime", marks=pytest.mark.alone), "lockstep"])
 def test_a_scenario_with_late_sensors_and_faults_is_flown(fly, tmp_path, pacing):
     """Latency, jitter and a fault fly as a graph too, and the bag tells of the fault."""
     suite = tmp_path / "late.yaml"

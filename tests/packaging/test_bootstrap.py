@@ -215,13 +215,14 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
     assert result.stderr.splitlines()[-1] == "quadsim: failed: mypy"
     calls = checkout.calls()
     assert any(call.endswith("--editable .[ros,test]") for call in calls)
-    assert calls[-7:-1] == [
+    assert calls[-8:-1] == [
         "ruff check .",
         "ruff format --check .",
         "mypy ",
         "lint-imports ",
-        "pytest tests/graph tests/launch tests/packaging",
-        "pytest -q -n 2 tests/unit tests/property",
+        "pytest -m alone tests/graph",
+        "pytest -q -n 3 -m not alone tests/graph",
+        "pytest -q -n 2 tests/unit tests/property tests/launch tests/packaging",
     ]
     assert calls[-1].startswith("pytest -q -m not many tests/unit/")
     checkout.run("doctor")
