@@ -1,0 +1,365 @@
+"""The smoother's backward pass: the adjoint of the filter's steps, after Bryson and Frazier.
+
+With the filter's estimate x, P at some time and the adjoint variables l (N,) and L (N, N) there,
+which hold what all later measurements say, the smoothed estimate is x - P l with the covariance
+P - P L P. Back over a prediction with transition F they go as F^T l and F^T L F, free of an inverse
+(Bierman, *Fixed interval smoothing with discrete measurements*, Int. J. Control 18, 1973). Over
+measurements the smoothed estimate is the same before and after, which gives l and L before them
+from that estimate and the filter's covariance there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quadsim.compiled import kernel, record_dtype
+from quadsim.estimation.covariance import (
+    crossed,
+    less,
+    propagate,
+    scaled,
+    shear,
+    shear_scalar,
+    skew,
+)
+from quadsim.estimation.eskf import eskf_odometry
+from quadsim.estimation.layout import BA, BG, ESKF, PRESSURE, THETA, N, P, V
+from quadsim.estimation.mechanisation import mechanise, or_default
+from quadsim.estimation.outputs import transpose
+from quadsim.estimation.tape import BEGIN, FUSE, PREDICT
+from quadsim.estimation.timeline import IMU, triple
+from quadsim.estimation.update import correct
+from quadsim.geometry.rotation import (
+    Mat3,
+    apply,
+    conjugate,
+    log,
+    multiply,
+    quat,
+    rotate,
+    to_matrix,
+)
+from quadsim.geometry.vector import scale, store, subtract, vec3
+from quadsim.parameters import Vec3
+from quadsim.world.gravity import gravity_at
+
+#: Size of the part of the error state that is given out: attitude, velocity, position, both biases.
+CORE = 15
+#: How far a start is followed back with the IMU alone.
+BACK_S = 5.0
+#: A pivot of a correlation matrix so small is nothing but rounding.
+SINGULAR = 1e-13
+
+#: The adjoint, and the working memory of the backward pass.
+ADJOINT = record_dtype(
+    [
+        ("vector", np.float64, (N,)),
+        ("matrix", np.float64, (N, N)),
+        ("state", ESKF),  # smoothed
+        ("error", np.float64, (N,)),
+        ("size", np.float64, (N,)),
+        ("inverse", np.float64, (N, N)),
+        ("product", np.float64, (N, N)),
+        ("work", np.float64, (N, N)),
+    ]
+)
+
+
+@kernel
+def product_of(A: Any, B: Any, rows: int, out: Any) -> None:
+    """First rows of the product of two (N, N) matrices."""
+    for i in range(rows):
+        for k in range(N):
+            out[i, k] = 0.0
+        for j in range(N):
+            a = A[i, j]
+            if a != 0.0:
+                for k in range(N):
+                    out[i, k] += a * B[j, k]
+
+
+@kernel
+def difference(a: Any, b: Any, out: Any) -> None:
+    """Error state of b whose truth is a: what ``correct`` would add to b to make a of it."""
+    store(out[THETA : THETA + 3], log(multiply(quat(a.q_WS), conjugate(quat(b.q_WS)))))
+    for i in range(3):
+        out[V + i] = a.v_W[i] - b.v_W[i]
+        out[P + i] = a.p_W[i] - b.p_W[i]
+        out[BG + i] = a.gyro_bias_S[i] - b.gyro_bias_S[i]
+        out[BA + i] = a.accel_bias_S[i] - b.accel_bias_S[i]
+    out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
+
+
+@kernel
+def shear_vector(vector: Any, to: int, source: int, A: Mat3) -> None:
+    """x[to:to+3] += A x[source:source+3]."""
+    more = apply(A, triple(vector, source))
+    for i in range(3):
+        vector[to + i] += more[i]
+
+
+@kernel
+def back_over_shear(adjoint: Any, to: int, source: int, A: Mat3) -> None:
+    """Adjoint before x[to:to+3] += A x[source:source+3]."""
+    shear_vector(adjoint.vector, source, to, transpose(A))
+    shear(adjoint.matrix, source, to, transpose(A))
+
+
+@kernel
+def back_over_shear_scalar(adjoint: Any, to: int, source: int, factor: float) -> None:
+    """Adjoint before x[to:to+3] += factor x[source:source+3]."""
+    for i in range(3):
+        adjoint.vector[source + i] += factor * adjoint.vector[to + i]
+    shear_scalar(adjoint.matrix, source, to, factor)
+
+
+@kernel
+def back_over_transition(adjoint: Any, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float) -> None:
+    """Adjoint before a prediction: the shears of ``propagate``, transposed, the last one first.
+
+    Args:
+        adjoint: ADJOINT record.
+        R_WS: attitude in the middle of the step.
+        f_W: specific force in the world, m/s^2.
+        turn_W: rotation of the step, rad.
+        dt_s: its length.
+    """
+    half_s = 0.5 * dt_s
+    step = scaled(-half_s, R_WS)
+    quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
+    back_over_shear_scalar(adjoint, P, V, half_s)
+    back_over_shear(adjoint, THETA, BG, less(step, scaled(-1.0, quarter)))
+    back_over_shear(adjoint, V, BA, scaled(-dt_s, R_WS))
+    back_over_shear(adjoint, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
+    back_over_shear(adjoint, THETA, BG, less(step, quarter))
+    back_over_shear_scalar(adjoint, P, V, half_s)
+
+
+@kernel
+def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) -> None:
+    """Adjoint before the step that an IMU sample took from the state ``before``."""
+    f_S = subtract(triple(values, 0), vec3(before.accel_bias_S))
+    w_S = subtract(triple(values, 3), vec3(before.gyro_bias_S))
+    _, _, _, q_mid, f_W = mechanise(
+        vec3(before.p_W), vec3(before.v_W), quat(before.q_WS), f_S, w_S, 0.0, dt_s
+    )
+    turn_W = rotate(q_mid, scale(dt_s, w_S))
+    back_over_transition(adjoint, to_matrix(q_mid), f_W, turn_W, dt_s)
+
+
+@kernel
+def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
+    """Inverse of a covariance into ``adjoint.inverse``, by Cholesky's factor of the correlations.
+
+    States that are known exactly (not carried, or without variance) or about to be set anew are
+    left out: their rows and columns are zero, as are those that depend wholly on others.
+    """
+    size, L, inverse = adjoint.size, adjoint.product, adjoint.inverse
+    for i in range(N):
+        variance = covariance[i, i]
+        size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
+    for i in range(N):
+        for k in range(i + 1):
+            total = size[i] * covariance[i, k] * size[k]
+            for j in range(k):
+                total -= L[i, j] * L[k, j]
+            if i != k:
+                L[i, k] = total * L[k, k]
+            else:  # the diagonal holds its inverse
+                L[i, i] = 1.0 / math.sqrt(total) if total > SINGULAR else 0.0
+    # inverse of L, row by row, into work; then L^-T L^-1
+    work = adjoint.work
+    for i in range(N):
+        for k in range(N):
+            work[i, k] = 0.0
+        for j in range(i):
+            a = L[i, j]
+            if a != 0.0:
+                for k in range(j + 1):
+                    work[i, k] -= a * work[j, k]
+        for k in range(i):
+            work[i, k] *= L[i, i]
+        work[i, i] = L[i, i]
+    for i in range(N):
+        for k in range(N):
+            inverse[i, k] = 0.0
+    for j in range(N):
+        for i in range(j + 1):
+            a = work[j, i] * size[i]
+            if a != 0.0:
+                for k in range(j + 1):
+                    inverse[i, k] += a * work[j, k] * size[k]
+
+
+@kernel
+def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
+    """Adjoint before measurements from that after them.
+
+    The nominal state is composed on the rotations, so that large corrections cost nothing; the
+    covariance is taken as the filter takes it, without the second order of a reset (half the
+    correction's angle; Sola 2017, eq. 287).
+    """
+    smooth_state(adjoint, after)
+    difference(adjoint.state, before, adjoint.error)
+    invert(adjoint, before.covariance, fresh)
+    inverse, work = adjoint.inverse, adjoint.work
+    product_of(after.covariance, adjoint.matrix, N, adjoint.product)
+    product_of(adjoint.product, after.covariance, N, work)
+    for i in range(N):
+        for k in range(N):
+            work[i, k] += before.covariance[i, k] - after.covariance[i, k]
+    product_of(inverse, work, N, adjoint.product)
+    product_of(adjoint.product, inverse, N, adjoint.matrix)
+    for i in range(N):
+        total = 0.0
+        for k in range(N):
+            total -= inverse[i, k] * adjoint.error[k]
+        adjoint.vector[i] = total
+        for k in range(i):
+            mean = 0.5 * (adjoint.matrix[i, k] + adjoint.matrix[k, i])
+            adjoint.matrix[i, k] = mean
+            adjoint.matrix[k, i] = mean
+
+
+@kernel
+def smooth_state(adjoint: Any, point: Any) -> None:
+    """Smoothed nominal state into ``adjoint.state``; its covariance is still the filter's."""
+    state = adjoint.state
+    adjoint.state = point
+    for i in range(N):
+        total = 0.0
+        for k in range(N):
+            total -= point.covariance[i, k] * adjoint.vector[k]
+        state.correction[i] = total
+    correct(state)
+
+
+@kernel
+def smooth_covariance(adjoint: Any, point: Any) -> None:
+    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
+    covariance, product = point.covariance, adjoint.product
+    product_of(covariance, adjoint.matrix, CORE, product)
+    for i in range(CORE):
+        for k in range(i + 1):
+            total = covariance[i, k]
+            for j in range(N):
+                total -= product[i, j] * covariance[j, k]
+            adjoint.state.covariance[i, k] = total
+            adjoint.state.covariance[k, i] = total
+
+
+@kernel
+def give_out(state: Any, params: Any, row: int, out: Any, covariances: Any) -> None:
+    """Write a smoothed state down."""
+    smoothed = out[row]
+    eskf_odometry(state, params, smoothed.odometry)
+    for i in range(3):
+        smoothed.gyro_bias_S[i] = state.gyro_bias_S[i]
+        smoothed.accel_bias_S[i] = state.accel_bias_S[i]
+        smoothed.gyro_bias_variance[i] = state.covariance[BG + i, BG + i]
+        smoothed.accel_bias_variance[i] = state.covariance[BA + i, BA + i]
+    smoothed.piece = state.starts + state.recoveries
+    if covariances.shape[0] > 0:
+        for i in range(CORE):
+            for k in range(CORE):
+                covariances[row, i, k] = state.covariance[i, k]
+
+
+@kernel
+def run_back(
+    state: Any, params: Any, events: Any, i: int, row: int, out: Any, covariances: Any
+) -> None:
+    """Follow a smoothed start back with the IMU alone, as far as its samples have no gap.
+
+    The mechanisation and its covariance's shears are undone by a step of -dt; noise adds up.
+
+    Args:
+        state: smoothed, at the IMU sample ``i``; changed.
+        params: packed EstimatorParams.
+        events: of the flight.
+        i: the IMU sample with which the filter started.
+        row: its number.
+        out: (M,) SMOOTHED.
+        covariances: (M, 15, 15), or (0, 15, 15).
+    """
+    covariance, noise = state.covariance, params.noise
+    start_ns = state.stamp_ns
+    j = i - 1
+    while True:
+        while j >= 0 and events[j].kind != IMU:
+            j -= 1
+        if j < 0:
+            return
+        dt_s = (state.stamp_ns - events[j].stamp_ns) * 1e-9
+        if dt_s > 1.5 * state.period_s or (start_ns - events[j].stamp_ns) * 1e-9 > BACK_S:
+            return
+        values = events[i].values
+        f_variance = or_default(triple(values, 6), noise.accel_density, state.period_s)
+        w_variance = or_default(triple(values, 9), noise.gyro_density, state.period_s)
+        f_S = subtract(triple(values, 0), vec3(state.accel_bias_S))
+        w_S = subtract(triple(values, 3), vec3(state.gyro_bias_S))
+        gravity_mps2 = gravity_at(params, state.p_W[2] - 0.5 * dt_s * state.v_W[2])
+        p_W, v_W, q_WS, q_mid, f_W = mechanise(
+            vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, -dt_s
+        )
+        for k in range(BG, N):
+            state.correction[k] = covariance[k, k]
+        propagate(
+            covariance, to_matrix(q_mid), f_W, rotate(q_mid, scale(-dt_s, w_S)), -dt_s,
+            scale(dt_s * dt_s, w_variance), scale(dt_s * dt_s, f_variance), noise,
+        )  # fmt: skip
+        for k in range(BG, N):  # a walk adds its variance whichever way the time goes
+            covariance[k, k] = 2.0 * state.correction[k] - covariance[k, k]
+        store(state.p_W, p_W)
+        store(state.v_W, v_W)
+        store(state.q_WS, q_WS)
+        store(state.w_S, triple(events[j].values, 3))
+        state.stamp_ns = events[j].stamp_ns
+        i = j
+        j -= 1
+        row -= 1
+        give_out(state, params, row, out, covariances)
+
+
+@kernel
+def backward(
+    adjoints: Any,
+    lines: Any,
+    events: Any,
+    points: Any,
+    steps: Any,
+    count: int,
+    out: Any,
+    covariances: Any,
+) -> None:
+    """Smooth one part of the flight.
+
+    Args:
+        adjoints: (1,) ADJOINT at the part's end; afterwards at its beginning.
+        lines: (1,) TIMELINE, for its parameters.
+        events: (K,) EVENT, the flight.
+        points: (C,) ESKF, the tape's states.
+        steps: (C,) STEP.
+        count: how many the tape holds.
+        out: (M,) SMOOTHED, one for each IMU sample of the flight.
+        covariances: (M, 15, 15) of the error state at the IMU, or (0, 15, 15): not wanted.
+    """
+    adjoint, params = adjoints[0], lines[0].params
+    for k in range(count - 1, -1, -1):
+        point, step = points[k], steps[k]
+        if step.row >= 0:
+            smooth_state(adjoint, point)
+            smooth_covariance(adjoint, point)
+            give_out(adjoint.state, params, step.row, out, covariances)
+        if step.kind == BEGIN:
+            if step.event >= 0:
+                run_back(adjoint.state, params, events, step.event, step.row, out, covariances)
+            adjoint.vector[:] = 0.0
+            adjoint.matrix[:, :] = 0.0
+        elif step.kind == PREDICT:
+            back_over_prediction(adjoint, points[k - 1], events[step.event].values, step.dt_s)
+        elif step.kind == FUSE:
+            back_over_measurements(adjoint, points[k - 1], point, step.fresh)

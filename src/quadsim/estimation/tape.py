@@ -1,0 +1,214 @@
+"""The smoother's forward pass: the filter over a whole flight in the order of the stamps.
+
+The filter's kernels run as they do in :mod:`~quadsim.estimation.timeline`. Where a tape is given,
+every state is written onto it, with how it came from the one before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadsim.compiled import kernel, record_dtype
+from quadsim.estimation.layout import PRESSURE, N, P
+from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
+from quadsim.estimation.timeline import (
+    FIRST_INTERVAL_NS,
+    GAP,
+    IMU,
+    NEVER_NS,
+    OK,
+    fuse_event,
+    triple,
+)
+
+#: How a state of the tape came from the one before: it is the same as the end of the segment
+#: before; a start or a recovery, which have nothing to do with it; prediction; measurements.
+JOIN, BEGIN, PREDICT, FUSE = range(4)
+
+STEP = record_dtype(
+    [
+        ("kind", np.int64),
+        ("event", np.int64),  # the IMU sample that predicted
+        ("dt_s", np.float64),  # of a prediction
+        ("row", np.int64),  # IMU sample whose stamp the state has, counted from the first; or -1
+        ("fresh", np.int64, (N,)),  # states that a measurement set anew
+    ]
+)
+
+
+@kernel
+def drain(lines: Any, store: Any, at: int) -> int:
+    """Move what a line has accepted into a store, and leave the line without a past.
+
+    Returns:
+        How many events there were.
+    """
+    line = lines[0]
+    count = line.count
+    for i in range(count):
+        store[at + i] = line.events[i]
+    line.count = 0
+    line.done = 0
+    line.snapshot_count = 0
+    line.newest_imu_ns = NEVER_NS
+    line.state.imu_count = 0
+    return int(count)
+
+
+@kernel
+def note(
+    points: Any, steps: Any, count: int, state: Any, kind: int, event: int, dt_s: float, row: int
+) -> int:
+    """Write a state onto the tape; returns how many it holds now."""
+    if points.size == 0:
+        return 0
+    points[count] = state
+    step = steps[count]
+    step.kind = kind
+    step.event = event
+    step.dt_s = dt_s
+    step.row = row
+    step.fresh[:] = 0
+    return int(count + 1)
+
+
+@kernel
+def is_same(A: Any, B: Any) -> bool:
+    """Whether two covariances agree to the bit."""
+    for i in range(N):
+        for k in range(i, N):
+            if A[i, k] != B[i, k]:
+                return False
+    return True
+
+
+@kernel
+def is_started_from_height(covariance: Any) -> bool:
+    """Whether the pressure's offset has just been set from the height: it is -1 times its error."""
+    for k in range(N):
+        if k != PRESSURE and covariance[PRESSURE, k] != -covariance[P + 2, k]:
+            return False
+    return True
+
+
+@kernel
+def note_measurement(points: Any, steps: Any, count: int, state: Any) -> int:
+    """Write the state after a measurement; those without a prediction between share one place."""
+    if points.size == 0:
+        return 0
+    last = points[count - 1]
+    if state.recoveries != last.recoveries:
+        return note(points, steps, count, state, BEGIN, -1, 0.0, -1)
+    if is_same(state.covariance, last.covariance):
+        return count  # it was rejected or ignored
+    fresh = is_started_from_height(state.covariance) and not is_started_from_height(last.covariance)
+    if steps[count - 1].kind == FUSE:
+        points[count - 1] = state
+    else:
+        count = note(points, steps, count, state, FUSE, -1, 0.0, -1)
+    if fresh:
+        steps[count - 1].fresh[PRESSURE] = 1
+    return count
+
+
+@kernel
+def measure(
+    line: Any, events: Any, i: int, sample_at: int, points: Any, steps: Any, count: int
+) -> int:
+    """Bring the filter to a measurement and fuse it; see :func:`~quadsim.estimation.timeline.run`.
+
+    Args:
+        line: TIMELINE record.
+        events: of the flight.
+        i: of the measurement.
+        sample_at: of the IMU sample that follows; -1: none does.
+        points: the tape's states.
+        steps: the tape's steps.
+        count: how many the tape holds.
+
+    Returns:
+        How many it holds now.
+    """
+    state = line.state
+    stamp_ns = events[i].stamp_ns
+    if stamp_ns > state.stamp_ns:
+        if sample_at < 0:
+            return count
+        sample = events[sample_at]
+        if state.imu_count == 0 and sample.stamp_ns - stamp_ns <= FIRST_INTERVAL_NS:
+            first_sample(state, stamp_ns)
+        gap_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
+        if state.imu_count == 0 or gap_s > line.params.gate.gap_max_s:
+            return count
+        dt_s = (stamp_ns - state.stamp_ns) * 1e-9
+        values = sample.values
+        advance(
+            state, line.params, stamp_ns, sample.stamp_ns,
+            triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
+        )  # fmt: skip
+        if state.running == 1 and dt_s > 0.0:
+            count = note(points, steps, count, state, PREDICT, sample_at, dt_s, -1)
+    line.events[0] = events[i]
+    fuse_event(line, 0)
+    if state.running == 1:
+        count = note_measurement(points, steps, count, state)
+    return count
+
+
+@kernel
+def predict(line: Any, events: Any, i: int, row: int, points: Any, steps: Any, count: int) -> int:
+    """Take the filter over an IMU sample; arguments and result as of :func:`measure`."""
+    state, stamp_ns, values = line.state, events[i].stamp_ns, events[i].values
+    was_running, before_ns = state.running, state.stamp_ns
+    eskf_imu(
+        state, line.params, stamp_ns,
+        triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
+    )  # fmt: skip
+    if state.running == 0:
+        return count
+    if was_running == 0:
+        return note(points, steps, count, state, BEGIN, i, 0.0, row)
+    return note(points, steps, count, state, PREDICT, i, (stamp_ns - before_ns) * 1e-9, row)
+
+
+@kernel
+def forward(
+    lines: Any, events: Any, first: int, last: int, row: int, points: Any, steps: Any
+) -> int:
+    """Run the filter over a part of the flight that ends with an IMU sample, or with the flight.
+
+    Args:
+        lines: (1,) TIMELINE; of it the parameters, the filter and the count of gaps.
+        events: (K,) EVENT in the order of their stamps, of equal ones the IMU first.
+        first: index of the part's first event.
+        last: index behind its last one.
+        row: number of IMU samples before it.
+        points: (C,) ESKF, C at least twice the events and one; or (0,): nothing is written.
+        steps: (C,) STEP.
+
+    Returns:
+        How many states the tape holds.
+    """
+    line = lines[0]
+    state = line.state
+    count = 0
+    if state.running == 1:
+        count = note(points, steps, count, state, JOIN, -1, 0.0, -1)
+    i = first
+    while i < last:
+        j = i
+        while j < last and events[j].kind != IMU:
+            j += 1
+        for m in range(i, j):
+            count = measure(line, events, m, j if j < last else -1, points, steps, count)
+        if j < last:
+            gap_s = (events[j].stamp_ns - state.imu_stamp_ns) * 1e-9
+            if points.size == 0 and state.imu_count > 2 and gap_s > 3.0 * state.period_s:
+                line.verdicts[IMU, GAP] += 1
+                line.verdicts[IMU, OK] -= 1
+            count = predict(line, events, j, row, points, steps, count)
+            row += 1
+        i = j + 1
+    return count
