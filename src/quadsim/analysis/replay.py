@@ -1,4 +1,7 @@
-"""Running estimators over the sensor topics of a bag, as they would have run in flight."""
+"""Running estimators over the sensor topics of a bag, as they would have run in flight.
+
+One that needs the whole flight, the smoother, collects while the others run, and works at the end.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.smoother import Smoother
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import load
@@ -46,7 +50,7 @@ class Replay:
 
 
 class _Run:
-    """One estimator, and what it said after every IMU sample."""
+    """One estimator, and what it said of every IMU stamp: there and then, or at the end."""
 
     def __init__(self, estimator: Estimator, samples: int) -> None:
         self.estimator = estimator
@@ -75,8 +79,11 @@ class _Run:
             self.count += 1
 
     def track(self) -> Track:
-        """Everything that was written down."""
-        rows = self.rows[: self.count]
+        """Everything that was written down; the smoother's work is done here."""
+        if isinstance(self.estimator, Smoother):
+            rows = self.estimator.smooth().rows["odometry"]
+        else:
+            rows = self.rows[: self.count]
         variances = [rows[name] for name in ("p_variance", "v_variance", "attitude_variance")]
         return Track(
             rows["stamp_ns"],
@@ -122,6 +129,8 @@ def load_kernels(settings: Settings) -> None:
         estimator.pressure(3, 101_325.0)
         estimator.range(3, 1.0)
         estimator.odometry()
+        if isinstance(estimator, Smoother):
+            estimator.smooth()
 
 
 def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:
@@ -157,9 +166,10 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
             for name in settings.estimators
         }
         flown_s = _run(bag, settings.namespace, list(runs.values()), progress)
+        tracks = {name: run.track() for name, run in runs.items()}
         log = read_log(bag, settings.namespace, datum)
-    log.estimates = {name: run.track() for name, run in runs.items() if run.count}
-    log.notes += [f"{name}: never started" for name, run in runs.items() if not run.count]
+    log.estimates = {name: track for name, track in tracks.items() if len(track)}
+    log.notes += [f"{name}: never started" for name, track in tracks.items() if not len(track)]
     counts = {name: run.estimator.counts for name, run in runs.items()}
     return Replay(log, counts, flown_s, time.perf_counter() - begin_s)
 

@@ -9,6 +9,7 @@ from quadsim.estimation.direct_filter import Ekf7, GpsIns
 from quadsim.estimation.filter import ErrorStateEkf
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
 
 #: Estimators by name: what builds one from its parameters and the datum (None: not known yet).
@@ -17,4 +18,5 @@ ESTIMATORS: dict[str, Callable[[EstimatorParams, Datum | None], Estimator]] = {
     "ekf7": Ekf7,
     "gps_ins": GpsIns,
     "blind": BlindIns,
+    "smoother": Smoother,
 }

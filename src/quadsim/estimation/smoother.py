@@ -86,10 +86,11 @@ class _Section:
         if not self.blocks:
             return np.zeros(0, EVENT)
         self.blocks[-1] = self.blocks[-1][: self.count]
-        events = np.concatenate(self.blocks)
+        events: NDArray[Any] = np.concatenate(self.blocks)
         self.blocks, self.count = [], BLOCK
         rank = np.where(events["kind"] == IMU, -1, events["kind"])
-        return events[np.lexsort((rank, events["stamp_ns"]))]
+        ordered: NDArray[Any] = events[np.lexsort((rank, events["stamp_ns"]))]
+        return ordered
 
 
 class Smoother(ErrorStateEkf):
@@ -165,7 +166,10 @@ class Smoother(ErrorStateEkf):
         self._lines[0].verdicts, self._lines[0].received = verdicts, received
         parts = []
         for section in self._sections:
-            parts.append(self._smooth_section(self._unrepeated(section.give()), with_covariance))
+            events = self._unrepeated(section.give())
+            if len(events):
+                self._lines["state"] = new_timeline(self.params)["state"]
+            parts.append(smooth_events(self._lines, events, with_covariance))
         self._sections = [_Section()]
         rows = np.concatenate([part.rows for part in parts])
         rising = _rising(rows["odometry"]["stamp_ns"])
@@ -183,34 +187,41 @@ class Smoother(ErrorStateEkf):
             return events
         for number, count in enumerate(np.bincount(kind[repeated])):
             self._judged(number, REPEATED, int(count))
-        return events[~repeated]
+        kept: NDArray[Any] = events[~repeated]
+        return kept
 
-    def _smooth_section(self, events: NDArray[Any], with_covariance: bool) -> Smoothed:
-        """Filter forwards and keep copies; then filter each segment again, and go back over it."""
-        lines = self._lines
-        lines["state"] = new_timeline(self.params)["state"] if len(events) else lines["state"]
-        samples = np.flatnonzero(events["kind"] == IMU)
-        ends = _segment_ends(samples, len(events))
-        copies = np.zeros(len(ends), ESKF)
-        none, no_steps = np.zeros(0, ESKF), np.zeros(0, STEP)
-        firsts = [0, *ends[:-1]]
-        numbers = np.searchsorted(samples, firsts)
-        for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
-            copies[k] = lines["state"][0]
-            forward(lines, events, first, last, 0, none, no_steps)
-        at_end = lines["state"][0].copy()
-        capacity = 1 + 2 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
-        points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
-        out = np.zeros(len(samples), SMOOTHED)
-        covariance = np.zeros((len(samples) if with_covariance else 0, CORE, CORE))
-        adjoints = np.zeros(1, ADJOINT)
-        for k in range(len(ends) - 1, -1, -1):
-            lines["state"][0] = copies[k]
-            count = forward(lines, events, firsts[k], ends[k], int(numbers[k]), points, steps)
-            backward(adjoints, lines, events, points, steps, count, out, covariance)
-        lines["state"][0] = at_end
-        known = out["piece"] > 0
-        return Smoothed(out[known], covariance[known] if with_covariance else None)
+
+def smooth_events(
+    lines: NDArray[Any], events: NDArray[Any], with_covariance: bool = False
+) -> Smoothed:
+    """Filter forwards and keep copies; then filter each segment again, and go back over it.
+
+    Args:
+        lines: (1,) TIMELINE, its filter as it is before the first event, afterwards after the last.
+        events: (K,) EVENT in the order of their stamps, of equal ones the IMU first.
+        with_covariance: give full covariances.
+    """
+    samples = np.flatnonzero(events["kind"] == IMU)
+    ends = _segment_ends(samples, len(events))
+    firsts = [0, *ends][: len(ends)]
+    numbers = np.searchsorted(samples, firsts)
+    copies = np.zeros(len(ends), ESKF)
+    for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
+        copies[k] = lines["state"][0]
+        forward(lines, events, first, last, 0, np.zeros(0, ESKF), np.zeros(0, STEP))
+    at_end = lines["state"][0].copy()
+    capacity = 1 + 2 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
+    points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
+    out = np.zeros(len(samples), SMOOTHED)
+    covariance = np.zeros((len(samples) if with_covariance else 0, CORE, CORE))
+    adjoints = np.zeros(1, ADJOINT)
+    for k in range(len(ends) - 1, -1, -1):
+        lines["state"][0] = copies[k]
+        count = forward(lines, events, firsts[k], ends[k], int(numbers[k]), points, steps)
+        backward(adjoints, lines, events, points, steps, count, out, covariance)
+    lines["state"][0] = at_end
+    known = out["odometry"]["stamp_ns"] > 0
+    return Smoothed(out[known], covariance[known] if with_covariance else None)
 
 
 def _segment_ends(samples: NDArray[np.intp], count: int) -> list[int]:
