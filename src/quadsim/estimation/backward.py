@@ -60,7 +60,7 @@ ADJOINT = record_dtype(
         ("matrix", np.float64, (N, N)),
         ("state", ESKF),  # smoothed
         ("error", np.float64, (N,)),
-        ("size", np.float64, (N,)),
+        ("scaling", np.float64, (N,)),
         ("inverse", np.float64, (N, N)),
         ("product", np.float64, (N, N)),
         ("work", np.float64, (N, N)),
@@ -157,7 +157,7 @@ def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
     States that are known exactly (not carried, or without variance) or about to be set anew are
     left out: their rows and columns are zero, as are those that depend wholly on others.
     """
-    size, L, inverse = adjoint.size, adjoint.product, adjoint.inverse
+    size, L, inverse = adjoint.scaling, adjoint.product, adjoint.inverse
     for i in range(N):
         variance = covariance[i, i]
         size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
@@ -200,7 +200,7 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
 
     The nominal state is composed on the rotations, so that large corrections cost nothing; the
     covariance is taken as the filter takes it, without the second order of a reset (half the
-    correction's angle; Sola 2017, eq. 287).
+    correction's angle).
     """
     smooth_state(adjoint, after)
     difference(adjoint.state, before, adjoint.error)
