@@ -17,13 +17,30 @@ from quadsim.estimation import ErrorStateEkf, EstimatorParams
 from quadsim.estimation import smoother as smoother_module
 from quadsim.estimation.backward import ADJOINT, back_over_transition, difference
 from quadsim.estimation.covariance import propagate
-from quadsim.estimation.layout import BA, BG, ESKF, GNSS_POSITION, GNSS_VELOCITY, THETA, N, P, V
-from quadsim.estimation.parameters import NoiseParams
+from quadsim.estimation.layout import (
+    BA,
+    BG,
+    DRAG,
+    ESKF,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    GRAVITY,
+    PRESSURE,
+    RANGE,
+    STATIC_PRESSURE,
+    TERRAIN,
+    THETA,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.parameters import FusionParams, NoiseParams
 from quadsim.estimation.smoother import Smoothed, Smoother, smooth, smooth_events
 from quadsim.estimation.timeline import EVENT, IMU, new_timeline
 from quadsim.estimation.update import correct
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import pack
+from quadsim.world.atmosphere import pressure_at
 
 Array = NDArray[np.float64]
 Message = tuple[str, int, tuple[Any, ...]]
@@ -53,7 +70,7 @@ def test_the_adjoint_of_a_prediction_is_the_transpose_of_the_filters_transition(
 
     def carried(covariance: Array) -> Array:
         covariance = covariance.copy()
-        propagate(covariance, R, f_W, turn_W, 0.1, (0.0,) * 3, (0.0,) * 3, noise)
+        propagate(covariance, N, R, f_W, turn_W, 0.1, (0.0,) * 3, (0.0,) * 3, noise)
         return covariance
 
     vector, root = rng.normal(size=N), rng.normal(size=(N, N))
@@ -61,7 +78,7 @@ def test_the_adjoint_of_a_prediction_is_the_transpose_of_the_filters_transition(
     adjoints = np.zeros(1, ADJOINT)
     adjoint = adjoints[0]
     adjoint.vector, adjoint.matrix = vector, matrix
-    back_over_transition(adjoint, R, f_W, turn_W, 0.1)
+    back_over_transition(adjoint, N, R, f_W, turn_W, 0.1)
     for _ in range(N):
         x = rng.normal(size=N)
         image = carried(np.outer(x, x))  # F x (F x)^T
@@ -85,16 +102,30 @@ def test_the_difference_undoes_a_correction() -> None:
 
 # --- dense least squares -----------------------------------------------------------------------
 
-WITHOUT_WALKS = NoiseParams(accel_bias_walk=0.0, gyro_bias_walk=0.0, pressure_walk=0.0)
-#: So small that the problem is linear: what is left is of the order of the tilt's 1e-4 rad.
-SMALL = 1e-3
-PRIOR_SIGMA = SMALL * np.repeat([0.2, 0.3, 0.5, 0.05, 0.2], 3)
-WALKS = NoiseParams(accel_bias_walk=SMALL * 0.2, gyro_bias_walk=SMALL * 0.05)
+WITHOUT_WALKS = NoiseParams(
+    accel_bias_walk=0.0,
+    gyro_bias_walk=0.0,
+    pressure_walk=0.0,
+    field_bias_walk=0.0,
+    wind_walk=0.0,
+)
+#: So small that the problem is linear: what is left is of the order of the deviations.
+SMALL = 2e-4
+PRIOR_SIGMA = SMALL * np.array([*np.repeat([0.2, 0.3, 0.5, 0.05, 0.2], 3), 0.4, 0.3])
+WALKS = NoiseParams(
+    accel_bias_walk=SMALL * 0.2,
+    gyro_bias_walk=SMALL * 0.05,
+    pressure_walk=SMALL * 0.3,
+    terrain_walk=SMALL * 0.3,
+)
 ACCEL_VARIANCE = SMALL**2 * np.array([0.04, 0.09, 0.01])
 GYRO_VARIANCE = SMALL**2 * np.array([0.01, 0.0025, 0.0049])
 STEP_NS = 50_000_000
 #: What the filter takes for the biases at the start; forces and rates hold them.
 GYRO_BIAS_S, ACCEL_BIAS_S = np.array([0.4, -0.3, 0.5]), np.array([2.0, -1.5, 3.0])
+OFFSET_M = 488.0
+R_START = Rotation.from_rotvec([0.2, -0.15, 1.0])
+NOTHING = -1
 
 
 class Part(NamedTuple):
@@ -102,45 +133,60 @@ class Part(NamedTuple):
 
     to_ns: int
     sample: int
-    kind: int
-    value: Array
-    sigma: Array
+    kind: int = NOTHING
+    sigma: Array = np.zeros(0)
+    value: Array = np.zeros(0)
 
 
 def least_squares_problem(rng: np.random.Generator) -> tuple[Array, Array, list[Part]]:
-    """Twelve IMU samples; positions at stamps and velocities between them, some axes better."""
-    f_S = rng.normal([0.5, -1.0, 9.0], 2.0, (12, 3))
-    w_S = rng.normal(0.0, 0.8, (12, 3))
+    """Fifteen IMU samples; velocities come between two of them, some axes are better known."""
+    f_S = rng.normal([0.5, -1.0, 9.0], 2.0, (15, 3)) + ACCEL_BIAS_S
+    w_S = rng.normal(0.0, 0.8, (15, 3)) + GYRO_BIAS_S
     parts = []
-    for k in range(12):
+    for k in range(15):
+        to_ns = START_NS + (k + 1) * STEP_NS
         if k % 4 == 1:
             sigma = SMALL * rng.uniform(0.05, 0.4, 3)
-            between_ns = START_NS + k * STEP_NS + 20_000_000
-            parts.append(Part(between_ns, k, GNSS_VELOCITY, rng.normal(size=3), sigma))
-        sigma = SMALL * rng.uniform(0.1, 0.6, 3)
-        kind = GNSS_POSITION if k % 5 == 2 else -1
-        parts.append(Part(START_NS + (k + 1) * STEP_NS, k, kind, rng.normal(size=3), sigma))
+            parts.append(Part(to_ns - 30_000_000, k, GNSS_VELOCITY, sigma))
+        if k % 5 == 2:
+            parts.append(Part(to_ns, k, GNSS_POSITION, SMALL * rng.uniform(0.1, 0.6, 3)))
+        elif k % 5 == 4:
+            parts.append(Part(to_ns, k, STATIC_PRESSURE, np.array([SMALL * 1.2])))  # Pa
+        elif k % 3 == 0:
+            parts.append(Part(to_ns, k, RANGE, np.array([SMALL * 0.05])))
+        else:
+            parts.append(Part(to_ns, k))
     return f_S, w_S, parts
+
+
+def measured_by(kind: int, R: Rotation, p: Array, v: Array, offset: float, ground: float) -> Array:
+    if kind == GNSS_POSITION:
+        return p
+    if kind == GNSS_VELOCITY:
+        return v
+    if kind == STATIC_PRESSURE:
+        return np.array([pressure_at(p[2] + offset)])
+    return np.array([(p[2] - ground) / R.as_matrix()[2, 2]])
 
 
 def trajectory(
     unknowns: Array, f_S: Array, w_S: Array, parts: list[Part]
-) -> tuple[list[tuple[Rotation, Array]], Array, Array]:
+) -> tuple[list[tuple[Rotation, Array]], list[Array]]:
     """States at the IMU stamps from errors of the start and white noise of unit variance.
 
     The midpoint rule, in numpy; noise of the rotation enters before and after the force acts.
 
     Returns:
-        (R, (12,) v p bg ba) at each stamp, what would be measured, and its deviations.
+        (R, (12,) v p bg ba) at each stamp, and what would be measured.
     """
-    e = PRIOR_SIGMA * unknowns[:15]
-    R = Rotation.from_rotvec(e[:3]) * Rotation.from_rotvec([0.3, -0.2, 1.0])
-    v, p = np.add(e[3:6], (1.0, 2.0, 0.5)), e[6:9]
-    bg, ba = GYRO_BIAS_S + e[9:12], ACCEL_BIAS_S + e[12:15]
-    noise = unknowns[15:].reshape(len(parts), 5, 3)
-    states, measured, sigma = [], [], []
-    now_ns = START_NS
-    for part, (n1, n2, nv, nbg, nba) in zip(parts, noise, strict=True):
+    e = PRIOR_SIGMA * unknowns[:17]
+    R = Rotation.from_rotvec(e[:3]) * R_START
+    v, p = np.add(e[3:6], (1.0, 2.0, 0.5)), np.add(e[6:9], (0.0, 0.0, 5.0))
+    bg, ba, offset, ground = GYRO_BIAS_S + e[9:12], ACCEL_BIAS_S + e[12:15], OFFSET_M + e[15], e[16]
+    states, measured = [], []
+    now_ns = ranged_ns = START_NS
+    for part, noise in zip(parts, unknowns[17:].reshape(len(parts), 17), strict=True):
+        n1, n2, nv, nbg, nba = noise[:15].reshape(5, 3)
         dt = (part.to_ns - now_ns) * 1e-9
         now_ns = part.to_ns
         share = STEP_NS * 1e-9 * dt
@@ -155,12 +201,16 @@ def trajectory(
         R = middle * Rotation.from_rotvec(n2) * Rotation.from_rotvec(0.5 * w)
         bg = bg + WALKS.gyro_bias_walk * np.sqrt(dt) * nbg
         ba = ba + WALKS.accel_bias_walk * np.sqrt(dt) * nba
-        if part.kind >= 0:
-            measured.append(p if part.kind == GNSS_POSITION else v)
-            sigma.append(part.sigma)
+        offset = offset + WALKS.pressure_walk * np.sqrt(dt) * noise[15]
+        if part.kind == RANGE:
+            flown_m = np.hypot(v[0], v[1]) * (now_ns - ranged_ns) * 1e-9
+            ground = ground + WALKS.terrain_walk * np.sqrt(flown_m) * noise[16]
+            ranged_ns = now_ns
+        if part.kind != NOTHING:
+            measured.append(measured_by(part.kind, R, p, v, offset, ground))
         if (part.to_ns - START_NS) % STEP_NS == 0:
             states.append((R, np.concatenate([v, p, bg, ba])))
-    return states, np.concatenate(measured), np.concatenate(sigma)
+    return states, measured
 
 
 def differences(states: Any, reference: Any) -> Array:
@@ -171,23 +221,24 @@ def differences(states: Any, reference: Any) -> Array:
     return np.array(rows)
 
 
-def solve(f_S: Array, w_S: Array, parts: list[Part], values: Array) -> tuple[Any, Array]:
+def solve(f_S: Array, w_S: Array, parts: list[Part]) -> tuple[Any, Array]:
     """States and their covariances (M, 15, 15) by Gauss and Newton with dense normal equations."""
-    size = 15 + 15 * len(parts)
+    size = 17 + 17 * len(parts)
+    values = np.concatenate([part.value for part in parts])
+    sigma = np.concatenate([part.sigma for part in parts])
     x = np.zeros(size)
     for _ in range(2):
-        states, expected, sigma = trajectory(x, f_S, w_S, parts)
+        states, expected = trajectory(x, f_S, w_S, parts)
         H, J = np.zeros((len(values), size)), np.zeros((len(states), 15, size))
         for k in range(size):
-            up, down = x.copy(), x.copy()
-            up[k] += 0.1
-            down[k] -= 0.1
-            s_up, m_up, _ = trajectory(up, f_S, w_S, parts)
-            s_down, m_down, _ = trajectory(down, f_S, w_S, parts)
-            H[:, k] = (m_up - m_down) / 0.2 / sigma
+            step = 0.1 * np.eye(size)[k]
+            s_up, m_up = trajectory(x + step, f_S, w_S, parts)
+            s_down, m_down = trajectory(x - step, f_S, w_S, parts)
+            H[:, k] = (np.concatenate(m_up) - np.concatenate(m_down)) / 0.2 / sigma
             J[:, :, k] = (differences(s_up, states) - differences(s_down, states)) / 0.2
         information = np.eye(size) + H.T @ H
-        x = x + np.linalg.solve(information, H.T @ ((values - expected) / sigma) - x)
+        residual = (values - np.concatenate(expected)) / sigma
+        x = x + np.linalg.solve(information, H.T @ residual - x)
     covariance = np.linalg.inv(information)
     return trajectory(x, f_S, w_S, parts)[0], J @ covariance @ J.transpose(0, 2, 1)
 
@@ -197,50 +248,56 @@ def known_start(params: EstimatorParams) -> NDArray[Any]:
     lines = new_timeline(params)
     state = lines[0].state
     state.running, state.starts, state.imu_count = 1, 1, 3
-    state.stamp_ns = state.imu_stamp_ns = START_NS
+    state.pressure_started = state.terrain_started = 1
+    state.stamp_ns = state.imu_stamp_ns = state.range_ns = state.aided_ns = START_NS
     state.period_s = STEP_NS * 1e-9
-    x, y, z, w = Rotation.from_rotvec([0.3, -0.2, 1.0]).as_quat()
+    x, y, z, w = R_START.as_quat()
     state.q_WS = w, x, y, z
-    state.v_W = 1.0, 2.0, 0.5
+    state.v_W, state.p_W = (1.0, 2.0, 0.5), (0.0, 0.0, 5.0)
     state.gyro_bias_S, state.accel_bias_S = GYRO_BIAS_S, ACCEL_BIAS_S
-    state.covariance[CORE, CORE] = np.diag(PRIOR_SIGMA**2)
+    state.pressure_offset_m = OFFSET_M
+    assert (PRESSURE, TERRAIN) == (15, 16)
+    state.covariance[:17, :17] = np.diag(PRIOR_SIGMA**2)
     return lines
 
 
 def as_events(f_S: Array, w_S: Array, parts: list[Part]) -> NDArray[Any]:
-    events = np.zeros(len(parts) + sum(part.kind >= 0 for part in parts), EVENT)
-    i = 0
+    rows: list[tuple[int, int, Array]] = []
     for part in parts:
         if (part.to_ns - START_NS) % STEP_NS == 0:
-            events[i]["stamp_ns"], events[i]["kind"] = part.to_ns, IMU
-            events[i]["values"][:12] = np.concatenate(
-                [f_S[part.sample], w_S[part.sample], ACCEL_VARIANCE, GYRO_VARIANCE]
-            )
-            i += 1
-        if part.kind >= 0:
-            events[i]["stamp_ns"], events[i]["kind"] = part.to_ns, part.kind
-            events[i]["values"][:3] = part.value
-            events[i]["values"][[3, 6, 8]] = part.sigma**2
-            i += 1
-    return events[:i]
+            sample = [f_S[part.sample], w_S[part.sample], ACCEL_VARIANCE, GYRO_VARIANCE]
+            rows.append((part.to_ns, IMU, np.concatenate(sample)))
+        if part.kind in (GNSS_POSITION, GNSS_VELOCITY):
+            upper = np.diag(part.sigma**2)[np.triu_indices(3)]
+            rows.append((part.to_ns, part.kind, np.concatenate([part.value, upper])))
+        elif part.kind != NOTHING:
+            rows.append((part.to_ns, part.kind, np.concatenate([part.value, part.sigma**2])))
+    events: NDArray[Any] = np.zeros(len(rows), EVENT)
+    for event, (stamp_ns, kind, values) in zip(events, rows, strict=True):
+        event["stamp_ns"], event["kind"] = stamp_ns, kind
+        event["values"][: len(values)] = values
+    return events
 
 
 def test_smoothing_is_least_squares_over_the_whole_interval() -> None:
     """States within a thousandth of their deviation, covariances to a thousandth.
 
-    Both solve the same problem up to its curvature, whose share is the deviations' size, 2e-4 rad.
+    Both solve the same problem up to its curvature, whose share is the size of the deviations, 1e-4.
     """
     rng = np.random.default_rng(3)
     f_S, w_S, parts = least_squares_problem(rng)
-    unknowns = rng.normal(size=15 + 15 * len(parts))
-    _, true, sigma = trajectory(unknowns, f_S, w_S, parts)
-    values = true + sigma * rng.normal(size=len(true))
-    rest = iter(values.reshape(-1, 3))
-    parts = [part._replace(value=next(rest)) if part.kind >= 0 else part for part in parts]
-    states, covariances = solve(f_S, w_S, parts, values)
+    unknowns = rng.normal(size=17 + 17 * len(parts))
+    rest = iter(trajectory(unknowns, f_S, w_S, parts)[1])
+    parts = [
+        part._replace(value=next(rest) + rng.normal(0.0, part.sigma)) if len(part.sigma) else part
+        for part in parts
+    ]
+    states, covariances = solve(f_S, w_S, parts)
 
-    params = replace(EstimatorParams(), noise=WALKS)
-    smoothed = smooth_events(known_start(params), as_events(f_S, w_S, parts), True)
+    params = replace(EstimatorParams(), noise=WALKS, flat_ground=False)
+    lines = known_start(params)
+    smoothed = smooth_events(lines, as_events(f_S, w_S, parts), True)
+    assert lines[0].state.accepted.sum() == len([part for part in parts if part.kind != NOTHING])
     assert smoothed.covariance is not None
     own = [
         (Rotation.from_quat(o["q_WB"][[1, 2, 3, 0]]), np.concatenate([o["v_W"], o["p_W"], bg, ba]))
@@ -370,7 +427,8 @@ class Run(NamedTuple):
     filter_covariances: Array
 
 
-PARAMS = replace(EstimatorParams(), noise=MATCHED)
+#: The noise of the heading turns the field about the vertical, and so has no vertical part.
+PARAMS = replace(EstimatorParams(), noise=MATCHED, fusion=FusionParams(magnetic_inclination=False))
 
 
 @pytest.fixture(scope="module")
@@ -476,6 +534,39 @@ def test_a_noise_free_flight_is_followed_to_a_millimetre(flown: Path) -> None:
     assert np.max(np.linalg.norm(errors[:, P : P + 3], axis=1)) < 1e-3
     assert np.max(np.linalg.norm(errors[:, V : V + 3], axis=1)) < 1e-3
     assert np.max(np.linalg.norm(errors[:, THETA : THETA + 3], axis=1)) < 1e-4
+
+
+@pytest.mark.parametrize(
+    "fusion", [FusionParams(), FusionParams(drag_per_s=0.3)], ids=["gravity", "drag"]
+)
+def test_what_holds_the_attitude_without_gnss_is_smoothed(
+    flown: Path, fusion: FusionParams
+) -> None:
+    """For six seconds there is no GNSS; the filter fuses gravity, or rotor drag, with the samples.
+
+    The smoothed attitude turns as the gyroscope says, but for what noise a sample may hold: a step
+    of the filter's that is not led back over would show as a jump.
+    """
+    messages, biases = messages_of(flown, 3)
+    lost = [
+        m for m in messages if m[0] == "imu" or not 7_000_000_000 < m[1] - START_NS < 13_000_000_000
+    ]
+    params = replace(PARAMS, fusion=fusion)
+    smoother = Smoother(params, DATUM)
+    for kind, stamp_ns, values in lost:
+        getattr(smoother, kind)(stamp_ns, *values)
+    smoothed = smoother.smooth()
+    held = smoother.state.accepted[DRAG if fusion.drag_per_s > 0.0 else GRAVITY]
+    assert held > 50
+    q = smoothed.rows["odometry"]["q_WB"][:, [1, 2, 3, 0]]
+    turn = (Rotation.from_quat(q[:-1]).inv() * Rotation.from_quat(q[1:])).as_rotvec() / DT
+    rates = np.array([m[2][1] for m in lost if m[0] == "imu"][1:])
+    noise = rates - smoothed.rows["gyro_bias_S"][:-1] - turn
+    # what a sample's noise is estimated to be is a small part of its deviation
+    assert np.max(np.abs(noise) / GYRO_SIGMA) < 0.1
+    if fusion.drag_per_s == 0.0:  # there is no drag in the flight
+        errors = errors_of(smoothed, flown, biases)
+        assert np.max(np.linalg.norm(errors[:, P : P + 3], axis=1)) < 6.0
 
 
 # --- order, gaps, what is refused --------------------------------------------------------------

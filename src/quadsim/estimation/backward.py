@@ -26,8 +26,21 @@ from quadsim.estimation.covariance import (
     skew,
 )
 from quadsim.estimation.eskf import eskf_odometry
-from quadsim.estimation.layout import BA, BG, ESKF, PRESSURE, THETA, N, P, V
-from quadsim.estimation.mechanisation import mechanise, or_default
+from quadsim.estimation.layout import (
+    BA,
+    BG,
+    ESKF,
+    FIELD,
+    FIELD_BIAS,
+    PRESSURE,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.mechanisation import known_noise, mechanise
 from quadsim.estimation.outputs import transpose
 from quadsim.estimation.tape import BEGIN, FUSE, PREDICT
 from quadsim.estimation.timeline import IMU, triple
@@ -69,15 +82,15 @@ ADJOINT = record_dtype(
 
 
 @kernel
-def product_of(A: Any, B: Any, rows: int, out: Any) -> None:
-    """First rows of the product of two (N, N) matrices."""
+def product_of(A: Any, B: Any, rows: int, n: int, out: Any) -> None:
+    """First rows of the product of two (n, n) matrices."""
     for i in range(rows):
-        for k in range(N):
+        for k in range(n):
             out[i, k] = 0.0
-        for j in range(N):
+        for j in range(n):
             a = A[i, j]
             if a != 0.0:
-                for k in range(N):
+                for k in range(n):
                     out[i, k] += a * B[j, k]
 
 
@@ -90,7 +103,12 @@ def difference(a: Any, b: Any, out: Any) -> None:
         out[P + i] = a.p_W[i] - b.p_W[i]
         out[BG + i] = a.gyro_bias_S[i] - b.gyro_bias_S[i]
         out[BA + i] = a.accel_bias_S[i] - b.accel_bias_S[i]
+        out[FIELD_BIAS + i] = a.field_bias_S_T[i] - b.field_bias_S_T[i]
+        out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
     out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
+    out[TERRAIN] = a.terrain_height_m - b.terrain_height_m
+    for i in range(2):
+        out[WIND + i] = a.wind_W_mps[i] - b.wind_W_mps[i]
 
 
 @kernel
@@ -102,26 +120,29 @@ def shear_vector(vector: Any, to: int, source: int, A: Mat3) -> None:
 
 
 @kernel
-def back_over_shear(adjoint: Any, to: int, source: int, A: Mat3) -> None:
+def back_over_shear(adjoint: Any, n: int, to: int, source: int, A: Mat3) -> None:
     """Adjoint before x[to:to+3] += A x[source:source+3]."""
     shear_vector(adjoint.vector, source, to, transpose(A))
-    shear(adjoint.matrix, source, to, transpose(A))
+    shear(adjoint.matrix, n, source, to, transpose(A))
 
 
 @kernel
-def back_over_shear_scalar(adjoint: Any, to: int, source: int, factor: float) -> None:
+def back_over_shear_scalar(adjoint: Any, n: int, to: int, source: int, factor: float) -> None:
     """Adjoint before x[to:to+3] += factor x[source:source+3]."""
     for i in range(3):
         adjoint.vector[source + i] += factor * adjoint.vector[to + i]
-    shear_scalar(adjoint.matrix, source, to, factor)
+    shear_scalar(adjoint.matrix, n, source, to, factor)
 
 
 @kernel
-def back_over_transition(adjoint: Any, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float) -> None:
+def back_over_transition(
+    adjoint: Any, n: int, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float
+) -> None:
     """Adjoint before a prediction: the shears of ``propagate``, transposed, the last one first.
 
     Args:
         adjoint: ADJOINT record.
+        n: size of the part of the error state that is carried.
         R_WS: attitude in the middle of the step.
         f_W: specific force in the world, m/s^2.
         turn_W: rotation of the step, rad.
@@ -130,12 +151,12 @@ def back_over_transition(adjoint: Any, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s
     half_s = 0.5 * dt_s
     step = scaled(-half_s, R_WS)
     quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
-    back_over_shear_scalar(adjoint, P, V, half_s)
-    back_over_shear(adjoint, THETA, BG, less(step, scaled(-1.0, quarter)))
-    back_over_shear(adjoint, V, BA, scaled(-dt_s, R_WS))
-    back_over_shear(adjoint, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
-    back_over_shear(adjoint, THETA, BG, less(step, quarter))
-    back_over_shear_scalar(adjoint, P, V, half_s)
+    back_over_shear_scalar(adjoint, n, P, V, half_s)
+    back_over_shear(adjoint, n, THETA, BG, less(step, scaled(-1.0, quarter)))
+    back_over_shear(adjoint, n, V, BA, scaled(-dt_s, R_WS))
+    back_over_shear(adjoint, n, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
+    back_over_shear(adjoint, n, THETA, BG, less(step, quarter))
+    back_over_shear_scalar(adjoint, n, P, V, half_s)
 
 
 @kernel
@@ -147,23 +168,26 @@ def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) ->
         vec3(before.p_W), vec3(before.v_W), quat(before.q_WS), f_S, w_S, 0.0, dt_s
     )
     turn_W = rotate(q_mid, scale(dt_s, w_S))
-    back_over_transition(adjoint, to_matrix(q_mid), f_W, turn_W, dt_s)
+    back_over_transition(adjoint, before.n, to_matrix(q_mid), f_W, turn_W, dt_s)
 
 
 @kernel
-def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
+def invert(adjoint: Any, covariance: Any, n: int, fresh: Any, terrain_variance: float) -> None:
     """Inverse of a covariance into ``adjoint.inverse``, by Cholesky's factor of the correlations.
 
-    States that are known exactly (not carried, or without variance) or about to be set anew are
-    left out: their rows and columns are zero, as are those that depend wholly on others.
+    The terrain's variance is taken greater by what is given. States that are known exactly or about
+    to be set anew are left out: their rows and columns are zero, as are those that depend wholly on
+    others.
     """
     size, L, inverse = adjoint.scaling, adjoint.product, adjoint.inverse
-    for i in range(N):
-        variance = covariance[i, i]
+    for i in range(n):
+        variance = covariance[i, i] + (terrain_variance if i == TERRAIN else 0.0)
         size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
-    for i in range(N):
+    for i in range(n):
         for k in range(i + 1):
             total = size[i] * covariance[i, k] * size[k]
+            if i == k and size[i] > 0.0:
+                total = 1.0
             for j in range(k):
                 total -= L[i, j] * L[k, j]
             if i != k:
@@ -172,8 +196,8 @@ def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
                 L[i, i] = 1.0 / math.sqrt(total) if total > SINGULAR else 0.0
     # inverse of L, row by row, into work; then L^-T L^-1
     work = adjoint.work
-    for i in range(N):
-        for k in range(N):
+    for i in range(n):
+        for k in range(n):
             work[i, k] = 0.0
         for j in range(i):
             a = L[i, j]
@@ -183,10 +207,10 @@ def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
         for k in range(i):
             work[i, k] *= L[i, i]
         work[i, i] = L[i, i]
-    for i in range(N):
-        for k in range(N):
+    for i in range(n):
+        for k in range(n):
             inverse[i, k] = 0.0
-    for j in range(N):
+    for j in range(n):
         for i in range(j + 1):
             a = work[j, i] * size[i]
             if a != 0.0:
@@ -195,27 +219,29 @@ def invert(adjoint: Any, covariance: Any, fresh: Any) -> None:
 
 
 @kernel
-def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
+def back_over_measurements(adjoint: Any, before: Any, after: Any, step: Any) -> None:
     """Adjoint before measurements from that after them.
 
     The nominal state is composed on the rotations, so that large corrections cost nothing; the
     covariance is taken as the filter takes it, without the second order of a reset (half the
     correction's angle).
     """
+    n = after.n
     smooth_state(adjoint, after)
     difference(adjoint.state, before, adjoint.error)
-    invert(adjoint, before.covariance, fresh)
+    invert(adjoint, before.covariance, n, step.fresh, step.terrain_variance)
     inverse, work = adjoint.inverse, adjoint.work
-    product_of(after.covariance, adjoint.matrix, N, adjoint.product)
-    product_of(adjoint.product, after.covariance, N, work)
-    for i in range(N):
-        for k in range(N):
+    product_of(after.covariance, adjoint.matrix, n, n, adjoint.product)
+    product_of(adjoint.product, after.covariance, n, n, work)
+    for i in range(n):
+        for k in range(n):
             work[i, k] += before.covariance[i, k] - after.covariance[i, k]
-    product_of(inverse, work, N, adjoint.product)
-    product_of(adjoint.product, inverse, N, adjoint.matrix)
-    for i in range(N):
+    work[TERRAIN, TERRAIN] += step.terrain_variance
+    product_of(inverse, work, n, n, adjoint.product)
+    product_of(adjoint.product, inverse, n, n, adjoint.matrix)
+    for i in range(n):
         total = 0.0
-        for k in range(N):
+        for k in range(n):
             total -= inverse[i, k] * adjoint.error[k]
         adjoint.vector[i] = total
         for k in range(i):
@@ -229,9 +255,10 @@ def smooth_state(adjoint: Any, point: Any) -> None:
     """Smoothed nominal state into ``adjoint.state``; its covariance is still the filter's."""
     state = adjoint.state
     adjoint.state = point
-    for i in range(N):
+    state.correction[:] = 0.0
+    for i in range(point.n):
         total = 0.0
-        for k in range(N):
+        for k in range(point.n):
             total -= point.covariance[i, k] * adjoint.vector[k]
         state.correction[i] = total
     correct(state)
@@ -241,11 +268,11 @@ def smooth_state(adjoint: Any, point: Any) -> None:
 def smooth_covariance(adjoint: Any, point: Any) -> None:
     """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
     covariance, product = point.covariance, adjoint.product
-    product_of(covariance, adjoint.matrix, CORE, product)
+    product_of(covariance, adjoint.matrix, CORE, point.n, product)
     for i in range(CORE):
         for k in range(i + 1):
             total = covariance[i, k]
-            for j in range(N):
+            for j in range(point.n):
                 total -= product[i, j] * covariance[j, k]
             adjoint.state.covariance[i, k] = total
             adjoint.state.covariance[k, i] = total
@@ -277,15 +304,15 @@ def run_back(
     The mechanisation and its covariance's shears are undone by a step of -dt; noise adds up.
 
     Args:
-        state: smoothed, at the IMU sample ``i``; changed.
+        state: smoothed, in the interval of the IMU sample ``i`` or at its end; changed.
         params: packed EstimatorParams.
         events: of the flight.
-        i: the IMU sample with which the filter started.
+        i: the IMU sample with which, or before which, the filter started.
         row: its number.
         out: (M,) SMOOTHED.
         covariances: (M, 15, 15), or (0, 15, 15).
     """
-    covariance, noise = state.covariance, params.noise
+    covariance = state.covariance
     start_ns = state.stamp_ns
     j = i - 1
     while True:
@@ -297,21 +324,20 @@ def run_back(
         if dt_s > 1.5 * state.period_s or (start_ns - events[j].stamp_ns) * 1e-9 > BACK_S:
             return
         values = events[i].values
-        f_variance = or_default(triple(values, 6), noise.accel_density, state.period_s)
-        w_variance = or_default(triple(values, 9), noise.gyro_density, state.period_s)
+        f_variance, w_variance = known_noise(state, params, triple(values, 6), triple(values, 9))
         f_S = subtract(triple(values, 0), vec3(state.accel_bias_S))
         w_S = subtract(triple(values, 3), vec3(state.gyro_bias_S))
         gravity_mps2 = gravity_at(params, state.p_W[2] - 0.5 * dt_s * state.v_W[2])
         p_W, v_W, q_WS, q_mid, f_W = mechanise(
             vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, -dt_s
         )
-        for k in range(BG, N):
+        for k in range(BG, state.n):
             state.correction[k] = covariance[k, k]
         propagate(
-            covariance, to_matrix(q_mid), f_W, rotate(q_mid, scale(-dt_s, w_S)), -dt_s,
-            scale(dt_s * dt_s, w_variance), scale(dt_s * dt_s, f_variance), noise,
+            covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(-dt_s, w_S)), -dt_s,
+            scale(dt_s * dt_s, w_variance), scale(dt_s * dt_s, f_variance), params.noise,
         )  # fmt: skip
-        for k in range(BG, N):  # a walk adds its variance whichever way the time goes
+        for k in range(BG, state.n):  # a walk adds its variance whichever way the time goes
             covariance[k, k] = 2.0 * state.correction[k] - covariance[k, k]
         store(state.p_W, p_W)
         store(state.v_W, v_W)
@@ -350,9 +376,10 @@ def backward(
     adjoint, params = adjoints[0], lines[0].params
     for k in range(count - 1, -1, -1):
         point, step = points[k], steps[k]
-        if step.row >= 0:
+        if step.given == 1 or step.kind == BEGIN:
             smooth_state(adjoint, point)
             smooth_covariance(adjoint, point)
+        if step.given == 1:
             give_out(adjoint.state, params, step.row, out, covariances)
         if step.kind == BEGIN:
             if step.event >= 0:
@@ -362,4 +389,4 @@ def backward(
         elif step.kind == PREDICT:
             back_over_prediction(adjoint, points[k - 1], events[step.event].values, step.dt_s)
         elif step.kind == FUSE:
-            back_over_measurements(adjoint, points[k - 1], point, step.fresh)
+            back_over_measurements(adjoint, points[k - 1], point, step)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quadsim.compiled import record_dtype
 from quadsim.estimation.backward import ADJOINT, CORE, backward
-from quadsim.estimation.filter import UNKNOWN, ErrorStateEkf
+from quadsim.estimation.filter import UNKNOWN, UNKNOWN_POSE, ErrorStateEkf
 from quadsim.estimation.layout import ESKF
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.tape import STEP, drain, forward
@@ -151,6 +151,14 @@ class Smoother(ErrorStateEkf):
 
     def _number(self, kind: int, stamp_ns: int, value: float, variance: float) -> str:
         verdict = super()._number(kind, stamp_ns, value, variance)
+        self._sections[-1].take(self._lines)
+        return verdict
+
+    def external_pose(
+        self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
+    ) -> str:
+        """Keep a pose; arguments as of the filter's."""
+        verdict = super().external_pose(stamp_ns, p_W, q_WB, covariance)
         self._sections[-1].take(self._lines)
         return verdict
 

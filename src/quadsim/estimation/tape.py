@@ -6,12 +6,13 @@ every state is written onto it, with how it came from the one before.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.estimation.layout import PRESSURE, N, P
+from quadsim.estimation.layout import DRAG, GRAVITY, PRESSURE, RANGE, TERRAIN, N, P
 from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
 from quadsim.estimation.timeline import (
     FIRST_INTERVAL_NS,
@@ -30,9 +31,11 @@ JOIN, BEGIN, PREDICT, FUSE = range(4)
 STEP = record_dtype(
     [
         ("kind", np.int64),
-        ("event", np.int64),  # the IMU sample that predicted
+        ("event", np.int64),  # the IMU sample in whose interval the step lies; -1: none
+        ("row", np.int64),  # of that sample, counted from the first
+        ("given", np.int64),  # whether the state is at that sample's stamp, and given out
         ("dt_s", np.float64),  # of a prediction
-        ("row", np.int64),  # IMU sample whose stamp the state has, counted from the first; or -1
+        ("terrain_variance", np.float64),  # by which the terrain walked before a range, m^2
         ("fresh", np.int64, (N,)),  # states that a measurement set anew
     ]
 )
@@ -59,7 +62,7 @@ def drain(lines: Any, store: Any, at: int) -> int:
 
 @kernel
 def note(
-    points: Any, steps: Any, count: int, state: Any, kind: int, event: int, dt_s: float, row: int
+    points: Any, steps: Any, count: int, state: Any, kind: int, event: int, row: int, dt_s: float
 ) -> int:
     """Write a state onto the tape; returns how many it holds now."""
     if points.size == 0:
@@ -68,54 +71,77 @@ def note(
     step = steps[count]
     step.kind = kind
     step.event = event
-    step.dt_s = dt_s
     step.row = row
+    step.given = 0
+    step.dt_s = dt_s
+    step.terrain_variance = 0.0
     step.fresh[:] = 0
     return int(count + 1)
 
 
 @kernel
-def is_same(A: Any, B: Any) -> bool:
+def is_same(A: Any, B: Any, n: int) -> bool:
     """Whether two covariances agree to the bit."""
-    for i in range(N):
-        for k in range(i, N):
+    for i in range(n):
+        for k in range(i, n):
             if A[i, k] != B[i, k]:
                 return False
     return True
 
 
 @kernel
-def is_started_from_height(covariance: Any) -> bool:
-    """Whether the pressure's offset has just been set from the height: it is -1 times its error."""
-    for k in range(N):
-        if k != PRESSURE and covariance[PRESSURE, k] != -covariance[P + 2, k]:
-            return False
-    return True
+def is_set_from_height(covariance: Any, n: int, at: int, sign: float) -> bool:
+    """Whether a state has just been set from the height: its error is that of the height."""
+    others = 0
+    for k in range(n):
+        if k != at and covariance[at, k] != sign * covariance[P + 2, k]:
+            others += 1
+    return others == 0
 
 
 @kernel
-def note_measurement(points: Any, steps: Any, count: int, state: Any) -> int:
+def note_fresh(step: Any, before: Any, after: Any, n: int, at: int, sign: float) -> None:
+    """Write down whether measurements have set a state from the height."""
+    now = is_set_from_height(after.covariance, n, at, sign)
+    if now and not is_set_from_height(before.covariance, n, at, sign):
+        step.fresh[at] = 1
+
+
+@kernel
+def terrain_walk(state: Any, params: Any, event: Any) -> float:
+    """Variance by which the terrain walks before a range is fused, m^2."""
+    if event.kind != RANGE or params.flat_ground == 1 or state.terrain_started == 0:
+        return 0.0
+    speed_mps = math.hypot(state.v_W[0], state.v_W[1])
+    walk = params.noise.terrain_walk
+    return float(walk * walk * speed_mps * (state.stamp_ns - state.range_ns) * 1e-9)
+
+
+@kernel
+def note_measurement(
+    points: Any, steps: Any, count: int, state: Any, terrain_variance: float
+) -> int:
     """Write the state after a measurement; those without a prediction between share one place."""
     if points.size == 0:
         return 0
-    last = points[count - 1]
-    if state.recoveries != last.recoveries:
-        return note(points, steps, count, state, BEGIN, -1, 0.0, -1)
-    if is_same(state.covariance, last.covariance):
+    before = points[count - 1]
+    if is_same(state.covariance, before.covariance, state.n):
         return count  # it was rejected or ignored
-    fresh = is_started_from_height(state.covariance) and not is_started_from_height(last.covariance)
-    if steps[count - 1].kind == FUSE:
-        points[count - 1] = state
+    if steps[count - 1].kind == FUSE and terrain_variance == 0.0:
+        before = points[count - 2]
     else:
-        count = note(points, steps, count, state, FUSE, -1, 0.0, -1)
-    if fresh:
-        steps[count - 1].fresh[PRESSURE] = 1
+        count = note(points, steps, count, state, FUSE, -1, -1, 0.0)
+    step = steps[count - 1]
+    note_fresh(step, before, state, state.n, PRESSURE, -1.0)
+    note_fresh(step, before, state, state.n, TERRAIN, 1.0)
+    points[count - 1] = state
+    step.terrain_variance += terrain_variance
     return count
 
 
 @kernel
 def measure(
-    line: Any, events: Any, i: int, sample_at: int, points: Any, steps: Any, count: int
+    line: Any, events: Any, i: int, sample_at: int, row: int, points: Any, steps: Any, count: int
 ) -> int:
     """Bring the filter to a measurement and fuse it; see :func:`~quadsim.estimation.timeline.run`.
 
@@ -124,6 +150,7 @@ def measure(
         events: of the flight.
         i: of the measurement.
         sample_at: of the IMU sample that follows; -1: none does.
+        row: number of that sample.
         points: the tape's states.
         steps: the tape's steps.
         count: how many the tape holds.
@@ -149,28 +176,47 @@ def measure(
             triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
         )  # fmt: skip
         if state.running == 1 and dt_s > 0.0:
-            count = note(points, steps, count, state, PREDICT, sample_at, dt_s, -1)
+            count = note(points, steps, count, state, PREDICT, sample_at, row, dt_s)
+    was_running, range_ns = state.running, state.range_ns
+    begins = state.starts + state.recoveries
+    terrain_variance = terrain_walk(state, line.params, events[i])
     line.events[0] = events[i]
     fuse_event(line, 0)
-    if state.running == 1:
-        count = note_measurement(points, steps, count, state)
-    return count
+    if state.running == 0:
+        return count
+    if state.starts + state.recoveries != begins:
+        return note(
+            points, steps, count, state, BEGIN, sample_at if was_running == 0 else -1, row, 0.0
+        )
+    if state.range_ns == range_ns:
+        terrain_variance = 0.0
+    return note_measurement(points, steps, count, state, terrain_variance)
 
 
 @kernel
 def predict(line: Any, events: Any, i: int, row: int, points: Any, steps: Any, count: int) -> int:
     """Take the filter over an IMU sample; arguments and result as of :func:`measure`."""
     state, stamp_ns, values = line.state, events[i].stamp_ns, events[i].values
+    f_S, w_S = triple(values, 0), triple(values, 3)
+    f_variance, w_variance = triple(values, 6), triple(values, 9)
     was_running, before_ns = state.running, state.stamp_ns
-    eskf_imu(
-        state, line.params, stamp_ns,
-        triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
-    )  # fmt: skip
-    if state.running == 0:
+    held = state.accepted[GRAVITY] + state.accepted[DRAG]
+    eskf_imu(state, line.params, stamp_ns, f_S, w_S, f_variance, w_variance)
+    if state.running == 0 or points.size == 0:
         return count
+    dt_s = (stamp_ns - before_ns) * 1e-9
     if was_running == 0:
-        return note(points, steps, count, state, BEGIN, i, 0.0, row)
-    return note(points, steps, count, state, PREDICT, i, (stamp_ns - before_ns) * 1e-9, row)
+        count = note(points, steps, count, state, BEGIN, i, row, 0.0)
+    elif state.accepted[GRAVITY] + state.accepted[DRAG] == held:
+        count = note(points, steps, count, state, PREDICT, i, row, dt_s)
+    else:  # the prediction alone, again; what holds the attitude comes with its time, or not
+        count = note(points, steps, count, points[count - 1], PREDICT, i, row, dt_s)
+        alone = points[count - 1]
+        alone.mean_ns = stamp_ns
+        eskf_imu(alone, line.params, stamp_ns, f_S, w_S, f_variance, w_variance)
+        count = note(points, steps, count, state, FUSE, i, row, 0.0)
+    steps[count - 1].given = 1
+    return count
 
 
 @kernel
@@ -195,14 +241,14 @@ def forward(
     state = line.state
     count = 0
     if state.running == 1:
-        count = note(points, steps, count, state, JOIN, -1, 0.0, -1)
+        count = note(points, steps, count, state, JOIN, -1, -1, 0.0)
     i = first
     while i < last:
         j = i
         while j < last and events[j].kind != IMU:
             j += 1
         for m in range(i, j):
-            count = measure(line, events, m, j if j < last else -1, points, steps, count)
+            count = measure(line, events, m, j if j < last else -1, row, points, steps, count)
         if j < last:
             gap_s = (events[j].stamp_ns - state.imu_stamp_ns) * 1e-9
             if points.size == 0 and state.imu_count > 2 and gap_s > 3.0 * state.period_s:
