@@ -268,14 +268,15 @@ def smooth_state(adjoint: Any, point: Any) -> None:
 def smooth_covariance(adjoint: Any, point: Any) -> None:
     """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
     covariance, product = point.covariance, adjoint.product
+    smoothed = adjoint.state.covariance
     product_of(covariance, adjoint.matrix, CORE, point.n, product)
     for i in range(CORE):
-        for k in range(i + 1):
-            total = covariance[i, k]
-            for j in range(point.n):
-                total -= product[i, j] * covariance[j, k]
-            adjoint.state.covariance[i, k] = total
-            adjoint.state.covariance[k, i] = total
+        for j in range(point.n):
+            a = product[i, j]
+            for k in range(i + 1):
+                smoothed[i, k] -= a * covariance[j, k]
+        for k in range(i):
+            smoothed[k, i] = smoothed[i, k]
 
 
 @kernel
