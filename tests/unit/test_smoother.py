@@ -22,6 +22,7 @@ from quadsim.estimation.layout import (
     BG,
     DRAG,
     ESKF,
+    GNSS_BIAS,
     GNSS_POSITION,
     GNSS_VELOCITY,
     GRAVITY,
@@ -110,13 +111,15 @@ WITHOUT_WALKS = NoiseParams(
     wind_walk=0.0,
 )
 #: So small that the problem is linear: what is left is of the order of the deviations.
-SMALL = 2e-4
-PRIOR_SIGMA = SMALL * np.array([*np.repeat([0.2, 0.3, 0.5, 0.05, 0.2], 3), 0.4, 0.3])
+SMALL = 5e-5
+PRIOR_SIGMA = SMALL * np.array([*np.repeat([0.2, 0.3, 0.5, 0.05, 0.2], 3), 0.4, 0.3, 0.2, 0.2, 0.3])
 WALKS = NoiseParams(
     accel_bias_walk=SMALL * 0.2,
     gyro_bias_walk=SMALL * 0.05,
     pressure_walk=SMALL * 0.3,
     terrain_walk=SMALL * 0.3,
+    gnss_correlated_share=0.4,
+    gnss_correlation_s=0.5,
 )
 ACCEL_VARIANCE = SMALL**2 * np.array([0.04, 0.09, 0.01])
 GYRO_VARIANCE = SMALL**2 * np.array([0.01, 0.0025, 0.0049])
@@ -159,9 +162,11 @@ def least_squares_problem(rng: np.random.Generator) -> tuple[Array, Array, list[
     return f_S, w_S, parts
 
 
-def measured_by(kind: int, R: Rotation, p: Array, v: Array, offset: float, ground: float) -> Array:
+def measured_by(
+    kind: int, R: Rotation, p: Array, fix: Array, v: Array, offset: float, ground: float
+) -> Array:
     if kind == GNSS_POSITION:
-        return p
+        return fix
     if kind == GNSS_VELOCITY:
         return v
     if kind == STATIC_PRESSURE:
@@ -179,23 +184,25 @@ def trajectory(
     Returns:
         (R, (12,) v p bg ba) at each stamp, and what would be measured.
     """
-    e = PRIOR_SIGMA * unknowns[:17]
+    e = PRIOR_SIGMA * unknowns[:20]
     R = Rotation.from_rotvec(e[:3]) * R_START
     v, p = np.add(e[3:6], (1.0, 2.0, 0.5)), np.add(e[6:9], (0.0, 0.0, 5.0))
     bg, ba, offset, ground = GYRO_BIAS_S + e[9:12], ACCEL_BIAS_S + e[12:15], OFFSET_M + e[15], e[16]
+    common = e[17:20]
+    share = WALKS.gnss_correlated_share
     states, measured = [], []
-    now_ns = ranged_ns = START_NS
-    for part, noise in zip(parts, unknowns[17:].reshape(len(parts), 17), strict=True):
+    now_ns = ranged_ns = fixed_ns = START_NS
+    for part, noise in zip(parts, unknowns[20:].reshape(len(parts), 20), strict=True):
         n1, n2, nv, nbg, nba = noise[:15].reshape(5, 3)
         dt = (part.to_ns - now_ns) * 1e-9
         now_ns = part.to_ns
-        share = STEP_NS * 1e-9 * dt
+        white = STEP_NS * 1e-9 * dt
         w = (w_S[part.sample] - bg) * dt
         R = R * Rotation.from_rotvec(0.5 * w)
-        n1, n2 = (np.sqrt(0.5 * GYRO_VARIANCE * share) * n for n in (n1, n2))
+        n1, n2 = (np.sqrt(0.5 * GYRO_VARIANCE * white) * n for n in (n1, n2))
         middle = R * Rotation.from_rotvec(n1)
         step = (middle.apply(f_S[part.sample] - ba) + GRAVITY_W) * dt
-        step += middle.apply(np.sqrt(ACCEL_VARIANCE * share) * nv)
+        step += middle.apply(np.sqrt(ACCEL_VARIANCE * white) * nv)
         p = p + dt * (v + 0.5 * step)
         v = v + step
         R = middle * Rotation.from_rotvec(n2) * Rotation.from_rotvec(0.5 * w)
@@ -206,8 +213,12 @@ def trajectory(
             flown_m = np.hypot(v[0], v[1]) * (now_ns - ranged_ns) * 1e-9
             ground = ground + WALKS.terrain_walk * np.sqrt(flown_m) * noise[16]
             ranged_ns = now_ns
+        if part.kind == GNSS_POSITION:
+            a = np.exp(-(now_ns - fixed_ns) * 1e-9 / WALKS.gnss_correlation_s)
+            common = a * common + np.sqrt((1.0 - a * a) * share) * part.sigma * noise[17:]
+            fixed_ns = now_ns
         if part.kind != NOTHING:
-            measured.append(measured_by(part.kind, R, p, v, offset, ground))
+            measured.append(measured_by(part.kind, R, p, p + common, v, offset, ground))
         if (part.to_ns - START_NS) % STEP_NS == 0:
             states.append((R, np.concatenate([v, p, bg, ba])))
     return states, measured
@@ -221,24 +232,29 @@ def differences(states: Any, reference: Any) -> Array:
     return np.array(rows)
 
 
+def white_sigma(part: Part) -> Array:
+    """Deviation of a measurement but for what its error has in common with others."""
+    if part.kind != GNSS_POSITION:
+        return part.sigma
+    return np.sqrt(1.0 - WALKS.gnss_correlated_share) * part.sigma
+
+
 def solve(f_S: Array, w_S: Array, parts: list[Part]) -> tuple[Any, Array]:
-    """States and their covariances (M, 15, 15) by Gauss and Newton with dense normal equations."""
-    size = 17 + 17 * len(parts)
+    """States and their covariances (M, 15, 15) by dense normal equations."""
+    size = 20 + 20 * len(parts)
     values = np.concatenate([part.value for part in parts])
-    sigma = np.concatenate([part.sigma for part in parts])
-    x = np.zeros(size)
-    for _ in range(2):
-        states, expected = trajectory(x, f_S, w_S, parts)
-        H, J = np.zeros((len(values), size)), np.zeros((len(states), 15, size))
-        for k in range(size):
-            step = 0.1 * np.eye(size)[k]
-            s_up, m_up = trajectory(x + step, f_S, w_S, parts)
-            s_down, m_down = trajectory(x - step, f_S, w_S, parts)
-            H[:, k] = (np.concatenate(m_up) - np.concatenate(m_down)) / 0.2 / sigma
-            J[:, :, k] = (differences(s_up, states) - differences(s_down, states)) / 0.2
-        information = np.eye(size) + H.T @ H
-        residual = (values - np.concatenate(expected)) / sigma
-        x = x + np.linalg.solve(information, H.T @ residual - x)
+    sigma = np.concatenate([white_sigma(part) for part in parts])
+    nothing = np.zeros(size)
+    states, expected = trajectory(nothing, f_S, w_S, parts)
+    H, J = np.zeros((len(values), size)), np.zeros((len(states), 15, size))
+    for k in range(size):
+        step = 0.1 * np.eye(size)[k]
+        s_up, m_up = trajectory(step, f_S, w_S, parts)
+        s_down, m_down = trajectory(-step, f_S, w_S, parts)
+        H[:, k] = (np.concatenate(m_up) - np.concatenate(m_down)) / 0.2 / sigma
+        J[:, :, k] = (differences(s_up, states) - differences(s_down, states)) / 0.2
+    information = np.eye(size) + H.T @ H
+    x = np.linalg.solve(information, H.T @ ((values - np.concatenate(expected)) / sigma))
     covariance = np.linalg.inv(information)
     return trajectory(x, f_S, w_S, parts)[0], J @ covariance @ J.transpose(0, 2, 1)
 
@@ -249,15 +265,16 @@ def known_start(params: EstimatorParams) -> NDArray[Any]:
     state = lines[0].state
     state.running, state.starts, state.imu_count = 1, 1, 3
     state.pressure_started = state.terrain_started = 1
-    state.stamp_ns = state.imu_stamp_ns = state.range_ns = state.aided_ns = START_NS
+    state.stamp_ns = state.imu_stamp_ns = state.range_ns = START_NS
+    state.fix_ns = state.aided_ns = START_NS
     state.period_s = STEP_NS * 1e-9
     x, y, z, w = R_START.as_quat()
     state.q_WS = w, x, y, z
     state.v_W, state.p_W = (1.0, 2.0, 0.5), (0.0, 0.0, 5.0)
     state.gyro_bias_S, state.accel_bias_S = GYRO_BIAS_S, ACCEL_BIAS_S
     state.pressure_offset_m = OFFSET_M
-    assert (PRESSURE, TERRAIN) == (15, 16)
-    state.covariance[:17, :17] = np.diag(PRIOR_SIGMA**2)
+    assert (PRESSURE, TERRAIN, GNSS_BIAS) == (15, 16, 17)
+    state.covariance[:20, :20] = np.diag(PRIOR_SIGMA**2)
     return lines
 
 
@@ -282,14 +299,16 @@ def as_events(f_S: Array, w_S: Array, parts: list[Part]) -> NDArray[Any]:
 def test_smoothing_is_least_squares_over_the_whole_interval() -> None:
     """States within a thousandth of their deviation, covariances to a thousandth.
 
-    Both solve the same problem up to its curvature, whose share is the size of the deviations, 1e-4.
+    Both solve the same problem up to its curvature, a share of the deviations' size, 1e-5.
     """
     rng = np.random.default_rng(3)
     f_S, w_S, parts = least_squares_problem(rng)
-    unknowns = rng.normal(size=17 + 17 * len(parts))
+    unknowns = rng.normal(size=20 + 20 * len(parts))
     rest = iter(trajectory(unknowns, f_S, w_S, parts)[1])
     parts = [
-        part._replace(value=next(rest) + rng.normal(0.0, part.sigma)) if len(part.sigma) else part
+        part._replace(value=next(rest) + rng.normal(0.0, white_sigma(part)))
+        if len(part.sigma)
+        else part
         for part in parts
     ]
     states, covariances = solve(f_S, w_S, parts)

@@ -32,6 +32,7 @@ from quadsim.estimation.layout import (
     ESKF,
     FIELD,
     FIELD_BIAS,
+    GNSS_BIAS,
     PRESSURE,
     TERRAIN,
     THETA,
@@ -42,7 +43,7 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.mechanisation import known_noise, mechanise
 from quadsim.estimation.outputs import transpose
-from quadsim.estimation.tape import BEGIN, FUSE, PREDICT
+from quadsim.estimation.tape import AGE, BEGIN, FUSE, PREDICT
 from quadsim.estimation.timeline import IMU, triple
 from quadsim.estimation.update import correct
 from quadsim.geometry.rotation import (
@@ -103,6 +104,7 @@ def difference(a: Any, b: Any, out: Any) -> None:
         out[P + i] = a.p_W[i] - b.p_W[i]
         out[BG + i] = a.gyro_bias_S[i] - b.gyro_bias_S[i]
         out[BA + i] = a.accel_bias_S[i] - b.accel_bias_S[i]
+        out[GNSS_BIAS + i] = a.gnss_bias_W[i] - b.gnss_bias_W[i]
         out[FIELD_BIAS + i] = a.field_bias_S_T[i] - b.field_bias_S_T[i]
         out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
     out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
@@ -172,22 +174,19 @@ def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) ->
 
 
 @kernel
-def invert(adjoint: Any, covariance: Any, n: int, fresh: Any, terrain_variance: float) -> None:
+def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
     """Inverse of a covariance into ``adjoint.inverse``, by Cholesky's factor of the correlations.
 
-    The terrain's variance is taken greater by what is given. States that are known exactly or about
-    to be set anew are left out: their rows and columns are zero, as are those that depend wholly on
-    others.
+    States that are known exactly or about to be set anew are left out: their rows and columns are
+    zero, as are those that depend wholly on others.
     """
     size, L, inverse = adjoint.scaling, adjoint.product, adjoint.inverse
     for i in range(n):
-        variance = covariance[i, i] + (terrain_variance if i == TERRAIN else 0.0)
+        variance = covariance[i, i]
         size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
     for i in range(n):
         for k in range(i + 1):
             total = size[i] * covariance[i, k] * size[k]
-            if i == k and size[i] > 0.0:
-                total = 1.0
             for j in range(k):
                 total -= L[i, j] * L[k, j]
             if i != k:
@@ -219,7 +218,7 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any, terrain_variance: 
 
 
 @kernel
-def back_over_measurements(adjoint: Any, before: Any, after: Any, step: Any) -> None:
+def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
     """Adjoint before measurements from that after them.
 
     The nominal state is composed on the rotations, so that large corrections cost nothing; the
@@ -229,14 +228,13 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, step: Any) -> 
     n = after.n
     smooth_state(adjoint, after)
     difference(adjoint.state, before, adjoint.error)
-    invert(adjoint, before.covariance, n, step.fresh, step.terrain_variance)
+    invert(adjoint, before.covariance, n, fresh)
     inverse, work = adjoint.inverse, adjoint.work
     product_of(after.covariance, adjoint.matrix, n, n, adjoint.product)
     product_of(adjoint.product, after.covariance, n, n, work)
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k] - after.covariance[i, k]
-    work[TERRAIN, TERRAIN] += step.terrain_variance
     product_of(inverse, work, n, n, adjoint.product)
     product_of(adjoint.product, inverse, n, n, adjoint.matrix)
     for i in range(n):
@@ -248,6 +246,19 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, step: Any) -> 
             mean = 0.5 * (adjoint.matrix[i, k] + adjoint.matrix[k, i])
             adjoint.matrix[i, k] = mean
             adjoint.matrix[k, i] = mean
+
+
+@kernel
+def back_over_ageing(adjoint: Any, n: int, decay: float) -> None:
+    """Adjoint before the correlated error of GNSS positions decayed."""
+    if decay == 1.0:
+        return
+    for i in range(GNSS_BIAS, GNSS_BIAS + 3):
+        adjoint.vector[i] *= decay
+        for k in range(n):
+            adjoint.matrix[i, k] *= decay
+        for k in range(n):
+            adjoint.matrix[k, i] *= decay
 
 
 @kernel
@@ -389,5 +400,7 @@ def backward(
             adjoint.matrix[:, :] = 0.0
         elif step.kind == PREDICT:
             back_over_prediction(adjoint, points[k - 1], events[step.event].values, step.dt_s)
+        elif step.kind == AGE:
+            back_over_ageing(adjoint, point.n, step.decay)
         elif step.kind == FUSE:
-            back_over_measurements(adjoint, points[k - 1], point, step)
+            back_over_measurements(adjoint, points[k - 1], point, step.fresh)

@@ -218,7 +218,7 @@ def smooth_events(
         copies[k] = lines["state"][0]
         forward(lines, events, first, last, 0, np.zeros(0, ESKF), np.zeros(0, STEP))
     at_end = lines["state"][0].copy()
-    capacity = 1 + 2 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
+    capacity = 1 + 3 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
     points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
     out = np.zeros(len(samples), SMOOTHED)
     covariance = np.zeros((len(samples) if with_covariance else 0, CORE, CORE))

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.estimation.layout import DRAG, GRAVITY, PRESSURE, RANGE, TERRAIN, N, P
+from quadsim.estimation.layout import (
+    DRAG,
+    GNSS_BIAS,
+    GNSS_POSITION,
+    GRAVITY,
+    PRESSURE,
+    RANGE,
+    TERRAIN,
+    N,
+    P,
+)
+from quadsim.estimation.measurements import age_gnss_bias
 from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
 from quadsim.estimation.timeline import (
     FIRST_INTERVAL_NS,
@@ -22,11 +33,13 @@ from quadsim.estimation.timeline import (
     OK,
     fuse_event,
     triple,
+    upper_half,
 )
 
 #: How a state of the tape came from the one before: it is the same as the end of the segment
-#: before; a start or a recovery, which have nothing to do with it; prediction; measurements.
-JOIN, BEGIN, PREDICT, FUSE = range(4)
+#: before; a start or a recovery, which have nothing to do with it; prediction; what a measurement
+#: does with the state before it is fused (terrain walks, a correlated error ages); measurements.
+JOIN, BEGIN, PREDICT, AGE, FUSE = range(5)
 
 STEP = record_dtype(
     [
@@ -35,7 +48,7 @@ STEP = record_dtype(
         ("row", np.int64),  # of that sample, counted from the first
         ("given", np.int64),  # whether the state is at that sample's stamp, and given out
         ("dt_s", np.float64),  # of a prediction
-        ("terrain_variance", np.float64),  # by which the terrain walked before a range, m^2
+        ("decay", np.float64),  # of the correlated error of GNSS positions
         ("fresh", np.int64, (N,)),  # states that a measurement set anew
     ]
 )
@@ -74,7 +87,7 @@ def note(
     step.row = row
     step.given = 0
     step.dt_s = dt_s
-    step.terrain_variance = 0.0
+    step.decay = 1.0
     step.fresh[:] = 0
     return int(count + 1)
 
@@ -108,26 +121,40 @@ def note_fresh(step: Any, before: Any, after: Any, n: int, at: int, sign: float)
 
 
 @kernel
-def terrain_walk(state: Any, params: Any, event: Any) -> float:
-    """Variance by which the terrain walks before a range is fused, m^2."""
-    if event.kind != RANGE or params.flat_ground == 1 or state.terrain_started == 0:
-        return 0.0
-    speed_mps = math.hypot(state.v_W[0], state.v_W[1])
-    walk = params.noise.terrain_walk
-    return float(walk * walk * speed_mps * (state.stamp_ns - state.range_ns) * 1e-9)
+def note_ageing(points: Any, steps: Any, count: int, state: Any, params: Any, event: Any) -> int:
+    """Write the state as a measurement's kernel finds it, where that changes it before it fuses."""
+    noise = params.noise
+    if points.size == 0:
+        return 0
+    if event.kind == GNSS_POSITION:
+        share = noise.gnss_correlated_share
+        if share == 0.0 or state.n <= GNSS_BIAS:
+            return count
+        count = note(points, steps, count, state, AGE, -1, -1, 0.0)
+        aged = points[count - 1]
+        if state.fix_ns > 0:
+            elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9
+            steps[count - 1].decay = math.exp(-elapsed_s / max(noise.gnss_correlation_s, 1e-3))
+        age_gnss_bias(aged, noise.gnss_correlation_s, share, upper_half(event.values, 3))
+    elif event.kind == RANGE:
+        if params.flat_ground == 1 or state.terrain_started == 0:
+            return count
+        count = note(points, steps, count, state, AGE, -1, -1, 0.0)
+        walked_m = math.hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
+        walk = noise.terrain_walk
+        points[count - 1].covariance[TERRAIN, TERRAIN] += walk * walk * walked_m
+    return count
 
 
 @kernel
-def note_measurement(
-    points: Any, steps: Any, count: int, state: Any, terrain_variance: float
-) -> int:
+def note_measurement(points: Any, steps: Any, count: int, state: Any) -> int:
     """Write the state after a measurement; those without a prediction between share one place."""
     if points.size == 0:
         return 0
     before = points[count - 1]
     if is_same(state.covariance, before.covariance, state.n):
         return count  # it was rejected or ignored
-    if steps[count - 1].kind == FUSE and terrain_variance == 0.0:
+    if steps[count - 1].kind == FUSE:
         before = points[count - 2]
     else:
         count = note(points, steps, count, state, FUSE, -1, -1, 0.0)
@@ -135,7 +162,6 @@ def note_measurement(
     note_fresh(step, before, state, state.n, PRESSURE, -1.0)
     note_fresh(step, before, state, state.n, TERRAIN, 1.0)
     points[count - 1] = state
-    step.terrain_variance += terrain_variance
     return count
 
 
@@ -177,9 +203,10 @@ def measure(
         )  # fmt: skip
         if state.running == 1 and dt_s > 0.0:
             count = note(points, steps, count, state, PREDICT, sample_at, row, dt_s)
-    was_running, range_ns = state.running, state.range_ns
-    begins = state.starts + state.recoveries
-    terrain_variance = terrain_walk(state, line.params, events[i])
+    was_running, begins, range_ns = state.running, state.starts + state.recoveries, state.range_ns
+    unaged = count
+    if was_running == 1:
+        count = note_ageing(points, steps, count, state, line.params, events[i])
     line.events[0] = events[i]
     fuse_event(line, 0)
     if state.running == 0:
@@ -188,9 +215,9 @@ def measure(
         return note(
             points, steps, count, state, BEGIN, sample_at if was_running == 0 else -1, row, 0.0
         )
-    if state.range_ns == range_ns:
-        terrain_variance = 0.0
-    return note_measurement(points, steps, count, state, terrain_variance)
+    if events[i].kind == RANGE and state.range_ns == range_ns:
+        return unaged  # it was ignored
+    return note_measurement(points, steps, count, state)
 
 
 @kernel
@@ -231,7 +258,7 @@ def forward(
         first: index of the part's first event.
         last: index behind its last one.
         row: number of IMU samples before it.
-        points: (C,) ESKF, C at least twice the events and one; or (0,): nothing is written.
+        points: (C,) ESKF, C at least three times the events and one; or (0,): nothing is written.
         steps: (C,) STEP.
 
     Returns:
