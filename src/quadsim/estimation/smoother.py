@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from quadsim.compiled import record_dtype
 from quadsim.estimation.backward import ADJOINT, CORE, backward
-from quadsim.estimation.filter import UNKNOWN, UNKNOWN_POSE, ErrorStateEkf
+from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE
 from quadsim.estimation.layout import ESKF
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.tape import STEP, drain, forward
