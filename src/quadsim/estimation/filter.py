@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quadsim.estimation import border, timeline
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.axes import AxesMonitor
+from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator, flat
 from quadsim.estimation.layout import (
     BA,
     BG,
@@ -23,6 +24,14 @@ from quadsim.estimation.layout import (
     V,
 )
 from quadsim.estimation.outputs import pose_covariance, twist_covariance
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.geometry.geodesy import Datum
+
+OK, REPEATED = timeline.VERDICTS[timeline.OK], timeline.VERDICTS[timeline.REPEATED]
+#: What the border says of an IMU sample that is used.
+TAKEN = tuple(timeline.VERDICTS[v] for v in (timeline.OK, timeline.GAP, timeline.CLOCK_JUMP))
+#: So many IMU samples in a row with the same stamp: its clock stands.
+STANDING_STAMPS = 50
 
 
 class ErrorStateEkf(Estimator):
@@ -35,6 +44,53 @@ class ErrorStateEkf(Estimator):
     covariance_of_twist = staticmethod(twist_covariance)
     #: Whether measurements are left out once the filter runs.
     blind = False
+
+    def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
+        super().__init__(params, datum)
+        self._standing_stamps = 0
+        self.axes = AxesMonitor(self.params)
+
+    def reset(self) -> None:
+        """Forget all, and start anew with the next IMU sample."""
+        super().reset()
+        self._standing_stamps = 0
+        self.axes.reset()
+
+    def imu(
+        self,
+        stamp_ns: int,
+        f_S: ArrayLike,
+        w_S: ArrayLike,
+        f_covariance: ArrayLike = UNKNOWN,
+        w_covariance: ArrayLike = UNKNOWN,
+    ) -> str:
+        """Predict with an IMU sample; see :meth:`Estimator.imu`."""
+        verdict = super().imu(stamp_ns, f_S, w_S, f_covariance, w_covariance)
+        self._standing_stamps = self._standing_stamps + 1 if verdict == REPEATED else 0
+        if not self.blind and verdict in TAKEN:
+            self.axes.imu(stamp_ns, flat(f_S, 3), flat(w_S, 3))
+        return verdict
+
+    def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
+        verdict = super()._vector(kind, stamp_ns, values, covariance)
+        if self.blind or verdict != OK:
+            return verdict
+        if kind == GNSS_POSITION:
+            self.axes.gnss_position(stamp_ns, values, covariance)
+        elif kind == GNSS_VELOCITY:
+            self.axes.gnss_velocity(stamp_ns, values, covariance)
+        else:
+            self.axes.magnetic_field(stamp_ns, values)
+        return verdict
+
+    def external_pose(
+        self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
+    ) -> str:
+        """Fuse a pose of ``base_link`` in ``map``; see :meth:`Estimator.external_pose`."""
+        verdict = super().external_pose(stamp_ns, p_W, q_WB, covariance)
+        if not self.blind and verdict == OK:
+            self.axes.external_pose(stamp_ns, p_W, q_WB)
+        return verdict
 
     def new_lines(self) -> NDArray[np.record]:
         """The (1,) TIMELINE of a filter that has seen nothing yet."""
@@ -49,15 +105,19 @@ class ErrorStateEkf(Estimator):
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is ``aligning``, ``running``, or ``diverging`` while GNSS is rejected at least
-        three times in a row. ``<sensor>_test_ratio`` is the last normalised innovation squared
+        ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS is rejected at least
+        three times in a row, or ``imu clock stands``. ``axes`` names sensors whose axes are not as
+        declared. ``<sensor>_test_ratio`` is the last normalised innovation squared
         over its limit: above one is rejected.
         """
         state, gate = self.state, self.params.gate
         gnss = max(int(state.rejected_in_row[s]) for s in (GNSS_POSITION, GNSS_VELOCITY))
         status = "aligning" if not state.running else ("diverging" if gnss >= 3 else "running")
+        if self._standing_stamps >= STANDING_STAMPS:
+            status = "imu clock stands"
         result: dict[str, float | str] = {
             "status": status,
+            "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
             "reason": REASONS[int(state.reason)],
             "recoveries": float(state.recoveries),
             "starts": float(state.starts),
