@@ -64,20 +64,22 @@ def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
     log.scenario = bag.custom.get("scenario", "")
     log.seed = int(bag.custom.get("seed", "0") or 0)
     log.topics = _relative_counts(bag, namespace)
-    names = {topics.topic(namespace, name): name for name in _TYPES}
+    beside = _beside(bag, namespace)
+    types = _TYPES | dict.fromkeys(beside, ODOMETRY)
+    names = {topics.topic(namespace, name): name for name in types}
     for full, name in list(names.items()):
-        if bag.types.get(full, _TYPES[name]) != _TYPES[name]:
-            log.notes.append(f"{full} is {bag.types[full]}, not {_TYPES[name]}: left out")
+        if bag.types.get(full, types[name]) != types[name]:
+            log.notes.append(f"{full} is {bag.types[full]}, not {types[name]}: left out")
             del names[full]
-    gathered = {name: _Gathered() for name in _TYPES}
+    gathered = {name: _Gathered() for name in types}
     for message in bag.messages(names):
         _gather(bag, message, names[message.topic], gathered[names[message.topic]], log.notes)
     for name, kept in gathered.items():
         if kept.waiting:
-            _decode(kept, _TYPES[name], log.notes)
+            _decode(kept, types[name], log.notes)
 
     log.truth = _track(gathered[topics.TRUTH].tracks, topics.TRUTH, log.notes, sigma=False)
-    for name, label in _ESTIMATES.items():
+    for name, label in (_ESTIMATES | beside).items():
         track = _track(gathered[name].tracks, name, log.notes, sigma=True)
         if len(track):
             log.estimates[label] = track
@@ -90,6 +92,20 @@ def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
     if not len(log.truth):
         log.notes.append(f"no {topics.topic(namespace, topics.TRUTH)}: nothing is scored")
     return log
+
+
+def _beside(bag: Bag, namespace: str) -> dict[str, str]:
+    """Topics of estimators that ran beside the vehicle's own, with their names."""
+    begin = topics.topic(namespace, topics.ESTIMATES)
+    return {
+        topics.ESTIMATES + name: name
+        for name in sorted(
+            full[len(begin) :]
+            for full, count in bag.counts.items()
+            if full.startswith(begin) and count and bag.types[full] == ODOMETRY
+        )
+        if topics.ESTIMATES + name not in _ESTIMATES and "/" not in name
+    }
 
 
 def _relative_counts(bag: Bag, namespace: str) -> dict[str, int]:

@@ -61,6 +61,9 @@ LAYOUTS: dict[str, Layout] = {
         ),
     ),
     "geometry_msgs/msg/PoseStamped": Layout(1, _POSE),
+    "geometry_msgs/msg/PoseWithCovarianceStamped": Layout(
+        1, (*_POSE, ("pose_covariance", np.float64, (6, 6)))
+    ),
     "geometry_msgs/msg/AccelStamped": Layout(
         1, (("a", np.float64, (3,)), ("w_dot", np.float64, (3,)))
     ),

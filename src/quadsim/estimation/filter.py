@@ -102,6 +102,13 @@ class ErrorStateEkf(Estimator):
         state: NDArray[np.record] = lines["state"]
         return state
 
+    def set_params(self, params: EstimatorParams) -> None:
+        """Go on with other parameters; which states are carried changes with the next start."""
+        before = self.params
+        super().set_params(params)
+        if (before.mount, before.magnetic_field_W_T) != (params.mount, params.magnetic_field_W_T):
+            self.axes = AxesMonitor(self.params)
+
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 

@@ -85,6 +85,11 @@ class Reader:
         self._dtype: np.dtype[np.void] | None = None
 
     @property
+    def names(self) -> bytes:
+        """Frame names of the last message as they came; the same object while they are the same."""
+        return self._names
+
+    @property
     def frames(self) -> list[str]:
         """Frame names of the last message."""
         names, at, found = self._names, 0, []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 from rclpy.context import Context
 from std_srvs.srv import Trigger
 
 from quadsim.errors import InputError
+from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.blind import BlindIns
 from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.layout import SENSORS, VECTORS
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
@@ -19,50 +20,87 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Reader, stamp_of
 from quadsim.nodes.conversion import OdometryWriter
-from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.estimator_params import EstimatorNodeParams, LiveParams, when, when_of_node
+from quadsim.nodes.external import POSES, Standing, pose_of
+from quadsim.nodes.frames import FrameCheck
+from quadsim.nodes.imu_watch import ImuWatch
+from quadsim.nodes.params import declare, declare_text, declare_texts
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.sensor_messages import OrientedImuWriter
 from quadsim.nodes.topics import Topic
-from quadsim.nodes.transforms import Transforms
+from quadsim.nodes.transforms import Mounts, Transforms
 from quadsim.nodes.world_messages import datum_of, stamp_ns_of
-from quadsim.parameters import Spec, load
+from quadsim.parameters import load
 from quadsim.sensors.timing import due
+from quadsim.sim.log import ERROR, OK, WARN
 
 BLIND_PERIOD_NS = 20_000_000
+WATCH_PERIOD_S = 0.1
 #: What the filter says of an IMU sample that it used.
 TAKEN = ("ok", "gap", "clock_jump")
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
+#: How bad what the filter says of itself is.
+LEVELS = {"running": OK, "aligning": WARN, "diverging": ERROR}
 
 
-@dataclass(frozen=True)
-class EstimatorNodeParams:
-    """Where ``map`` is, for the estimator; see also the parameters of the filter."""
-
-    datum_source: Annotated[
-        str, Spec("who says where map is", choices=("topic", "parameter", "fix"))
-    ] = "topic"
-    datum: Datum = field(default_factory=Datum)
+def mounts_of(params: EstimatorParams) -> Mounts:
+    """Frames of the sensors in ``base_link``."""
+    mount = params.mount
+    roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
+    return {
+        "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
+        "gps_link": (mount.antenna_position_B_m, (0.0, 0.0, 0.0)),
+        "range_link": (mount.rangefinder_position_B_m, (0.0, math.pi / 2, 0.0)),
+    }
 
 
 class EstimatorNode(QuadsimNode):
-    """The error-state Kalman filter, predicted at the IMU's rate, and inertial navigation alone."""
+    """The error-state Kalman filter, predicted at the IMU's rate, and others beside it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("estimator", **kwargs)
         config = declare_text(self, "config", "eskf", "a file of config/estimators, or a path")
-        params = declare(self, load(EstimatorParams, find("estimators", config)))
-        node_params = declare(self, EstimatorNodeParams())
+        params = declare(self, load(EstimatorParams, find("estimators", config)), when=when)
+        node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
+        names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
         datum = node_params.datum if node_params.datum_source == "parameter" else None
         self.filter = ErrorStateEkf(params, datum)
         self._blind = BlindIns(params, datum)
+        self._beside = self._make_beside(names, params, datum)
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
         self._last_ns = 0
         self._published_ns = 0
         self._received = 0
+        self._wrong_frames = 0
+        self._checks: list[FrameCheck] = []
+        self._standing = Standing(params.gravity_mps2)
         self._make_outputs(params)
         self._listen_to_sensors(node_params)
+        self._listen_to_others(node_params)
         self.create_service(Trigger, "reset", self._on_reset)
+        live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
+        self.add_on_set_parameters_callback(live.on_set)
+        simulated = bool(self.get_parameter("use_sim_time").value)
+        self._watch = ImuWatch(node_params.imu_timeout_s, simulated)
+        self._trouble = ""
+        self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
+
+    def _make_beside(
+        self, names: list[str], params: EstimatorParams, datum: Datum | None
+    ) -> dict[str, ErrorStateEkf]:
+        """Other estimators by their names.
+
+        Raises:
+            InputError: one is not known, or runs anyway.
+        """
+        for name in names:
+            if name not in topics.BESIDE_ODOMETRY:
+                raise InputError(
+                    f"node {self.get_fully_qualified_name()}: parameter beside: {name!r}; known:"
+                    f" {', '.join(topics.BESIDE_ODOMETRY)} (blind always runs)"
+                )
+        return {name: ESTIMATORS[name](params, datum) for name in names}
 
     def _make_outputs(self, params: EstimatorParams) -> None:
         self._odometry_output = self.offer(topics.ODOMETRY, needed=True)
@@ -71,34 +109,75 @@ class EstimatorNode(QuadsimNode):
         body = self.frame("base_link")
         self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
         self._blind_writer = OdometryWriter(self.frame("odom"), body, self._blind.odometry())
+        self._beside_outputs = [
+            (
+                estimator,
+                OdometryWriter("map", body, estimator.odometry()),
+                self.offer(topics.BESIDE_ODOMETRY[name]),
+            )
+            for name, estimator in self._beside.items()
+        ]
         self._imu_writer = OrientedImuWriter(self.frame("imu_link"))
         self._q_WS = self.filter.state["q_WS"]
-        mount = params.mount
-        roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
-        self._transforms = Transforms(
-            self,
-            {
-                "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
-                "gps_link": (mount.antenna_position_B_m, (0.0, 0.0, 0.0)),
-                "range_link": (mount.rangefinder_position_B_m, (0.0, math.pi / 2, 0.0)),
-            },
-        )
+        self._transforms = Transforms(self, mounts_of(params))
+
+    def _check(self, topic: Topic, parameter: str, frame: str, world: bool = False) -> FrameCheck:
+        """A check of a topic's frame; frames of the vehicle get its prefix."""
+        expected = frame if world or "/" in frame else self.frame(frame)
+        check = FrameCheck(self, topic.name, f"frames.{parameter}", expected)
+        self._checks.append(check)
+        return check
 
     def _listen_to_sensors(self, node_params: EstimatorNodeParams) -> None:
+        frames = node_params.frames
         self._imu_reader = Reader(topics.IMU_RAW.type_name)
+        self._imu_check = self._check(topics.IMU_RAW, "imu", frames.imu)
         self.listen(topics.IMU_RAW, self._on_imu, needed=True)
         self._listen(topics.GPS_FIX, self._on_fix)
-        self._listen(topics.GPS_VELOCITY, self._on_gps_velocity)
-        self._listen(topics.MAGNETIC_FIELD, self._on_magnetic_field)
+        velocity, field = topics.GPS_VELOCITY, topics.MAGNETIC_FIELD
+        self._listen(
+            velocity,
+            self._on_gps_velocity,
+            self._check(velocity, "gnss_velocity", frames.gnss_velocity, world=True),
+        )
+        self._listen(
+            field,
+            self._on_magnetic_field,
+            self._check(field, "magnetic_field", frames.magnetic_field),
+        )
         self._listen(topics.PRESSURE, self._on_pressure)
+        self._range_check = self._check(topics.RANGE, "range", frames.range)
         self.listen(topics.RANGE, self._on_range, raw=False)
         if node_params.datum_source == "topic":
             self.listen(topics.DATUM, self._on_datum, raw=False)
 
-    def _listen(self, topic: Topic, callback: Any) -> None:
+    def _listen_to_others(self, node_params: EstimatorNodeParams) -> None:
+        """Motion capture, and whoever knows that the vehicle stands."""
+        self.listen(topics.LANDED, self._on_landed, raw=False)
+        topic = POSES.get(node_params.external_pose_type)
+        if topic is not None:
+            frame = node_params.frames.external_pose
+            check = self._check(topic, "external_pose", frame, world=True)
+            self._listen(topic, self._on_external_pose, check)
+
+    def _listen(self, topic: Topic, callback: Any, check: FrameCheck | None = None) -> None:
         """Subscribe with a reader of the topic's own; the callback takes stamp and view."""
         reader = Reader(topic.type_name)
-        self.listen(topic, lambda payload: callback(stamp_of(payload), reader.read(payload)))
+
+        def read(payload: bytes) -> None:
+            view = reader.read(payload)
+            if check is not None:
+                check.check_reader(reader)
+            callback(stamp_of(payload), view)
+
+        self.listen(topic, read)
+
+    def _tell(self, method: str, *values: Any) -> None:
+        """Hand a measurement to the filter and to those beside that can use it."""
+        getattr(self.filter, method)(*values)
+        for estimator in self._beside.values():
+            if hasattr(estimator, method):
+                getattr(estimator, method)(*values)
 
     # ---- what comes in -------------------------------------------------------------------------
 
@@ -106,14 +185,21 @@ class EstimatorNode(QuadsimNode):
         """Predict, and publish what is known at the sample's time."""
         stamp_ns = stamp_of(payload)
         view = self._imu_reader.read(payload)
+        self._imu_check.check_reader(self._imu_reader)
         self._received += 1
         self._last_ns = max(self._last_ns, stamp_ns)
         # copies: kernels want aligned numbers, and compile anew for others
         sample = [view[name].copy() for name in IMU_FIELDS]
-        if self.filter.imu(stamp_ns, *sample) not in TAKEN or not self.filter.running:
+        verdict = self.filter.imu(stamp_ns, *sample)
+        for estimator in self._beside.values():
+            estimator.imu(stamp_ns, *sample)
+        if verdict not in TAKEN:
             return
-        self._blind.imu(stamp_ns, *sample)
-        self._publish(stamp_ns, view)
+        if self._standing.holds(stamp_ns, sample[0], sample[1]):
+            self._tell("zero_velocity", stamp_ns)
+        if self.filter.running:
+            self._blind.imu(stamp_ns, *sample)
+            self._publish(stamp_ns, view)
 
     def _publish(self, stamp_ns: int, view: Any) -> None:
         odometry = self.filter.odometry()
@@ -134,6 +220,15 @@ class EstimatorNode(QuadsimNode):
                 )
             )
             self._transforms.publish(odometry, blind)
+            self._publish_beside()
+
+    def _publish_beside(self) -> None:
+        for estimator, writer, output in self._beside_outputs:
+            if estimator.running:
+                estimator.odometry()  # into the record that the writer reads
+                output.publish(
+                    writer.estimate(estimator.pose_covariance(), estimator.twist_covariance())
+                )
 
     def _follow_blind(self) -> None:
         """Let inertial navigation alone begin where the filter begins."""
@@ -148,20 +243,27 @@ class EstimatorNode(QuadsimNode):
         geodetic = (view["latitude_deg"], view["longitude_deg"], view["height_m"])
         if self._first_fix and self.filter.datum is None:
             self._set_datum(Datum(*map(float, geodetic)))
-        self.filter.gnss_position(stamp_ns, geodetic, view["covariance"].copy())
+        self._tell("gnss_position", stamp_ns, geodetic, view["covariance"].copy())
 
     def _on_gps_velocity(self, stamp_ns: int, view: Any) -> None:
-        self.filter.gnss_velocity(stamp_ns, view["v"].copy(), view["covariance"].copy())
+        self._tell("gnss_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
 
     def _on_magnetic_field(self, stamp_ns: int, view: Any) -> None:
-        self.filter.magnetic_field(stamp_ns, view["m"].copy(), view["covariance"].copy())
+        self._tell("magnetic_field", stamp_ns, view["m"].copy(), view["covariance"].copy())
 
     def _on_pressure(self, stamp_ns: int, view: Any) -> None:
-        self.filter.pressure(stamp_ns, float(view["pressure"]), float(view["variance"]))
+        self._tell("pressure", stamp_ns, float(view["pressure"]), float(view["variance"]))
 
     def _on_range(self, message: Any) -> None:
+        self._range_check.check(message.header.frame_id)
         stamp_ns = stamp_ns_of(message.header.stamp)
-        self.filter.range(stamp_ns, message.range, getattr(message, "variance", 0.0))
+        self._tell("range", stamp_ns, message.range, getattr(message, "variance", 0.0))
+
+    def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
+        self._tell("external_pose", stamp_ns, *pose_of(view))
+
+    def _on_landed(self, message: Any) -> None:
+        self._standing.tell(bool(message.data))
 
     def _on_datum(self, message: Any) -> None:
         try:
@@ -174,28 +276,94 @@ class EstimatorNode(QuadsimNode):
         if known is not None and datum != known:
             self.get_logger().warning(f"/datum moved to {datum}; the first one is kept")
         elif known is None:
-            self.filter.datum = self._blind.datum = datum
+            self._move(datum)
+
+    # ---- what is asked of it -------------------------------------------------------------------
+
+    def _move(self, datum: Datum) -> None:
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.datum = datum
+
+    def _apply(self, params: EstimatorParams) -> None:
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            if hasattr(estimator, "set_params"):
+                estimator.set_params(params)
+        self._transforms.move(mounts_of(params))
 
     def _on_reset(self, _: Any, response: Any) -> Any:
-        self.filter.reset()
-        self._blind.reset()
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.reset()
         self._starts = 0
         response.success = True
         return response
 
-    def health(self) -> tuple[int, str, dict[str, Any]]:
-        """The filter's own account, and how many IMU samples came."""
-        values = self.filter.health()
+    def _look(self) -> None:
+        """Look after the IMU; what changes is said at once."""
+        trouble = self._watch.look(
+            self._steady.now().nanoseconds,
+            self.get_clock().now().nanoseconds,
+            self._received,
+            self._last_ns,
+        )
+        kind = trouble.split(" for ")[0]
+        if kind != self._trouble:
+            if kind and self._received:  # while a graph starts, all are silent
+                self.get_logger().warning(trouble)
+            self._trouble = kind
+            self.report()
+
+    # ---- what it says of itself ----------------------------------------------------------------
+
+    def _innovations(self) -> dict[str, str | float]:
+        """Last innovation and its normalised square, of each sensor that has been used."""
+        state = self.filter.state
+        found: dict[str, str | float] = {}
+        for sensor, name in enumerate(SENSORS):
+            if state.accepted[sensor] + state.rejected[sensor] == 0:
+                continue
+            size = 3 if sensor in VECTORS else 1
+            innovation = state.innovation[sensor][:size]
+            found[f"{name}_innovation"] = " ".join(f"{x:.4g}" for x in innovation)
+            found[f"{name}_nis"] = float(state.nis[sensor])
+        return found
+
+    def _problems(self, values: dict[str, Any]) -> list[tuple[int, str]]:
+        """What is wrong, with how bad it is."""
+        found: list[tuple[int, str]] = []
+        if self.filter.datum is None and not self.filter.running:
+            found.append((WARN, "waits for the datum"))
+        trouble = self._watch.look(
+            self._steady.now().nanoseconds,
+            self.get_clock().now().nanoseconds,
+            self._received,
+            self._last_ns,
+        )
+        if trouble:
+            found.append((WARN if trouble.startswith(("/clock", "no IMU")) else ERROR, trouble))
         status = str(values["status"])
-        if self.filter.datum is None:
-            status = "waits for the datum"
+        if status != "running" and not found:
+            found.append((LEVELS.get(status, ERROR), status))
+        if values["axes"]:
+            found.append((ERROR, str(values["axes"])))
+        wrong = sum(count for key, count in self.counts.items() if key.endswith("wrong frame"))
+        if wrong > self._wrong_frames:
+            self._wrong_frames = wrong
+            frames = [f"{check.topic}: {check.named}" for check in self._checks if check.named]
+            found.append((ERROR, f"wrong frame: {'; '.join(frames)}"))
+        return found
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """The filter's own account, what is wrong, and how many IMU samples came."""
+        values = self.filter.health()
+        problems = self._problems(values)
         return (
-            int(status != "running"),
-            status,
+            max((level for level, _ in problems), default=OK),
+            "; ".join(words for _, words in problems) or "running",
             {
                 "imu_messages": self._received,
                 "imu_last_ns": self._last_ns,
                 **values,
+                **self._innovations(),
             },
         )
 

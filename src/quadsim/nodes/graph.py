@@ -155,6 +155,7 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
             nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])
     nodes["estimator"] = {
         "config": scenario.file.estimator,
+        "use_sim_time": options.sim_time,
         **_prefixed(scenario.estimator),
     }
     nodes["autopilot"] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar, get_origin
 
 import numpy as np
@@ -42,15 +43,20 @@ def _kind(leaf: Leaf) -> Parameter.Type:
     }[leaf.kind]
 
 
-def descriptor(leaf: Leaf) -> ParameterDescriptor:
-    """What ROS tools show of a parameter, and the range that ROS itself watches."""
+def descriptor(leaf: Leaf, when: str = "") -> ParameterDescriptor:
+    """What ROS tools show of a parameter, and the range that ROS itself watches.
+
+    Args:
+        leaf: the parameter.
+        when: when it may be changed in flight, in words; empty: never.
+    """
     spec = leaf.spec
     result = ParameterDescriptor(
         name=leaf.name,
         type=_kind(leaf).value,
         description=spec.doc + (f", {spec.unit}" if spec.unit else ""),
-        additional_constraints=f"allowed: {spec.allowed()}; read when the node starts",
-        read_only=True,
+        additional_constraints=f"allowed: {spec.allowed()}; {when or 'read when the node starts'}",
+        read_only=not when,
     )
     bounded = any(bound is not None for bound in (spec.gt, spec.ge, spec.lt, spec.le))
     if leaf.kind is float and bounded:
@@ -74,13 +80,16 @@ def descriptor(leaf: Leaf) -> ParameterDescriptor:
     return result
 
 
-def declare(node: Any, defaults: P, prefix: str = "") -> P:
+def declare(
+    node: Any, defaults: P, prefix: str = "", when: Callable[[str], str] = lambda _: ""
+) -> P:
     """Declare every parameter of a class on a node and give the class as the node was started.
 
     Args:
         node: the node.
         defaults: what holds where nothing else is said (a file's content).
         prefix: goes before the names.
+        when: says of a name when it may be changed in flight, as of :func:`descriptor`.
 
     Raises:
         InputError: naming the node, the parameter, the value and what is allowed.
@@ -94,7 +103,7 @@ def declare(node: Any, defaults: P, prefix: str = "") -> P:
         if value == []:  # an empty list alone has no type
             value = Parameter.Type.DOUBLE_ARRAY
         try:
-            found = node.declare_parameter(name, value, descriptor(leaf)).value
+            found = node.declare_parameter(name, value, descriptor(leaf, when(leaf.name))).value
             given[leaf.name] = [] if found is None else found
         except (
             InvalidParameterTypeException,
@@ -138,6 +147,25 @@ def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
         InputError: what was given is not true or false.
     """
     return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
+
+
+def declare_texts(node: Any, name: str, doc: str) -> list[str]:
+    """Declare a list of texts, empty by default.
+
+    Raises:
+        InputError: what was given is no list of texts.
+    """
+    where = f"node {node.get_fully_qualified_name()}"
+    about = ParameterDescriptor(
+        name=name, type=Parameter.Type.STRING_ARRAY.value, description=doc, read_only=True
+    )
+    try:
+        found = node.declare_parameter(name, Parameter.Type.STRING_ARRAY, about).value
+    except ParameterUninitializedException:
+        return []
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(f"{where}: parameter {name}: {error}") from None
+    return [str(text) for text in found or ()]
 
 
 def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:

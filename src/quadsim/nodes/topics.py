@@ -9,6 +9,7 @@ from typing import Any
 
 from rclpy.qos import QoSProfile
 
+from quadsim.estimation import ESTIMATORS
 from quadsim.nodes import qos
 
 
@@ -52,6 +53,11 @@ def _sensor(name: str, type_name: str, *publishers: str) -> Topic:
     return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers)
 
 
+def _external(name: str, type_name: str) -> Topic:
+    """From outside, reliable or not."""
+    return Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
+
+
 CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics",))
 DATUM = _reliable("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", profile=qos.LATCHED)
 DIAGNOSTICS = _reliable(
@@ -88,7 +94,18 @@ POINTS = Topic(
     "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
 )
 ODOMETRY = _reliable("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST)
+# what others know of the vehicle: motion capture in one of three forms, and whether it stands
+EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
+EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
+EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
+LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
+#: Other estimators that may run beside, by their names.
+BESIDE_ODOMETRY = {
+    name: _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
+    for name in ESTIMATORS
+    if name != "blind"
+}
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
 COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
 COMMAND_ATTITUDE = _reliable(
@@ -111,7 +128,8 @@ WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
     TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
-    ODOMETRY, BLIND_ODOMETRY,
+    EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
+    ODOMETRY, BLIND_ODOMETRY, *BESIDE_ODOMETRY.values(),
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
 )  # fmt: skip

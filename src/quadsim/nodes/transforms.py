@@ -69,12 +69,17 @@ class StaticTransforms:
         kind = _tf_message(node)
         if kind is None:
             return
-        body = node.frame("base_link")
+        self._kind, self._node = kind, node
         self._publisher = node.create_publisher(kind, "/tf_static", LATCHED)
+        self.publish(mounts)
+
+    def publish(self, mounts: Mounts) -> None:
+        """Say anew where the frames are."""
+        node = self._node
         self._publisher.publish(
-            kind(
+            self._kind(
                 transforms=[
-                    _stamped(0, body, node.frame(frame), p, from_euler(*angles))
+                    _stamped(0, node.frame("base_link"), node.frame(frame), p, from_euler(*angles))
                     for frame, (p, angles) in mounts.items()
                 ]
             )
@@ -95,6 +100,11 @@ class Transforms:
         if self._message is not None:
             self._publisher = node.create_publisher(self._message, "/tf", RELIABLE)
             self._mounts = StaticTransforms(node, mounts)
+
+    def move(self, mounts: Mounts) -> None:
+        """Say anew where the sensors are."""
+        if self._message is not None:
+            self._mounts.publish(mounts)
 
     def publish(self, filtered: Any, blind: Any) -> None:
         """Publish where ``odom`` and the body are, from ODOMETRY records of one stamp."""
