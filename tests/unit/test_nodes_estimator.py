@@ -12,6 +12,7 @@ pytest.importorskip("rclpy")
 
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.estimator_health import judge
 from quadsim.nodes.estimator_params import EstimatorNodeParams, LiveParams, when
 from quadsim.nodes.external import Standing
 from quadsim.nodes.frames import FrameCheck
@@ -132,3 +133,20 @@ def test_a_datum_of_another_source_cannot_be_set():
     answer = live.on_set([SimpleNamespace(name="datum.height_m", value=3.0)])
     assert answer.reason == "datum.height_m: counts only with datum_source: parameter"
     assert live.on_set([SimpleNamespace(name="use_sim_time", value=True)]).successful
+
+
+@pytest.mark.parametrize(
+    ("values", "waits", "trouble", "frames", "level", "words"),
+    [
+        ({"status": "running", "axes": ""}, False, "", "", 0, "running"),
+        ({"status": "aligning", "axes": ""}, True, "", "", 1, "waits for the datum"),
+        ({"status": "aligning", "axes": ""}, False, "", "", 1, "aligning"),
+        ({"status": "diverging", "axes": ""}, False, "", "", 2, "diverging"),
+        ({"status": "running", "axes": ""}, False, "/clock stands", "", 1, "/clock stands"),
+        ({"status": "running", "axes": ""}, False, "IMU silent", "", 2, "IMU silent"),
+        ({"status": "running", "axes": "imu: FRD"}, False, "", "", 2, "imu: FRD"),
+        ({"status": "running", "axes": ""}, False, "", "a: b", 2, "wrong frame: a: b"),
+    ],
+)
+def test_what_is_worst_gives_the_level(values, waits, trouble, frames, level, words):
+    assert judge(values, waits, trouble, frames) == (level, words)

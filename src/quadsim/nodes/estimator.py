@@ -12,7 +12,6 @@ from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.blind import BlindIns
 from quadsim.estimation.filter import ErrorStateEkf
-from quadsim.estimation.layout import SENSORS, VECTORS
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
@@ -20,6 +19,7 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Reader, stamp_of
 from quadsim.nodes.conversion import OdometryWriter
+from quadsim.nodes.estimator_health import innovations, judge
 from quadsim.nodes.estimator_params import EstimatorNodeParams, LiveParams, when, when_of_node
 from quadsim.nodes.external import POSES, Standing, pose_of
 from quadsim.nodes.frames import FrameCheck
@@ -32,15 +32,12 @@ from quadsim.nodes.transforms import Mounts, Transforms
 from quadsim.nodes.world_messages import datum_of, stamp_ns_of
 from quadsim.parameters import load
 from quadsim.sensors.timing import due
-from quadsim.sim.log import ERROR, OK, WARN
 
 BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
 #: What the filter says of an IMU sample that it used.
 TAKEN = ("ok", "gap", "clock_jump")
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
-#: How bad what the filter says of itself is.
-LEVELS = {"running": OK, "aligning": WARN, "diverging": ERROR}
 
 
 def mounts_of(params: EstimatorParams) -> Mounts:
@@ -297,14 +294,20 @@ class EstimatorNode(QuadsimNode):
         response.success = True
         return response
 
-    def _look(self) -> None:
-        """Look after the IMU; what changes is said at once."""
-        trouble = self._watch.look(
+    # ---- what it says of itself ----------------------------------------------------------------
+
+    def _trouble_now(self) -> str:
+        """What is wrong with the IMU's stream, in words."""
+        return self._watch.look(
             self._steady.now().nanoseconds,
             self.get_clock().now().nanoseconds,
             self._received,
             self._last_ns,
         )
+
+    def _look(self) -> None:
+        """Look after the IMU; what changes is said at once."""
+        trouble = self._trouble_now()
         kind = trouble.split(" for ")[0]
         if kind != self._trouble:
             if kind and self._received:  # while a graph starts, all are silent
@@ -312,58 +315,27 @@ class EstimatorNode(QuadsimNode):
             self._trouble = kind
             self.report()
 
-    # ---- what it says of itself ----------------------------------------------------------------
-
-    def _innovations(self) -> dict[str, str | float]:
-        """Last innovation and its normalised square, of each sensor that has been used."""
-        state = self.filter.state
-        found: dict[str, str | float] = {}
-        for sensor, name in enumerate(SENSORS):
-            if state.accepted[sensor] + state.rejected[sensor] == 0:
-                continue
-            size = 3 if sensor in VECTORS else 1
-            innovation = state.innovation[sensor][:size]
-            found[f"{name}_innovation"] = " ".join(f"{x:.4g}" for x in innovation)
-            found[f"{name}_nis"] = float(state.nis[sensor])
-        return found
-
-    def _problems(self, values: dict[str, Any]) -> list[tuple[int, str]]:
-        """What is wrong, with how bad it is."""
-        found: list[tuple[int, str]] = []
-        if self.filter.datum is None and not self.filter.running:
-            found.append((WARN, "waits for the datum"))
-        trouble = self._watch.look(
-            self._steady.now().nanoseconds,
-            self.get_clock().now().nanoseconds,
-            self._received,
-            self._last_ns,
-        )
-        if trouble:
-            found.append((WARN if trouble.startswith(("/clock", "no IMU")) else ERROR, trouble))
-        status = str(values["status"])
-        if status != "running" and not found:
-            found.append((LEVELS.get(status, ERROR), status))
-        if values["axes"]:
-            found.append((ERROR, str(values["axes"])))
+    def _new_wrong_frames(self) -> str:
+        """Topics and frames, where messages in a wrong one came since this was last asked."""
         wrong = sum(count for key, count in self.counts.items() if key.endswith("wrong frame"))
-        if wrong > self._wrong_frames:
-            self._wrong_frames = wrong
-            frames = [f"{check.topic}: {check.named}" for check in self._checks if check.named]
-            found.append((ERROR, f"wrong frame: {'; '.join(frames)}"))
-        return found
+        before, self._wrong_frames = self._wrong_frames, wrong
+        if wrong == before:
+            return ""
+        return "; ".join(f"{check.topic}: {check.named}" for check in self._checks if check.named)
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """The filter's own account, what is wrong, and how many IMU samples came."""
         values = self.filter.health()
-        problems = self._problems(values)
+        waits = self.filter.datum is None and not self.filter.running
+        level, words = judge(values, waits, self._trouble_now(), self._new_wrong_frames())
         return (
-            max((level for level, _ in problems), default=OK),
-            "; ".join(words for _, words in problems) or "running",
+            level,
+            words,
             {
                 "imu_messages": self._received,
                 "imu_last_ns": self._last_ns,
                 **values,
-                **self._innovations(),
+                **innovations(self.filter.state),
             },
         )
 
