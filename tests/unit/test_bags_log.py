@@ -197,3 +197,17 @@ def test_every_layout_has_a_standard_type():
     from quadsim.analysis.definitions import standard_types
 
     assert set(LAYOUTS) <= set(standard_types().fielddefs)
+
+
+def test_estimators_beside_are_read_by_their_names(circle_rows, write_rows):
+    """Whatever else publishes odometry/NAME, behind the estimate that was flown on."""
+    beside = [
+        item._replace(topic="/quad/odometry/ekf7")
+        for item in circle_rows
+        if item.topic == "/quad/odometry/filtered"
+    ]
+    with open_bag(write_rows([*circle_rows, *beside])) as bag:
+        log = read_log(bag, "/quad")
+    assert next(iter(log.estimates)) == "filtered"
+    assert "ekf7" in log.estimates
+    np.testing.assert_array_equal(log.estimates["ekf7"].p_W, log.estimates["filtered"].p_W)
