@@ -67,6 +67,7 @@ class Vehicle:
                 self._field.publish(field)
             if gnss and k % 20 == 0:
                 fix = self._header(NavSatFix(), "gps_link")
+                fix.status.status = 0
                 fix.latitude, fix.longitude, fix.altitude = DATUM.to_geodetic(np.array(self.P_W))
                 fix.position_covariance[::4] = [0.01] * 3
                 self._fix.publish(fix)
@@ -140,7 +141,7 @@ def test_frames_silence_and_parameters_in_flight(bench, capfd):
     vehicle.run(20, field_frame="quad2/imu_link")
     assert node.counts["imu/mag wrong frame"] == 5
     node.report()
-    bench.until(lambda: reported(bench, "wrong frame"))
+    bench.until(lambda: reported(bench, "imu/mag: quad2/imu_link"))
     values = bench.reports["/quad/estimator"]
     assert float(values["gnss_position_nis"]) < 1e-3
     assert len(values["gnss_position_innovation"].split()) == 3

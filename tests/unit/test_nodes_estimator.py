@@ -93,7 +93,7 @@ def test_another_frame_is_refused_with_a_remedy_and_logged_once(frame, words):
         assert str(error.value).endswith(words)
     assert log.counts == {"imu/data_raw wrong frame": 3}
     assert len(log.lines) == 1
-    assert check.named == frame
+    assert check.recent == f"imu/data_raw: {frame}"
     check.check("imu_link")
     check.check("")  # many drivers say nothing
 

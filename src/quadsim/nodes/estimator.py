@@ -69,7 +69,6 @@ class EstimatorNode(QuadsimNode):
         self._last_ns = 0
         self._published_ns = 0
         self._received = 0
-        self._wrong_frames = 0
         self._checks: list[FrameCheck] = []
         self._standing = Standing(params.gravity_mps2)
         self._make_outputs(params)
@@ -315,19 +314,12 @@ class EstimatorNode(QuadsimNode):
             self._trouble = kind
             self.report()
 
-    def _new_wrong_frames(self) -> str:
-        """Topics and frames, where messages in a wrong one came since this was last asked."""
-        wrong = sum(count for key, count in self.counts.items() if key.endswith("wrong frame"))
-        before, self._wrong_frames = self._wrong_frames, wrong
-        if wrong == before:
-            return ""
-        return "; ".join(f"{check.topic}: {check.named}" for check in self._checks if check.named)
-
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """The filter's own account, what is wrong, and how many IMU samples came."""
         values = self.filter.health()
         waits = self.filter.datum is None and not self.filter.running
-        level, words = judge(values, waits, self._trouble_now(), self._new_wrong_frames())
+        frames = "; ".join(check.recent for check in self._checks if check.recent)
+        level, words = judge(values, waits, self._trouble_now(), frames)
         return (
             level,
             words,

@@ -40,7 +40,7 @@ def judge(
         values: the filter's health.
         waits_for_datum: whether it does.
         trouble: of the IMU's stream, in words.
-        frames: wrong ones since the last report, in words.
+        frames: wrong ones of late, in words.
     """
     found: list[tuple[int, str]] = []
     if waits_for_datum:

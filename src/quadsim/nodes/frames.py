@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 from quadsim.nodes.cdr import MessageError, Reader
@@ -14,6 +16,8 @@ _REMEDIES = {
     "enu": "ENU to FLU: turn it into the body",
     "flu": "FLU to ENU: turn it into the world",
 }
+#: For so long after the last refused message ``/diagnostics`` speaks of it.
+RECENT_S = 5.0
 #: So many different frames of a topic are named in the log.
 NAMED = 5
 
@@ -45,6 +49,7 @@ class FrameCheck:
         self._parameter = parameter
         self._good = b""  # names of the last message that was good
         self._named: set[str] = set()
+        self._refused_s = -math.inf  # on the steady clock, when one was last refused
 
     def check_reader(self, reader: Reader) -> None:
         """Check the message that a reader has read last; 0.1 us while its frame stays the same.
@@ -65,6 +70,7 @@ class FrameCheck:
         if frame in ("", self.expected):
             return
         self._node.count(f"{self.topic} wrong frame")
+        self._refused_s = time.monotonic()
         words = f"frame {frame!r}, not {self.expected!r}: {remedy(frame, self.expected)}"
         if words.endswith("parameter"):
             words += f" {self._parameter}"
@@ -74,6 +80,8 @@ class FrameCheck:
         raise MessageError(words)
 
     @property
-    def named(self) -> str:
-        """The frames that were refused, for ``/diagnostics``."""
-        return ", ".join(sorted(self._named))
+    def recent(self) -> str:
+        """The frames that were refused, while that is not long ago; else empty."""
+        if time.monotonic() - self._refused_s > RECENT_S:
+            return ""
+        return f"{self.topic}: {', '.join(sorted(self._named))}"
