@@ -126,6 +126,12 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
     help="Leave a node out (may be repeated): your own driver publishes its topics.",
 )
 @click.option(
+    "--beside",
+    multiple=True,
+    metavar="NAME",
+    help="Run another estimator beside (may be repeated), and score it too.",
+)
+@click.option(
     "--keys",
     is_flag=True,
     help="Arrow keys push the first vehicle; space pauses, r resets, q quits.",
@@ -147,6 +153,7 @@ def fly(
     pacing: str,
     rate: float | None,
     without: tuple[str, ...],
+    beside: tuple[str, ...],
     keys: bool,
     domain: int | None,
     output: Path | None,
@@ -190,6 +197,7 @@ def fly(
             arm=True,
             bag=str(bag.absolute()),
             without=without,
+            beside=beside,
         )
         specs = describe(loaded, options)
         failure = ""

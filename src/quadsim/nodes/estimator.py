@@ -20,7 +20,13 @@ from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Reader, stamp_of
 from quadsim.nodes.conversion import OdometryWriter
 from quadsim.nodes.estimator_health import innovations, judge
-from quadsim.nodes.estimator_params import EstimatorNodeParams, LiveParams, when, when_of_node
+from quadsim.nodes.estimator_params import (
+    BESIDE,
+    EstimatorNodeParams,
+    LiveParams,
+    when,
+    when_of_node,
+)
 from quadsim.nodes.external import POSES, Standing, pose_of
 from quadsim.nodes.frames import FrameCheck
 from quadsim.nodes.imu_watch import ImuWatch
@@ -67,6 +73,7 @@ class EstimatorNode(QuadsimNode):
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
         self._last_ns = 0
+        self._stamp_ns = 0
         self._published_ns = 0
         self._received = 0
         self._checks: list[FrameCheck] = []
@@ -91,10 +98,10 @@ class EstimatorNode(QuadsimNode):
             InputError: one is not known, or runs anyway.
         """
         for name in names:
-            if name not in topics.BESIDE_ODOMETRY:
+            if name not in BESIDE:
                 raise InputError(
                     f"node {self.get_fully_qualified_name()}: parameter beside: {name!r}; known:"
-                    f" {', '.join(topics.BESIDE_ODOMETRY)} (blind always runs)"
+                    f" {', '.join(BESIDE)} (blind always runs)"
                 )
         return {name: ESTIMATORS[name](params, datum) for name in names}
 
@@ -109,7 +116,7 @@ class EstimatorNode(QuadsimNode):
             (
                 estimator,
                 OdometryWriter("map", body, estimator.odometry()),
-                self.offer(topics.BESIDE_ODOMETRY[name]),
+                self.offer(topics.beside_odometry(name)),
             )
             for name, estimator in self._beside.items()
         ]
@@ -183,7 +190,7 @@ class EstimatorNode(QuadsimNode):
         view = self._imu_reader.read(payload)
         self._imu_check.check_reader(self._imu_reader)
         self._received += 1
-        self._last_ns = max(self._last_ns, stamp_ns)
+        self._stamp_ns, self._last_ns = stamp_ns, max(self._last_ns, stamp_ns)
         # copies: kernels want aligned numbers, and compile anew for others
         sample = [view[name].copy() for name in IMU_FIELDS]
         verdict = self.filter.imu(stamp_ns, *sample)
@@ -301,7 +308,7 @@ class EstimatorNode(QuadsimNode):
             self._steady.now().nanoseconds,
             self.get_clock().now().nanoseconds,
             self._received,
-            self._last_ns,
+            self._stamp_ns,
         )
 
     def _look(self) -> None:

@@ -9,10 +9,13 @@ from typing import Annotated, Any
 from rcl_interfaces.msg import SetParametersResult
 
 from quadsim.errors import InputError
+from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import Spec, flatten, unflatten
 
+#: Estimators that may run beside the vehicle's own.
+BESIDE = tuple(name for name in ESTIMATORS if name != "blind")
 #: Parameters that hold from the next sample on; all others are part of what the estimate rests on.
 SAFE = ("noise.", "gate.", "fusion.")
 RESTART = "needs a restart of the estimator (service reset)"

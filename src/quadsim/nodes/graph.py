@@ -31,6 +31,7 @@ LAUNCH_ARGUMENTS = {
     "record": ("true", "true, false, or the folder of the bag"),
     "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
     "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
+    "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
     "use_sim_time": ("true", "watchdogs on simulated time; false with a real vehicle"),
 }
 
@@ -83,6 +84,7 @@ class GraphOptions:
         bag: folder of the bag; None records nothing, an empty text lets the recorder name it.
         sim_time: whether watchdogs run on simulated time; not with a real vehicle.
         without: executables that are left out, because the real thing or another program is there.
+        beside: estimators that run beside the vehicle's own.
         remappings: executable to pairs of names.
     """
 
@@ -94,6 +96,7 @@ class GraphOptions:
     bag: str | None = None
     sim_time: bool = True
     without: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
@@ -158,6 +161,8 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
         "use_sim_time": options.sim_time,
         **_prefixed(scenario.estimator),
     }
+    if options.beside:  # an empty list cannot be passed
+        nodes["estimator"]["beside"] = list(options.beside)
     nodes["autopilot"] = {
         "mission": str(scenario.path),
         "auto_start": options.arm,
@@ -223,6 +228,11 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
     try:
         return kind(text)
@@ -261,6 +271,7 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
             arm=_flag("arm", values["arm"]),
             bag=bag,
             sim_time=_flag("use_sim_time", values["use_sim_time"]),
-            without=tuple(name.strip() for name in values["without"].split(",") if name.strip()),
+            without=_names(values["without"]),
+            beside=_names(values["beside"]),
         ),
     )

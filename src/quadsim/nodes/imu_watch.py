@@ -35,7 +35,7 @@ class ImuWatch:
             steady_ns: steady clock.
             ros_ns: simulated time; not used without a simulation.
             received: IMU messages so far.
-            newest_ns: the newest stamp among them.
+            newest_ns: stamp of the last of them.
         """
         if not self._began_ns:
             self._began_ns = self._clock_steady_ns = steady_ns

@@ -21,6 +21,7 @@ from quadsim.analysis.bag_writer import BagWriter
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.estimator_params import BESIDE
 from quadsim.nodes.params import declare_int, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
@@ -54,6 +55,10 @@ class RecorderNode(QuadsimNode):
         self._simulated = "dynamics" in running  # what is latched is heard before the clock
         for name, topic in topics.every_topic(namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
+        for namespace in namespaces(count):
+            for estimator in BESIDE:
+                topic = topics.beside_odometry(estimator)
+                self._record(topics.full_name(namespace, topic.name), topic, needed=False)
         self.wall_timer(FLUSH_PERIOD_S, self._bag.flush_when_due)
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from rclpy.qos import QoSProfile
 
-from quadsim.estimation import ESTIMATORS
 from quadsim.nodes import qos
 
 
@@ -100,12 +99,6 @@ EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/Po
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
 LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
-#: Other estimators that may run beside, by their names.
-BESIDE_ODOMETRY = {
-    name: _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
-    for name in ESTIMATORS
-    if name != "blind"
-}
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
 COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
 COMMAND_ATTITUDE = _reliable(
@@ -129,10 +122,15 @@ VEHICLE_TOPICS = (
     TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
-    ODOMETRY, BLIND_ODOMETRY, *BESIDE_ODOMETRY.values(),
+    ODOMETRY, BLIND_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
 )  # fmt: skip
+
+
+def beside_odometry(name: str) -> Topic:
+    """Where an estimator that runs beside the vehicle's own publishes."""
+    return _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
 
 
 def full_name(namespace: str, name: str) -> str:
