@@ -202,10 +202,9 @@ class Estimator(ABC):
         return self._number(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
 
     def set_params(self, params: EstimatorParams) -> None:
-        """Go on with other parameters; which states are carried changes with the next start."""
+        """Go on with other parameters."""
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
-        timeline.remount(self._lines)
 
     @property
     def state(self) -> Any:

@@ -12,6 +12,7 @@ from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.blind import BlindIns
 from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.interface import Estimator
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
@@ -91,7 +92,7 @@ class EstimatorNode(QuadsimNode):
 
     def _make_beside(
         self, names: list[str], params: EstimatorParams, datum: Datum | None
-    ) -> dict[str, ErrorStateEkf]:
+    ) -> dict[str, Estimator]:
         """Other estimators by their names.
 
         Raises:

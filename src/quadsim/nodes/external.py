@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.estimation.filter import UNKNOWN_POSE
+from quadsim.estimation.interface import UNKNOWN_POSE
 from quadsim.nodes import topics
 from quadsim.nodes.topics import Topic
 
