@@ -687,7 +687,7 @@ def test_a_recovery_splits_the_flight(flown: Path) -> None:
 
 
 def test_an_offset_that_is_set_anew_says_nothing_of_the_old_one(flown: Path) -> None:
-    """The pressure jumps by 30 m of height; the filter refuses it, and then sets its offset anew."""
+    """The pressure jumps by 30 m of height; the filter refuses it, then sets its offset anew."""
     messages, biases = messages_of(flown, 10)
     rng = np.random.default_rng(10)
     for k in range(0, len(flown.t), 10):

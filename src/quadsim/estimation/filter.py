@@ -106,7 +106,6 @@ class ErrorStateEkf(Estimator):
         """Go on with other parameters; which states are carried changes with the next start."""
         before = self.params
         super().set_params(params)
-        timeline.remount(self._lines)
         if (before.mount, before.magnetic_field_W_T) != (params.mount, params.magnetic_field_W_T):
             self.axes = AxesMonitor(self.params)
 

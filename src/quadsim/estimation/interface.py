@@ -205,6 +205,7 @@ class Estimator(ABC):
         """Go on with other parameters."""
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
+        timeline.remount(self._lines)
 
     @property
     def state(self) -> Any:

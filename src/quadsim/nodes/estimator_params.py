@@ -15,7 +15,7 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import Spec, flatten, unflatten
 
 #: Estimators that may run beside the vehicle's own.
-BESIDE = tuple(name for name in ESTIMATORS if name != "blind")
+BESIDE = tuple(name for name in ESTIMATORS if name not in ("blind", "smoother"))
 #: Parameters that hold from the next sample on; all others are part of what the estimate rests on.
 SAFE = ("noise.", "gate.", "fusion.")
 RESTART = "needs a restart of the estimator (service reset)"
