@@ -25,6 +25,12 @@ def known(kind: str) -> list[str]:
     return sorted(path.stem for path in (share_dir() / "config" / kind).glob("*.yaml"))
 
 
+def _one_of(kind: str) -> str:
+    """What one file of ``config/<kind>`` is called."""
+    name = kind.rpartition("/")[2]
+    return f"{name.removesuffix('ies')}y" if name.endswith("ies") else name.rstrip("s")
+
+
 def find(kind: str, name: str) -> Path:
     """Path of a configuration file, by its name in ``config/<kind>`` or by its own path.
 
@@ -39,7 +45,7 @@ def find(kind: str, name: str) -> Path:
     path = share_dir() / "config" / kind / f"{name}.yaml"
     if not path.is_file():
         raise InputError(
-            f"unknown {kind.rpartition('/')[2].rstrip('s')} {name!r};"
+            f"unknown {_one_of(kind)} {name!r};"
             f" known: {', '.join(known(kind))}"
             " (or give the path of a .yaml file)"
         )

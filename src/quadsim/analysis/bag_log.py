@@ -13,13 +13,14 @@ from quadsim.analysis.bags import BLOCK, Bag, BagMessage
 from quadsim.analysis.cdr import Block, decode
 from quadsim.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
-from quadsim.sim.log import Event, FlightLog, Stamps, Track
+from quadsim.sim.log import Event, FlightLog, ImuSamples, Stamps, Track
 
 ODOMETRY = "nav_msgs/msg/Odometry"
 POSE = "geometry_msgs/msg/PoseStamped"
 JOINTS = "sensor_msgs/msg/JointState"
 STATUS = "diagnostic_msgs/msg/DiagnosticStatus"
 PATH = "nav_msgs/msg/Path"
+IMU = "sensor_msgs/msg/Imu"
 
 #: Topics of a vehicle that a log is made of, with the type each must have.
 _TYPES = {
@@ -33,28 +34,31 @@ _TYPES = {
     "mission/status": STATUS,
     "mission": PATH,
 }
-_IN_BLOCKS = (ODOMETRY, POSE, topics.FIX)
+_IN_BLOCKS = (ODOMETRY, POSE, topics.FIX, IMU)
 _ESTIMATES = {topics.FILTERED: "filtered", topics.BLIND: "blind"}
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What one topic held: tracks, fixes, or single messages with their log times."""
+    """What one topic held: tracks, blocks, or single messages with their log times."""
 
     tracks: list[Track] = field(default_factory=list)
-    fixes: list[Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     waiting: list[bytes] = field(default_factory=list)
     single: list[tuple[int, Any]] = field(default_factory=list)
     log_offset_ns: list[int] = field(default_factory=list)
 
 
-def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
+def read_log(
+    bag: Bag, namespace: str, datum: Datum | None = None, with_imu: bool = False
+) -> FlightLog:
     """Read one vehicle's flight.
 
     Args:
         bag: an open bag.
         namespace: the vehicle, as ``/quad``.
         datum: origin of ``map``; None takes the bag's.
+        with_imu: whether the samples of the IMU are wanted, which are most of a bag.
 
     Returns:
         The log; ``notes`` names what was missing or left out. The first estimate is
@@ -65,7 +69,7 @@ def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
     log.seed = int(bag.custom.get("seed", "0") or 0)
     log.topics = _relative_counts(bag, namespace)
     beside = _beside(bag, namespace)
-    types = _TYPES | dict.fromkeys(beside, ODOMETRY)
+    types = _TYPES | dict.fromkeys(beside, ODOMETRY) | ({topics.IMU: IMU} if with_imu else {})
     names = {topics.topic(namespace, name): name for name in types}
     for full, name in list(names.items()):
         if bag.types.get(full, types[name]) != types[name]:
@@ -88,7 +92,8 @@ def read_log(bag: Bag, namespace: str, datum: Datum | None = None) -> FlightLog:
     log.motor_stamps_ns, log.motor_speed_radps = _motors(gathered["motor_speed"].single)
     log.events = _events(gathered)
     log.waypoints = _waypoints(gathered["mission"].single)
-    _add_fixes(log, gathered["gps/fix"].fixes, datum or topics.datum_of(bag))
+    _add_fixes(log, gathered["gps/fix"].blocks, datum or topics.datum_of(bag))
+    log.imu = _imu(gathered[topics.IMU].blocks) if with_imu else None
     if not len(log.truth):
         log.notes.append(f"no {topics.topic(namespace, topics.TRUTH)}: nothing is scored")
     return log
@@ -132,8 +137,8 @@ def _gather(bag: Bag, message: BagMessage, name: str, kept: _Gathered, notes: li
 def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
     try:
         block = decode(type_name, kept.waiting)
-        if type_name == topics.FIX:
-            kept.fixes.append(block)
+        if type_name in (topics.FIX, IMU):
+            kept.blocks.append(block)
         else:
             kept.tracks.append(_part(block))
     except QuadsimError as error:
@@ -268,14 +273,32 @@ def _waypoints(messages: list[tuple[int, Any]]) -> np.ndarray[Any, Any]:
     return np.array(points, float).reshape(-1, 3)
 
 
-def _fixes(blocks: list[Block], datum: Datum) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+def _imu(blocks: list[Block]) -> ImuSamples | None:
+    if not blocks:
+        return None
+    stamp_ns = np.concatenate([block.stamp_ns for block in blocks])
+    variance = np.concatenate([np.einsum("nii->ni", block["f_covariance"]) for block in blocks])
+    good = _rising(stamp_ns)
+    return ImuSamples(
+        stamp_ns[good],
+        np.concatenate([block["f"] for block in blocks])[good],
+        np.concatenate([block["w"] for block in blocks])[good],
+        np.sqrt(np.maximum(variance, 0.0))[good],
+    )
+
+
+def _fixes(
+    blocks: list[Block], datum: Datum
+) -> Iterator[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Stamp, place in the world and its stated deviations of every fix."""
     for block in blocks:
         columns = (block["latitude_deg"], block["longitude_deg"], block["height_m"])
         status = block["status"]
+        sigma = np.sqrt(np.maximum(np.einsum("nii->ni", block["covariance"]), 0.0))
         for i, stamp_ns in enumerate(block.stamp_ns):
             point = [float(column[i]) for column in columns]
             if status[i] >= 0 and np.isfinite(point).all():
-                yield int(stamp_ns), datum.to_enu(*point)
+                yield int(stamp_ns), datum.to_enu(*point), sigma[i]
 
 
 def _add_fixes(log: FlightLog, blocks: list[Block], datum: Datum | None) -> None:
@@ -285,7 +308,8 @@ def _add_fixes(log: FlightLog, blocks: list[Block], datum: Datum | None) -> None
         log.notes.append("no /datum: the GPS fixes are not drawn (give --datum LAT,LON,H)")
         return
     fixes = list(_fixes(blocks, datum))
-    track = Track.empty(len(fixes))
-    for i, (stamp_ns, p_W) in enumerate(fixes):
-        track.stamp_ns[i], track.p_W[i] = stamp_ns, p_W
+    track = Track.empty(len(fixes), with_sigma=True)
+    assert track.sigma is not None
+    for i, (stamp_ns, p_W, sigma) in enumerate(fixes):
+        track.stamp_ns[i], track.p_W[i], track.sigma[i, :3] = stamp_ns, p_W, sigma
     log.gnss = track[_rising(track.stamp_ns)] if len(track) else None

@@ -51,8 +51,10 @@ TEMPLATE = (
 <div class="card"><h2>Criteria</h2><table>
 <tr><th>value</th><th class="n">reached</th><th class="n">limit</th><th></th></tr>
 {% for item in summary.criteria %}
-<tr><td>{{ item.name }}</td><td class="n">{{ item.value | figure }}</td>
-<td class="n">{{ item.limit | figure }}</td>
+<tr><td>{{ item.name }}{% if item.get('hold_s') %} for {{ item.hold_s | figure }} s{% endif %}</td>
+<td class="n">{{ item.value | figure }}</td>
+<td class="n">{% if item.get('least') %}{{ item.least | figure }} … {% endif -%}
+{{ item.limit | figure }}</td>
 <td class="{{ 'good' if item.passed else 'bad' }}">{{ 'passed' if item.passed else 'failed' }}</td>
 </tr>{% endfor %}
 </table></div>

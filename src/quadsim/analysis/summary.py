@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quadsim.analysis import metrics
+from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
 from quadsim.sim.log import ERROR, FlightLog
+from quadsim.sim.scenario import Criterion, SignalCriterion
 
-if TYPE_CHECKING:
-    from quadsim.sim.scenario import Criterion
+Criteria = Sequence[Criterion | SignalCriterion]
 
 Summary = dict[str, Any]
 
@@ -52,10 +53,13 @@ def value_at(summary: Mapping[str, Any], path: str) -> float | None:
     return float(value)
 
 
-def judge(summary: Summary, criteria: Sequence[Criterion]) -> None:
+def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> None:
     """Fill in ``criteria`` and ``passed``; a value that is missing does not pass."""
-    judged = []
+    judged: list[dict[str, Any]] = []
     for criterion in criteria:
+        if isinstance(criterion, SignalCriterion):
+            judged.append(judge_signal(criterion, logs).figures())
+            continue
         value = value_at(summary, criterion.value)
         passed = value is not None and value <= criterion.limit
         judged.append(
@@ -72,10 +76,11 @@ def judge(summary: Summary, criteria: Sequence[Criterion]) -> None:
 
 def summarize(
     log: FlightLog,
-    criteria: Sequence[Criterion] = (),
+    criteria: Criteria = (),
     settle_s: float = metrics.SETTLE_S,
     bag: Path | None = None,
     report: Path | None = None,
+    others: Sequence[FlightLog] = (),
 ) -> Summary:
     """Summary of one flight.
 
@@ -85,6 +90,7 @@ def summarize(
         settle_s: time from the first stamp that is not scored, s.
         bag: where its bag lies.
         report: where its report lies.
+        others: flights of the scenario's other vehicles, for the criteria that look at all.
     """
     from_ns = log.start_ns + round(settle_s * 1e9)
     scores = {
@@ -111,7 +117,12 @@ def summarize(
             }
             for name, count in log.topics.items()
         },
-        "errors": [event.message for event in log.events if event.level >= ERROR],
+        "errors": [
+            event.message
+            for each in (log, *others)
+            for event in each.events
+            if event.level >= ERROR
+        ],
         "notes": list(log.notes),
         "settle_s": settle_s,
         "bag": None if bag is None else str(bag),
@@ -120,5 +131,5 @@ def summarize(
         "versions": versions(),
         "machine": machine(),
     }
-    judge(summary, criteria)
+    judge(summary, criteria, (log, *others))
     return summary

@@ -183,11 +183,13 @@ def fly(
             prepare()
             from quadsim.nodes.graph import GraphOptions, describe
             from quadsim.nodes.supervisor import Interrupted, Supervisor
+            from quadsim.analysis.criteria import check_signals
             from quadsim.sim.scenario import load_scenario
 
             loaded = load_scenario(
                 scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
             )
+            check_signals(loaded.criteria, str(loaded.path))
         bag = folder / "bag"
         options = GraphOptions(
             count=count,
@@ -240,13 +242,14 @@ def _finish(
     from quadsim.analysis.bag_log import read_log
     from quadsim.analysis.bag_topics import namespaces
     from quadsim.analysis.bags import open_bag
+    from quadsim.analysis.criteria import need_imu
     from quadsim.analysis.report import write_report
     from quadsim.analysis.summary import summarize
     from quadsim.sim.log import ERROR, Event
 
     page = folder / "report.html" if report else None
     with working("reading the bag"), open_bag(bag) as opened:
-        log = read_log(opened, namespaces(opened)[0])
+        log = read_log(opened, namespaces(opened)[0], with_imu=need_imu(scenario.criteria))
         log.wall_s = outcome.wall_s
         stamp_ns = round(outcome.flown_s * 1e9)
         if failure:

@@ -26,6 +26,15 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
+def criterion_words(item: Mapping[str, Any]) -> tuple[str, str]:
+    """What had to hold: name, with the time without a break, and the band."""
+    name, least = item["name"], item.get("least")
+    if item.get("hold_s"):
+        name += f" for {item['hold_s']:g} s"
+    band = number(item["limit"])
+    return name, f"{number(least)} … {band}" if least else band
+
+
 def _verdict(passed: bool) -> Text:
     return Text("passed", "green") if passed else Text("failed", "red bold")
 
@@ -50,8 +59,8 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     if summary["criteria"]:
         table = Table("criterion", "reached", "limit", "")
         for item in summary["criteria"]:
-            passed = _verdict(item["passed"])
-            table.add_row(item["name"], number(item["value"]), number(item["limit"]), passed)
+            name, band = criterion_words(item)
+            table.add_row(name, number(item["value"]), band, _verdict(item["passed"]))
         console.print(table)
     for line in (*summary["errors"], *summary["notes"]):
         console.print(Text(line, "yellow"))

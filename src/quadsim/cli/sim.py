@@ -43,20 +43,23 @@ def sim(
     """
     folder = run_folder(scenario, output)
     with loading("loading"):
+        from quadsim.analysis.criteria import check_signals
         from quadsim.analysis.summary import summarize
         from quadsim.analysis.whole_files import write_whole
         from quadsim.cli.show import show_summary
-        from quadsim.sim.closed_loop import run
+        from quadsim.sim.closed_loop import run_all
         from quadsim.sim.scenario import load_scenario
 
         loaded = load_scenario(
             scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
         )
+    check_signals(loaded.criteria, str(loaded.path))
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
-        log, digest = run(loaded, progress=progress.update)
+        (log, *others), digest = run_all(loaded, progress.update)
     with staged(folder) as scratch:
         page = folder / "report.html" if report else None
-        summary = summarize(log, loaded.criteria, report=page) | {"digest": digest}
+        summary = summarize(log, loaded.criteria, report=page, others=others)
+        summary["digest"] = digest
         if report:
             from quadsim.analysis.report import write_report
 

@@ -7,6 +7,11 @@ In a scenario each is one key with its values::
       - goto: {position_W_m: [4.0, 0.0, 1.5], yaw_deg: 90.0}
       - hover: {duration_s: 2.0}
       - land: {}
+
+Timed points that several scenarios follow are a file of ``config/trajectories``::
+
+      - follow: {trajectory: fcnd_square}
+      - follow: {trajectory: fcnd_square, until_s: 1.0}  # its points up to that time
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from itertools import pairwise
 from typing import Annotated, TypeAlias
 
 from quadsim.errors import InputError
-from quadsim.parameters import Spec, Vec3, from_mapping
+from quadsim.files import find
+from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml
 
 TimedPoint = tuple[float, float, float, float, float]
 
@@ -95,6 +101,14 @@ class Follow:
 
 
 @dataclass(frozen=True)
+class TrajectoryFile:
+    """Timed points that several scenarios follow (a file of ``config/trajectories``)."""
+
+    points: Annotated[tuple[TimedPoint, ...], Spec("as of Follow", ge=-1e5, le=1e5)]
+    description: Annotated[str, Spec("what it is")] = ""
+
+
+@dataclass(frozen=True)
 class Land:
     """Descend where the vehicle is until the ground carries it."""
 
@@ -153,9 +167,30 @@ def items_from(content: object, where: str) -> tuple[Item, ...]:
         if kind not in _KINDS:
             raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}")
         values = {} if values is None else values
+        if kind == "follow" and isinstance(values, Mapping) and "trajectory" in values:
+            values = _with_points(values, f"{place}: {kind}")
         items.append(from_mapping(_KINDS[kind], values, f"{place}: {kind}"))
     check(items, where)
     return tuple(items)
+
+
+def _with_points(values: Mapping[str, object], place: str) -> dict[str, object]:
+    """Values of a Follow whose points are in a file of their own."""
+    if "points" in values:
+        raise InputError(f"{place}: trajectory and points: give one of the two")
+    name = values["trajectory"]
+    if not isinstance(name, str):
+        raise InputError(f"{place}: trajectory: {name!r} is not text")
+    try:
+        path = find("trajectories", name)
+    except InputError as error:
+        raise InputError(f"{place}: trajectory: {error}") from None
+    points = from_mapping(TrajectoryFile, read_yaml(path), str(path)).points
+    rest = {key: value for key, value in values.items() if key != "trajectory"}
+    until_s = rest.pop("until_s", math.inf)
+    if isinstance(until_s, bool) or not isinstance(until_s, int | float):
+        raise InputError(f"{place}: until_s: {until_s!r} is not a number")
+    return {**rest, "points": [point for point in points if point[0] <= until_s]}
 
 
 def corners(items: Sequence[Item]) -> list[Vec3]:

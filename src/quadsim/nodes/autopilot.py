@@ -64,6 +64,7 @@ class AutopilotNode(QuadsimNode):
         mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
         self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        use_truth = declare_bool(self, "use_truth", False, "begin on the truth, not the estimate")
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self.manager = FlightManager(self._gains.flight, mission_items(mission))
@@ -76,6 +77,8 @@ class AutopilotNode(QuadsimNode):
         self._offer_all()
         self._reader = OdometryReader(self._odometry)
         self._source = OdometrySource(self, self._on_odometry, reliable)
+        if use_truth:
+            self._source.switch("truth")
         self._publish_mission()
         self._source_output.publish(String(data=self._source.name))
         self._say_status()

@@ -166,6 +166,7 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
     nodes["autopilot"] = {
         "mission": str(scenario.path),
         "auto_start": options.arm,
+        "use_truth": scenario.file.fly_on == "truth",
         **_controller(scenario, options),
     }
     nodes["mixer"] = _controller(scenario, options)

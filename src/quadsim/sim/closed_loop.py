@@ -26,7 +26,16 @@ from quadsim.sensors.faults import changes
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
-from quadsim.sim.log import CRASH_REST_NS, ERROR, WARN, Event, FlightLog, Track
+from quadsim.sim.log import (
+    CRASH_REST_NS,
+    ERROR,
+    WARN,
+    Event,
+    FlightLog,
+    ImuSamples,
+    Track,
+    track_of,
+)
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.contact import CRASHES
@@ -40,6 +49,9 @@ from quadsim.world.wind import white_width
 TICK_HZ = 50.0
 LOG_HZ = 100.0
 VEHICLE_NAME = "quad"
+
+#: What is kept of every flight, beside the log's rows.
+KEPT = ("imu", "gnss")
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
@@ -102,20 +114,23 @@ class ClosedLoop:
 
     Args:
         scenario: what flies.
-        use_truth: fly on the true state; the estimator runs beside it.
-        keep_samples: keep what every sensor publishes, not the fixes alone.
+        use_truth: fly on the true state, the estimator beside it; None: as the scenario says.
+        keep_samples: keep what every sensor publishes, not IMU and GNSS alone.
         log_hz: rows of the log a second, at most the IMU's rate.
+        vehicle: its name, of which its noise depends.
     """
 
     def __init__(
         self,
         scenario: Scenario,
-        use_truth: bool = False,
+        use_truth: bool | None = None,
         keep_samples: bool = False,
         log_hz: float = LOG_HZ,
+        vehicle: str = VEHICLE_NAME,
     ) -> None:
         self.scenario = scenario
-        self.use_truth = use_truth
+        self.vehicle = vehicle
+        self.use_truth = scenario.file.fly_on == "truth" if use_truth is None else use_truth
         self._setups = make_setups(scenario)
         self._scene = scenario.scene
         self.setup = self._setups[0]
@@ -131,7 +146,7 @@ class ClosedLoop:
         self._reference_ns = np.zeros(ticks + 1, np.int64)
         self._samples = tuple(
             np.zeros(
-                _room(scenario, kind, seconds) if kind == "gnss" or keep_samples else 0,
+                _room(scenario, kind, seconds) if kind in KEPT or keep_samples else 0,
                 model.sample,
             )
             for kind, model in SENSORS.items()
@@ -164,7 +179,7 @@ class ClosedLoop:
         state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, scenario.file.start.poses(1)[0][2])
         for kind, model in SENSORS.items():
             params = scenario.sensors.get(kind)
-            generator = stream(scenario.file.seed, VEHICLE_NAME, kind)
+            generator = stream(scenario.file.seed, self.vehicle, kind)
             if params is not None:
                 model.start(state[f"{kind}_state"][0], params, generator)
                 faults = scenario.faults.get(kind, ())
@@ -175,7 +190,7 @@ class ClosedLoop:
             )
         self._devices.append(
             (
-                stream(scenario.file.seed, VEHICLE_NAME, "wind"),
+                stream(scenario.file.seed, self.vehicle, "wind"),
                 int(self.setup.imu_period_ns),
                 white_width(scenario.environment.wind),
             )
@@ -284,14 +299,18 @@ class ClosedLoop:
         """What has been flown so far."""
         rows = self.rows()
         estimated = rows[rows["estimated"] != 0]
-        estimate = estimated["estimate"]
-        sigma = np.sqrt(
-            np.hstack([estimate[f"{part}_variance"] for part in ("p", "v", "attitude")])
-        )
         fixes = self.samples("gnss")
         gnss = replace(
-            Track.empty(len(fixes)), stamp_ns=fixes["stamp_ns"], p_W=fixes["p_W"], v_W=fixes["v_W"]
+            Track.empty(len(fixes), with_sigma=True),
+            stamp_ns=fixes["stamp_ns"],
+            p_W=fixes["p_W"],
+            v_W=fixes["v_W"],
         )
+        assert gnss.sigma is not None
+        gnss.sigma[:, :3] = np.sqrt(fixes["p_variance"])
+        gnss.sigma[:, 3:6] = np.sqrt(fixes["v_variance"])
+        felt = self.samples("imu")
+        stated = np.sqrt(self.setup.accel_covariance[::4])
         yaw = self._reference[: self._flown, 3]
         reference = replace(
             Track.empty(self._flown),
@@ -306,16 +325,7 @@ class ClosedLoop:
             scenario=self.scenario.name,
             seed=self.scenario.file.seed,
             truth=Track(rows["stamp_ns"], rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"]),
-            estimates={
-                "eskf": Track(
-                    estimated["stamp_ns"],
-                    estimate["p_W"],
-                    estimate["v_W"],
-                    estimate["q_WB"],
-                    estimate["w_B"],
-                    sigma,
-                )
-            },
+            estimates={"eskf": track_of(estimated["estimate"], estimated["stamp_ns"])},
             reference=reference,
             motor_stamps_ns=rows["stamp_ns"],
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
@@ -324,6 +334,12 @@ class ClosedLoop:
             wall_s=wall_s,
             waypoints=self.manager.waypoints(),
             gnss=gnss,
+            imu=ImuSamples(
+                felt["stamp_ns"],
+                felt["f_S"],
+                felt["w_S"],
+                np.broadcast_to(stated, (len(felt), 3)),
+            ),
         )
 
     def rows(self) -> NDArray[np.record]:
@@ -343,7 +359,7 @@ class ClosedLoop:
 
 
 def run(
-    scenario: Scenario, use_truth: bool = False, progress: Progress | None = None
+    scenario: Scenario, use_truth: bool | None = None, progress: Progress | None = None
 ) -> tuple[FlightLog, str]:
     """Fly a scenario to its end.
 
@@ -353,3 +369,24 @@ def run(
     loop = ClosedLoop(scenario, use_truth)
     log = loop.fly(progress)
     return log, loop.digest()
+
+
+def vehicle_names(count: int) -> list[str]:
+    """Names of the vehicles of a flight: ``quad``, or ``quad1``, ``quad2``, ..."""
+    return [VEHICLE_NAME] if count == 1 else [f"{VEHICLE_NAME}{i + 1}" for i in range(count)]
+
+
+def run_all(scenario: Scenario, progress: Progress | None = None) -> tuple[list[FlightLog], str]:
+    """Fly every vehicle of a scenario to its end, each alone and with noise of its own.
+
+    Returns:
+        The flights, and one digest of all.
+    """
+    logs, digests = [], []
+    for name in vehicle_names(scenario.file.vehicles):
+        loop = ClosedLoop(scenario, vehicle=name)
+        logs.append(loop.fly(progress))
+        digests.append(loop.digest())
+    if len(digests) == 1:
+        return logs, digests[0]
+    return logs, hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -7,7 +7,7 @@ Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU). Quaterni
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,41 @@ class Track:
         )
 
 
+def track_of(rows: NDArray[Any], stamp_ns: Stamps | None = None) -> Track:
+    """A track out of (N,) ODOMETRY records.
+
+    Args:
+        rows: the records.
+        stamp_ns: (N,) stamps to take instead of theirs.
+    """
+    parts = [rows[f"{part}_variance"] for part in ("p", "v", "attitude")]
+    return Track(
+        rows["stamp_ns"] if stamp_ns is None else stamp_ns,
+        rows["p_W"],
+        rows["v_W"],
+        rows["q_WB"],
+        rows["w_B"],
+        np.sqrt(np.maximum(np.hstack(parts), 0.0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ImuSamples:
+    """What an IMU published.
+
+    Attributes:
+        stamp_ns: (N,) ends of the intervals, ns.
+        f_S: (N, 3) specific force in the IMU's axes, m/s^2.
+        w_S: (N, 3) angular velocity, rad/s.
+        f_sigma: (N, 3) deviations that the messages state for the specific force; 0: unknown.
+    """
+
+    stamp_ns: Stamps
+    f_S: Array
+    w_S: Array
+    f_sigma: Array
+
+
 @dataclass(slots=True)
 class FlightLog:
     """One vehicle's flight, as reports and metrics take it.
@@ -95,7 +130,9 @@ class FlightLog:
         motor_stamps_ns: (M,) int64, ns.
         motor_speed_radps: (M, n) speeds of the n rotors, rad/s.
         topics: topic (relative to the vehicle's namespace, or absolute) to count of messages.
-        gnss: GNSS fixes turned into the world frame: stamps and ``p_W`` mean something.
+        gnss: GNSS fixes turned into the world frame: stamps, ``p_W`` and its ``sigma``, as the
+            messages state it, mean something.
+        imu: samples of the IMU; None where nobody asked for them.
         waypoints: (K, 3) corners of the mission, world, m.
         wall_s: how long the flight took on the wall clock; 0 where unknown.
         notes: what a reader should know (a bag that was repaired, a topic that was missing).
@@ -113,6 +150,7 @@ class FlightLog:
     wall_s: float = 0.0
     waypoints: Array = field(default_factory=lambda: np.zeros((0, 3)))
     gnss: Track | None = None
+    imu: ImuSamples | None = None
     notes: list[str] = field(default_factory=list)
 
     @property

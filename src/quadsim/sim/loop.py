@@ -91,7 +91,8 @@ STATE = record_dtype(
         *[(f"{kind}_outbox", model.outbox, (1,)) for kind, model in SENSORS.items()],
         *[(f"{kind}_count", np.int64) for kind in SENSORS],
         ("line", TIMELINE, (1,)),
-        ("odometry", ODOMETRY),
+        ("odometry", ODOMETRY),  # what is flown on
+        ("estimate", ODOMETRY),  # the filter's, where the truth is flown on
         ("setpoint", SETPOINT),
         ("position", POSITION_CONTROL),
         ("command", ATTITUDE_COMMAND),
@@ -340,7 +341,8 @@ def control(state: Any, setup: Any, use_truth: int) -> None:
     running = line.state.running != 0
     odometry = state.odometry
     if running:
-        eskf_odometry(line.state, line.params, odometry)
+        estimate = state.estimate if use_truth != 0 else odometry
+        eskf_odometry(line.state, line.params, estimate)
     if use_truth != 0:
         odometry.stamp_ns = true.stamp_ns
         for i in range(3):
@@ -368,23 +370,24 @@ def control(state: Any, setup: Any, use_truth: int) -> None:
 
 
 @kernel
-def log_row(state: Any, setup: Any, row: Any) -> None:
+def log_row(state: Any, setup: Any, use_truth: int, row: Any) -> None:
     """Truth, estimate, speeds and command of the rotors at this instant."""
+    estimate = state.estimate if use_truth != 0 else state.odometry
     row.stamp_ns = state.stamp_ns
     row.estimated = state.line[0].state.running
     true = state.truth[0]
     for i in range(3):
         row.p_W[i], row.v_W[i], row.w_B[i] = true.p_W[i], true.v_W[i], true.w_B[i]
-        row.estimate.p_W[i] = state.odometry.p_W[i]
-        row.estimate.v_W[i] = state.odometry.v_W[i]
-        row.estimate.w_B[i] = state.odometry.w_B[i]
-        row.estimate.p_variance[i] = state.odometry.p_variance[i]
-        row.estimate.v_variance[i] = state.odometry.v_variance[i]
-        row.estimate.attitude_variance[i] = state.odometry.attitude_variance[i]
-    row.estimate.stamp_ns = state.odometry.stamp_ns
+        row.estimate.p_W[i] = estimate.p_W[i]
+        row.estimate.v_W[i] = estimate.v_W[i]
+        row.estimate.w_B[i] = estimate.w_B[i]
+        row.estimate.p_variance[i] = estimate.p_variance[i]
+        row.estimate.v_variance[i] = estimate.v_variance[i]
+        row.estimate.attitude_variance[i] = estimate.attitude_variance[i]
+    row.estimate.stamp_ns = estimate.stamp_ns
     for i in range(4):
         row.q_WB[i] = true.q_WB[i]
-        row.estimate.q_WB[i] = state.odometry.q_WB[i]
+        row.estimate.q_WB[i] = estimate.q_WB[i]
     for i in range(MAX_ROTORS):
         row.rotor_speed_radps[i] = state.vehicle.x[ROTOR + i]
         row.rotor_command_radps[i] = state.pending[setup.delay, i]
@@ -441,5 +444,5 @@ def advance(
         if arrived or use_truth != 0:
             control(state, setup, use_truth)
         if is_due(setup.log_period_ns, state.stamp_ns, setup.imu_period_ns):
-            log_row(state, setup, log[state.log_count])
+            log_row(state, setup, use_truth, log[state.log_count])
             state.log_count += 1

@@ -61,6 +61,35 @@ class Criterion:
 
 
 @dataclass(frozen=True)
+class SignalCriterion:
+    """A band in which a signal of the flight stays for a time without a break.
+
+    Signals are what an error, a share or a probability is over the flight, none below zero; they
+    are declared in :mod:`quadsim.analysis.criteria`.
+    """
+
+    signal: Annotated[str, Spec("its name, such as position_error_m")]
+    limit: Annotated[float, Spec("the largest value that passes")]
+    least: Annotated[float, Spec("the smallest value that passes", ge=0.0)] = 0.0
+    hold_s: Annotated[
+        float, Spec("how long without a break; 0: all the time from from_s to to_s", "s", ge=0.0)
+    ] = 0.0
+    from_s: Annotated[float, Spec("since the start: what was before does not count", "s")] = 0.0
+    to_s: Annotated[float, Spec("since the start: what comes later does not count", "s")] = 86400.0
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no flight can pass."""
+        if self.least > self.limit:
+            raise InputError(f"least: {self.least:g}; allowed: <= limit, {self.limit:g}")
+        if self.from_s < 0.0 or self.to_s - self.from_s < max(self.hold_s, 1e-9):
+            raise InputError(
+                f"from_s, to_s: {self.from_s:g}, {self.to_s:g}; allowed: 0 <= from_s, and to_s at"
+                f" least hold_s, {self.hold_s:g} s, later"
+            )
+
+
+@dataclass(frozen=True)
 class ScenarioFile:
     """The keys of a scenario file but for its lists: mission, criteria, faults and events."""
 
@@ -69,6 +98,14 @@ class ScenarioFile:
     sensors: Annotated[str, Spec("a file of config/sensors/suites")] = "default"
     estimator: Annotated[str, Spec("a file of config/estimators")] = "eskf"
     autopilot: Annotated[str, Spec("a file of config/autopilots")] = "default"
+    fly_on: Annotated[
+        str,
+        Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth")),
+    ] = "estimate"
+    vehicles: Annotated[
+        int,
+        Spec("flights of the closed loop, each alone with noise of its own", ge=1, le=MAX_VEHICLES),
+    ] = 1
     seed: Annotated[int, Spec("seed of all randomness", ge=0, le=2**63 - 1)] = 1
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=86400.0)] = 60.0
     start: StartParams = field(default_factory=StartParams)
@@ -115,7 +152,7 @@ class Scenario:
     estimator: EstimatorParams
     autopilot: AutopilotParams
     items: tuple[Item, ...]
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[Criterion | SignalCriterion, ...]
     path: Path
     scene: Scene = EMPTY_SCENE
     faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
@@ -155,12 +192,14 @@ class Scenario:
         return airframe_of(self.vehicle)
 
 
-def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion, ...]:
+def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion | SignalCriterion, ...]:
     if not isinstance(content, list):
         raise InputError(f"{where}: criteria: expected a list")
-    read = [
-        from_mapping(Criterion, item, f"{where}: criteria[{i}]") for i, item in enumerate(content)
-    ]
+    read: list[Criterion | SignalCriterion] = []
+    for i, item in enumerate(content):
+        of_signal = isinstance(item, Mapping) and "signal" in item
+        kind: type[Criterion] | type[SignalCriterion] = SignalCriterion if of_signal else Criterion
+        read.append(from_mapping(kind, item, f"{where}: criteria[{i}]"))
     return tuple(criterion for criterion in read if criterion.sensors in ("", suite))
 
 

@@ -1,0 +1,71 @@
+"""Another estimator over the very samples of a flight in the closed loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim.errors import InputError
+from quadsim.estimation import ESTIMATORS
+from quadsim.records import ODOMETRY
+from quadsim.sensors import SENSORS
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.log import Track, track_of
+
+
+def estimate_beside(loop: ClosedLoop, name: str) -> Track:
+    """Run an estimator over what the sensors published in a flight, in the order of the stamps.
+
+    Args:
+        loop: after the flight; made with ``keep_samples``.
+        name: of :data:`quadsim.estimation.ESTIMATORS`.
+
+    Returns:
+        Its estimate at the stamps of the flight's log; shorter where it started late.
+
+    Raises:
+        InputError: there is no such estimator.
+    """
+    if name not in ESTIMATORS:
+        raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
+    scenario, setup = loop.scenario, loop.setup
+    datum = scenario.environment.datum
+    estimator = ESTIMATORS[name](scenario.estimator, datum)
+    samples = [loop.samples(kind) for kind in SENSORS]
+    stamps = [rows["stamp_ns"] for rows in samples]
+    kinds = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
+    index = np.concatenate([np.arange(len(rows)) for rows in samples])
+    names = list(SENSORS)
+    rows = np.zeros(len(loop.rows()), ODOMETRY)
+    count = 0
+    covariance = np.zeros((3, 3))
+    for k in np.lexsort((kinds, np.concatenate(stamps))):
+        kind = names[kinds[k]]
+        sample = samples[kinds[k]][index[k]]
+        stamp_ns = int(sample["stamp_ns"])
+        if kind == "imu":
+            estimator.imu(
+                stamp_ns,
+                sample["f_S"],
+                sample["w_S"],
+                setup.accel_covariance,
+                setup.gyro_covariance,
+            )
+            if estimator.running and stamp_ns % int(setup.log_period_ns) == 0 and count < len(rows):
+                rows[count] = estimator.odometry()
+                count += 1
+        elif kind == "gnss":
+            if np.isfinite(sample["p_W"]).all():
+                np.fill_diagonal(covariance, sample["p_variance"])
+                geodetic = datum.to_geodetic(sample["p_W"])
+                estimator.gnss_position(stamp_ns, geodetic, covariance)
+                np.fill_diagonal(covariance, sample["v_variance"])
+                estimator.gnss_velocity(stamp_ns, sample["v_W"], covariance)
+        elif kind == "magnetometer":
+            estimator.magnetic_field(stamp_ns, sample["m_S"], setup.field_covariance)
+        elif kind == "barometer":
+            estimator.pressure(
+                stamp_ns, float(sample["values"][0]), float(setup.pressure_variance[0])
+            )
+        else:
+            estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
+    return track_of(rows[:count])
