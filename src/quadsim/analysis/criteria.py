@@ -83,7 +83,8 @@ def _gnss_x_in_sigma(logs: Logs) -> Series:
     fixes = logs[0].gnss
     if fixes is None or fixes.sigma is None:
         return NOTHING
-    fixes = fixes[np.isfinite(fixes.p_W).all(axis=1)]
+    whole = np.asarray(np.isfinite(fixes.p_W).all(axis=1))
+    fixes = fixes[whole]
     known, true = at_stamps(logs[0].truth, fixes.stamp_ns)
     off = np.abs(fixes.p_W[known, 0] - true.p_W[:, 0])
     assert fixes.sigma is not None

@@ -181,9 +181,9 @@ def fly(
             from quadsim.nodes.processes import prepare
 
             prepare()
+            from quadsim.analysis.criteria import check_signals
             from quadsim.nodes.graph import GraphOptions, describe
             from quadsim.nodes.supervisor import Interrupted, Supervisor
-            from quadsim.analysis.criteria import check_signals
             from quadsim.sim.scenario import load_scenario
 
             loaded = load_scenario(

@@ -19,6 +19,11 @@ COMMANDS = {
     "fly": ("quadsim.cli.fly", "fly", "Fly a scenario as a graph of ROS 2 nodes; record, report."),
     "sim": ("quadsim.cli.sim", "sim", "Fly a scenario without ROS, as fast as the machine goes."),
     "replay": ("quadsim.cli.replay", "replay", "Run estimators over a bag and score them."),
+    "experiment": (
+        "quadsim.cli.experiment",
+        "experiment",
+        "Fly many times and say what the flights show together.",
+    ),
     "sensors": (
         "quadsim.cli.sensors",
         "sensors",

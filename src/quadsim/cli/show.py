@@ -35,7 +35,8 @@ def criterion_words(item: Mapping[str, Any]) -> tuple[str, str]:
     return name, f"{number(least)} … {band}" if least else band
 
 
-def _verdict(passed: bool) -> Text:
+def verdict(passed: bool) -> Text:
+    """Passed or failed, coloured."""
     return Text("passed", "green") if passed else Text("failed", "red bold")
 
 
@@ -48,7 +49,7 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"
     head = Text(f"{summary['scenario'] or summary['bag']}: {summary['duration_s']:.1f} s{speed}: ")
-    console.print(head + _verdict(summary["passed"]))
+    console.print(head + verdict(summary["passed"]))
     if summary["estimators"]:
         table = Table("estimator", *_COLUMNS.values())
         for name, scores in summary["estimators"].items():
@@ -60,7 +61,7 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
         table = Table("criterion", "reached", "limit", "")
         for item in summary["criteria"]:
             name, band = criterion_words(item)
-            table.add_row(name, number(item["value"]), band, _verdict(item["passed"]))
+            table.add_row(name, number(item["value"]), band, verdict(item["passed"]))
         console.print(table)
     for line in (*summary["errors"], *summary["notes"]):
         console.print(Text(line, "yellow"))

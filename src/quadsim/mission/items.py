@@ -11,7 +11,9 @@ In a scenario each is one key with its values::
 Timed points that several scenarios follow are a file of ``config/trajectories``::
 
       - follow: {trajectory: fcnd_square}
-      - follow: {trajectory: fcnd_square, until_s: 1.0}  # its points up to that time
+      - follow: {trajectory: fcnd_square, until_s: 1.0, offset_W_m: [0.0, 0.0, 2.0]}
+
+``until_s`` leaves out the later points, ``offset_W_m`` moves them all.
 """
 
 from __future__ import annotations
@@ -109,6 +111,34 @@ class TrajectoryFile:
 
 
 @dataclass(frozen=True)
+class Trajectory:
+    """How a mission follows such a file."""
+
+    trajectory: Annotated[str, Spec("a file of config/trajectories")]
+    until_s: Annotated[float, Spec("points after this time are left out", "s", ge=0.0)] = 1e5
+    offset_W_m: Annotated[Vec3, Spec("moves all points", "m", ge=-1e5, le=1e5)] = (0.0, 0.0, 0.0)
+
+    def points(self, place: str) -> list[TimedPoint]:
+        """The points to follow.
+
+        Raises:
+            InputError: naming ``place``; there is no such file, or it is not right.
+        """
+        try:
+            path = find("trajectories", self.trajectory)
+        except InputError as error:
+            raise InputError(f"{place}: trajectory: {error}") from None
+        east, north, up = self.offset_W_m
+        return [
+            (t_s, x + east, y + north, z + up, yaw_deg)
+            for t_s, x, y, z, yaw_deg in from_mapping(
+                TrajectoryFile, read_yaml(path), str(path)
+            ).points
+            if t_s <= self.until_s
+        ]
+
+
+@dataclass(frozen=True)
 class Land:
     """Descend where the vehicle is until the ground carries it."""
 
@@ -168,29 +198,12 @@ def items_from(content: object, where: str) -> tuple[Item, ...]:
             raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}")
         values = {} if values is None else values
         if kind == "follow" and isinstance(values, Mapping) and "trajectory" in values:
-            values = _with_points(values, f"{place}: {kind}")
+            place = f"{place}: {kind}"
+            items.append(Follow(tuple(from_mapping(Trajectory, values, place).points(place))))
+            continue
         items.append(from_mapping(_KINDS[kind], values, f"{place}: {kind}"))
     check(items, where)
     return tuple(items)
-
-
-def _with_points(values: Mapping[str, object], place: str) -> dict[str, object]:
-    """Values of a Follow whose points are in a file of their own."""
-    if "points" in values:
-        raise InputError(f"{place}: trajectory and points: give one of the two")
-    name = values["trajectory"]
-    if not isinstance(name, str):
-        raise InputError(f"{place}: trajectory: {name!r} is not text")
-    try:
-        path = find("trajectories", name)
-    except InputError as error:
-        raise InputError(f"{place}: trajectory: {error}") from None
-    points = from_mapping(TrajectoryFile, read_yaml(path), str(path)).points
-    rest = {key: value for key, value in values.items() if key != "trajectory"}
-    until_s = rest.pop("until_s", math.inf)
-    if isinstance(until_s, bool) or not isinstance(until_s, int | float):
-        raise InputError(f"{place}: until_s: {until_s!r} is not a number")
-    return {**rest, "points": [point for point in points if point[0] <= until_s]}
 
 
 def corners(items: Sequence[Item]) -> list[Vec3]:

@@ -1,0 +1,192 @@
+"""``quadsim experiment``: many flights at once, and what they show together."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quadsim.cli.common import (
+    exit_status,
+    json_option,
+    loading,
+    output_option,
+    print_json,
+    run_folder,
+    say,
+    staged,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from quadsim.experiments.fcnd import Outcome
+
+#: Width of tables that go to a file or a pipe.
+FILE_WIDTH = 120
+#: Seconds between two lines of progress where there is no terminal.
+QUIET_S = 10.0
+
+
+@click.group()
+def experiment() -> None:
+    """Fly many times and say what the flights show together."""
+
+
+@contextmanager
+def counting(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress of a batch on stderr: a bar on a terminal, else a line now and then."""
+    begin_s = told_s = time.monotonic()
+    if not sys.stderr.isatty():
+
+        def tell(done: int, total: int) -> None:
+            nonlocal told_s
+            now_s = time.monotonic()
+            if now_s - told_s >= QUIET_S:
+                told_s = now_s
+                say(f"{label}: {done} of {total} flights, {now_s - begin_s:.0f} s")
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@experiment.command()
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100_000),
+    default=100,
+    show_default=True,
+    help="Flights of each scenario, with the seeds from 1 on.",
+)
+@click.option(
+    "--scenario",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="One of the six, such as fcnd_11_gps_update (may be repeated).  [default: all]",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(0, 1024),
+    default=0,
+    help="At once.  [default: one for each core]",
+)
+@output_option
+@json_option
+@click.pass_context
+def fcnd(
+    ctx: click.Context,
+    seeds: int,
+    names: tuple[str, ...],
+    processes: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Fly the FCND scenarios 06 to 11 over many seeds.
+
+    The run's folder gets summary.json and a picture of each scenario. A scenario passes when 95 %
+    of its seeds pass; in 06 the samples of all seeds together have to be right. Exit status: 0
+    every scenario passes, 1 one does not, 2 bad input.
+    """
+    folder = run_folder("fcnd", output)
+    with loading("loading"):
+        from quadsim.analysis.whole_files import write_whole
+        from quadsim.experiments.fcnd import chosen, run, summarize
+
+        scenarios = chosen(names)
+    begin_s = time.perf_counter()
+    with counting("fcnd") as tell:
+        outcomes = run(scenarios, seeds, processes, tell)
+    wall_s = time.perf_counter() - begin_s
+    with staged(folder) as scratch:
+        summary = summarize(outcomes) | {
+            "wall_s": wall_s,
+            "pictures": [folder / name for name in _draw(outcomes, scratch)],
+        }
+        write_whole(scratch / "summary.json", to_json(summary) + "\n")
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary)
+        click.echo(f"folder: {folder}")
+    ctx.exit(exit_status(summary["passed"]))
+
+
+def _draw(outcomes: Sequence[Outcome], folder: Path) -> list[str]:
+    """Write a picture of each scenario, or a page where no browser draws; their names."""
+    from quadsim.analysis.pictures import save_picture
+    from quadsim.analysis.surroundings import browser
+    from quadsim.analysis.whole_files import write_whole
+    from quadsim.experiments.fcnd_figures import WIDTH_PX, picture
+
+    kind = "png" if browser() else "html"
+    if kind == "html":
+        say("no Chromium to draw with (apt install chromium): the pictures are HTML pages")
+    written = []
+    for outcome in outcomes:
+        figure, height = picture(outcome)
+        name = f"{outcome.name}.{kind}"
+        if kind == "png":
+            save_picture(figure, folder / name, WIDTH_PX, height)
+        else:
+            write_whole(folder / name, figure.to_html(include_plotlyjs=True))
+        written.append(name)
+    return written
+
+
+def _band(item: dict[str, Any]) -> str:
+    from quadsim.cli.show import number
+
+    limit = number(item["limit"])
+    return f"{number(item['least'])} … {limit}" if item["least"] else f"≤ {limit}"
+
+
+def _show(summary: dict[str, Any]) -> None:
+    """Tables: what each scenario reached over the seeds, and what it had to show."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from quadsim.cli.show import criterion_words, number, verdict
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    table = Table("scenario", "signal", "band", "5 %", "median", "95 %", "seeds that pass")
+    for scenario in summary["scenarios"]:
+        name = scenario["name"]
+        for row in scenario["signals"]:
+            reached = (number(row[key]) for key in ("low", "median", "high"))
+            words, _ = criterion_words(row)
+            table.add_row(
+                name, words, _band(row), *reached, f"{row['passed']} of {scenario['seeds']}"
+            )
+            name = ""
+    console.print(table)
+    table = Table("scenario", "over all seeds", "reached", "band", "")
+    name = ""
+    for item in summary["criteria"]:
+        shown = "" if item["scenario"] == name else item["scenario"]
+        name = item["scenario"]
+        table.add_row(
+            shown, item["name"], number(item["value"]), _band(item), verdict(item["passed"])
+        )
+    console.print(table)
+    for scenario in summary["scenarios"]:
+        beside = dict(list(scenario["position_rmse_m"].items())[1:])
+        for other, value in beside.items():
+            console.print(
+                f"{scenario['name']}: median position RMSE of {other} over the same samples:"
+                f" {number(value)} m"
+            )
+    console.print(Text("fcnd: ") + verdict(summary["passed"]))
