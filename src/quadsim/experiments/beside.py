@@ -37,12 +37,23 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
     names = list(SENSORS)
     rows = np.zeros(len(loop.rows()), ODOMETRY)
     count = 0
+    last_ns = 0
     covariance = np.zeros((3, 3))
+
+    def keep() -> None:
+        """The estimate with everything up to the last stamp in it, where the log has a row."""
+        nonlocal count
+        if estimator.running and last_ns % int(setup.log_period_ns) == 0 and count < len(rows):
+            rows[count] = estimator.odometry()
+            count += 1
+
     for k in np.lexsort((kinds, np.concatenate(stamps))):
         kind = names[kinds[k]]
         sample = samples[kinds[k]][index[k]]
         stamp_ns = int(sample["stamp_ns"])
         if kind == "imu":
+            keep()
+            last_ns = stamp_ns
             estimator.imu(
                 stamp_ns,
                 sample["f_S"],
@@ -50,9 +61,6 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
                 setup.accel_covariance,
                 setup.gyro_covariance,
             )
-            if estimator.running and stamp_ns % int(setup.log_period_ns) == 0 and count < len(rows):
-                rows[count] = estimator.odometry()
-                count += 1
         elif kind == "gnss":
             if np.isfinite(sample["p_W"]).all():
                 np.fill_diagonal(covariance, sample["p_variance"])
@@ -63,9 +71,12 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
         elif kind == "magnetometer":
             estimator.magnetic_field(stamp_ns, sample["m_S"], setup.field_covariance)
         elif kind == "barometer":
-            estimator.pressure(
-                stamp_ns, float(sample["values"][0]), float(setup.pressure_variance[0])
+            pressure_pa, variance_pa2 = (
+                float(sample["values"][0]),
+                float(setup.pressure_variance[0]),
             )
+            estimator.pressure(stamp_ns, pressure_pa, variance_pa2)
         else:
             estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
+    keep()
     return track_of(rows[:count])

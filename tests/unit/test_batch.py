@@ -1,0 +1,84 @@
+"""Many jobs in processes: order, errors, ends."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from quadsim.errors import FlightError
+from quadsim.experiments.batch import run_batch
+
+PATIENCE_S = 60.0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_the_order_of_the_jobs(processes):
+    told = []
+    jobs = [float(n * n) for n in range(9)]
+    results = run_batch(math.sqrt, jobs, processes, lambda done, total: told.append((done, total)))
+    assert results == [float(n) for n in range(9)]
+    assert told == [(n, 9) for n in range(1, 10)]
+
+
+def test_no_jobs_are_no_results():
+    assert run_batch(math.sqrt, []) == []
+
+
+def test_an_error_of_a_job_is_the_batch_s():
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
+        run_batch(math.sqrt, [1.0, 4.0, -1.0, 9.0], 2)
+
+
+def test_a_process_that_dies_is_said():
+    with pytest.raises(FlightError, match="a process of the batch died"):
+        run_batch(_die_but_here, [os.getpid()] * 3, 2)
+
+
+def _die_but_here(here: int) -> None:
+    if os.getpid() != here:
+        os._exit(3)
+
+
+INTERRUPTED = """
+import time
+from quadsim.experiments.batch import run_batch
+
+def slow(seconds):
+    time.sleep(seconds)
+
+def tell(done, total):
+    print(done, flush=True)
+
+if __name__ == "__main__":
+    try:
+        run_batch(slow, [0.0] + [0.3] * 1000, 2, tell)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_the_batch_and_its_processes(tmp_path):
+    """A terminal sends it to all: the processes ignore it, the batch ends them and says so."""
+    script = tmp_path / "batch.py"
+    script.write_text(INTERRUPTED, encoding="utf-8")
+    run = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.strip() == "3":  # the processes are at work
+            os.killpg(run.pid, signal.SIGINT)
+            break
+    out, err = run.communicate(timeout=PATIENCE_S)  # until no process holds the pipes
+    assert out.endswith("interrupted\n")
+    assert err == ""
+    assert run.returncode == 0
