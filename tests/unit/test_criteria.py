@@ -99,15 +99,15 @@ def test_what_is_not_a_number_and_what_is_missing_break_it():
 def test_a_share_is_counted_from_the_beginning_and_holds_at_the_end():
     """Two of three inside: 2/3. All of the last second outside: 0.6, and no more in the band."""
     yaw_rad = np.where(np.arange(SECONDS * HZ + 1) % 3 == 2, 0.11, 0.09)
-    found = judged(flight(yaw_rad=yaw_rad), "yaw_in_sigma", least=0.64, limit=0.73, hold_s=2.0)
+    found = judged(flight(yaw_rad=yaw_rad), "heading_in_sigma", least=0.64, limit=0.73, hold_s=2.0)
     assert found.value == pytest.approx(2 / 3, abs=1e-3)
     assert found.passed
     yaw_rad[-HZ:] = 0.11
-    found = judged(flight(yaw_rad=yaw_rad), "yaw_in_sigma", least=0.64, limit=0.73, hold_s=2.0)
+    found = judged(flight(yaw_rad=yaw_rad), "heading_in_sigma", least=0.64, limit=0.73, hold_s=2.0)
     assert found.value == pytest.approx(0.6, abs=1e-3)
     assert (found.passed, found.held_s) == (False, 0.0)
     late = judged(
-        flight(yaw_rad=yaw_rad), "yaw_in_sigma", least=0.64, limit=0.73, hold_s=2.0, to_s=8.9
+        flight(yaw_rad=yaw_rad), "heading_in_sigma", least=0.64, limit=0.73, hold_s=2.0, to_s=8.9
     )
     assert late.passed  # the last second does not count
 

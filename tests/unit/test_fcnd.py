@@ -82,7 +82,7 @@ def test_a_yaw_that_is_claimed_twice_or_half_as_good_fails(monkeypatch, factor):
     scenario = load_scenario(MAGNETOMETER_UPDATE)
     logs, _ = run_all(scenario)
     verdicts = {c.signal: judge_signal(c, logs).passed for c in scenario.criteria}
-    assert verdicts == {"yaw_error_rad": True, "yaw_in_sigma": False}
+    assert verdicts == {"yaw_error_rad": True, "heading_in_sigma": False}
 
 
 def test_a_covariance_three_times_too_small_fails_the_ten():

@@ -73,10 +73,10 @@ def _euler_error_max(logs: Logs) -> Series:
     return Series(true.stamp_ns, turned.max(axis=1, initial=0.0))
 
 
-def _yaw_in_sigma(error: Errors) -> Array:
+def _heading_in_sigma(error: Errors) -> Array:
     if error.sigma is None:
         return np.zeros(len(error))
-    return np.asarray(np.abs(error.yaw) <= error.sigma[:, 8], float)
+    return np.asarray(np.abs(error.attitude_W[:, 2]) <= error.sigma[:, 8], float)
 
 
 def _gnss_x_in_sigma(logs: Logs) -> Series:
@@ -154,13 +154,16 @@ SIGNALS = {
         "angle between estimated and true body z", "rad", _of_errors(lambda e: e.tilt)
     ),
     "yaw_error_rad": Signal(
-        "magnitude of the yaw error", "rad", _of_errors(lambda e: np.abs(e.yaw))
+        "magnitude of the error of the yaw angle", "rad", _of_errors(lambda e: np.abs(e.yaw))
     ),
     "euler_error_max_rad": Signal(
         "largest magnitude of the errors of roll, pitch and yaw", "rad", _euler_error_max
     ),
-    "yaw_in_sigma": Signal(
-        "share of yaw errors within one stated deviation", "1", _of_errors(_yaw_in_sigma), True
+    "heading_in_sigma": Signal(
+        "share of attitude errors about the vertical within one stated deviation",
+        "1",
+        _of_errors(_heading_in_sigma),
+        True,
     ),
     "gnss_x_in_sigma": Signal(
         "share of fixes whose east is within one stated deviation", "1", _gnss_x_in_sigma, True
