@@ -13,13 +13,11 @@ from quadsim.analysis.metrics import errors
 from quadsim.experiments.fcnd import Outcome, Reached
 from quadsim.sim.closed_loop import run_all
 from quadsim.sim.log import FlightLog
+from quadsim.sim.scenario import SignalCriterion
 
 WIDTH_PX, ROW_PX, HEAD_PX, FOOT_PX = 900, 210, 110, 50
 PASS_BAND, PASS_EDGE = "rgba(0, 158, 115, 0.13)", "#009e73"
 GRID = 300
-
-#: Until when the vehicles of several are drawn, s.
-VEHICLES_END_S = 3.5
 
 #: Signals whose vehicles are drawn one by one beside them: column of the error, name, unit.
 COMPONENTS = {
@@ -44,9 +42,12 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
     """One row for each criterion, and for the errors of several vehicles; and its height in px."""
     reached = outcome.flown[0].reached
     parts = [(k, item.criterion.signal) for k, item in enumerate(reached)]
-    drawn = [signal for _, signal in parts if signal in COMPONENTS]
+    drawn = [item.criterion for item in reached if item.criterion.signal in COMPONENTS]
     titles = [SIGNALS[signal].doc for _, signal in parts]
-    titles += [f"{COMPONENTS[signal][1]} of the vehicles of seed 1" for signal in drawn]
+    titles += [
+        f"{COMPONENTS[item.signal][1]} of the vehicles of seed 1; black: one stated deviation"
+        for item in drawn
+    ]
     rows = len(titles)
     figure = make_subplots(
         rows=rows, cols=1, subplot_titles=titles, vertical_spacing=0.32 / (rows + 1)
@@ -55,8 +56,8 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
         _signal(figure, row, [flown.reached[k] for flown in outcome.flown])
     if drawn:
         logs, _ = run_all(outcome.scenario)
-        for row, signal in enumerate(drawn, len(parts) + 1):
-            _vehicles(figure, row, logs, signal)
+        for row, item in enumerate(drawn, len(parts) + 1):
+            _vehicles(figure, row, logs, item)
     inner = ROW_PX * rows
     height = HEAD_PX + inner + FOOT_PX
     style(figure, height)
@@ -121,13 +122,15 @@ def _signal(figure: go.Figure, row: int, each: list[Reached]) -> None:
     figure.update_yaxes(title_text=unit, row=row, col=1)
 
 
-def _vehicles(figure: go.Figure, row: int, logs: list[FlightLog], signal: str) -> None:
+def _vehicles(
+    figure: go.Figure, row: int, logs: list[FlightLog], criterion: SignalCriterion
+) -> None:
     """Errors of every vehicle, and one stated deviation of the first on both sides."""
-    column, _, unit = COMPONENTS[signal]
+    column, _, unit = COMPONENTS[criterion.signal]
     for number, log in enumerate(logs):
         error = errors(next(iter(log.estimates.values())), log.truth)
         t_s = seconds(error.stamp_ns, log.start_ns)
-        shown = int(np.searchsorted(t_s, VEHICLES_END_S))
+        shown = int(np.searchsorted(t_s, criterion.to_s))
         rows = thin(shown, GRID)
         t_s = t_s[rows]
         vector = error.position_W if column < 3 else error.velocity_W
