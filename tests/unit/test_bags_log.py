@@ -66,6 +66,17 @@ def test_the_rest_of_the_flight(log):
     assert log.topics["/datum"] == 1
     # a fix is a geodetic point: back in the world it is the truth, to pymap3d's accuracy
     np.testing.assert_allclose(log.gnss.p_W, log.truth.p_W[::10], atol=1e-6)
+    np.testing.assert_allclose(log.gnss.sigma[:, :3], [[0.1, 0.1, 0.2]] * 120)
+    assert log.imu is None
+
+
+def test_the_samples_of_the_imu_are_read_where_they_are_wanted(circle_bag):
+    with open_bag(circle_bag) as bag:
+        imu = read_log(bag, "/quad", with_imu=True).imu
+    assert len(imu.stamp_ns) == 1200
+    np.testing.assert_allclose(imu.f_S, [[0.0, RADIUS_M * RATE_RADPS**2, 9.80665]] * 1200)
+    np.testing.assert_allclose(imu.w_S, [[0.0, 0.0, RATE_RADPS]] * 1200)
+    np.testing.assert_allclose(imu.f_sigma, 0.01)
 
 
 def test_events_are_set_back_to_the_clock_of_the_stamps(circle_rows, write_rows):
