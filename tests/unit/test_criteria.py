@@ -9,11 +9,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2
 
-from quadsim.analysis.criteria import SIGNALS, check_signals, euler_angles, judge_signal, need_imu
+from quadsim.analysis.criteria import check_signals, judge_signal, need_imu
+from quadsim.analysis.signals import SIGNALS, euler_angles
 from quadsim.analysis.summary import summarize
 from quadsim.errors import InputError
+from quadsim.sim.criterion import Criterion, SignalCriterion
 from quadsim.sim.log import FlightLog, ImuSamples, Track
-from quadsim.sim.scenario import Criterion, SignalCriterion
 
 HZ = 100
 SECONDS = 10

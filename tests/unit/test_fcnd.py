@@ -19,6 +19,7 @@ from quadsim.experiments import fcnd
 from quadsim.experiments.beside import estimate_beside
 from quadsim.experiments.fcnd_figures import over_seeds, picture
 from quadsim.mission.items import Follow, items_from
+from quadsim.nodes.graph import describe
 from quadsim.sim import closed_loop
 from quadsim.sim.closed_loop import ClosedLoop, run_all
 from quadsim.sim.scenario import load_scenario
@@ -250,3 +251,9 @@ def test_the_compass_of_the_prediction_scenarios_is_silent_in_flight():
     last_s = float(loop.samples("magnetometer")["stamp_ns"][-1]) * 1e-9
     takeoff_s = next(e.stamp_ns for e in loop.events if e.name == "takeoff") * 1e-9
     assert 0.5 < last_s < takeoff_s
+
+
+def test_the_graph_begins_on_the_truth_where_the_scenario_says_so():
+    for name, on_truth in ((fcnd.SENSOR_NOISE, True), (fcnd.GPS_UPDATE, False)):
+        nodes = {node.executable: node for node in describe(load_scenario(name))}
+        assert nodes["autopilot"].parameters["use_truth"] is on_truth

@@ -19,8 +19,8 @@ from quadsim.analysis.report import PARTS, render, write_report
 from quadsim.analysis.summary import summarize
 from quadsim.analysis.surroundings import browser
 from quadsim.errors import InputError, QuadsimError
+from quadsim.sim.criterion import Criterion
 from quadsim.sim.log import Event, FlightLog, Track
-from quadsim.sim.scenario import Criterion
 
 needs_browser = pytest.mark.skipif(browser() is None, reason="no Chromium on this machine")
 

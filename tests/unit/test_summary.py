@@ -13,8 +13,8 @@ from quadsim.analysis.bags import open_bag
 from quadsim.analysis.summary import digest, summarize, value_at
 from quadsim.cli.common import to_json
 from quadsim.errors import InputError
+from quadsim.sim.criterion import Criterion
 from quadsim.sim.log import Event, FlightLog, Track
-from quadsim.sim.scenario import Criterion
 
 KEYS = {
     "scenario", "seed", "duration_s", "wall_s", "real_time_factor", "passed", "criteria",

@@ -1,4 +1,4 @@
-"""Signals of a flight, and the bands in which they must stay for a time without a break.
+"""Bands in which signals of a flight must stay for a time without a break.
 
 After the pass criteria of the FCND estimation project (Udacity): a window in which the magnitude
 of an error stays below a limit, and a share of samples within one stated deviation.
@@ -6,181 +6,18 @@ of an error stays below a limit, and a share of samples within one stated deviat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr
 
-from quadsim.analysis.metrics import MAX_GAP_S, Errors, at_stamps, errors, yaw_of
+from quadsim.analysis.metrics import MAX_GAP_S
+from quadsim.analysis.signals import SIGNALS, Logs, Series
 from quadsim.errors import InputError
-from quadsim.sim.log import Array, FlightLog, Stamps
-from quadsim.sim.scenario import Criterion, SignalCriterion
-
-Logs = Sequence[FlightLog]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A number over time.
-
-    Attributes:
-        stamp_ns: (N,) ns.
-        values: (N,).
-    """
-
-    stamp_ns: Stamps
-    values: Array
-
-    def __len__(self) -> int:
-        return len(self.stamp_ns)
-
-
-NOTHING = Series(np.zeros(0, np.int64), np.zeros(0))
-
-
-def _errors(log: FlightLog) -> Errors | None:
-    """Errors of the first estimate, the one that flew."""
-    estimate = next(iter(log.estimates.values()), None)
-    return None if estimate is None or not len(log.truth) else errors(estimate, log.truth)
-
-
-def _of_errors(value: Callable[[Errors], Array]) -> Callable[[Logs], Series]:
-    def series(logs: Logs) -> Series:
-        found = _errors(logs[0])
-        return NOTHING if found is None else Series(found.stamp_ns, value(found))
-
-    return series
-
-
-def euler_angles(q_WB: Array) -> Array:
-    """(N, 3) roll, pitch and yaw of (N, 4) quaternions, turned z, y, x; rad."""
-    w, x, y, z = q_WB.T
-    roll = np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0))
-    return np.stack([roll, pitch, yaw_of(q_WB)], axis=1)
-
-
-def _euler_error_max(logs: Logs) -> Series:
-    estimate = next(iter(logs[0].estimates.values()), None)
-    if estimate is None:
-        return NOTHING
-    known, true = at_stamps(logs[0].truth, estimate.stamp_ns)
-    apart = euler_angles(estimate.q_WB[known]) - euler_angles(true.q_WB)
-    turned = np.abs(np.arctan2(np.sin(apart), np.cos(apart)))
-    return Series(true.stamp_ns, turned.max(axis=1, initial=0.0))
-
-
-def _heading_in_sigma(error: Errors) -> Array:
-    if error.sigma is None:
-        return np.zeros(len(error))
-    return np.asarray(np.abs(error.attitude_W[:, 2]) <= error.sigma[:, 8], float)
-
-
-def _gnss_x_in_sigma(logs: Logs) -> Series:
-    fixes = logs[0].gnss
-    if fixes is None or fixes.sigma is None:
-        return NOTHING
-    whole = np.asarray(np.isfinite(fixes.p_W).all(axis=1))
-    fixes = fixes[whole]
-    known, true = at_stamps(logs[0].truth, fixes.stamp_ns)
-    off = np.abs(fixes.p_W[known, 0] - true.p_W[:, 0])
-    assert fixes.sigma is not None
-    return Series(true.stamp_ns, np.asarray(off <= fixes.sigma[known, 0], float))
-
-
-def _accel_x_in_sigma(logs: Logs) -> Series:
-    imu = logs[0].imu
-    if imu is None:
-        return NOTHING
-    return Series(imu.stamp_ns, np.asarray(np.abs(imu.f_S[:, 0]) <= imu.f_sigma[:, 0], float))
-
-
-def _probability(column: int) -> Callable[[Logs], Series]:
-    """Of so small a sum of (error / stated deviation)^2 over the vehicles, were they right."""
-
-    def series(logs: Logs) -> Series:
-        found = [_errors(log) for log in logs]
-        each = [error for error in found if error is not None and error.sigma is not None]
-        if len(each) < len(logs):
-            return NOTHING
-        stamp_ns = each[0].stamp_ns
-        for error in each[1:]:
-            stamp_ns = np.intersect1d(stamp_ns, error.stamp_ns)
-        total = np.zeros(len(stamp_ns))
-        for error in each:
-            rows = np.isin(error.stamp_ns, stamp_ns)
-            vector = error.position_W if column < 3 else error.velocity_W
-            assert error.sigma is not None
-            total += (vector[rows, column % 3] / error.sigma[rows, column]) ** 2
-        return Series(stamp_ns, np.asarray(chdtr(len(each), total)))
-
-    return series
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """What a criterion can name.
-
-    Attributes:
-        doc: what it is.
-        unit: of its values.
-        of: gives it for the flights of a scenario's vehicles; all but the probabilities look at
-            the first.
-        is_share: its values are 1 (within) and 0; what is judged is the share of ones since the
-            criterion's beginning.
-    """
-
-    doc: str
-    unit: str
-    of: Callable[[Logs], Series]
-    is_share: bool = False
-
-
-def _length(vectors: Array) -> Array:
-    return np.asarray(np.linalg.norm(vectors, axis=1))
-
-
-SIGNALS = {
-    "position_error_m": Signal(
-        "length of the position error", "m", _of_errors(lambda e: _length(e.position_W))
-    ),
-    "velocity_error_mps": Signal(
-        "length of the velocity error", "m/s", _of_errors(lambda e: _length(e.velocity_W))
-    ),
-    "tilt_error_rad": Signal(
-        "angle between estimated and true body z", "rad", _of_errors(lambda e: e.tilt)
-    ),
-    "yaw_error_rad": Signal(
-        "magnitude of the error of the yaw angle", "rad", _of_errors(lambda e: np.abs(e.yaw))
-    ),
-    "euler_error_max_rad": Signal(
-        "largest magnitude of the errors of roll, pitch and yaw", "rad", _euler_error_max
-    ),
-    "heading_in_sigma": Signal(
-        "share of attitude errors about the vertical within one stated deviation",
-        "1",
-        _of_errors(_heading_in_sigma),
-        True,
-    ),
-    "gnss_x_in_sigma": Signal(
-        "share of fixes whose east is within one stated deviation", "1", _gnss_x_in_sigma, True
-    ),
-    "accel_x_in_sigma": Signal(
-        "share of specific forces along x within one stated deviation of 0, as a level hover has",
-        "1",
-        _accel_x_in_sigma,
-        True,
-    ),
-    "x_error_probability": Signal(
-        "chi-square probability of smaller east errors than the vehicles', by their deviations",
-        "1",
-        _probability(0),
-    ),
-    "v_x_error_probability": Signal("the same of the velocities to the east", "1", _probability(3)),
-}
+from quadsim.sim.criterion import Criterion, SignalCriterion
+from quadsim.sim.log import Array
 
 
 @dataclass(frozen=True, slots=True)

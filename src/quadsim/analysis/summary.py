@@ -13,8 +13,8 @@ from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
+from quadsim.sim.criterion import Criterion, SignalCriterion
 from quadsim.sim.log import ERROR, FlightLog
-from quadsim.sim.scenario import Criterion, SignalCriterion
 
 Criteria = Sequence[Criterion | SignalCriterion]
 

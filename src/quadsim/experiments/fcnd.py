@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.criteria import SIGNALS, Judged, check_signals, judge_signal
+from quadsim.analysis.criteria import Judged, check_signals, judge_signal
 from quadsim.analysis.figures import thin
 from quadsim.analysis.metrics import SETTLE_S, score
+from quadsim.analysis.signals import SIGNALS
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.experiments.batch import Progress, run_batch
 from quadsim.experiments.beside import estimate_beside
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
+from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import ERROR
-from quadsim.sim.scenario import Scenario, SignalCriterion, load_scenario
+from quadsim.sim.scenario import Scenario, load_scenario
 
 SENSOR_NOISE, GPS_UPDATE = "fcnd_06_sensor_noise", "fcnd_11_gps_update"
 SCENARIOS = (

@@ -7,13 +7,13 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.criteria import SIGNALS
 from quadsim.analysis.figures import BAND, ESTIMATE, TRUTH, seconds, style, thin
 from quadsim.analysis.metrics import errors
+from quadsim.analysis.signals import SIGNALS
 from quadsim.experiments.fcnd import Outcome, Reached
 from quadsim.sim.closed_loop import run_all
+from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import FlightLog
-from quadsim.sim.scenario import SignalCriterion
 
 WIDTH_PX, ROW_PX, HEAD_PX, FOOT_PX = 900, 210, 110, 50
 PASS_BAND, PASS_EDGE = "rgba(0, 158, 115, 0.13)", "#009e73"

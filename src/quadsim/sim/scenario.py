@@ -23,6 +23,7 @@ from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.sim.criterion import Criterion, SignalCriterion, criteria_from
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -49,44 +50,6 @@ class StartParams:
         """Give x and y in m and yaw in rad of each of ``count`` vehicles."""
         yaw = math.radians(self.yaw_deg)
         return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A bound on a value of the summary, for every sensor suite or for one."""
-
-    value: Annotated[str, Spec("dotted name in the summary, such as estimator.position_rmse_m")]
-    limit: Annotated[float, Spec("the largest value that passes")]
-    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
-
-
-@dataclass(frozen=True)
-class SignalCriterion:
-    """A band in which a signal of the flight stays for a time without a break.
-
-    Signals are what an error, a share or a probability is over the flight, none below zero; they
-    are declared in :mod:`quadsim.analysis.criteria`.
-    """
-
-    signal: Annotated[str, Spec("its name, such as position_error_m")]
-    limit: Annotated[float, Spec("the largest value that passes")]
-    least: Annotated[float, Spec("the smallest value that passes", ge=0.0)] = 0.0
-    hold_s: Annotated[
-        float, Spec("how long without a break; 0: all the time from from_s to to_s", "s", ge=0.0)
-    ] = 0.0
-    from_s: Annotated[float, Spec("since the start: what was before does not count", "s")] = 0.0
-    to_s: Annotated[float, Spec("since the start: what comes later does not count", "s")] = 86400.0
-    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what no flight can pass."""
-        if self.least > self.limit:
-            raise InputError(f"least: {self.least:g}; allowed: <= limit, {self.limit:g}")
-        if self.from_s < 0.0 or self.to_s - self.from_s < max(self.hold_s, 1e-9):
-            raise InputError(
-                f"from_s, to_s: {self.from_s:g}, {self.to_s:g}; allowed: 0 <= from_s, and to_s at"
-                f" least hold_s, {self.hold_s:g} s, later"
-            )
 
 
 @dataclass(frozen=True)
@@ -190,17 +153,6 @@ class Scenario:
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
         return airframe_of(self.vehicle)
-
-
-def _criteria(content: Any, suite: str, where: str) -> tuple[Criterion | SignalCriterion, ...]:
-    if not isinstance(content, list):
-        raise InputError(f"{where}: criteria: expected a list")
-    read: list[Criterion | SignalCriterion] = []
-    for i, item in enumerate(content):
-        of_signal = isinstance(item, Mapping) and "signal" in item
-        kind: type[Criterion] | type[SignalCriterion] = SignalCriterion if of_signal else Criterion
-        read.append(from_mapping(kind, item, f"{where}: criteria[{i}]"))
-    return tuple(criterion for criterion in read if criterion.sensors in ("", suite))
 
 
 def faults_from(
@@ -336,7 +288,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         estimator=installed(estimator, sensors, file.environment, scene.is_flat),
         autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),
         items=items_from(mission, str(path)),
-        criteria=_criteria(criteria, Path(file.sensors).stem, str(path)),
+        criteria=criteria_from(criteria, Path(file.sensors).stem, str(path)),
         path=path,
         scene=scene,
         faults=faults_from(faults, devices, str(path)),

@@ -1,0 +1,69 @@
+"""What a passed flight keeps: bounds on the summary's values, and bands of signals over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from quadsim.errors import InputError
+from quadsim.parameters import Spec, from_mapping
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A bound on a value of the summary, for every sensor suite or for one."""
+
+    value: Annotated[str, Spec("dotted name in the summary, such as estimator.position_rmse_m")]
+    limit: Annotated[float, Spec("the largest value that passes")]
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+
+
+@dataclass(frozen=True)
+class SignalCriterion:
+    """A band in which a signal of the flight stays for a time without a break.
+
+    Signals are what an error, a share or a probability is over the flight, none below zero; they
+    are declared in :mod:`quadsim.analysis.signals`.
+    """
+
+    signal: Annotated[str, Spec("its name, such as position_error_m")]
+    limit: Annotated[float, Spec("the largest value that passes")]
+    least: Annotated[float, Spec("the smallest value that passes", ge=0.0)] = 0.0
+    hold_s: Annotated[
+        float, Spec("how long without a break; 0: all the time from from_s to to_s", "s", ge=0.0)
+    ] = 0.0
+    from_s: Annotated[float, Spec("since the start: what was before does not count", "s")] = 0.0
+    to_s: Annotated[float, Spec("since the start: what comes later does not count", "s")] = 86400.0
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no flight can pass."""
+        if self.least > self.limit:
+            raise InputError(f"least: {self.least:g}; allowed: <= limit, {self.limit:g}")
+        if self.from_s < 0.0 or self.to_s - self.from_s < max(self.hold_s, 1e-9):
+            raise InputError(
+                f"from_s, to_s: {self.from_s:g}, {self.to_s:g}; allowed: 0 <= from_s, and to_s at"
+                f" least hold_s, {self.hold_s:g} s, later"
+            )
+
+
+def criteria_from(content: Any, suite: str, where: str) -> tuple[Criterion | SignalCriterion, ...]:
+    """Read the criteria of a scenario that hold for a sensor suite.
+
+    Args:
+        content: a list of mappings, as YAML gives it.
+        suite: name of the suite.
+        where: the file that errors name.
+
+    Raises:
+        InputError: naming the criterion, the key, the value and what is allowed.
+    """
+    if not isinstance(content, list):
+        raise InputError(f"{where}: criteria: expected a list")
+    read: list[Criterion | SignalCriterion] = []
+    for i, item in enumerate(content):
+        of_signal = isinstance(item, Mapping) and "signal" in item
+        kind: type[Criterion] | type[SignalCriterion] = SignalCriterion if of_signal else Criterion
+        read.append(from_mapping(kind, item, f"{where}: criteria[{i}]"))
+    return tuple(criterion for criterion in read if criterion.sensors in ("", suite))
