@@ -7,6 +7,7 @@ filter's errors squared over its covariance are chi-square distributed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +55,36 @@ class Motion:
         return np.column_stack(sines) + np.outer(t, self.velocity_mps)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A steady, coordinated turn to the left: the specific force is along the vehicle's z axis.
+
+    An accelerometer cannot tell it from level flight.
+    """
+
+    heading_rad: float = 0.0
+    bank_rad: float = math.radians(30.0)
+    speed_mps: float = 6.0
+
+    @property
+    def rate_radps(self) -> float:
+        """Of the heading: tan(bank) g / v."""
+        return -float(GRAVITY_W[2]) * math.tan(self.bank_rad) / self.speed_mps
+
+    def attitude(self, t: Array) -> Rotation:
+        """R_WB."""
+        yaw = self.heading_rad + self.rate_radps * t
+        return Rotation.from_euler(
+            "ZYX", np.column_stack([yaw, 0.0 * yaw, 0.0 * yaw - self.bank_rad])
+        )
+
+    def position(self, t: Array) -> Array:
+        """p_W of base_link, (n, 3) m."""
+        yaw = self.heading_rad + self.rate_radps * t
+        radius_m = self.speed_mps / self.rate_radps
+        return np.column_stack([radius_m * np.sin(yaw), -radius_m * np.cos(yaw), 5.0 + 0.0 * yaw])
+
+
 #: Weights of central differences over seven points: errors of the sixth order.
 FIRST = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60.0
 SECOND = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / 180.0
@@ -90,7 +121,7 @@ def flight(
     duration_s: float,
     dt: float = 0.01,
     mount: MountParams | None = None,
-    motion: Motion | None = None,
+    motion: Motion | Turn | None = None,
     ground_height_m: float = 0.0,
 ) -> Flight:
     """Truth and noise-free samples of a motion."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matched_flights import MatchedRun, Motion, Sensors, Turn, flight, nees
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
@@ -259,3 +261,48 @@ def test_attitude_of_two_directions() -> None:
         q = attitude_of(tuple(R.inv().apply(f_W)), tuple(f_W), tuple(R.inv().apply(m_W)),
                         tuple(m_W), True)  # fmt: skip
         assert angle_deg(R, rotation(q)) < 1e-5
+
+
+def drawn_motion(kind: str, seed: int) -> Motion | Turn:
+    """A flight of any heading, banked by up to 35 degrees while it swings, or by 40 in a turn."""
+    rng = np.random.default_rng(seed)
+    heading = rng.uniform(-np.pi, np.pi)
+    if kind == "turn":
+        return Turn(heading_rad=heading, bank_rad=rng.uniform(0.3, 0.7))
+    return Motion(heading_rad=heading, roll_mean_rad=rng.uniform(-0.6, 0.6))
+
+
+def attitude_error(run: MatchedRun) -> tuple[Array, Array]:
+    """(3,) rad, truth less estimate in the world, and its covariance."""
+    covariance = np.array(run.record[0]["covariance"])[THETA : THETA + 3, THETA : THETA + 3]
+    return run.state_error()[THETA : THETA + 3], covariance
+
+
+@pytest.mark.parametrize("kind", ["swing", "turn"])
+def test_coarse_alignment_in_flight_is_honest_and_converges(kind: str) -> None:
+    """Forty seeds of any heading: what the start claims is so, and ten seconds make it good.
+
+    In a coordinated turn the accelerometer says "level" at any bank.
+    """
+    seeds = 40
+    total = 0.0
+    for seed in range(seeds):
+        run = MatchedRun(
+            flight(10.0, motion=drawn_motion(kind, seed)), seed, EstimatorParams(), Sensors()
+        )
+        run.fly(1.2)
+        if not run.record[0]["running"]:  # force along the field: the next window
+            run.fly(1.0)
+        assert run.record[0]["running"]
+        assert not run.record[0]["started_standing"]
+        error, covariance = attitude_error(run)
+        total += float(nees(error, covariance))
+        run.fly(10.0 - run.path.t[run.k])
+        error, covariance = attitude_error(run)
+        # of 240 normal numbers none beyond 4.5, but for 2 in 1000 chances
+        assert np.all(np.abs(error) < 4.5 * np.sqrt(np.diag(covariance)))
+        assert np.degrees(np.hypot(error[0], error[1])) < 2.0
+        assert np.degrees(abs(error[2])) < 4.0
+        assert run.record[0]["recoveries"] == 0
+    low, high = stats.chi2.interval(0.999, 3 * seeds)
+    assert low <= total <= high
