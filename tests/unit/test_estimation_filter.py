@@ -95,6 +95,20 @@ def test_late_data_give_the_result_of_data_in_order(
         np.testing.assert_array_equal(estimator.state[name], in_order.state[name], err_msg=name)
 
 
+def test_shuffled_data_give_the_result_of_data_in_order(in_order: ErrorStateEkf) -> None:
+    """Every measurement late by its own time of up to half a second, fixes before older ones."""
+    rng = np.random.default_rng(6)
+    messages = hover()
+    arrival = [m[0] + (0 if m[1] == "imu" else rng.integers(0, 495_000_000)) for m in messages]
+    shuffled = [messages[i] for i in np.argsort(arrival, kind="stable")]
+    fixes = [m[0] for m in shuffled if m[1] == "gnss_position"]
+    assert fixes != sorted(fixes)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    assert set(feed(estimator, shuffled)) == {"ok"}
+    for name in ("p_W", "v_W", "q_WS", "covariance", "accepted", "stamp_ns"):
+        np.testing.assert_array_equal(estimator.state[name], in_order.state[name], err_msg=name)
+
+
 def test_too_late_and_too_early_are_refused() -> None:
     estimator = ErrorStateEkf(EstimatorParams(), DATUM)
     feed(estimator, hover(3.0))
