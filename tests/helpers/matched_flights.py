@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import EstimatorParams, layout, timeline
@@ -108,7 +109,8 @@ class Flight:
     v_imu_W: Array
     p_antenna_W: Array
     v_antenna_W: Array
-    range_m: Array
+    range_m: Array  # down to z = 0
+    cosine: Array  # of the tilt
 
 
 def rotation_of(mount: MountParams) -> Rotation:
@@ -122,7 +124,6 @@ def flight(
     dt: float = 0.01,
     mount: MountParams | None = None,
     motion: Motion | Turn | None = None,
-    ground_height_m: float = 0.0,
 ) -> Flight:
     """Truth and noise-free samples of a motion."""
     mount, motion = mount or MountParams(), motion or Motion()
@@ -165,7 +166,8 @@ def flight(
         v_imu_W=slope(t, imu_B, FIRST, 1),
         p_antenna_W=place(t, antenna_B),
         v_antenna_W=slope(t, antenna_B, FIRST, 1),
-        range_m=(foot_W[:, 2] - ground_height_m) / R_WB.as_matrix()[:, 2, 2],
+        range_m=foot_W[:, 2] / R_WB.as_matrix()[:, 2, 2],
+        cosine=R_WB.as_matrix()[:, 2, 2],
     )
 
 
@@ -200,7 +202,7 @@ class Errors:
     """What one seed leaves at each epoch, truth less estimate, with the covariance stated."""
 
     t_s: Array
-    state: Array  # (epochs, N)
+    state: Array  # (epochs, n), those that the filter carries
     covariance: Array
     pose: Array  # (epochs, 6), of base_link in map: position, rotation about fixed axes
     pose_covariance: Array
@@ -239,8 +241,27 @@ class MatchedRun:
             [noise.gyro_bias_walk] * 3 + [noise.accel_bias_walk] * 3 + [noise.pressure_walk]
         )
         self.loud = 0.0 if sensors.silence else 1.0
+        field_steps = self.rng.standard_normal((n, 3)) * noise.field_bias_walk * np.sqrt(path.dt)
+        if start.field_bias_T == 0.0:
+            field_steps[:] = 0.0
+        first_T = self.rng.normal(0.0, start.field_bias_T, 3)
+        self.field_bias_S_T = first_T + np.vstack([np.zeros(3), np.cumsum(field_steps, axis=0)])
+        self.field_W_T = FIELD_W + self.rng.normal(0.0, start.field_T, 3)
         steps = self.loud * self.rng.standard_normal((n, 7)) * walk * np.sqrt(path.dt)
         self.biases = first + np.vstack([np.zeros(7), np.cumsum(steps, axis=0)])
+        # of the fixes' error, the part that stays: a Gauss-Markov process
+        share = noise.gnss_correlated_share
+        stay = math.exp(-path.dt / max(noise.gnss_correlation_s, 1e-3))
+        drive = self.rng.standard_normal((n + 1, 3)) * math.sqrt(1.0 - stay**2)
+        drive[0] /= math.sqrt(1.0 - stay**2)  # of its own deviation from the beginning
+        scale = self.loud * math.sqrt(share) * np.array(sensors.fix_m)
+        self.gnss_bias_W = lfilter([1.0], [1.0, -stay], drive, axis=0) * scale
+        self.white_share = math.sqrt(1.0 - share)
+        # terrain that walks with the distance flown
+        speed_mps = np.hypot(path.v_imu_W[:-1, 0], path.v_imu_W[:-1, 1])
+        rough = 0.0 if params.flat_ground else noise.terrain_walk
+        steps_m = rough * np.sqrt(speed_mps * path.dt) * self.rng.standard_normal(n)
+        self.ground_m = self.loud * np.concatenate([[0.0], np.cumsum(steps_m)])
         white = self.loud * self.rng.standard_normal((n, 6))
         self.f_S = path.f_S + self.biases[:-1, 3:6] + white[:, :3] * sensors.accel_mps2
         self.w_S = path.w_S + self.biases[:-1, :3] + white[:, 3:] * sensors.gyro_radps
@@ -258,21 +279,25 @@ class MatchedRun:
         """Kind, values (n, width) at each stamp and covariance of each sensor."""
         path, sensors, rng = self.path, self.sensors, self.rng
         n = len(path.t)
-        field_S = path.R_WS.inv().apply(FIELD_W)
+        field_S = path.R_WS.inv().apply(self.field_W_T) + self.field_bias_S_T
         height_m = path.p_imu_W[:, 2] + self.biases[:, 6]
         values = {
-            "gnss_position": (path.p_antenna_W, np.array(sensors.fix_m)),
+            "gnss_position": (path.p_antenna_W + self.gnss_bias_W, np.array(sensors.fix_m)),
             "gnss_velocity": (path.v_antenna_W, np.array(sensors.speed_mps)),
             "magnetic_field": (field_S, np.full(3, sensors.field_T)),
             "pressure": (
                 np.array([[pressure_at(float(h))] for h in height_m]),
                 np.array([sensors.pressure_pa]),
             ),
-            "range": (path.range_m[:, None], np.array([sensors.range_m])),
+            "range": (
+                (path.range_m - self.ground_m / path.cosine)[:, None],
+                np.array([sensors.range_m]),
+            ),
         }
         result = {}
         for name, (truth, sigma) in values.items():
-            noisy = truth + self.loud * rng.standard_normal((n, len(sigma))) * sigma
+            white = self.white_share if name == "gnss_position" else 1.0
+            noisy = truth + self.loud * white * rng.standard_normal((n, len(sigma))) * sigma
             if name in sensors.every:
                 covariance = self.stated(name, np.diag(sigma**2))
                 result[name] = (layout.SENSORS.index(name), noisy, covariance)
@@ -336,9 +361,10 @@ class MatchedRun:
         # the rate of the newest sample, which is its mean
         linear = R.inv().apply(path.v_W[k]) - R_hat.inv().apply(odometry["v_W"])
         twist = np.concatenate([linear, path.w_B[k - 1] - odometry["w_B"]])
-        covariance = np.array(record["covariance"])
+        n = int(record["n"])  # as many as are carried
+        covariance = np.array(record["covariance"][:n, :n])
         return (
-            state, covariance, pose, pose_covariance(self.lines),
+            state[:n], covariance, pose, pose_covariance(self.lines),
             twist, twist_covariance(self.lines),
         )  # fmt: skip
 
@@ -348,15 +374,20 @@ class MatchedRun:
         q = record["q_WS"]
         R_hat = Rotation.from_quat([q[1], q[2], q[3], q[0]])
         error = np.zeros(N)
+        ground_m = self.ground_m[k]
         parts = (
             (layout.THETA, (path.R_WS[k] * R_hat.inv()).as_rotvec()),
             (layout.V, path.v_imu_W[k] - record["v_W"]),
             (layout.P, path.p_imu_W[k] - record["p_W"]),
             (layout.BG, self.biases[k, :3] - record["gyro_bias_S"]),
             (layout.BA, self.biases[k, 3:6] - record["accel_bias_S"]),
+            (layout.GNSS_BIAS, self.gnss_bias_W[k] - record["gnss_bias_W"]),
+            (layout.FIELD_BIAS, self.field_bias_S_T[k] - record["field_bias_S_T"]),
+            (layout.FIELD, self.field_W_T - record["field_W_T"]),
         )
         for at, part in parts:
             error[at : at + 3] = part
+        error[layout.TERRAIN] = ground_m - record["terrain_height_m"]
         error[layout.PRESSURE] = self.biases[k, 6] - record["pressure_offset_m"]
         return error
 

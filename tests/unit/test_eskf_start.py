@@ -278,6 +278,7 @@ def attitude_error(run: MatchedRun) -> tuple[Array, Array]:
     return run.state_error()[THETA : THETA + 3], covariance
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", ["swing", "turn"])
 def test_coarse_alignment_in_flight_is_honest_and_converges(kind: str) -> None:
     """Forty seeds of any heading: what the start claims is so, and ten seconds make it good.

@@ -15,15 +15,37 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.estimation import EstimatorParams
-from quadsim.estimation.layout import BA, BG, SENSORS, THETA, P, V
-from quadsim.estimation.parameters import MountParams, NoiseParams
+from quadsim.estimation.layout import (
+    BA,
+    BG,
+    FIELD,
+    FIELD_BIAS,
+    GNSS_BIAS,
+    SENSORS,
+    TERRAIN,
+    THETA,
+    WIND,
+    P,
+    V,
+)
+from quadsim.estimation.parameters import FusionParams, MountParams, NoiseParams, StartParams
+
+pytestmark = pytest.mark.many
 
 Array = NDArray[np.float64]
+#: Every state but wind and terrain: the fixes' correlated error, the field and its bias too.
 PARAMS = replace(
     EstimatorParams(),
     noise=NoiseParams(
-        accel_bias_walk=5e-3, gyro_bias_walk=1e-3, pressure_walk=0.05, range_correlation_s=0.0
+        accel_bias_walk=5e-3,
+        gyro_bias_walk=1e-3,
+        pressure_walk=0.05,
+        field_bias_walk=1e-8,
+        range_correlation_s=0.0,
+        gnss_correlated_share=0.5,
+        gnss_correlation_s=20.0,
     ),
+    start=StartParams(field_bias_T=1e-7, field_T=1e-7),
     mount=MountParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
@@ -53,32 +75,48 @@ def runs(path: Flight) -> list[Errors]:
     return ensemble(path, Sensors(), SEEDS)
 
 
-def totals(runs: list[Errors], what: str, part: slice = slice(None)) -> Array:
-    """Sum over the seeds of the normalised errors squared, at each epoch."""
-    errors = np.array([getattr(run, what) for run in runs])[..., part]
-    covariances = np.array([getattr(run, WHAT[what]) for run in runs])[..., part, part]
+def of(runs: list[Errors], what: str) -> tuple[Array, Array]:
+    """Errors (seeds, epochs, n) and covariances of what is in use: there is no terrain."""
+    errors = np.array([getattr(run, what) for run in runs])
+    covariances = np.array([getattr(run, WHAT[what]) for run in runs])
+    if what == "state":
+        used = np.delete(np.arange(errors.shape[-1]), TERRAIN)
+        return errors[..., used], covariances[..., used[:, None], used]
+    return errors, covariances
+
+
+def totals(runs: list[Errors], at: int, size: int) -> Array:
+    """Sum over the seeds of a part's normalised errors squared, at each epoch."""
+    part = slice(at, at + size)
+    errors = np.array([run.state[:, part] for run in runs])
+    covariances = np.array([run.covariance[:, part, part] for run in runs])
     return np.asarray(nees(errors, covariances).sum(axis=0))
 
 
 def share_inside(runs: list[Errors], what: str) -> float:
     """Share of the epochs whose average is inside the 95 % bounds: the check that is asked for."""
-    size = getattr(runs[0], what).shape[1]
-    low, high = stats.chi2.interval(0.95, size * len(runs))
-    total = totals(runs, what)
+    errors, covariances = of(runs, what)
+    low, high = stats.chi2.interval(0.95, errors.shape[-1] * len(runs))
+    total = nees(errors, covariances).sum(axis=0)
     return float(np.mean((low <= total) & (total <= high)))
 
 
 @pytest.mark.parametrize("what", WHAT)
 def test_average_nees_is_inside_its_bounds(runs: list[Errors], what: str) -> None:
     """Of the state, and of pose and twist of base_link in the frames they are published in."""
+    assert runs[0].state.shape[1] == WIND
     assert share_inside(runs, what) >= 0.9
 
 
-@pytest.mark.parametrize("at", [THETA, V, P, BG, BA], ids=["theta", "v", "p", "bg", "ba"])
+@pytest.mark.parametrize(
+    "at",
+    [THETA, V, P, BG, BA, GNSS_BIAS, FIELD_BIAS, FIELD],
+    ids=["theta", "v", "p", "bg", "ba", "gnss-bias", "field-bias", "field"],
+)
 def test_average_nees_of_each_part(runs: list[Errors], at: int) -> None:
     """Inside bounds of 99.99 % at every epoch: two in a hundred chances to miss, all told."""
     low, high = stats.chi2.interval(0.9999, 3 * len(runs))
-    total = totals(runs, "state", slice(at, at + 3))
+    total = totals(runs, at, 3)
     assert np.all((low <= total) & (total <= high))
 
 
@@ -108,6 +146,7 @@ def test_an_over_confident_filter_fails_the_same_check(
         ("magnetic_field", 1),
         ("pressure", 1),
         ("range", 1),
+        ("inclination", 1),
     ],
 )
 def test_innovations_have_their_variance(runs: list[Errors], sensor: str, size: int) -> None:
@@ -132,7 +171,8 @@ def test_innovations_of_an_over_confident_filter_do_not(path: Flight) -> None:
     assert total > 2.0 * stats.chi2.interval(0.999, 3 * count)[1]
 
 
-PERFECT = EstimatorParams()
+#: Without gravity's direction, which is no measurement of an accelerating vehicle.
+PERFECT = EstimatorParams(fusion=FusionParams(gravity_after_s=1e9))
 
 #: Largest rate and specific force of the flight.
 RATE_RADPS, FORCE_MPS2 = 0.45, 11.5
