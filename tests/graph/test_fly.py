@@ -133,6 +133,7 @@ def test_a_killed_composed_graph_leaves_a_bag(fly, tmp_path):
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
 
+@pytest.mark.alone
 def test_ctrl_c_ends_everything_in_order(fly, tmp_path):
     flight = fly()
     flight.wait_for("takeoff")

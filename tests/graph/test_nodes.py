@@ -180,6 +180,7 @@ def test_commands_and_services_in_flight(bench, flight):
     assert "disarmed: motors stopped" in flight.log
 
 
+@pytest.mark.alone
 def test_pause_step_and_reset(bench, flight):
     bench.call(SetBool, "/sim/pause", SetBool.Request(data=True))
     bench.until(lambda: bench.reports.get("/dynamics", {}).get("paused") == "true")
