@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from quadsim.experiments.fcnd import Outcome
 
 #: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 120
+FILE_WIDTH = 130
 #: Seconds between two lines of progress where there is no terminal.
 QUIET_S = 10.0
 
@@ -162,7 +162,9 @@ def _show(summary: dict[str, Any]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, FILE_WIDTH)
-    table = Table("scenario", "signal", "band", "5 %", "median", "95 %", "seeds that pass")
+    table = Table()
+    for title in ("scenario", "signal", "band", "5 %", "median", "95 %", "passed"):
+        table.add_column(title, no_wrap=True)
     for scenario in summary["scenarios"]:
         name = scenario["name"]
         for row in scenario["signals"]:

@@ -173,6 +173,15 @@ class Outcome:
         """Share of the seeds that pass."""
         return sum(flown.passed for flown in self.flown) / len(self.flown)
 
+    @property
+    def headline(self) -> str:
+        """What it shows, in a few words."""
+        if self.name == SENSOR_NOISE:
+            shares = " and ".join(f"{100 * row['pooled']:.1f} %" for row in self.rows())
+            return f"{shares} of all seeds' samples within one deviation"
+        passed = sum(flown.passed for flown in self.flown)
+        return f"{passed} of {len(self.flown)} seeds pass"
+
     def demands(self) -> list[dict[str, Any]]:
         """What the scenario has to show over its seeds: name, value, least, limit, passed."""
         if self.name == SENSOR_NOISE:

@@ -61,11 +61,10 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
     inner = ROW_PX * rows
     height = HEAD_PX + inner + FOOT_PX
     style(figure, height)
-    passed = sum(flown.passed for flown in outcome.flown)
     figure.update_layout(
         width=WIDTH_PX,
         title={
-            "text": f"<b>{outcome.name}</b>: {passed} of {len(outcome.flown)} seeds pass",
+            "text": f"<b>{outcome.name}</b>: {outcome.headline}",
             "x": 0.06,
             "y": 1.0 - 24.0 / height,
         },
