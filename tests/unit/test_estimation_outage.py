@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.estimation import EstimatorParams
-from quadsim.estimation.layout import BA, BG, THETA, P, V
+from quadsim.estimation.layout import BA, BG, GRAVITY, THETA, P, V
 from quadsim.estimation.parameters import FusionParams, MountParams, NoiseParams
 from quadsim.sensors.devices import load_device
 
@@ -35,6 +35,12 @@ PARAMS = replace(
 SENSORS = Sensors(
     every={"gnss_position": 10, "gnss_velocity": 10, "magnetic_field": 5, "pressure": 5},
     silent=dict.fromkeys(("gnss_position", "gnss_velocity"), (LOST_S, BACK_S)),
+)
+#: Once the filter has started, the field says nothing either.
+WITHOUT_FIELD = replace(
+    SENSORS,
+    gyro_radps=(0.3, 0.3, 0.3),
+    silent={**SENSORS.silent, "magnetic_field": (LOST_S, BACK_S)},
 )
 BEFORE_S = BACK_S + 0.2 - DT  # the sample before the first fix
 STILL = Motion(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0))
@@ -150,3 +156,20 @@ def test_drift_of_three_imus_is_that_of_theory(device: str) -> None:
         stated = run.lines[0]["state"]["covariance"][P, P]
         # the steps' sums for integrals: 3/2 dt / t
         assert stated == pytest.approx(closed_form_m2(t_s, start, params, density), rel=3e-3)
+
+
+def test_gravity_does_not_make_the_filter_too_sure() -> None:
+    """A vehicle that swings about a place, its gyroscope as noisy as that of FCND.
+
+    The swing is a sine, no noise, so the upper bound alone holds.
+    """
+    params = replace(PARAMS, fusion=FusionParams(gravity_after_s=1.0))
+    path = flight(BACK_S, DT, PARAMS.mount)
+    total = 0.0
+    for seed in range(FIRST_SEED, FIRST_SEED + 20):
+        run = MatchedRun(path, seed, params, WITHOUT_FIELD)
+        run.fly(BACK_S)
+        assert run.record[0]["accepted"][GRAVITY] > 0
+        covariance = np.array(run.record[0]["covariance"])[THETA : THETA + 2, THETA : THETA + 2]
+        total += float(nees(run.state_error()[THETA : THETA + 2], covariance))
+    assert total < stats.chi2.ppf(0.999, 2 * 20)
