@@ -70,6 +70,7 @@ class Vehicle:
                 fix.status.status = 0
                 fix.latitude, fix.longitude, fix.altitude = DATUM.to_geodetic(np.array(self.P_W))
                 fix.position_covariance[::4] = [0.01] * 3
+                fix.position_covariance_type = NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
                 self._fix.publish(fix)
                 velocity = self._header(TwistWithCovarianceStamped(), "map")
                 velocity.twist.covariance[::7] = [0.01] * 6

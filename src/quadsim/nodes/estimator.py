@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rclpy.context import Context
+from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
 from quadsim.errors import InputError
@@ -247,7 +248,10 @@ class EstimatorNode(QuadsimNode):
         geodetic = (view["latitude_deg"], view["longitude_deg"], view["height_m"])
         if self._first_fix and self.filter.datum is None:
             self._set_datum(Datum(*map(float, geodetic)))
-        self._tell("gnss_position", stamp_ns, geodetic, view["covariance"].copy())
+        covariance = view["covariance"].copy()
+        if view["covariance_type"] == NavSatFix.COVARIANCE_TYPE_UNKNOWN:
+            covariance[:] = 0.0
+        self._tell("gnss_position", stamp_ns, geodetic, covariance)
 
     def _on_gps_velocity(self, stamp_ns: int, view: Any) -> None:
         self._tell("gnss_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
@@ -261,7 +265,10 @@ class EstimatorNode(QuadsimNode):
     def _on_range(self, message: Any) -> None:
         self._range_check.check(message.header.frame_id)
         stamp_ns = stamp_ns_of(message.header.stamp)
-        self._tell("range", stamp_ns, message.range, getattr(message, "variance", 0.0))
+        distance_m = message.range
+        if distance_m < message.min_range or 0.0 < message.max_range < distance_m:
+            distance_m = math.inf  # nothing in range, REP 117
+        self._tell("range", stamp_ns, distance_m, getattr(message, "variance", 0.0))
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
         self._tell("external_pose", stamp_ns, *pose_of(view))
