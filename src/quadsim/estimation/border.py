@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from quadsim.compiled import kernel
 from quadsim.estimation.layout import (
     EXTERNAL_ATTITUDE,
@@ -26,6 +28,7 @@ from quadsim.estimation.timeline import (
     NEVER_NS,
     NOT_FINITE,
     OK,
+    OUT_OF_RANGE,
     OVERFLOW,
     REPEATED,
     TOO_EARLY,
@@ -40,6 +43,16 @@ from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
 
 
+#: So many IMU samples in a row with stamps too far ahead: it was silent, and is back.
+AHEAD_SAMPLES = 5
+#: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
+#: kind of the layout. Squares of what is larger would leave the numbers' range.
+LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
+LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
+#: Variances that no message means, in the units of any sensor.
+LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
+
+
 @kernel
 def all_finite(values: Any) -> bool:
     """Whether no number is NaN or infinite."""
@@ -51,6 +64,22 @@ def all_finite(values: Any) -> bool:
 
 
 @kernel
+def within(values: Any, largest: float) -> bool:
+    """Whether no number is larger than a limit, whatever its sign."""
+    far = 0
+    for i in range(values.size):
+        if abs(values[i]) > largest:
+            far += 1
+    return far == 0
+
+
+@kernel
+def is_variance(variance: float) -> bool:
+    """Whether a number is a variance, or zero, which says that it is unknown."""
+    return variance == 0.0 or LEAST_VARIANCE <= variance <= LARGEST_VARIANCE
+
+
+@kernel
 def judge_imu(
     line: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
 ) -> int:
@@ -58,14 +87,22 @@ def judge_imu(
     finite = all_finite(f_S) and all_finite(w_S)
     if not (finite and all_finite(f_covariance) and all_finite(w_covariance)):
         return NOT_FINITE
+    if not (within(f_S, LARGEST_FORCE) and within(w_S, LARGEST_RATE)):
+        return OUT_OF_RANGE
     for i in range(3):
-        if f_covariance[4 * i] < 0.0 or w_covariance[4 * i] < 0.0:
+        if not (is_variance(f_covariance[4 * i]) and is_variance(w_covariance[4 * i])):
             return BAD_VARIANCE
     if stamp_ns == line.newest_imu_ns:
         return REPEATED
     if stamp_ns < line.newest_imu_ns:
         line.backward_in_row += 1
         return CLOCK_JUMP if line.backward_in_row >= CLOCK_JUMP_SAMPLES else BACKWARD
+    ahead_ns = stamp_ns - line.newest_imu_ns
+    if line.newest_imu_ns != NEVER_NS and ahead_ns * 1e-9 > line.params.gate.gap_max_s:
+        # one stamp of the future must not end the flight; a silence that is over comes with more
+        line.backward_in_row += 1
+        if line.backward_in_row < AHEAD_SAMPLES:
+            return TOO_EARLY
     line.backward_in_row = 0
     period_s = line.state.period_s
     if line.state.imu_count > 2 and (stamp_ns - line.newest_imu_ns) * 1e-9 > 3.0 * period_s:
@@ -127,9 +164,13 @@ def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance
     """Border check of a measurement; ``variance`` is its diagonal."""
     if not (all_finite(values) and all_finite(variance)):
         return NOT_FINITE
+    if not within(values, LARGEST[kind]):
+        return OUT_OF_RANGE
+    if kind == MAGNETIC_FIELD and values[0] == 0.0 and values[1] == 0.0 and values[2] == 0.0:
+        return OUT_OF_RANGE  # there is a field everywhere
     zeros = 0
     for i in range(variance.size):
-        if variance[i] < 0.0:
+        if not is_variance(variance[i]):
             return BAD_VARIANCE
         if variance[i] == 0.0:
             zeros += 1

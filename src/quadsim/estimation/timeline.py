@@ -74,7 +74,8 @@ KINDS = (*SENSORS, "imu")
     OVERFLOW,
     GAP,
     CLOCK_JUMP,
-) = range(10)
+    OUT_OF_RANGE,
+) = range(11)
 VERDICTS = (
     "ok",
     "not_finite",
@@ -86,6 +87,7 @@ VERDICTS = (
     "overflow",
     "gap",
     "clock_jump",
+    "out_of_range",
 )
 
 #: One message; ``values`` are f, w and their variances of an IMU sample; the vector and the upper
