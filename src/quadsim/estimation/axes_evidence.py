@@ -36,6 +36,8 @@ WINDOW_PER_M, LEAST_PER_M = 0.6, 0.35
 FLOOR = np.array([0.01, 0.03, 0.03, 0.01, 0.05])
 #: Share of a new window in the mean change that is taken off: what is constant is a tilt's error.
 STEADY = 0.15
+#: A change that is so many times the other is an outlier's.
+OUTLIER = 30.0
 #: So many windows are remembered.
 MEMORY = 60.0
 
@@ -131,7 +133,7 @@ def weigh(axes: Any, relation: int, d: Vec3, e: Vec3, arm: Vec3, size: float) ->
     least = LEAST[relation]
     if relation == POSITION:
         least += LEAST_PER_M * min(axes.fix_sigma_m, 1.0)
-    if size < least:
+    if size < least or norm(d) > OUTLIER * max(size, least):
         return
     weight = axes.weight[relation]
     keep = 1.0 - 1.0 / MEMORY
