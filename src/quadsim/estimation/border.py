@@ -42,7 +42,6 @@ from quadsim.estimation.timeline import (
 from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
 
-
 #: So many IMU samples in a row with stamps too far ahead: it was silent, and is back.
 AHEAD_SAMPLES = 5
 #: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
