@@ -124,11 +124,11 @@ def test_the_recorded_flight_is_a_good_one(ordered: Result) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_tenth_of_everything_lost_at_random(flight: Flight, ordered: Result, seed: int) -> None:
-    """A tenth less data is 5 % more error by the square root; the rest is the gaps of the IMU."""
+    """A tenth less data is 5 % more error by the square root; with chance, less than 20 %."""
     rng = np.random.default_rng(seed)
     kept = [message for message in flight.messages if rng.random() > 0.1]
     result = replay(flight, kept)
-    check(result, ordered, 1.5)
+    check(result, ordered, 1.2)
     counts = result.estimator.counts
     assert counts["imu_received"] < 0.92 * ordered.estimator.counts["imu_received"]
     assert result.estimator.health()["starts"] == 1.0
@@ -194,7 +194,7 @@ def test_outages_of_200_ms_are_survived_and_counted(flight: Flight, ordered: Res
         ]
         result = replay(flight, kept)
         assert result.estimator.counts["imu_gap"] == 5
-        check(result, ordered, 3.0)
+        check(result, ordered, 2.5)
         assert result.estimator.health()["starts"] == 1.0
 
 
