@@ -162,9 +162,14 @@ CASES = [
     ({"w": NO_Z}, {"gyroscope": "axes look like z with the other sign (x<-x, y<-y, z<--z)"}),
     ({"m": NED}, {"magnetic_field": "axes look like NED (x<-y, y<-x, z<--z)"}),
     ({"m": FRD}, {"magnetic_field": "axes look like FRD (x<-x, y<--y, z<--z)"}),
+    ({"m": SWAP}, {"magnetic_field": "axes look like x and y exchanged (x<-y, y<-x, z<-z)"}),
     ({"v": NED}, {"gnss_velocity": "axes look like NED (x<-y, y<-x, z<--z)"}),
     ({"v": SWAP}, {"gnss_velocity": "axes look like x and y exchanged (x<-y, y<-x, z<-z)"}),
     ({"p": SWAP}, {"gnss_position": "axes look like x and y exchanged (x<-y, y<-x, z<-z)"}),
+    (
+        {"p": ABOUT_Z},
+        {"gnss_position": "axes look turned by 90 degrees about z (x<-y, y<--x, z<-z)"},
+    ),
     (
         {"v": SWAP, "p": SWAP},
         {
