@@ -47,8 +47,8 @@ class ErrorStateEkf(Estimator):
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
         super().__init__(params, datum)
-        self._standing_stamps = 0
         self.axes = AxesMonitor(self.params)
+        self.reset()
 
     def reset(self) -> None:
         """Forget all, and start anew with the next IMU sample."""
