@@ -120,7 +120,7 @@ class AxesMonitor:
         self._positions: Stamped = []
         self._poses: Stamped = []
 
-    def imu(self, stamp_ns: int, f_S: Array, w_S: Array) -> None:
+    def imu(self, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> None:
         """Take an IMU sample: (3,) m/s^2, (3,) rad/s."""
         if 0 <= stamp_ns - self._last_ns < SKIP_NS:
             return
@@ -129,8 +129,8 @@ class AxesMonitor:
         if n == 0:
             self._first_ns = stamp_ns
         self._stamps_ns[n] = stamp_ns
-        self._f_S[n] = f_S
-        self._w_S[n] = w_S
+        self._f_S[n] = np.reshape(f_S, 3)
+        self._w_S[n] = np.reshape(w_S, 3)
         self._count = n + 1
         if stamp_ns - self._first_ns >= BLOCK_NS or n + 1 == BLOCK_SAMPLES:
             self._look()

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quadsim.estimation import border, timeline
 from quadsim.estimation.axes import AxesMonitor
-from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator, flat
+from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import (
     BA,
     BG,
@@ -68,7 +68,7 @@ class ErrorStateEkf(Estimator):
         verdict = super().imu(stamp_ns, f_S, w_S, f_covariance, w_covariance)
         self._standing_stamps = self._standing_stamps + 1 if verdict == REPEATED else 0
         if not self.blind and verdict in TAKEN:
-            self.axes.imu(stamp_ns, flat(f_S, 3), flat(w_S, 3))
+            self.axes.imu(stamp_ns, f_S, w_S)
         return verdict
 
     def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
