@@ -117,19 +117,6 @@ PRIOR_SIGMA = SMALL * np.repeat(
     [0.2, 0.3, 0.5, 0.05, 0.2, 20.0, 0.3, 0.2], [3, 3, 3, 3, 3, 1, 1, 3]
 )
 WALKS = NoiseParams(
-    accel_bias_walk=0.0,
-    gyro_bias_walk=0.0,
-    pressure_walk=0.0,
-    field_bias_walk=0.0,
-    wind_walk=0.0,
-)
-#: So small that the problem is linear: what is left is of the order of the deviations.
-SMALL = 5e-5
-#: Nothing is known of the pressure's offset and the ground, which the filter sets when it can.
-PRIOR_SIGMA = SMALL * np.array(
-    [*np.repeat([0.2, 0.3, 0.5, 0.05, 0.2], 3), 100.0, 100.0, 0.2, 0.2, 0.3]
-)
-WALKS = NoiseParams(
     accel_bias_walk=SMALL * 0.2,
     gyro_bias_walk=SMALL * 0.05,
     pressure_walk=SMALL * 0.3,

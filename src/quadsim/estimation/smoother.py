@@ -106,12 +106,19 @@ class Smoother(ErrorStateEkf):
         datum: origin of ``map``; fixes are refused without one.
     """
 
-    def reset(self) -> None:
-        """Forget all."""
-        super().reset()
+    def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
+        super().__init__(params, datum)
+        self._begin()
+
+    def _begin(self) -> None:
         self._sections = [_Section()]
         self._newest_ns = NEVER_NS
         self._backward_in_row = 0
+
+    def reset(self) -> None:
+        """Forget all."""
+        super().reset()
+        self._begin()
 
     def imu(
         self,
@@ -179,7 +186,7 @@ class Smoother(ErrorStateEkf):
             if len(events):
                 self._lines["state"] = new_timeline(self.params)["state"]
             parts.append(smooth_events(self._lines, events, with_covariance))
-        self._sections = [_Section()]
+        self._begin()
         rows = np.concatenate([part.rows for part in parts])
         rising = _rising(rows["odometry"]["stamp_ns"])
         if not with_covariance:
