@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from quadsim.compiled import record_dtype
 from quadsim.estimation.backward import ADJOINT, CORE, backward
 from quadsim.estimation.filter import ErrorStateEkf
-from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE
+from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import ESKF
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.tape import STEP, drain, forward
@@ -98,8 +98,8 @@ class Smoother(ErrorStateEkf):
     """Takes the messages of a whole flight in any order, and then smooths it.
 
     The methods that take messages are the filter's, and so is what they refuse, but for lateness:
-    nothing is too late here. There is no estimate until :meth:`smooth`; after it state, counts and
-    health are those of the filter at the flight's end.
+    nothing is too late here. The sensors' axes are not watched. There is no estimate until
+    :meth:`smooth`; after it state, counts and health are those of the filter at the flight's end.
 
     Args:
         params: of the filter.
@@ -129,7 +129,7 @@ class Smoother(ErrorStateEkf):
         w_covariance: ArrayLike = UNKNOWN,
     ) -> str:
         """Keep an IMU sample; arguments as of the filter's."""
-        verdict = super().imu(stamp_ns, f_S, w_S, f_covariance, w_covariance)
+        verdict = Estimator.imu(self, stamp_ns, f_S, w_S, f_covariance, w_covariance)
         if verdict != VERDICTS[OK] or stamp_ns >= self._newest_ns - HORIZON_NS:
             self._sections[-1].take(self._lines)
             self._newest_ns = max(self._newest_ns, stamp_ns)
@@ -153,7 +153,7 @@ class Smoother(ErrorStateEkf):
         return VERDICTS[verdict]
 
     def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
-        verdict = super()._vector(kind, stamp_ns, values, covariance)
+        verdict = Estimator._vector(self, kind, stamp_ns, values, covariance)
         self._sections[-1].take(self._lines)
         return verdict
 
@@ -166,7 +166,7 @@ class Smoother(ErrorStateEkf):
         self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
     ) -> str:
         """Keep a pose; arguments as of the filter's."""
-        verdict = super().external_pose(stamp_ns, p_W, q_WB, covariance)
+        verdict = Estimator.external_pose(self, stamp_ns, p_W, q_WB, covariance)
         self._sections[-1].take(self._lines)
         return verdict
 
