@@ -299,6 +299,7 @@ def as_events(f_S: Array, w_S: Array, parts: list[Part]) -> NDArray[Any]:
     return events
 
 
+@pytest.mark.timeout(300)  # both passes are compiled here, if they were not before
 def test_smoothing_is_least_squares_over_the_whole_interval() -> None:
     """States within a thousandth of their deviation, covariances to a thousandth.
 
