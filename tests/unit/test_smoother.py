@@ -675,6 +675,27 @@ def test_a_recovery_splits_the_flight(flown: Path) -> None:
     assert first.sum() + second.sum() == len(flown.t)
 
 
+def test_a_start_by_an_external_pose_is_followed_back(flown: Path) -> None:
+    """Poses alone, from half a second on and between the IMU's stamps."""
+    messages, biases = messages_of(flown, 11)
+    messages = [m for m in messages[:900] if m[0] == "imu"]
+    rng = np.random.default_rng(11)
+    covariance = np.diag(np.repeat([0.05**2, 0.01**2], 3)).ravel()
+    between = path(10.0, 0.5 * DT)
+    for k in range(101, 2 * len(messages) - 2, 20):
+        x, y, z, w = (Rotation.from_rotvec(rng.normal(0.0, 0.01, 3)) * between.R[k]).as_quat()
+        p_W = between.p_W[k] + rng.normal(0.0, 0.05, 3)
+        stamp_ns = START_NS + k * PERIOD_NS // 2
+        messages.append(("external_pose", stamp_ns, (p_W, (w, x, y, z), covariance)))
+    smoothed = smooth(messages, PARAMS, DATUM, with_covariance=True)
+    assert len(smoothed.rows) == sum(m[0] == "imu" for m in messages)
+    errors = errors_of(smoothed, flown, biases)
+    assert smoothed.covariance is not None
+    deviation = np.sqrt(np.diagonal(smoothed.covariance, axis1=1, axis2=2))
+    assert np.max(np.abs(errors) / deviation) < 4.5
+    assert np.max(np.linalg.norm(errors[:, P : P + 3], axis=1)) < 0.15
+
+
 def test_an_offset_that_is_set_anew_says_nothing_of_the_old_one(flown: Path) -> None:
     """The pressure jumps by 30 m of height; the filter refuses it, then sets its offset anew."""
     messages, biases = messages_of(flown, 10)
