@@ -346,7 +346,7 @@ DT = PERIOD_NS * 1e-9
 ACCEL_SIGMA, GYRO_SIGMA = np.array([0.1, 0.15, 0.2]), np.array([0.01, 0.02, 0.015])
 FIX_SIGMA, SPEED_SIGMA, HEADING_SIGMA = np.array([0.5, 0.7, 1.5]), np.array([0.1, 0.15, 0.2]), 0.05
 MATCHED = NoiseParams(accel_bias_walk=5e-3, gyro_bias_walk=1e-3)
-SEEDS = range(20)
+SEEDS = range(16)
 
 
 def attitude(t: Array) -> Rotation:
@@ -463,7 +463,7 @@ def flown() -> Path:
 
 @pytest.fixture(scope="module")
 def runs(flown: Path) -> list[Run]:
-    """Twenty seeds of 20 s, started in flight by the filter itself."""
+    """Sixteen seeds of 20 s, started in flight by the filter itself."""
     result = []
     for seed in SEEDS:
         messages, biases = messages_of(flown, seed)
