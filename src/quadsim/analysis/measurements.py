@@ -52,6 +52,14 @@ def _range(block: Block) -> Iterator[tuple[Any, ...]]:
     return zip(distance.tolist(), variance, strict=True)
 
 
+def _pose(block: Block) -> Iterator[tuple[Any, ...]]:
+    """Position, quaternion w first, covariance; unknown where the type has none."""
+    q_WB = np.roll(block["q_xyzw"], 1, axis=1)
+    if "pose_covariance" not in block.names:
+        return zip(block["p"], q_WB, strict=True)
+    return zip(block["p"], q_WB, block["pose_covariance"], strict=True)
+
+
 #: Topic: type, the estimator's method, and how a block of messages becomes its values.
 SENSORS: dict[str, tuple[str, str, Callable[[Block], Iterator[tuple[Any, ...]]]]] = {
     IMU: ("sensor_msgs/msg/Imu", "imu", _imu),
@@ -72,6 +80,9 @@ SENSORS: dict[str, tuple[str, str, Callable[[Block], Iterator[tuple[Any, ...]]]]
         lambda block: _floats(block, "pressure", "variance"),
     ),
     "range/down": ("sensor_msgs/msg/Range", "range", _range),
+    "external/pose": ("geometry_msgs/msg/PoseWithCovarianceStamped", "external_pose", _pose),
+    "external/pose_stamped": ("geometry_msgs/msg/PoseStamped", "external_pose", _pose),
+    "external/odom": ("nav_msgs/msg/Odometry", "external_pose", _pose),
 }
 
 

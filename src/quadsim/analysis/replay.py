@@ -66,6 +66,7 @@ class _Run:
                 "magnetic_field",
                 "pressure",
                 "range",
+                "external_pose",
             )
         }
 

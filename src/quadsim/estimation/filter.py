@@ -11,6 +11,8 @@ from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import (
     BA,
     BG,
+    EXTERNAL_ATTITUDE,
+    EXTERNAL_POSITION,
     FIELD_BIAS,
     GNSS_POSITION,
     GNSS_VELOCITY,
@@ -27,6 +29,8 @@ from quadsim.estimation.outputs import pose_covariance, twist_covariance
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
 
+#: Sensors whose rejection without a break means that the estimate has left the truth.
+HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
 OK, REPEATED = timeline.VERDICTS[timeline.OK], timeline.VERDICTS[timeline.REPEATED]
 #: What the border says of an IMU sample that is used.
 TAKEN = tuple(timeline.VERDICTS[v] for v in (timeline.OK, timeline.GAP, timeline.CLOCK_JUMP))
@@ -112,14 +116,14 @@ class ErrorStateEkf(Estimator):
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS is rejected at least
-        three times in a row, or ``imu clock stands``. ``axes`` names sensors whose axes are not as
-        declared. ``<sensor>_test_ratio`` is the last normalised innovation squared
+        ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is
+        rejected at least three times in a row, or ``imu clock stands``. ``axes`` names sensors whose
+        axes are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared
         over its limit: above one is rejected.
         """
         state, gate = self.state, self.params.gate
-        gnss = max(int(state.rejected_in_row[s]) for s in (GNSS_POSITION, GNSS_VELOCITY))
-        status = "aligning" if not state.running else ("diverging" if gnss >= 3 else "running")
+        rejected = max(int(state.rejected_in_row[sensor]) for sensor in HOLDING)
+        status = "aligning" if not state.running else ("diverging" if rejected >= 3 else "running")
         if self._standing_stamps >= STANDING_STAMPS:
             status = "imu clock stands"
         result: dict[str, float | str] = {

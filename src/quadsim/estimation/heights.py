@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.estimation.covariance import times_row
 from quadsim.estimation.layout import (
     ACCEPTED,
     IGNORED,
@@ -163,12 +164,19 @@ def beam(up_W: Vec3, width_deg: float) -> Vec3:
 
 @kernel
 def start_terrain(state: Any, height_m: float, variance: float) -> None:
-    """Terrain height from a range: its error is that of the vehicle's height, and the range's."""
-    covariance = state.covariance
+    """Terrain height from a range: its error is that of the beam's foot, and the range's.
+
+    Args:
+        state: ESKF record, with the row of the beam's foot in ``row``.
+        height_m: of the foot.
+        variance: of the range along the vertical, m^2.
+    """
+    covariance, row, product = state.covariance, state.row, state.product
     state.terrain_started = 1
     state.terrain_height_m = height_m
-    for k in range(N):
-        if k != TERRAIN:
-            covariance[TERRAIN, k] = covariance[P + 2, k]
-            covariance[k, TERRAIN] = covariance[P + 2, k]
-    covariance[TERRAIN, TERRAIN] = covariance[P + 2, P + 2] + variance
+    row[TERRAIN] = 0.0
+    foot_variance = times_row(covariance, state.n, row, product)
+    for k in range(state.n):
+        covariance[TERRAIN, k] = product[k]
+        covariance[k, TERRAIN] = product[k]
+    covariance[TERRAIN, TERRAIN] = foot_variance + variance

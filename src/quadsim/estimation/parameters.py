@@ -41,7 +41,7 @@ class NoiseParams:
     ] = 0.4
     gyro_density: Annotated[
         float, Spec("gyroscope, unknown: propeller vibration", "rad/s/sqrt(Hz)", gt=0.0, le=1.0)
-    ] = 0.01
+    ] = 0.015
     accel_bias_walk: Annotated[
         float, Spec("accelerometer bias", "m/s^3/sqrt(Hz)", ge=0.0, le=1.0)
     ] = 3.0e-3

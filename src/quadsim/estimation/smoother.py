@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quadsim.compiled import record_dtype
 from quadsim.estimation.backward import ADJOINT, CORE, backward
-from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.filter import TAKEN, ErrorStateEkf
 from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import ESKF
 from quadsim.estimation.parameters import EstimatorParams
@@ -132,7 +132,8 @@ class Smoother(ErrorStateEkf):
         verdict = Estimator.imu(self, stamp_ns, f_S, w_S, f_covariance, w_covariance)
         if verdict != VERDICTS[OK] or stamp_ns >= self._newest_ns - HORIZON_NS:
             self._sections[-1].take(self._lines)
-            self._newest_ns = max(self._newest_ns, stamp_ns)
+            if verdict in TAKEN:
+                self._newest_ns = max(self._newest_ns, stamp_ns)
             self._backward_in_row = 0
             return verdict
         self._backward_in_row += 1
