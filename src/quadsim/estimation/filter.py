@@ -117,9 +117,9 @@ class ErrorStateEkf(Estimator):
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
         ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is
-        rejected at least three times in a row, or ``imu clock stands``. ``axes`` names sensors whose
-        axes are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared
-        over its limit: above one is rejected.
+        rejected at least three times in a row, or ``imu clock stands``. ``axes`` names sensors
+        whose axes are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation
+        squared over its limit: above one is rejected.
         """
         state, gate = self.state, self.params.gate
         rejected = max(int(state.rejected_in_row[sensor]) for sensor in HOLDING)

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.compiled import record_dtype
-from quadsim.estimation.backward import ADJOINT, CORE, backward
+from quadsim.estimation.backward import ADJOINT, backward
 from quadsim.estimation.filter import TAKEN, ErrorStateEkf
 from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import ESKF
 from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.smoothed import CORE
 from quadsim.estimation.tape import STEP, drain, forward
 from quadsim.estimation.timeline import (
     BACKWARD,
