@@ -12,12 +12,14 @@ from quadsim.estimation.covariance import propagate
 from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
 from quadsim.estimation.window import add_sample, clear, integrate_window
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
-from quadsim.geometry.vector import add, scale, store, subtract, vec3
+from quadsim.geometry.vector import add, dot, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
 #: Time over which the noise of an unknown IMU is averaged.
 VIBRATION_MEAN_S = 2.0
+#: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it.
+SCALE_ERROR_S = 1.0
 
 
 @kernel
@@ -131,6 +133,12 @@ def advance(
     store(state.q_WS, q_WS)
     for i in range(3):
         state.f_mean_W[i] += f_W[i] * dt_s
+    # errors of scale and axes are no states: white noise of the density of an error that lasts
+    noise = params.noise
+    lasting_s = dt_s * SCALE_ERROR_S
+    angle_more += noise.gyro_scale * noise.gyro_scale * dot(w_S, w_S) * lasting_s
+    a_W = (f_W[0], f_W[1], f_W[2] - gravity_mps2)
+    velocity_more += noise.accel_scale * noise.accel_scale * dot(a_W, a_W) * lasting_s
     angle_variance = (
         w_variance[0] * share + angle_more,
         w_variance[1] * share + angle_more,

@@ -48,6 +48,12 @@ class NoiseParams:
     gyro_bias_walk: Annotated[float, Spec("gyroscope bias", "rad/s^2/sqrt(Hz)", ge=0.0, le=0.1)] = (
         1.0e-4
     )
+    gyro_scale: Annotated[
+        float, Spec("error of scale and axes over the rate (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    accel_scale: Annotated[
+        float, Spec("accelerometer's, over the vehicle's acceleration (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
     pressure_walk: Annotated[
         float, Spec("offset of the pressure's height", "m/s/sqrt(Hz)", ge=0.0, le=10.0)
     ] = 0.02

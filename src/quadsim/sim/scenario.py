@@ -198,12 +198,23 @@ def installed(
 ) -> EstimatorParams:
     """The estimator told what its installer knows; nothing of the flight is in it.
 
-    That is where the sensors sit, how long a receiver's error lasts, how wide a beam is, the public
-    models of gravity and of the magnetic field at the datum, and whether the ground is flat.
+    That is where the sensors sit, what the files of IMU and receiver say of errors that messages do
+    not state, how wide a beam is, the public models of gravity and of the magnetic field at the
+    datum, and whether the ground is flat.
     """
     imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
-    mount, noise = estimator.mount, estimator.noise
+    mount, noise, start = estimator.mount, estimator.noise, estimator.start
     if isinstance(imu, ImuParams):
+        gyro_scale = math.hypot(imu.gyro_scale_sigma, imu.gyro_cross_axis_sigma)
+        accel_scale = math.hypot(imu.accel_scale_sigma, imu.accel_cross_axis_sigma)
+        # in hover the error of scale and axes is a bias
+        accel_bias_mps2 = math.hypot(imu.accel_turn_on_sigma, accel_scale * estimator.gravity_mps2)
+        noise = replace(noise, gyro_scale=gyro_scale, accel_scale=accel_scale)
+        start = replace(
+            start,
+            gyro_bias_radps=max(start.gyro_bias_radps, imu.gyro_turn_on_sigma),
+            accel_bias_mps2=max(start.accel_bias_mps2, accel_bias_mps2),
+        )
         mount = replace(
             mount,
             imu_position_B_m=imu.position_B_m,
@@ -226,6 +237,7 @@ def installed(
         estimator,
         mount=mount,
         noise=noise,
+        start=start,
         gravity_mps2=environment.gravity_and_gradient()[0],
         gravity_gradient_per_s2=environment.gravity_and_gradient()[1],
         magnetic_field_W_T=environment.field_W_T(),
