@@ -14,7 +14,14 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
 from quadsim.estimation.alignment import attitude_of, shortest_turn
-from quadsim.estimation.layout import BG, THETA, P, V
+from quadsim.estimation.layout import (
+    BG,
+    REASON_GNSS_POSITION,
+    REASON_GNSS_VELOCITY,
+    THETA,
+    P,
+    V,
+)
 from quadsim.estimation.parameters import FusionParams, StartParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import rotate
@@ -307,3 +314,32 @@ def test_coarse_alignment_in_flight_is_honest_and_converges(kind: str) -> None:
         assert run.record[0]["recoveries"] == 0
     low, high = stats.chi2.interval(0.999, 3 * seeds)
     assert low <= total <= high
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("kind", ["swing", "hover"])
+def test_comes_back_from_a_wrong_attitude_at_any_heading(kind: str) -> None:
+    """Thirty degrees of tilt and any heading off, with the covariance of a filter that is right.
+
+    GNSS does not fit for two seconds, then the filter aligns anew; ten seconds later all is well.
+    """
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        motion = drawn_motion("swing", seed)
+        if kind == "hover":
+            motion = Motion(motion.heading_rad, 0.05, 0.03, 0.03, 0.0, (0.5, 0.5, 0.2))
+        run = MatchedRun(flight(13.5, motion=motion), seed, EstimatorParams(), Sensors())
+        run.fly(3.0)
+        state = run.lines[0]["state"]
+        about = rng.uniform(-np.pi, np.pi)
+        tilt = np.radians(30.0) * np.array([np.cos(about), np.sin(about), 0.0])
+        turn = Rotation.from_rotvec([0.0, 0.0, rng.uniform(-np.pi, np.pi)])
+        x, y, z, w = (Rotation.from_rotvec(tilt) * turn * rotation(state["q_WS"])).as_quat()
+        state["q_WS"] = w, x, y, z
+        run.fly(10.0)
+        error, covariance = attitude_error(run)
+        assert np.all(np.abs(error) < 4.5 * np.sqrt(np.diag(covariance)))
+        assert np.degrees(np.hypot(error[0], error[1])) < 3.0
+        assert np.degrees(abs(error[2])) < 5.0
+        assert state["recoveries"] >= 1
+        assert state["reason"] in (REASON_GNSS_POSITION, REASON_GNSS_VELOCITY)

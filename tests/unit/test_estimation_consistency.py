@@ -49,7 +49,7 @@ PARAMS = replace(
     mount=MountParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
-        antenna_position_B_m=(0.05, -0.02, 0.03),
+        antenna_position_B_m=(-0.3, 0.2, 0.4),
         rangefinder_position_B_m=(0.1, 0.2, -0.15),
     ),
 )

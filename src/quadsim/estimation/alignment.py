@@ -53,6 +53,7 @@ UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
 def restart(state: Any, reason: int) -> None:
     """Forget everything but the counters, and align anew."""
     state.running = 0
+    state.realigning = 0
     state.imu_count = 0
     state.period_s = 0.0
     state.reason = reason
@@ -138,6 +139,11 @@ def set_attitude(
         c = scale(part / k2, m_across)
         # theta += axis (c . theta): the parts across f_W stay, so a shear of theta by itself
         turn_theta(covariance, axis, c)
+        # and what of the field's own error is across: axis (u . (dm + R db)) / k, u = axis x m / k
+        u = scale(1.0 / k2, cross(axis, m_across))
+        of_field = (scale(x, u), scale(y, u), scale(z, u))
+        shear(covariance, state.n, THETA, FIELD, of_field)
+        shear(covariance, state.n, THETA, FIELD_BIAS, times(of_field, R))
         count = float(window.field_count)
         horizontal2 = m_W[0] * m_W[0] + m_W[1] * m_W[1]
         heading_variance = window.heading_variance_sum / (count * count) * horizontal2 / k2
@@ -192,7 +198,8 @@ def try_start(state: Any, params: Any) -> bool:
     complete = (has_field or start.require_heading == 0) and (
         window.fix_count > 0 or start.require_gnss == 0
     )
-    if complete and is_standing(window, params):
+    # who starts again may be in the air: a slow hover looks like standing
+    if complete and state.starts == 0 and is_standing(window, params):
         start_standing(state, params, has_field)
         return True
     count = float(window.velocity_count)
@@ -213,7 +220,11 @@ def try_start(state: Any, params: Any) -> bool:
 def begin(state: Any, params: Any, standing: bool) -> None:
     """Nominal state and covariance but for attitude, velocity and position."""
     start = params.start
+    if state.realigning == 1:
+        state.pressure_started = 0
+        state.terrain_started = 0
     state.running = 1
+    state.realigning = 0
     state.starts += 1
     state.aided_ns = state.stamp_ns
     state.mean_ns = state.stamp_ns
@@ -291,9 +302,17 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
     )
     set_attitude(state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field)
     state.v_W[:] = 0.0
+    count = max(float(window.velocity_count), 1.0)
     for i in range(3):
-        covariance[V + i, V + i] = start.still_speed_mps * start.still_speed_mps
-    set_position(state, params, (0.0, 0.0, 0.0))
+        # what it may move by for all that GNSS says
+        mean = window.velocity_sum_W[i] / count
+        spread = window.velocity_variance_sum[i] / (count * count)
+        still = start.still_speed_mps * start.still_speed_mps
+        covariance[V + i, V + i] = still + mean * mean + spread
+    lever_W = rotate(q_WS, vec3(state.antenna_S))
+    if window.fix_count > 0:
+        shear(covariance, state.n, P, THETA, skew(lever_W))
+    set_position(state, params, scale(-1.0, lever_W))
 
 
 @kernel
@@ -327,7 +346,7 @@ def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
 
 @kernel
 def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
-    """Mean of the fixes, moved on by the motion since and from the antenna to the IMU."""
+    """Mean of the fixes, moved on: by the motion since, and from the antenna to the IMU."""
     window, start, covariance = state.alignment, params.start, state.covariance
     if window.fix_count == 0:
         state.p_W[:] = 0.0
@@ -335,12 +354,10 @@ def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
             covariance[P + i, P + i] += start.position_m * start.position_m
         return
     count = float(window.fix_count)
-    lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     for i in range(3):
-        state.p_W[i] = window.fix_sum_W[i] / count + motion_W[i] - lever_W[i]
+        state.p_W[i] = window.fix_sum_W[i] / count + motion_W[i]
     variance = scale(1.0 / count, vec3(window.fix_variance_sum))
     position_from_fixes(state, params, variance, count)
-    shear(covariance, state.n, P, THETA, skew(lever_W))
 
 
 @kernel
@@ -417,7 +434,7 @@ def start_in_flight(
     u_0 = subtract(
         vec3(window.f_integral2_0), scale(1.0 / fixes, vec3(window.fix_f_integral2_sum_0))
     )
-    motion_W = (0.0, 0.0, 0.0)
+    motion_W = scale(-1.0, rotate(q_WS, vec3(state.antenna_S)))
     if window.velocity_count > 0 and window.fix_count > 0:
         motion_W = add(
             add(scale(t_s - t_fix, v_0_W), rotate(q_W0, u_0)),

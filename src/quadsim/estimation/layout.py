@@ -138,6 +138,7 @@ ESKF = record_dtype(
         ("rejected_in_row", np.int64, (len(SENSORS),)),
         ("rejected_since_ns", np.int64, (len(SENSORS),)),
         ("recoveries", np.int64),
+        ("realigning", np.int64),  # runs, and fills the window of a new start beside it
         ("reason", np.int64),
         ("range_ns", np.int64),  # newest range that was fused or rejected
         ("fix_ns", np.int64),  # newest GNSS position

@@ -69,10 +69,11 @@ def eskf_magnetic_field(
         heading_variance = noise.heading_sigma_rad * noise.heading_sigma_rad
     if vertical_variance == 0.0:
         vertical_variance = noise.field_sigma_T * noise.field_sigma_T
-    if state.running == 0:
-        if state.imu_count == 0:
-            return IGNORED
+    if state.running == 0 and state.imu_count == 0:
+        return IGNORED
+    if state.running == 0 or state.realigning == 1:
         add_field(state.alignment, m_S, heading_variance)
+    if state.running == 0:
         return ACCEPTED
     result = fuse_heading(state, params, m_S, heading_variance)
     if params.fusion.magnetic_inclination == 1:

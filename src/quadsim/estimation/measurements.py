@@ -138,10 +138,14 @@ def eskf_gnss_position(state: Any, params: Any, p_W: Vec3, covariance: Any) -> i
 @kernel
 def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     """The same, with the upper half of a covariance that is known."""
+    if state.running == 0 and state.imu_count == 0:
+        return IGNORED
+    if state.running == 0 or state.realigning == 1:
+        add_fix(
+            state.alignment, window_time_s(state), p_W, (noise[0], noise[3], noise[5]),
+            vec3(state.antenna_S),
+        )  # fmt: skip
     if state.running == 0:
-        if state.imu_count == 0:
-            return IGNORED
-        add_fix(state.alignment, window_time_s(state), p_W, (noise[0], noise[3], noise[5]))
         return ACCEPTED
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
@@ -202,10 +206,14 @@ def eskf_gnss_velocity(state: Any, params: Any, v_W: Vec3, covariance: Any) -> i
 @kernel
 def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     """The same, with the upper half of a covariance that is known."""
+    if state.running == 0 and state.imu_count == 0:
+        return IGNORED
+    if state.running == 0 or state.realigning == 1:
+        add_velocity(
+            state.alignment, window_time_s(state), v_W, (noise[0], noise[3], noise[5]),
+            cross(vec3(state.w_S), vec3(state.antenna_S)),
+        )  # fmt: skip
     if state.running == 0:
-        if state.imu_count == 0:
-            return IGNORED
-        add_velocity(state.alignment, window_time_s(state), v_W, (noise[0], noise[3], noise[5]))
         return ACCEPTED
     state.velocity_fix_ns = state.stamp_ns
     store(state.velocity_fix_W, v_W)

@@ -110,8 +110,9 @@ def advance(
         return
     interval_s = (sample_ns - state.imu_stamp_ns) * 1e-9
     state.stamp_ns = to_ns
-    if state.running == 0:
+    if state.running == 0 or state.realigning == 1:
         integrate_window(state.alignment, f_S, w_S, dt_s)
+    if state.running == 0:
         return
     f_variance, w_variance = known_noise(state, params, f_variance, w_variance)
     share = interval_s * dt_s
@@ -219,10 +220,10 @@ def eskf_imu(
     store(state.w_S, w_S)
     f_known, w_known = known_noise(state, params, f_variance, w_variance)
     store(state.w_variance, w_known)
-    if state.running == 0:
+    if state.running == 0 or state.realigning == 1:
         add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
         try_start(state, params)
-    else:
+    if state.running == 1:
         hold_attitude(state, params)
         total = 0.0
         for i in range(3):

@@ -25,6 +25,7 @@ from quadsim.estimation.layout import (
     P,
     V,
 )
+from quadsim.estimation.window import clear
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import store, subtract, vec3
 from quadsim.parameters import Vec3
@@ -192,7 +193,9 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     """Begin again in place from a fix: the estimate had left what GNSS says for too long.
 
     Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove
-    the position away is not known.
+    the position away is not known. They hold until the window of a new start is full, which is
+    filled beside the estimate from now on; a filter that is off by more than its linear equations
+    reach would not find back by itself.
 
     Args:
         state: ESKF record.
@@ -203,6 +206,10 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     """
     start, covariance = params.start, state.covariance
     state.recoveries += 1
+    if state.realigning == 0:
+        state.realigning = 1
+        clear(state.alignment)
+        state.alignment.start_ns = state.stamp_ns
     state.reason = reason
     tilt = start.tilt_flight_deg * math.pi / 180.0
     for i in range(N):

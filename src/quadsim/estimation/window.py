@@ -81,20 +81,28 @@ def add_sample(
 
 
 @kernel
-def add_fix(window: Any, t_s: float, p_W: Vec3, variance: Vec3) -> None:
-    """Count one GNSS position, t_s after the window's beginning."""
+def add_fix(window: Any, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
+    """Count one GNSS position, t_s after the window's beginning.
+
+    The antenna's place beside the IMU turns with it: p(t) = p(0) + v(0) t + R (U + Q l) + g t^2/2
+    with Q the turn since the beginning.
+    """
     window.fix_count += 1
     window.fix_t_sum += t_s
     window.fix_t2_sum += t_s * t_s
     accumulate(window.fix_sum_W, p_W)
-    accumulate(window.fix_f_integral2_sum_0, vec3(window.f_integral2_0))
+    lever_0 = rotate(quat(window.q_0S), antenna_S)
+    accumulate(window.fix_f_integral2_sum_0, add(vec3(window.f_integral2_0), lever_0))
     accumulate(window.fix_variance_sum, variance)
 
 
 @kernel
-def add_velocity(window: Any, t_s: float, v_W: Vec3, variance: Vec3) -> None:
-    """Count one GNSS velocity."""
-    f_integral_0 = vec3(window.f_integral_0)
+def add_velocity(window: Any, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Vec3) -> None:
+    """Count one GNSS velocity; the antenna swings about the IMU by w x l.
+
+    v(t) = v(0) + R (S + Q (w x l)) + g t.
+    """
+    f_integral_0 = add(vec3(window.f_integral_0), rotate(quat(window.q_0S), swing_S))
     window.velocity_count += 1
     window.velocity_t_sum += t_s
     window.velocity_t2_sum += t_s * t_s
