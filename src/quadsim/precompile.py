@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,9 @@ from quadsim.compiled import new_record
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
-from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.interface import Estimator
+from quadsim.geometry.geodesy import Datum
 from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
@@ -33,7 +37,7 @@ MONTH_S = 30 * 86400.0
 
 
 def precompile_parts(scenario: Scenario) -> None:
-    """Fleet, sensors and estimator as the nodes and replays call them, one sample at a time."""
+    """Fleet, sensors and estimators as the nodes and replays call them, one sample at a time."""
     fleet = Fleet(scenario.vehicle, scenario.environment)
     devices = {
         kind: SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
@@ -47,28 +51,37 @@ def precompile_parts(scenario: Scenario) -> None:
         "quad",
         scenario.scene,
     )
-    estimator = ErrorStateEkf(scenario.estimator, scenario.environment.datum)
+    estimators = [
+        ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
+        for name in ("eskf", "ekf7", "gps_ins")
+    ]
     for stamp_ns in range(0, 3_000_000_000, scenario.imu_period_ns):
         fleet.step_to(stamp_ns)
         samples = {kind: device.measure(fleet.truth(0)) for kind, device in devices.items()}
         lidar.measure(fleet.truth(0))
-        if (imu := samples["imu"]) is not None:
-            covariance = np.eye(3) * 1e-4
-            estimator.imu(stamp_ns, imu.f_S, imu.w_S, covariance, covariance)
-        if (fix := samples["gnss"]) is not None:
-            geodetic = scenario.environment.datum.to_geodetic(fix.p_W)
-            estimator.gnss_position(stamp_ns, geodetic, np.eye(3))
-            estimator.gnss_velocity(stamp_ns, fix.v_W, np.eye(3))
-        if (field := samples["magnetometer"]) is not None:
-            estimator.magnetic_field(stamp_ns, field.m_S, np.eye(3) * 1e-14)
-        if (air := samples["barometer"]) is not None:
-            estimator.pressure(stamp_ns, float(air.pressure_pa), 1.0)
-        if (ground := samples["rangefinder"]) is not None:
-            estimator.range(stamp_ns, float(ground.range_m), 1e-4)
-    if estimator.running:
-        estimator.odometry()
-        estimator.pose_covariance()
-        estimator.twist_covariance()
+        for estimator in estimators:
+            feed(estimator, stamp_ns, samples, scenario.environment.datum)
+    for estimator in estimators:
+        if estimator.running:
+            estimator.odometry()
+            estimator.pose_covariance()
+            estimator.twist_covariance()
+
+
+def feed(estimator: Estimator, stamp_ns: int, samples: Mapping[str, Any], datum: Datum) -> None:
+    """Hand samples of one instant to an estimator, as messages say them."""
+    if (imu := samples["imu"]) is not None:
+        covariance = np.eye(3) * 1e-4
+        estimator.imu(stamp_ns, imu.f_S, imu.w_S, covariance, covariance)
+    if (fix := samples["gnss"]) is not None:
+        estimator.gnss_position(stamp_ns, datum.to_geodetic(fix.p_W), np.eye(3))
+        estimator.gnss_velocity(stamp_ns, fix.v_W, np.eye(3))
+    if (field := samples["magnetometer"]) is not None:
+        estimator.magnetic_field(stamp_ns, field.m_S, np.eye(3) * 1e-14)
+    if (air := samples["barometer"]) is not None:
+        estimator.pressure(stamp_ns, float(air.pressure_pa), 1.0)
+    if (ground := samples["rangefinder"]) is not None:
+        estimator.range(stamp_ns, float(ground.range_m), 1e-4)
 
 
 def precompile_control(scenario: Scenario) -> None:

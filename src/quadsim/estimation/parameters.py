@@ -79,7 +79,7 @@ class NoiseParams:
             gt=0.0,
             le=1e-4,
         ),
-    ] = 1.2e-7
+    ] = 1e-7
     field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
         2e-9
     )
