@@ -178,11 +178,9 @@ class EstimatorNode(QuadsimNode):
         self.listen(topic, read)
 
     def _tell(self, method: str, *values: Any) -> None:
-        """Hand a measurement to the filter and to those beside that can use it."""
-        getattr(self.filter, method)(*values)
-        for estimator in self._beside.values():
-            if hasattr(estimator, method):
-                getattr(estimator, method)(*values)
+        """Hand a measurement to the filter and to those beside."""
+        for estimator in (self.filter, *self._beside.values()):
+            getattr(estimator, method)(*values)
 
     # ---- what comes in -------------------------------------------------------------------------
 
@@ -297,8 +295,7 @@ class EstimatorNode(QuadsimNode):
 
     def _apply(self, params: EstimatorParams) -> None:
         for estimator in (self.filter, self._blind, *self._beside.values()):
-            if hasattr(estimator, "set_params"):
-                estimator.set_params(params)
+            estimator.set_params(params)
         self._transforms.move(mounts_of(params))
 
     def _on_reset(self, _: Any, response: Any) -> Any:
