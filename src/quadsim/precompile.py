@@ -23,6 +23,7 @@ from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
 from quadsim.geometry.geodesy import Datum
+from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
@@ -104,7 +105,7 @@ def precompile_nodes(scenario: Scenario) -> None:
 
 
 def forget_old_kernels() -> None:
-    """Remove kernels of other sources that were compiled more than a month ago."""
+    """Remove folders of kernels, but our own, to which nothing was added for a month."""
     own = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     if not own.name.startswith("kernels-"):
         return  # the user's own folder
@@ -127,6 +128,7 @@ def main() -> None:
         rest = processes.submit(precompile_nodes, scenario)
         beside.result()
         rest.result()
+    set_filled()
     forget_old_kernels()
 
 

@@ -1,4 +1,4 @@
-"""The cache of the kernels: what is old goes, what is used or the user's own stays."""
+"""The cache of the kernels: what is old goes; what is used, or the user's own, stays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from quadsim import kernel_cache, kernel_folder
 from quadsim.precompile import MONTH_S, forget_old_kernels
 
 
@@ -34,3 +35,62 @@ def test_a_folder_of_the_users_own_is_left_alone(cache, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache / "other"))
     forget_old_kernels()
     assert left(cache) == ["kernels-new", "kernels-old", "kernels-own", "other"]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package named quadsim of which kernels import one another."""
+    sources = {
+        "__init__": "",
+        "a": "from quadsim.part import (\n    b,  # a module\n)\n",
+        "c": "X = 1\n",
+        "d": "import numpy\n",
+        "part/__init__": "",
+        "part/b": "def f():\n    from quadsim.c import X\n",
+    }
+    for name, text in sources.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path)
+    kernel_cache._read.cache_clear()
+    yield tmp_path
+    kernel_cache._read.cache_clear()
+    kernel_cache.sources_digest.cache_clear()
+
+
+def digests(package):
+    kernel_cache._read.cache_clear()
+    kernel_cache.sources_digest.cache_clear()
+    return [
+        kernel_cache.sources_digest(package / f"{name}.py") for name in ("a", "part/b", "c", "d")
+    ]
+
+
+def test_a_kernel_is_old_when_anything_it_imports_has_changed(package):
+    before = digests(package)
+    (package / "c.py").write_text("X = 2\n")
+    assert [old != new for old, new in zip(before, digests(package), strict=True)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    (package / "c.py").write_text("X = 1\n")
+    assert digests(package) == before
+
+
+def test_numba_asks_for_the_sources_of_a_kernel():
+    from quadsim.geometry.rotation import rotate
+
+    stamp = rotate._cache._impl.locator.get_source_stamp()
+    assert stamp == kernel_cache.sources_digest(kernel_folder.PACKAGE / "geometry" / "rotation.py")
+
+
+def test_a_filled_folder_is_one_of_these_sources(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels-x"))
+    assert not kernel_folder.is_filled()
+    kernel_folder.set_filled()
+    assert kernel_folder.is_filled()
+    monkeypatch.setattr(kernel_folder, "_sources_digest", lambda: "of other sources")
+    assert not kernel_folder.is_filled()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from quadsim.errors import InputError, QuadsimError
+from quadsim.kernel_folder import is_filled, set_filled
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -244,11 +244,16 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-def loading(what: str) -> AbstractContextManager[None]:
-    """A line while kernels are loaded; the first time it says that they are compiled."""
-    if Path(os.environ.get("NUMBA_CACHE_DIR", "")).is_dir():
-        return working(what) if sys.stderr.isatty() else nullcontext()
-    return working(f"{what}; the kernels are compiled once, which takes a minute or two")
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """A line while kernels are loaded; after a change of the sources it says they are compiled."""
+    if is_filled():
+        with working(what) if sys.stderr.isatty() else nullcontext():
+            yield
+        return
+    with working(f"{what}; the kernels are compiled once, which takes a minute or two"):
+        yield
+    set_filled()
 
 
 def exit_status(passed: bool) -> int:

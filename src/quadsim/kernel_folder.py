@@ -1,0 +1,61 @@
+"""The folder of the compiled kernels, chosen when the package is imported."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+#: The first Numba that asks :mod:`quadsim.kernel_cache` whether a kernel is old.
+FIRST_THAT_ASKS = (0, 62)
+
+
+def _sources_digest() -> str:
+    """SHA-256 of every file that may hold a kernel."""
+    digest = hashlib.sha256(sys.version.encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        if source.relative_to(PACKAGE).parts[0] not in ("nodes", "cli"):  # no kernels there
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def choose_folder() -> None:
+    """Tell Numba its folder: one for each place where the package lies.
+
+    A Numba that asks nobody whether a kernel is old gets a folder for exactly these sources. Numba
+    reads the variables when it is first imported; after that this changes nothing.
+    """
+    if "numba" in sys.modules:
+        return
+    try:
+        numba = tuple(map(int, version("numba").split(".")[:2]))
+    except (PackageNotFoundError, ValueError):
+        numba = (0, 0)
+    if numba >= FIRST_THAT_ASKS:
+        key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
+        os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.kernel_cache.SourcesLocator")
+    else:
+        key = _sources_digest()
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(root / "quadsim" / f"kernels-{key[:16]}"))
+
+
+def _mark() -> Path:
+    return Path(os.environ.get("NUMBA_CACHE_DIR", "")) / "sources"
+
+
+def is_filled() -> bool:
+    """Whether the folder holds the kernels of these sources."""
+    return _mark().is_file() and _mark().read_text() == _sources_digest()
+
+
+def set_filled() -> None:
+    """Note that the folder holds them now; nothing is noted where it cannot be written."""
+    with suppress(OSError):
+        _mark().parent.mkdir(parents=True, exist_ok=True)
+        _mark().write_text(_sources_digest())
