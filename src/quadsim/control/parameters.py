@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from quadsim.control.ground import GroundParams
 from quadsim.parameters import Spec, Vec3
 
 GRAVITY_MPS2 = 9.80665
@@ -189,6 +190,7 @@ class FlightParams:
 
     arming: ArmingParams = field(default_factory=ArmingParams)
     failsafe: FailsafeParams = field(default_factory=FailsafeParams)
+    ground: GroundParams = field(default_factory=GroundParams)
     spool_up_s: Annotated[
         float, Spec("idling between arming and take-off", "s", ge=0.0, le=30.0)
     ] = 1.0

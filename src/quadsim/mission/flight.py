@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.mission.guidance import ZERO
-from quadsim.mission.health import MISSING, observe, refusal
+from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
 from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent, FlightStates
 from quadsim.mission.trajectory import write_setpoint
@@ -153,6 +153,20 @@ class FlightManager(FlightStates):
                 self._enter("velocity", "flies commanded velocities")
         return refused
 
+    def take_range(
+        self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
+    ) -> None:
+        """Take a reading of the range finder that looks down.
+
+        Args:
+            stamp_ns: of the reading, by the odometry's clock.
+            range_m: along body -z in m; +inf: nothing within reach, -inf: too near, NaN: nothing
+                known.
+            variance_m2: of it; not above 0: not stated.
+            half_beam_rad: half the width of the beam, 0 for a ray.
+        """
+        self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
+
     def _refuse_command(self, numbers: tuple[float, ...]) -> str | None:
         if not all(map(math.isfinite, numbers)):
             self._event(WARN, "command refused", f"not a number in {numbers}")
@@ -178,6 +192,8 @@ class FlightManager(FlightStates):
                 self._watch, self._limits, stamp_ns, self._odometry
             )
             self._guidance.estimate = ((x, y, z), yaw)
+            if self._verdict == GOOD:
+                self.ground.step(self._odometry)
         self._watch_over()
         handler = self._handlers.get(self.state)
         if handler is not None:

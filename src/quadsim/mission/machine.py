@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
+from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
 from quadsim.mission.health import GOOD, MISSING, VERDICTS, new_watch
 from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, check, name_of
 from quadsim.parameters import pack
+from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
 OK, WARN, ERROR = 0, 1, 2
@@ -50,19 +52,29 @@ class FlightStates:
     Args:
         params: how the vehicle takes off, moves and lands, and its failsafes.
         items: the mission; may be empty.
+        terrain: elevation data, which ``flight.ground.map`` lets it use.
+        flat_m: height of the ground outside of them, m.
 
     Attributes:
+        ground: the ground beneath, where something is held above it.
         state: one of STATES.
         reason: why it is in a failsafe or was stopped; empty otherwise.
         finished: the motors have stopped after a flight.
     """
 
-    def __init__(self, params: FlightParams, items: Sequence[Item]) -> None:
+    def __init__(
+        self,
+        params: FlightParams,
+        items: Sequence[Item],
+        terrain: TerrainArrays = NO_TERRAIN,
+        flat_m: float = 0.0,
+    ) -> None:
         check(items, "the mission")
         self._params = params
         self._items = tuple(items)
         self._limits = pack(params.failsafe)
         self._watch = new_watch()
+        self.ground = Ground(params.ground, terrain, flat_m)
         self._guidance = Guidance(params)
         self._events: list[FlightEvent] = []
         self.state = "disarmed"

@@ -5,6 +5,7 @@ It steps on the odometry's stamps, 50 times a second, and on ROS time when no od
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from functools import partial
 from typing import Any
@@ -35,11 +36,20 @@ from quadsim.nodes.command_messages import (
 )
 from quadsim.nodes.conversion import OdometryReader, read_variances
 from quadsim.nodes.odometry import OdometrySource
-from quadsim.nodes.params import declare_bool, declare_controller, declare_text
+from quadsim.nodes.params import (
+    declare,
+    declare_bool,
+    declare_controller,
+    declare_scene,
+    declare_text,
+)
 from quadsim.nodes.runtime import main_of
+from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import pack, read_yaml
 from quadsim.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
 from quadsim.sensors.timing import due
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Odometry later than so many steps counts as none.
 PATIENCE = 3
@@ -67,7 +77,8 @@ class AutopilotNode(QuadsimNode):
         use_truth = declare_bool(self, "use_truth", False, "begin on the truth, not the estimate")
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
-        self.manager = FlightManager(self._gains.flight, mission_items(mission))
+        self._terrain, self._flat_m = self._elevation_data()
+        self.manager = self._make_manager(mission_items(mission))
         self._position = new_position_control(self._gains, pack_airframe(airframe))
         self._odometry, self._setpoint = new_record(ODOMETRY), new_record(SETPOINT)
         self._command = new_record(ATTITUDE_COMMAND)
@@ -86,6 +97,16 @@ class AutopilotNode(QuadsimNode):
         self._serve()
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
+    def _elevation_data(self) -> tuple[TerrainArrays, float]:
+        """The map of the ground, where the autopilot has one, and the height around it."""
+        if not self._gains.flight.ground.map:
+            return NO_TERRAIN, 0.0
+        environment = declare(self, EnvironmentParams(), "environment.")
+        return declare_scene(self, environment).terrain, environment.ground_height_m
+
+    def _make_manager(self, items: tuple[Item, ...]) -> FlightManager:
+        return FlightManager(self._gains.flight, items, self._terrain, self._flat_m)
+
     def _offer_all(self) -> None:
         self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
         self._velocity = self.offer(topics.COMMAND_VELOCITY)
@@ -103,6 +124,7 @@ class AutopilotNode(QuadsimNode):
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
         self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
         self.listen(topics.MISSION, self._on_mission)
+        self.listen(topics.RANGE, self._on_range, raw=False)
 
     def _serve(self) -> None:
         for name in ("mission/start", "mission/pause", "mission/abort", "land"):
@@ -146,13 +168,27 @@ class AutopilotNode(QuadsimNode):
         if refused:
             raise MessageError(refused)
 
+    def _on_range(self, message: Any) -> None:
+        """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""
+        range_m = message.range
+        if range_m < message.min_range:
+            range_m = -math.inf
+        elif 0.0 < message.max_range < range_m:
+            range_m = math.inf
+        self.manager.take_range(
+            stamp_ns_of(message.header.stamp),
+            range_m,
+            getattr(message, "variance", 0.0),
+            0.5 * message.field_of_view,
+        )
+
     def _on_mission(self, payload: bytes) -> None:
         """Take a new mission, disarmed; its own comes back on the same topic."""
         if payload in self._own:
             return
         if self.manager.armed:
             raise MessageError("a new mission is taken disarmed only")
-        self.manager = FlightManager(self._gains.flight, mission_of(payload))
+        self.manager = self._make_manager(mission_of(payload))
         self._publish_mission()
 
     # ---- steps ---------------------------------------------------------------------------------

@@ -169,6 +169,9 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
         "use_truth": scenario.file.fly_on == "truth",
         **_controller(scenario, options),
     }
+    if scenario.autopilot.flight.ground.map:
+        nodes["autopilot"] |= _scene(scenario)
+        nodes["autopilot"] |= _prefixed(scenario.environment, "environment.")
     nodes["mixer"] = _controller(scenario, options)
     return nodes
 

@@ -26,6 +26,7 @@ from quadsim.sensors.faults import changes
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
+from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.log import (
     CRASH_REST_NS,
     ERROR,
@@ -51,7 +52,7 @@ LOG_HZ = 100.0
 VEHICLE_NAME = "quad"
 
 #: What is kept of every flight, beside the log's rows.
-KEPT = ("imu", "gnss")
+KEPT = ("imu", "gnss", "rangefinder")
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
@@ -101,6 +102,14 @@ def fault_events(scenario: Scenario) -> list[Event]:
         for stamp_ns, words in disturbance_changes(scenario.disturbances)
     ]
     return sorted(faults + befalls)
+
+
+def half_beam_rad(scenario: Scenario) -> float:
+    """Half the width of the range finder's beam; 0 of a ray, or without one."""
+    params = scenario.sensors.get("rangefinder")
+    if not isinstance(params, RangefinderParams) or params.rays == 1:
+        return 0.0
+    return 0.5 * math.radians(params.field_of_view_deg)
 
 
 def _room(scenario: Scenario, kind: str, seconds: float) -> int:
@@ -158,7 +167,14 @@ class ClosedLoop:
         self._odometry = self._states["odometry"].view(np.recarray)[0]
         self._setpoint = self._states["setpoint"].view(np.recarray)[0]
         self._command = self._states["command"].view(np.recarray)[0]
-        self.manager = FlightManager(scenario.autopilot.flight, scenario.items)
+        self.manager = FlightManager(
+            scenario.autopilot.flight,
+            scenario.items,
+            self._scene.terrain,
+            scenario.environment.ground_height_m,
+        )
+        self._half_beam_rad = half_beam_rad(scenario)
+        self._ranges = 0
         self._flown = 0
         self.events: list[Event] = []
         self._faults = fault_events(scenario)
@@ -217,6 +233,8 @@ class ClosedLoop:
     def tick(self) -> None:
         """One mission tick: the mission's wish, the position loop, and the loop up to the next."""
         odometry = self._odometry if self._odometry.stamp_ns > 0 else None
+        if self.manager.ground.used:
+            self._hand_over_ranges()
         self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self.manager.has_reference:
             self._reference_ns[self._flown] = self.stamp_ns
@@ -239,6 +257,18 @@ class ClosedLoop:
         self._tell_crash()
         while self._faults and self._faults[0].stamp_ns <= until_ns:
             self.events.append(self._faults.pop(0))
+
+    def _hand_over_ranges(self) -> None:
+        """Give the flight manager the range finder's newest readings."""
+        readings = self.samples("rangefinder")
+        for sample in readings[self._ranges :]:
+            self.manager.take_range(
+                int(sample["stamp_ns"]),
+                float(sample["range_m"]),
+                float(sample["variance_m2"]),
+                self._half_beam_rad,
+            )
+        self._ranges = len(readings)
 
     def _tell_crash(self) -> None:
         """Keep a crash as an event, once."""
