@@ -62,6 +62,7 @@ SETPOINT = record_dtype(
         ("a_W", np.float64, (3,)),
         ("yaw", np.float64),
         ("yaw_rate", np.float64),
+        ("speed_mps", np.float64),  # fastest, horizontal; 0 for the autopilot's limit
     ]
 )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.control.ground import GroundParams
+from quadsim.control.navigation import NAVIGATIONS, NavigationParams
 from quadsim.parameters import Spec, Vec3
 
 GRAVITY_MPS2 = 9.80665
@@ -19,6 +20,9 @@ GRAVITY_MPS2 = 9.80665
 class PositionParams:
     """Position and velocity loops and the limits that the flight keeps."""
 
+    navigation: Annotated[
+        str, Spec("how places are flown to; see docs/navigation.md", choices=NAVIGATIONS)
+    ] = "trajectory"
     rate_hz: Annotated[float, Spec("rate of the position loop", "Hz", ge=50.0, le=100.0)] = 50.0
     position_gain_xy: Annotated[
         float, Spec("velocity wanted per position error", "1/s", ge=0.0, le=20.0)
@@ -213,6 +217,9 @@ class FlightParams:
     arrival_timeout_s: Annotated[
         float, Spec("wait for the arrival after a leg's end", "s", ge=0.0, le=600.0)
     ] = 5.0
+    home_height_m: Annotated[
+        float, Spec("least height of the way home when it is told", "m", ge=0.0, le=1000.0)
+    ] = 0.0
     landing_speed_mps: Annotated[
         float, Spec("speed of the descent onto the ground", "m/s", gt=0.0, le=3.0)
     ] = 0.6
@@ -232,6 +239,7 @@ class AutopilotParams:
     name: Annotated[str, Spec("what the gains are for")] = "default"
     gravity_mps2: Annotated[float, Spec("gravity", "m/s^2", gt=0.0, le=30.0)] = GRAVITY_MPS2
     position: PositionParams = field(default_factory=PositionParams)
+    navigation: NavigationParams = field(default_factory=NavigationParams)
     attitude: AttitudeParams = field(default_factory=AttitudeParams)
     watchdog: WatchdogParams = field(default_factory=WatchdogParams)
     flight: FlightParams = field(default_factory=FlightParams)

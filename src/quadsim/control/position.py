@@ -17,6 +17,7 @@ from quadsim.compiled import kernel, new_record, record_dtype
 from quadsim.control.attitude import IDLE_THRUST, thrust_limits
 from quadsim.control.descent import DESCENT, along_body_z, descent_force, start_descent
 from quadsim.control.inputs import is_attitude, is_usable, size
+from quadsim.control.navigation import cyclic, is_cyclic
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import (
     LEAST_STEP_S,
@@ -92,7 +93,10 @@ def _wanted_velocity(params: Any, odometry: Any, setpoint: Any) -> Vec3:
         speed = approach_speed(distance, gain_xy, params.position.braking_mps2)
         factor = speed / distance if distance > 0.0 else 0.0
         v = add(v, (factor * error[0], factor * error[1], gain_z * error[2]))
-    x, y = limit_horizontal(v[0], v[1], params.position.speed_max_mps)
+    most = params.position.speed_max_mps
+    if setpoint.speed_mps > 0.0:
+        most = min(most, setpoint.speed_mps)
+    x, y = limit_horizontal(v[0], v[1], most)
     return (x, y, clamp(v[2], -params.position.descent_max_mps, params.position.ascent_max_mps))
 
 
@@ -201,11 +205,16 @@ def position_control(
         force = _wanted_force(state, params, odometry, setpoint, dt_s)
         c, s = math.cos(yaw), math.sin(yaw)
         forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
+        command.yaw_rate = _wanted_yaw_rate(params, yaw, setpoint)
+        if mode == MODE_POSITION and is_cyclic(params.position.navigation):
+            forward, left, yaw_rate, turning = cyclic(params, odometry, setpoint, yaw)
+            state.integral[0], state.integral[1] = 0.0, 0.0  # a PD has none
+            if turning:
+                command.yaw_rate = yaw_rate
         pitch = math.atan2(forward, force[2])
         roll = math.atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
         body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
         command.thrust = along_body_z(force[2], body_z[2], state.thrust_min, state.thrust_max)
-        command.yaw_rate = _wanted_yaw_rate(params, yaw, setpoint)
     else:
         mode = MODE_DESCEND
         command.thrust = _descend(state, params, odometry, setpoint.v_W[2], dt_s)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
-from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent, FlightStates
+from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent
+from quadsim.mission.progress import MissionStates
 from quadsim.mission.trajectory import write_setpoint
 from quadsim.parameters import Vec3
 from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
@@ -19,7 +20,7 @@ from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
 
-class FlightManager(FlightStates):
+class FlightManager(MissionStates):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
@@ -53,6 +54,8 @@ class FlightManager(FlightStates):
             "item": str(self._index) if going else "",
             "item_name": name_of(self._items[self._index]) if going else "",
             "items": str(len(self._items)),
+            "height": "above ground" if self._guidance.above else "absolute",
+            "ground": "" if not self.ground.used else "known" if self.ground.known else "lost",
             "reason": self.reason,
             "finished": str(self.finished).lower(),
         }
@@ -90,7 +93,7 @@ class FlightManager(FlightStates):
         if self.state == "armed":
             self._started = True
             return None
-        if self.state not in ("hover", "guided", "velocity"):
+        if self.state not in ("hover", "guided", "velocity", "returning"):
             return f"not while {self.state}" + ("" if self.armed else "; arm first")
         if not self._started or self._index >= len(self._items):
             return "the mission is over"
@@ -99,11 +102,32 @@ class FlightManager(FlightStates):
 
     def pause(self) -> str | None:
         """Stop and hover; :meth:`start` goes on with the mission."""
-        if self.state not in ("mission", "guided", "velocity"):
+        if self.state not in ("mission", "guided", "velocity", "returning"):
             return f"not while {self.state}"
         self._suspend()
         self._guidance.brake(self._stamp_ns)
         self._enter("hover", "paused")
+        return None
+
+    def hover(self) -> str | None:
+        """Hover here: brake, and fly back to where this was told, however fast the vehicle was.
+
+        In a hover it moves that here, where the vehicle was pushed to.
+        """
+        if self.state not in ("mission", "hover", "guided", "velocity", "returning"):
+            return f"not while {self.state}"
+        self._suspend()
+        self._guidance.hold(self._stamp_ns, estimated=self.state == "hover")
+        self._enter("hover", "here, as told")
+        return None
+
+    def return_home(self) -> str | None:
+        """Fly back above the place of take-off and land there."""
+        if self.state not in ("mission", "hover", "guided", "velocity"):
+            return f"not while {self.state}"
+        self._suspend()
+        self._enter("returning", "home, as told")
+        self._begin_way_home(self._params.home_height_m, 0.0)
         return None
 
     def abort(self) -> str | None:
@@ -153,6 +177,10 @@ class FlightManager(FlightStates):
                 self._enter("velocity", "flies commanded velocities")
         return refused
 
+    def source_changed(self) -> None:
+        """Odometries come from elsewhere from now on: a step of the position is no jump."""
+        self._watch.known = 0
+
     def take_range(
         self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
     ) -> None:
@@ -171,7 +199,7 @@ class FlightManager(FlightStates):
         if not all(map(math.isfinite, numbers)):
             self._event(WARN, "command refused", f"not a number in {numbers}")
             return "a number in it is not finite"
-        if self.state not in ("mission", "hover", "guided", "velocity"):
+        if self.state not in ("mission", "hover", "guided", "velocity", "returning"):
             return f"not while {self.state}"
         return None
 
@@ -188,12 +216,15 @@ class FlightManager(FlightStates):
         self._thrust = thrust
         self._odometry = self._odometry if odometry is None else odometry
         if self._odometry is not None:
-            self._verdict, self._good_s, x, y, z, _, _, self._v_up, yaw = observe(
+            self._verdict, self._good_s, x, y, z, v_x, v_y, self._v_up, yaw = observe(
                 self._watch, self._limits, stamp_ns, self._odometry
             )
             self._guidance.estimate = ((x, y, z), yaw)
+            self._guidance.velocity = (v_x, v_y, self._v_up)
             if self._verdict == GOOD:
                 self.ground.step(self._odometry)
+        self._guidance.update(stamp_ns)
+        self._tell_ground()
         self._watch_over()
         handler = self._handlers.get(self.state)
         if handler is not None:

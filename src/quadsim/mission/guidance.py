@@ -9,6 +9,7 @@ from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.items import Follow
+from quadsim.mission.terrain_following import TerrainFollowing
 from quadsim.mission.trajectory import (
     Motion,
     Pose,
@@ -28,6 +29,11 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 SINK_LEAD_M = 0.3
 #: Time in which a descent reaches its speed, s.
 SINK_RAMP_S = 0.5
+#: Duration of a leg back to where it began in motion, over that of braking: its peak acceleration,
+#: 5.01 speed / duration, is the limit then.
+RETURN_SHARE = 2.7
+#: Slowest limit of speed on the way to a goal, m/s.
+STANDING_MPS = 0.05
 
 
 def _vec3(array: Any) -> Vec3:
@@ -35,21 +41,36 @@ def _vec3(array: Any) -> Vec3:
 
 
 class Guidance:
-    """The reference and its kind: a leg, timed points, a descent, or a velocity.
+    """The reference and its kind: a leg, a goal, timed points, a descent, or a velocity.
 
     Each new one begins in the motion of the last, so that the reference never jumps, except where
     the mission says so (timed points) or after a loss of the estimate (:meth:`stand`).
 
+    While ``above`` is set, heights of the reference count from the ground beneath; what goes in
+    and out as a motion is in W all the same. A leg is flown in its own time, which goes on slower
+    than time does where the ground allows no more speed.
+
     Args:
         params: limits of speed and acceleration.
+        following: the level that heights above ground count from.
+        goals: places are flown to without a leg: the setpoint is the goal itself.
 
     Attributes:
         estimate: estimated position and yaw, kept up to date by the owner; a descent stays beside
             it, and a velocity is flown from it.
     """
 
-    def __init__(self, params: FlightParams) -> None:
+    def __init__(
+        self, params: FlightParams, following: TerrainFollowing, goals: bool = False
+    ) -> None:
         self.estimate: Pose = (ZERO, 0.0)
+        self.velocity: Vec3 = ZERO
+        self.above = False
+        self._following = following
+        self._goals = goals
+        self._pace = 1.0
+        self._paced_ns = 0
+        self._most_mps = math.inf
         self._params = params
         self._leg = new_leg()
         self._now = new_record(SETPOINT)
@@ -64,19 +85,72 @@ class Guidance:
         self._last_ns = 0
 
     @property
-    def goal(self) -> Vec3:
-        """Where the leg ends, in W."""
-        return self._goal
+    def away_m(self) -> float:
+        """Distance of the estimate from where the leg or the goal is."""
+        (x, y, z), _ = self.estimate
+        level = self._following.level_m if self.above else 0.0
+        return math.dist((x, y, z - level), self._goal)
+
+    def update(self, stamp_ns: int) -> None:
+        """Move on to the present estimate: the level of the ground, and the pace that it allows."""
+        if not self.above:
+            self._pace, self._paced_ns, self._most_mps = 1.0, stamp_ns, math.inf
+            return
+        following = self._following
+        following.update(stamp_ns, self.estimate[0], self.velocity)
+        dt_s = min(max(stamp_ns - self._paced_ns, 0) * 1e-9, 0.1)
+        self._paced_ns = stamp_ns
+        if self._kind == "leg":
+            leg_setpoint(self._leg, self.elapsed_s(stamp_ns), self._now)
+            x, y, height = float(self._now.v_W[0]), float(self._now.v_W[1]), self._now.p_W[2]
+        else:
+            (x, y, height), here = self._goal, self.estimate[0]
+            x, y = x - here[0], y - here[1]
+        length = math.hypot(x, y)
+        if length < 1e-3:
+            return
+        course = (x / length, y / length)
+        most = following.speed_mps(self.estimate[0], self.velocity, course, float(height))
+        self._most_mps = most
+        if self._kind == "leg":
+            wanted, step = min(1.0, most / length), self._params.acceleration_mps2 * dt_s / length
+            self._pace += min(max(wanted - self._pace, -step), step)
+            self._start_ns += round((1.0 - self._pace) * dt_s * 1e9)
+        elif self._kind == "goal":  # a limited speed is no delay
+            share = min(1.0, most / (self._speed or self._params.speed_mps))
+            self._start_ns += round((1.0 - share) * dt_s * 1e9)
 
     def motion(self, stamp_ns: int) -> Motion:
         """The reference at a time: position, velocity, acceleration, yaw, yaw rate."""
         now = self._now
         self.write(stamp_ns, now)
+        if self._kind == "goal":
+            return (self.estimate[0], self.velocity, ZERO, self.estimate[1], 0.0)
         p, v, a = _vec3(now.p_W), _vec3(now.v_W), _vec3(now.a_W)
         return (p, v, a, float(now.yaw), float(now.yaw_rate))
 
+    def _begin_frame(self, stamp_ns: int, above: bool, height_m: float = 0.0) -> Motion:
+        """Change what heights count from; gives the present motion in the new frame.
+
+        Args:
+            stamp_ns: now.
+            above: whether heights count from the ground.
+            height_m: that will be held, if so.
+        """
+        (x, y, z), (vx, vy, vz), a, yaw, yaw_rate = self.motion(stamp_ns)
+        if not above:
+            self.above = False
+            return ((x, y, z), (vx, vy, vz), a, yaw, yaw_rate)
+        following = self._following
+        if not self.above:
+            self.above = True
+            following.begin(stamp_ns, self.estimate[0], self.velocity, height_m)
+        p, v = (x, y, z - following.level_m), (vx, vy, vz - following.climb_mps)
+        return (p, v, a, yaw, yaw_rate)
+
     def stand(self, stamp_ns: int, p_W: Vec3, yaw: float) -> None:
         """Rest at a pose at once, whatever came before."""
+        self.above = False
         self._begin_leg(stamp_ns, (p_W, ZERO, ZERO, yaw, 0.0), p_W, yaw, 0.0)
 
     def go(
@@ -86,17 +160,19 @@ class Guidance:
         yaw: float,
         speed_mps: float = 0.0,
         acceleration_mps2: float = 0.0,
+        above: bool = False,
     ) -> None:
         """Fly straight to rest at a pose, as fast as the limits allow.
 
         Args:
             stamp_ns: now.
-            goal_W: position in m.
+            goal_W: position in m; its height in W, or above the ground.
             yaw: in rad.
             speed_mps: limit; 0 for the autopilot's.
             acceleration_mps2: limit; 0 for the autopilot's.
+            above: whether the goal's height counts from the ground.
         """
-        p, v, a, yaw_now, yaw_rate = start = self.motion(stamp_ns)
+        p, v, a, yaw_now, yaw_rate = start = self._begin_frame(stamp_ns, above, goal_W[2])
         params = self._params
         speed = speed_mps or params.speed_mps
         acceleration = acceleration_mps2 or params.acceleration_mps2
@@ -112,9 +188,31 @@ class Guidance:
         duration_s += 2.0 * self._brake_duration(v, a, yaw_rate)
         self._begin_leg(stamp_ns, start, goal_W, yaw, duration_s)
 
+    def approach(
+        self,
+        stamp_ns: int,
+        goal_W: Vec3,
+        yaw: float,
+        speed_mps: float = 0.0,
+        acceleration_mps2: float = 0.0,
+        above: bool = False,
+    ) -> None:
+        """Fly to a place by a leg, or with the place itself as setpoint; as :meth:`go`."""
+        self.go(stamp_ns, goal_W, yaw, speed_mps, acceleration_mps2, above)
+        if self._goals:
+            self._kind, self._origin, self._speed = "goal", (goal_W, yaw), speed_mps
+
+    def hold(self, stamp_ns: int, estimated: bool = False) -> None:
+        """Come to rest, and back to where the reference, or the estimate, is now."""
+        if estimated:
+            self._kind = "goal"  # whose motion is the estimate's
+        p, v, a, yaw, yaw_rate = start = self._begin_frame(stamp_ns, self.above)
+        duration_s = RETURN_SHARE * self._brake_duration(v, a, yaw_rate)
+        self._begin_leg(stamp_ns, start, p, yaw, duration_s)
+
     def brake(self, stamp_ns: int) -> None:
         """Come to rest straight ahead."""
-        p, v, a, yaw, yaw_rate = start = self.motion(stamp_ns)
+        p, v, a, yaw, yaw_rate = start = self._begin_frame(stamp_ns, self.above)
         duration_s = self._brake_duration(v, a, yaw_rate)
         ahead = 0.5 * duration_s
         goal = (p[0] + ahead * v[0], p[1] + ahead * v[1], p[2] + ahead * v[2])
@@ -136,13 +234,14 @@ class Guidance:
 
     def follow(self, stamp_ns: int, points: Follow, from_s: float = 0.0) -> None:
         """Follow timed points, from a time within them on."""
+        self.above = False
         self._kind, self._points = "follow", points
         self._start_ns = stamp_ns - round(from_s * 1e9)
         self._goal = points.points[-1][1:4]
 
     def sink(self, stamp_ns: int, speed_mps: float) -> None:
         """Descend vertically until told otherwise."""
-        p, _, _, yaw, _ = self.motion(stamp_ns)
+        p, _, _, yaw, _ = self._begin_frame(stamp_ns, above=False)
         self._origin = (p, yaw)
         self._kind, self._start_ns, self._speed = "sink", stamp_ns, speed_mps
 
@@ -151,6 +250,7 @@ class Guidance:
         if self._kind != "velocity":
             _, v, _, _, rate = self.motion(stamp_ns)
             self._velocity, self._last_ns = (v, rate), stamp_ns
+        self.above = False
         self._kind, self._wanted = "velocity", (v_W, yaw_rate)
 
     def elapsed_s(self, stamp_ns: int) -> float:
@@ -158,15 +258,18 @@ class Guidance:
         return (stamp_ns - self._start_ns) * 1e-9
 
     def is_over(self, stamp_ns: int) -> bool:
-        """Whether a leg or the timed points have come to their end; descents never do."""
+        """Whether a leg or the timed points have come to their end; descents never do.
+
+        A goal has no way to be on: being there is all that counts.
+        """
         if self._kind == "leg":
             return self.elapsed_s(stamp_ns) >= float(self._leg.duration_s)
         if self._kind == "follow" and self._points is not None:
             return self.elapsed_s(stamp_ns) >= self._points.points[-1][0]
-        return False
+        return self._kind == "goal"
 
     def late_s(self, stamp_ns: int) -> float:
-        """Time since the end of a leg."""
+        """Time since the end of a leg, or since one to the goal would have ended."""
         return self.elapsed_s(stamp_ns) - float(self._leg.duration_s)
 
     def write(self, stamp_ns: int, setpoint: Any) -> None:
@@ -174,6 +277,14 @@ class Guidance:
         t_s = self.elapsed_s(stamp_ns)
         if self._kind == "leg":
             leg_setpoint(self._leg, t_s, setpoint)
+            if self._pace < 1.0:
+                setpoint.v_W *= self._pace
+                setpoint.a_W *= self._pace * self._pace
+        elif self._kind == "goal":
+            p, wanted_yaw = self._origin
+            write_setpoint(setpoint, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
+            most = min(self._speed or self._params.speed_mps, self._most_mps)
+            setpoint.speed_mps = max(most, STANDING_MPS)
         elif self._kind == "follow" and self._points is not None:
             p, wanted_yaw = self._points.at(t_s)
             write_setpoint(setpoint, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
@@ -184,6 +295,9 @@ class Guidance:
             v_W, yaw_rate = self._velocity
             p_W, yaw = self.estimate
             write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, ZERO, yaw, yaw_rate)
+        if self.above:
+            setpoint.p_W[2] += self._following.level_m
+            setpoint.v_W[2] += self._following.climb_mps
 
     def _write_sink(self, t_s: float, setpoint: Any) -> None:
         (x, y, z), yaw = self._origin

@@ -13,7 +13,20 @@ Timed points that several scenarios follow are a file of ``config/trajectories``
       - follow: {trajectory: fcnd_square}
       - follow: {trajectory: fcnd_square, until_s: 1.0, offset_W_m: [0.0, 0.0, 2.0]}
 
-``until_s`` leaves out the later points, ``offset_W_m`` moves them all.
+``until_s`` leaves out the later points, ``offset_W_m`` moves them all. Waypoints are in
+:mod:`quadsim.mission.waypoint`. Items that come again and again are a loop, and a mission whose
+heights count from the ground says so once::
+
+    mission:
+      height: above_ground
+      items:
+        - takeoff: {height_m: 5.0}
+        - loop:
+            times: 3
+            items:
+              - waypoint: {position_W_m: [20.0, 0.0, 5.0]}
+              - waypoint: {position_W_m: [0.0, 0.0, 5.0]}
+        - land: {}
 """
 
 from __future__ import annotations
@@ -26,9 +39,13 @@ from typing import Annotated, TypeAlias
 
 from quadsim.errors import InputError
 from quadsim.files import find
+from quadsim.mission.waypoint import HEIGHTS, ReturnHome, Waypoint
 from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml
 
 TimedPoint = tuple[float, float, float, float, float]
+
+#: Items of a mission, its loops written out.
+MOST_ITEMS = 100_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,7 @@ class Goto:
     acceleration_mps2: Annotated[
         float, Spec("most on the way; 0 for the autopilot's", "m/s^2", ge=0.0, le=50.0)
     ] = 0.0
+    height: Annotated[str, Spec("what z counts from", choices=HEIGHTS)] = "absolute"
 
 
 @dataclass(frozen=True)
@@ -147,20 +165,30 @@ class Land:
     ] = 0.0
 
 
-Item: TypeAlias = Takeoff | Goto | Hover | Follow | Land
+Item: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land
 
-_KINDS: dict[str, type[Takeoff] | type[Goto] | type[Hover] | type[Follow] | type[Land]] = {
+_KINDS: dict[str, type[Item]] = {
     "takeoff": Takeoff,
     "goto": Goto,
+    "waypoint": Waypoint,
     "hover": Hover,
     "follow": Follow,
+    "return_home": ReturnHome,
     "land": Land,
 }
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How often its items are flown."""
+
+    times: Annotated[int, Spec("how often", ge=1, le=MOST_ITEMS)] = 1
 
 
 def name_of(item: Item) -> str:
     """The key of an item in a file."""
-    return type(item).__name__.lower()
+    return _NAMES[type(item)]
 
 
 def check(items: Sequence[Item], where: str) -> None:
@@ -172,45 +200,98 @@ def check(items: Sequence[Item], where: str) -> None:
     for i, item in enumerate(items):
         if isinstance(item, Takeoff) != (i == 0):
             raise InputError(f"{where}: mission[{i}]: {name_of(item)}; takeoff comes first, once")
-        if isinstance(item, Land) and i != len(items) - 1:
+        ends = isinstance(item, Land) or (isinstance(item, Waypoint) and item.type == "land")
+        if ends and i != len(items) - 1:
             raise InputError(f"{where}: mission[{i}]: land must be the last item")
+        if isinstance(item, Waypoint) and item.type == "destination" and i != len(items) - 1:
+            raise InputError(
+                f"{where}: mission[{i}]: waypoint: type: nothing comes after a destination;"
+                " allowed before other items: intermediate, hover"
+            )
 
 
 def items_from(content: object, where: str) -> tuple[Item, ...]:
     """Read the items of a mission from the plain values of a file.
 
     Args:
-        content: a list of mappings with one key each; see the module.
+        content: a list of mappings with one key each, or a mapping of ``items`` (that list) and
+            ``height``, what heights of places count from; see the module.
         where: the file that errors name.
 
     Raises:
         InputError: naming the item, the key, the value and what is allowed.
     """
-    if not isinstance(content, list):
-        raise InputError(f"{where}: mission: expected a list of items, found {content!r}")
+    height = HEIGHTS[0]
+    if isinstance(content, Mapping):
+        wide = {key: value for key, value in content.items() if key != "items"}
+        height = from_mapping(MissionWide, wide, f"{where}: mission").height
+        content = content.get("items", [])
     items: list[Item] = []
+    _read(content, f"{where}: mission", height, items)
+    check(items, where)
+    return tuple(items)
+
+
+@dataclass(frozen=True)
+class MissionWide:
+    """What holds for all items that do not say it themselves."""
+
+    height: Annotated[str, Spec("what z of places counts from", choices=HEIGHTS)] = HEIGHTS[0]
+
+
+def _read_loop(values: object, place: str, height: str, items: list[Item]) -> None:
+    """Read a loop's items, and write them out as often as they are flown."""
+    if not isinstance(values, Mapping) or "items" not in values:
+        raise InputError(f"{place}: expected {{times: 3, items: [...]}}, found {values!r}")
+    counted = {key: value for key, value in values.items() if key != "items"}
+    times = from_mapping(Loop, counted, place).times
+    round_: list[Item] = []
+    _read(values["items"], f"{place}: items", height, round_)
+    if len(items) + times * len(round_) > MOST_ITEMS:
+        raise InputError(
+            f"{place}: times: {times}; allowed: at most {MOST_ITEMS} items, loops written out"
+        )
+    items += times * round_
+
+
+def _read(content: object, where: str, height: str, items: list[Item]) -> None:
+    """Read items and append them.
+
+    Args:
+        content: a list of mappings with one key each.
+        where: file and place that errors name.
+        height: what z of places counts from where they do not say it.
+        items: the result.
+    """
+    if not isinstance(content, list):
+        raise InputError(f"{where}: expected a list of items, found {content!r}")
     for i, entry in enumerate(content):
-        place = f"{where}: mission[{i}]"
+        place = f"{where}[{i}]"
         if not isinstance(entry, Mapping) or len(entry) != 1:
             raise InputError(f"{place}: expected one item such as 'hover: {{duration_s: 2.0}}'")
         kind, values = next(iter(entry.items()))
+        if kind == "loop":
+            _read_loop(values, f"{place}: loop", height, items)
+            continue
         if kind not in _KINDS:
-            raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}")
+            raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}, loop")
         values = {} if values is None else values
+        if kind in ("goto", "waypoint") and isinstance(values, Mapping):
+            values = {"height": height, **values}
+            if kind == "waypoint" and "yaw_deg" in values:
+                values = {"heading": "given", **values}
         if kind == "follow" and isinstance(values, Mapping) and "trajectory" in values:
             place = f"{place}: {kind}"
             items.append(Follow(tuple(from_mapping(Trajectory, values, place).points(place))))
             continue
         items.append(from_mapping(_KINDS[kind], values, f"{place}: {kind}"))
-    check(items, where)
-    return tuple(items)
 
 
 def corners(items: Sequence[Item]) -> list[Vec3]:
     """Positions in W that a mission passes, in order, repetitions left out."""
     found: list[Vec3] = []
     for item in items:
-        if isinstance(item, Goto):
+        if isinstance(item, Goto | Waypoint):
             found.append(item.position_W_m)
         elif isinstance(item, Follow):
             found += [point[1:4] for point in item.points]

@@ -1,16 +1,20 @@
-"""The states of a flight and what leads from one to the next; requests are in ``flight``."""
+"""The states of a flight and what leads from one to the next.
+
+The mission's items are in ``progress``, requests in ``flight``.
+"""
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
 from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
 from quadsim.mission.health import GOOD, MISSING, VERDICTS, new_watch
-from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, check, name_of
-from quadsim.parameters import pack
+from quadsim.mission.items import Follow, Item, check
+from quadsim.mission.terrain_following import TerrainFollowing
+from quadsim.parameters import Vec3, pack
 from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
@@ -24,6 +28,7 @@ STATES = (
     "hover",
     "guided",
     "velocity",
+    "returning",
     "recovery",
     "landing",
     "failsafe_landing",
@@ -32,7 +37,7 @@ STATES = (
 )
 
 #: Where the floor and the mission's time are watched.
-EN_ROUTE = ("mission", "hover", "guided", "velocity")
+EN_ROUTE = ("mission", "hover", "guided", "velocity", "returning")
 
 #: One more dive below the floor than this ends the flight.
 MOST_RECOVERIES = 3
@@ -46,7 +51,7 @@ BLIND_MARGIN_S = 5.0
 FlightEvent = tuple[int, int, str, str]
 
 
-class FlightStates:
+class FlightStates(ABC):
     """The machine without its requests: what happens by itself, tick by tick.
 
     Args:
@@ -54,6 +59,7 @@ class FlightStates:
         items: the mission; may be empty.
         terrain: elevation data, which ``flight.ground.map`` lets it use.
         flat_m: height of the ground outside of them, m.
+        goals: places are flown to without a leg; see :mod:`quadsim.control.navigation`.
 
     Attributes:
         ground: the ground beneath, where something is held above it.
@@ -68,6 +74,7 @@ class FlightStates:
         items: Sequence[Item],
         terrain: TerrainArrays = NO_TERRAIN,
         flat_m: float = 0.0,
+        goals: bool = False,
     ) -> None:
         check(items, "the mission")
         self._params = params
@@ -75,7 +82,10 @@ class FlightStates:
         self._limits = pack(params.failsafe)
         self._watch = new_watch()
         self.ground = Ground(params.ground, terrain, flat_m)
-        self._guidance = Guidance(params)
+        self._following = TerrainFollowing(params, self.ground)
+        self._guidance = Guidance(params, self._following, goals)
+        if any(getattr(item, "height", "") == "above_ground" for item in items):
+            self.ground.use()
         self._events: list[FlightEvent] = []
         self.state = "disarmed"
         self.reason = ""
@@ -94,6 +104,7 @@ class FlightStates:
             "mission": self._on_mission,
             "hover": self._on_hover,
             "velocity": self._on_velocity,
+            "returning": self._on_returning,
             "recovery": self._on_recovery,
             "landing": self._on_landing,
             "failsafe_landing": self._on_failsafe_landing,
@@ -109,6 +120,11 @@ class FlightStates:
         self._paused_s = 0.0  # into timed points
         self._takeoff_ns = 0
         self._ground_m = 0.0
+        self._home: tuple[float, float] = (0.0, 0.0)
+        self._way: list[Vec3] = []  # places still to come on the way home
+        self._way_mps = 0.0
+        self._reached_ns: int | None = None  # the waypoint
+        self._ground_lost = False
         self._commanded_ns = 0
         self._land_at_ns: int | None = None
         self._sink_mps = self._params.landing_speed_mps
@@ -141,8 +157,11 @@ class FlightStates:
         return (self._stamp_ns - stamp_ns) * 1e-9
 
     def _height_m(self) -> float:
-        """Estimated height above the take-off point."""
-        return self._guidance.estimate[0][2] - self._ground_m
+        """Estimated height above the take-off point; while one is held, above the ground."""
+        z = self._guidance.estimate[0][2]
+        if self._guidance.above and self.ground.known:
+            return z - self.ground.at(*self._guidance.estimate[0][:2])[0]
+        return z - self._ground_m
 
     # what is watched in every state
 
@@ -183,7 +202,7 @@ class FlightStates:
         self._recovered_state = self.state
         (x, y, z), yaw = self._guidance.estimate
         wanted_m = self._guidance.motion(self._stamp_ns)[0][2]
-        least_m = self._ground_m + self._params.failsafe.floor_m + RECOVERY_CLIMB_M
+        least_m = z - self._height_m() + self._params.failsafe.floor_m + RECOVERY_CLIMB_M
         self._guidance.stand(self._stamp_ns, (x, y, z), yaw)
         self._guidance.go(self._stamp_ns, (x, y, max(wanted_m, least_m)), yaw)
         self._enter("recovery", f"too low, {self._height_m():.2f} m", WARN)
@@ -208,65 +227,27 @@ class FlightStates:
             return
         p_W, yaw = self._guidance.estimate
         self._takeoff_ns = self._stamp_ns
-        self._ground_m = p_W[2]
+        self._ground_m = self._following.level_m = p_W[2]
+        self._home = p_W[:2]
         self._guidance.stand(self._stamp_ns, p_W, yaw)
         self._begin_item()
 
+    @abstractmethod
     def _begin_item(self) -> None:
         """Set the reference for the present item, from its start or from where it was paused."""
-        item, now_ns = self._items[self._index], self._stamp_ns
-        self._item_ns = now_ns
-        self._land_at_ns = None
-        if isinstance(item, Land):
-            self._begin_landing(item.speed_mps or self._params.landing_speed_mps, "as planned")
-            return
-        if isinstance(item, Takeoff):
-            (x, y, _), _, _, yaw, _ = self._guidance.motion(now_ns)
-            goal = (x, y, self._ground_m + item.height_m)
-            self._guidance.go(now_ns, goal, yaw, item.speed_mps)
-            self._enter("takeoff", f"to {item.height_m:g} m")
-            return
-        if isinstance(item, Goto):
-            yaw = math.radians(item.yaw_deg)
-            self._guidance.go(
-                now_ns, item.position_W_m, yaw, item.speed_mps, item.acceleration_mps2
-            )
-        elif isinstance(item, Follow):
-            self._guidance.follow(now_ns, item, self._paused_s)
-        else:
-            self._guidance.brake(now_ns)
-        self._enter("mission", f"item {self._index}: {name_of(item)}")
+
+    @abstractmethod
+    def _on_mission(self) -> None:
+        """Take-off and items: go on to the next when this one is done."""
+
+    @abstractmethod
+    def _on_returning(self) -> None:
+        """On the way home by request; it ends on the ground."""
 
     def _begin_landing(self, speed_mps: float, message: str) -> None:
         self._sink_mps = speed_mps
         self._guidance.brake(self._stamp_ns)
         self._enter("landing", message)
-
-    def _on_mission(self) -> None:
-        """Take-off and items: go on to the next when this one is done."""
-        item = self._items[self._index]
-        if isinstance(item, Hover):
-            if self._since_s(self._item_ns) < item.duration_s:
-                return
-        elif not self._guidance.is_over(self._stamp_ns):
-            return
-        elif isinstance(item, Takeoff | Goto):
-            away_m = math.dist(self._guidance.estimate[0], self._guidance.goal)
-            if away_m > self._params.arrival_radius_m:
-                late_s = self._guidance.late_s(self._stamp_ns)
-                if late_s < self._params.arrival_timeout_s:
-                    return
-                if isinstance(item, Takeoff):
-                    self._fail(f"take-off failed, {away_m:.2f} m short")
-                    return
-                self._event(WARN, "not reached", f"item {self._index}, {away_m:.2f} m short")
-        self._paused_s = 0.0
-        self._index += 1
-        if self._index < len(self._items):
-            self._begin_item()
-        else:
-            self._guidance.brake(self._stamp_ns)
-            self._enter("hover", "the mission is over")
 
     def _on_hover(self) -> None:
         if self._land_at_ns is not None and self._stamp_ns >= self._land_at_ns:
@@ -282,8 +263,7 @@ class FlightStates:
 
     def _on_recovery(self) -> None:
         if self._guidance.is_over(self._stamp_ns):
-            away_m = math.dist(self._guidance.estimate[0], self._guidance.goal)
-            if away_m <= self._params.arrival_radius_m:
+            if self._guidance.away_m <= self._params.arrival_radius_m:
                 if self._recovered_state == "mission":
                     self._begin_item()
                 else:

@@ -105,13 +105,14 @@ def evaluate(coefficients: Any, duration_s: float, t_s: float) -> Vec3:
 def write_setpoint(
     setpoint: Any, mode: int, p: Vec3, v: Vec3, a: Vec3, yaw: float, yaw_rate: float
 ) -> None:
-    """Write every field of a SETPOINT record."""
+    """Write every field of a SETPOINT record; its speed is the autopilot's own limit."""
     setpoint.mode = mode
     store(setpoint.p_W, p)
     store(setpoint.v_W, v)
     store(setpoint.a_W, a)
     setpoint.yaw = wrap(yaw)
     setpoint.yaw_rate = yaw_rate
+    setpoint.speed_mps = 0.0
 
 
 @kernel

@@ -105,7 +105,8 @@ class AutopilotNode(QuadsimNode):
         return declare_scene(self, environment).terrain, environment.ground_height_m
 
     def _make_manager(self, items: tuple[Item, ...]) -> FlightManager:
-        return FlightManager(self._gains.flight, items, self._terrain, self._flat_m)
+        goals = self._gains.position.navigation != "trajectory"
+        return FlightManager(self._gains.flight, items, self._terrain, self._flat_m, goals)
 
     def _offer_all(self) -> None:
         self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
@@ -127,7 +128,9 @@ class AutopilotNode(QuadsimNode):
         self.listen(topics.RANGE, self._on_range, raw=False)
 
     def _serve(self) -> None:
-        for name in ("mission/start", "mission/pause", "mission/abort", "land"):
+        for name in (
+            "mission/start", "mission/pause", "mission/abort", "hover", "return_home", "land",
+        ):  # fmt: skip
             self.create_service(Trigger, name, partial(self._on_request, name.split("/")[-1]))
         self.create_service(SetBool, "arm", self._on_arm)
         self.create_service(SetBool, "use_truth", self._on_use_truth)
@@ -142,7 +145,7 @@ class AutopilotNode(QuadsimNode):
         return response
 
     def _on_request(self, name: str, _: Any, response: Any) -> Any:
-        """Start, pause, abort or land, as the manager calls them."""
+        """Start, pause, abort, hover, return home or land, as the manager calls them."""
         return self._answer(response, getattr(self.manager, name)())
 
     def _on_arm(self, request: Any, response: Any) -> Any:
@@ -150,6 +153,7 @@ class AutopilotNode(QuadsimNode):
 
     def _on_use_truth(self, request: Any, response: Any) -> Any:
         self._source.switch("truth" if request.data else "estimate")
+        self.manager.source_changed()
         self._source_output.publish(String(data=self._source.name))
         return self._answer(response, None)
 

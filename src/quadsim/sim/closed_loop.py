@@ -30,6 +30,7 @@ from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.log import (
     CRASH_REST_NS,
     ERROR,
+    OK,
     WARN,
     Event,
     FlightLog,
@@ -172,7 +173,9 @@ class ClosedLoop:
             scenario.items,
             self._scene.terrain,
             scenario.environment.ground_height_m,
+            goals=scenario.autopilot.position.navigation != "trajectory",
         )
+        self._switches = sorted(scenario.file.switch_at_s)
         self._half_beam_rad = half_beam_rad(scenario)
         self._ranges = 0
         self._flown = 0
@@ -232,6 +235,8 @@ class ClosedLoop:
 
     def tick(self) -> None:
         """One mission tick: the mission's wish, the position loop, and the loop up to the next."""
+        if self._switches and self.stamp_ns >= self._switches[0] * 1e9:
+            self._switch()
         odometry = self._odometry if self._odometry.stamp_ns > 0 else None
         if self.manager.ground.used:
             self._hand_over_ranges()
@@ -257,6 +262,14 @@ class ClosedLoop:
         self._tell_crash()
         while self._faults and self._faults[0].stamp_ns <= until_ns:
             self.events.append(self._faults.pop(0))
+
+    def _switch(self) -> None:
+        """Fly on the truth instead of the estimate, or the other way about."""
+        self._switches.pop(0)
+        self.use_truth = not self.use_truth
+        self.manager.source_changed()
+        source = "truth" if self.use_truth else "estimate"
+        self.events.append(Event(self.stamp_ns, OK, "state source", f"flies on the {source}"))
 
     def _hand_over_ranges(self) -> None:
         """Give the flight manager the range finder's newest readings."""

@@ -65,6 +65,10 @@ class ScenarioFile:
         str,
         Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth")),
     ] = "estimate"
+    switch_at_s: Annotated[
+        tuple[float, ...],
+        Spec("when the closed loop changes between truth and estimate", "s", ge=0.0, le=86400.0),
+    ] = ()
     vehicles: Annotated[
         int,
         Spec("flights of the closed loop, each alone with noise of its own", ge=1, le=MAX_VEHICLES),

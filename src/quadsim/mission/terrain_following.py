@@ -1,0 +1,119 @@
+"""Holding a height above the ground: the level that heights count from, and how fast is safe.
+
+The level is the ground predicted beneath the vehicle; it rises at slope times velocity, which the
+setpoint feeds forward, so that a slope is followed without lag. The speed is such that the climb
+fits what the autopilot may climb and sink, and that the ground ahead stays below.
+
+Where the ground is lost, its last level is held and the vehicle slows down; where readings stay
+away altogether, or say "too near", the level rises gently, up to a limit.
+"""
+
+from __future__ import annotations
+
+import math
+
+from quadsim.control.parameters import FlightParams
+from quadsim.mission.ground import Ground
+from quadsim.parameters import Vec3
+
+#: Share of the wanted height below which the vehicle does not go on.
+LEAST_SHARE = 0.55
+#: Share of the wanted height above which it goes on at full speed.
+FULL_SHARE = 0.85
+#: Share of the climb that is planned with.
+CLIMB_SHARE = 0.85
+#: Points ahead at which the ground is looked up.
+POINTS_AHEAD = 6
+#: Way ahead that is looked at even when standing, m.
+LEAST_AHEAD_M = 3.0
+#: Lowest height that is held, m.
+LEAST_HEIGHT_M = 0.1
+#: Slope below which speed needs no limit.
+LEVEL_SLOPE = 0.02
+
+
+class TerrainFollowing:
+    """The level that heights above ground count from.
+
+    Args:
+        params: limits of climb and descent, and what to do without readings.
+        ground: what is known of the ground.
+
+    Attributes:
+        level_m: the level in W.
+        climb_mps: its rate of change along the way.
+        lost: whether the ground is not known well enough to be followed.
+    """
+
+    def __init__(self, params: FlightParams, ground: Ground) -> None:
+        self._params = params
+        self._ground = ground
+        self.level_m = 0.0
+        self.climb_mps = 0.0
+        self.lost = False
+        self._risen_m = 0.0
+        self._stamp_ns = 0
+
+    def begin(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, height_m: float) -> None:
+        """Begin to hold a height above ground; without any reading, from the present height."""
+        self.update(stamp_ns, p_W, v_W)
+        if self.lost and not self._ground.is_far:
+            self.level_m = max(self.level_m, p_W[2] - height_m)
+
+    def update(self, stamp_ns: int, p_W: Vec3, v_W: Vec3) -> None:
+        """Move on to an estimate of position and velocity."""
+        dt_s = min(max(stamp_ns - self._stamp_ns, 0) * 1e-9, 0.1)
+        self._stamp_ns = stamp_ns
+        if self._ground.known:
+            height, east, north = self._ground.at(p_W[0], p_W[1])
+            self.lost, self._risen_m = False, 0.0
+            self.level_m, self.climb_mps = height, east * v_W[0] + north * v_W[1]
+            return
+        self.lost, self.climb_mps = True, 0.0
+        params = self._params.ground
+        silent = not self._ground.is_far
+        if silent and self._risen_m < params.lost_climb_m:
+            self.climb_mps = params.lost_climb_mps
+            self.level_m += params.lost_climb_mps * dt_s
+            self._risen_m += params.lost_climb_mps * dt_s
+
+    def speed_mps(
+        self, p_W: Vec3, v_W: Vec3, course: tuple[float, float], height_m: float
+    ) -> float:
+        """Fastest that is safe on a course.
+
+        With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h
+        above it must have gained rise + least - h when it gets there. Climbing takes the time to
+        get from the present climb rate to the most, and then goes on at that.
+
+        Args:
+            p_W, v_W: estimated position and velocity.
+            course: unit vector east, north.
+            height_m: wanted above the ground.
+        """
+        if self.lost:
+            return self._params.ground.lost_speed_mps
+        params = self._params
+        here, east, north = self._ground.at(p_W[0], p_W[1])
+        above, height_m = p_W[2] - here, max(height_m, LEAST_HEIGHT_M)
+        slope = east * course[0] + north * course[1]
+        climb, sink = CLIMB_SHARE * params.ascent_mps, CLIMB_SHARE * params.descent_mps
+        fastest = math.inf
+        if slope > LEVEL_SLOPE:
+            fastest = climb / slope
+        elif slope < -LEVEL_SLOPE:
+            fastest = -sink / slope
+        slower = max(climb - v_W[2], 0.0)
+        lag_m = 0.5 * slower * slower / params.acceleration_mps2
+        speed = math.hypot(v_W[0], v_W[1])
+        ahead_m = max(speed * params.ground.look_ahead_s, LEAST_AHEAD_M)
+        for k in range(1, POINTS_AHEAD + 1):
+            d = ahead_m * k / POINTS_AHEAD
+            ground = self._ground.at(p_W[0] + d * course[0], p_W[1] + d * course[1])[0]
+            gain = ground - here + LEAST_SHARE * height_m - above
+            if gain > 0.0 or ground - here > LEVEL_SLOPE * d:
+                fastest = min(fastest, d * climb / max(gain + lag_m, 1e-6))
+        share = (above / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
+        if share < 1.0:
+            fastest = min(fastest, params.speed_mps) * max(share, 0.0)
+        return fastest
