@@ -292,6 +292,37 @@ def test_a_mission_that_takes_too_long_ends_in_a_landing():
     assert flight.p[0] < 30.0
 
 
+def test_a_lost_motor_lands_here_and_gives_the_mission_up():
+    flight = Flight().run(1.0)
+    away_m = flight.p[0]
+    flight.manager.motor_lost(2)
+    flight.run(0.02)
+    assert flight.manager.state == "failsafe_landing"
+    assert flight.named("failsafe_landing") == [(ERROR, "motor 2 is lost")]
+    assert flight.setpoint.mode == MODE_POSITION
+    assert flight.manager.start() == "not while failsafe_landing"
+    flight.manager.motor_lost(0)  # a second one changes nothing but the record
+    flight.until("disarmed")
+    assert flight.named("motor lost") == [(ERROR, "motor 0 is lost")]
+    assert flight.p[0] - away_m < 5.0  # it braked
+    assert flight.p[2] == 0.0
+    assert flight.manager.status()["reason"] == "motor 2 is lost"
+
+
+def test_a_motor_lost_on_the_ground_disarms():
+    manager = FlightManager(PARAMS, MISSION)
+    setpoint, odometry = new_record(SETPOINT), new_record(ODOMETRY)
+    odometry.q_WB[0], odometry.stamp_ns = 1.0, TICK_NS
+    manager.motor_lost(0)  # of a vehicle that stands disarmed: nothing
+    manager.step(TICK_NS, odometry, setpoint)
+    assert manager.arm() is None
+    manager.motor_lost(1)
+    manager.step(2 * TICK_NS, odometry, setpoint)
+    assert manager.state == "disarmed"
+    assert setpoint.mode == MODE_STOP
+    assert [event[2:] for event in manager.take_events()][-1] == ("disarmed", "motor 1 is lost")
+
+
 def test_failsafes_hold_in_every_state_of_the_flight():
     for prepare in ("pause", "land"):
         flight = Flight()

@@ -195,6 +195,22 @@ class FlightManager(MissionStates):
         """
         self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
 
+    def motor_lost(self, index: int) -> None:
+        """Land here: a motor gives no thrust any more; control makes do with the others.
+
+        Args:
+            index: of the motor, from 0.
+        """
+        reason = f"motor {index} is lost"
+        if self.state == "armed":
+            self.reason = reason
+            self._enter("disarmed", reason, ERROR)
+        elif self.state == "failsafe_landing":
+            self._event(ERROR, "motor lost", reason)
+        elif self.flying:
+            self._suspend()
+            self._fail(reason)
+
     def _refuse_command(self, numbers: tuple[float, ...]) -> str | None:
         if not all(map(math.isfinite, numbers)):
             self._event(WARN, "command refused", f"not a number in {numbers}")
