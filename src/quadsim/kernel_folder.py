@@ -45,17 +45,16 @@ def choose_folder() -> None:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(root / "quadsim" / f"kernels-{key[:16]}"))
 
 
-def _mark() -> Path:
-    return Path(os.environ.get("NUMBA_CACHE_DIR", "")) / "sources"
-
-
 def is_filled() -> bool:
     """Whether the folder holds the kernels of these sources."""
-    return _mark().is_file() and _mark().read_text() == _sources_digest()
+    mark = Path(os.environ.get("NUMBA_CACHE_DIR", "/")) / "sources"
+    return mark.is_file() and mark.read_text() == _sources_digest()
 
 
 def set_filled() -> None:
-    """Note that the folder holds them now; nothing is noted where it cannot be written."""
-    with suppress(OSError):
-        _mark().parent.mkdir(parents=True, exist_ok=True)
-        _mark().write_text(_sources_digest())
+    """Note that the folder holds them now; nothing is noted where there is none."""
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        with suppress(OSError):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / "sources").write_text(_sources_digest())

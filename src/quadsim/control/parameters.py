@@ -211,6 +211,16 @@ class FlightParams:
     yaw_acceleration_radps2: Annotated[
         float, Spec("most angular acceleration of a turn", "rad/s^2", gt=0.0, le=100.0)
     ] = 3.0
+    preview_s: Annotated[
+        float,
+        Spec(
+            "timed points: how far ahead they are smoothed for velocity and acceleration; 0: they"
+            " state none",
+            "s",
+            ge=0.0,
+            le=5.0,
+        ),
+    ] = 0.0
     arrival_radius_m: Annotated[
         float, Spec("distance at which a waypoint is reached", "m", gt=0.0, le=100.0)
     ] = 0.5

@@ -9,6 +9,7 @@ from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.items import Follow
+from quadsim.mission.preview import smoothed
 from quadsim.mission.terrain_following import TerrainFollowing
 from quadsim.mission.trajectory import (
     Motion,
@@ -287,7 +288,10 @@ class Guidance:
             setpoint.speed_mps = max(most, STANDING_MPS)
         elif self._kind == "follow" and self._points is not None:
             p, wanted_yaw = self._points.at(t_s)
-            write_setpoint(setpoint, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
+            v, a = ZERO, ZERO
+            if self._params.preview_s > 0.0:
+                _, v, a = smoothed(self._points.points, t_s, self._params.preview_s)
+            write_setpoint(setpoint, MODE_POSITION, p, v, a, wanted_yaw, 0.0)
         elif self._kind == "sink":
             self._write_sink(t_s, setpoint)
         else:
