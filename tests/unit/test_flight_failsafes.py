@@ -109,7 +109,6 @@ def test_no_odometry_object_at_all_is_a_lost_estimate_too():
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("p_variance", 1.1 * LIMITS.position_sigma_m**2, "the position has diverged"),
         ("v_variance", 1.1 * LIMITS.velocity_sigma_mps**2, "the velocity has diverged"),
         ("attitude_variance", 1.1 * LIMITS.attitude_sigma_rad**2, "the attitude has diverged"),
     ],
@@ -125,6 +124,27 @@ def test_an_estimate_that_calls_itself_bad_is_not_flown_on(field, value, message
     assert flight.manager.state == "failsafe_landing"
     assert flight.setpoint.mode == MODE_DESCEND
     assert flight.named("failsafe_landing") == [(ERROR, message)]
+
+
+def test_a_position_that_calls_itself_bad_is_not_held_but_its_velocity_is():
+    flight = Flight().run(1.0)
+
+    def spoil(odometry):
+        odometry.p_variance[:2] = 1.1 * LIMITS.position_sigma_m**2
+
+    flight.spoil = spoil
+    flight.run(1.0)
+    assert flight.named("failsafe_landing") == [(ERROR, "the position has diverged")]
+    assert flight.setpoint.mode == MODE_POSITION
+    np.testing.assert_array_equal(flight.setpoint.v_W[:2], 0.0)
+    assert flight.setpoint.v_W[2] == pytest.approx(-LIMITS.descent_mps)
+    flight.p[:2] += (5.0, -1.0)  # an estimate that drifts is not flown after
+    flight.tick()
+    flight.p[:2] += (0.3, -0.1)
+    flight.tick()
+    np.testing.assert_allclose(flight.setpoint.p_W[:2], flight.odometry.p_W[:2], atol=1e-9)
+    flight.until("disarmed")
+    assert flight.p[2] == 0.0
 
 
 def test_an_estimate_that_jumps_is_not_flown_on():
@@ -150,6 +170,10 @@ def test_a_step_of_the_estimate_that_motion_and_correction_explain_is_flown_on()
 
 def test_fast_flight_through_a_gap_of_the_estimate_is_no_jump():
     flight = Flight()
+    for speed in np.arange(0.0, 10.5, 0.5):  # 25 m/s^2
+        flight.p[0] += 0.02 * speed
+        flight.v = np.array([speed, 0.0, 0.0])
+        flight.tick()
     flight.v = np.array([10.0, 0.0, 0.0])
     flight.tick()
     flight.estimate = False

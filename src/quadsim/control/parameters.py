@@ -11,6 +11,7 @@ from typing import Annotated
 
 from quadsim.control.ground import GroundParams
 from quadsim.control.navigation import NAVIGATIONS, NavigationParams
+from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3
 
 GRAVITY_MPS2 = 9.80665
@@ -144,6 +145,9 @@ class ArmingParams:
     ] = 0.3
     tilt_rad: Annotated[float, Spec("largest tilt", "rad", gt=0.0, le=1.0)] = 0.175
     speed_mps: Annotated[float, Spec("largest speed", "m/s", gt=0.0, le=10.0)] = 0.8
+    charge: Annotated[
+        float, Spec("least charge of the battery, where it is known", "1", ge=0.0, le=1.0)
+    ] = 0.3
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,31 @@ class FailsafeParams:
     jump_m: Annotated[
         float, Spec("step of the position that no motion explains", "m", gt=0.0, le=1000.0)
     ] = 3.0
+    jump_mps: Annotated[
+        float, Spec("step of the velocity that no force explains", "m/s", gt=0.0, le=100.0)
+    ] = 3.0
+    jump_rad: Annotated[
+        float, Spec("step of the attitude that no turn explains", "rad", gt=0.0, le=3.2)
+    ] = 0.5
+    upset_rad: Annotated[float, Spec("tilt that control never asks for", "rad", gt=0.0, le=3.2)] = (
+        1.2
+    )
+    upset_s: Annotated[
+        float, Spec("tilted so far for this long, the attitude is lost", "s", gt=0.0, le=10.0)
+    ] = 0.5
+    hold_growth_m: Annotated[
+        float,
+        Spec("growth of the position's deviation at which it is held", "m", gt=0.0, le=1000.0),
+    ] = 0.5
+    hold_s: Annotated[
+        float, Spec("longest hold on inertial navigation", "s", ge=0.0, le=3600.0)
+    ] = 20.0
+    off_course_m: Annotated[
+        float, Spec("distance from the reference that does not shrink", "m", gt=0.0, le=1000.0)
+    ] = 6.0
+    off_course_s: Annotated[
+        float, Spec("time of that after which the estimate is distrusted", "s", gt=0.0, le=60.0)
+    ] = 2.0
     command_timeout_s: Annotated[
         float, Spec("age of a velocity command at which the vehicle stops", "s", gt=0.0, le=60.0)
     ] = 0.5
@@ -183,9 +212,68 @@ class FailsafeParams:
     recovery_s: Annotated[
         float, Spec("time a recovery from below the floor may take", "s", gt=0.0, le=60.0)
     ] = 5.0
+    impact_margin_m: Annotated[
+        float, Spec("height that a pull-up leaves", "m", ge=0.0, le=100.0)
+    ] = 0.15
+    impact_sink_mps: Annotated[
+        float, Spec("slowest descent that is pulled up", "m/s", gt=0.0, le=50.0)
+    ] = 1.5
+    impact_lag_s: Annotated[float, Spec("time until a pull-up acts", "s", ge=0.0, le=2.0)] = 0.15
+    impact_acceleration_mps2: Annotated[
+        float, Spec("upwards, at full thrust", "m/s^2", gt=0.0, le=100.0)
+    ] = 4.0
+    battery_warn: Annotated[float, Spec("charge at which it flies home", "1", ge=0.0, le=1.0)] = (
+        0.25
+    )
+    battery_critical: Annotated[
+        float, Spec("charge at which it lands where it is", "1", ge=0.0, le=1.0)
+    ] = 0.1
     mission_timeout_s: Annotated[
         float, Spec("longest time from take-off to the landing", "s", gt=0.0, le=86400.0)
     ] = 3600.0
+
+    def __post_init__(self) -> None:
+        """Refuse a warning that comes after what it warns of."""
+        if self.battery_warn < self.battery_critical:
+            raise InputError(
+                f"battery_warn: {self.battery_warn:g}; allowed: >= battery_critical,"
+                f" {self.battery_critical:g}"
+            )
+
+
+#: Corners of a fence.
+MAX_CORNERS = 32
+
+
+@dataclass(frozen=True)
+class FenceParams:
+    """Where the vehicle may fly; a bound of 0 is none. Home is where it was armed."""
+
+    radius_m: Annotated[float, Spec("of a cylinder about home; 0: none", "m", ge=0.0, le=1e5)] = 0.0
+    polygon_W_m: Annotated[
+        tuple[tuple[float, float], ...],
+        Spec(
+            "corners, east and north; none: no polygon", "m", ge=-1e5, le=1e5, max_items=MAX_CORNERS
+        ),
+    ] = ()
+    ceiling_m: Annotated[float, Spec("above home; 0: none", "m", ge=0.0, le=1e5)] = 0.0
+    floor_m: Annotated[float, Spec("above home, en route; 0: none", "m", ge=-1e4, le=1e4)] = 0.0
+    action: Annotated[
+        str, Spec("what a vehicle does that is about to leave", choices=("hover", "return", "land"))
+    ] = "hover"
+    margin_m: Annotated[
+        float, Spec("that velocity commands keep from it", "m", ge=0.0, le=100.0)
+    ] = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse a fence that encloses nothing."""
+        count = len(self.polygon_W_m)
+        if 0 < count < 3:
+            raise InputError(f"polygon_W_m: {count} corners; allowed: none, or 3 to {MAX_CORNERS}")
+        if self.ceiling_m and self.floor_m >= self.ceiling_m:
+            raise InputError(
+                f"floor_m: {self.floor_m:g}; allowed: below ceiling_m, {self.ceiling_m:g}"
+            )
 
 
 @dataclass(frozen=True)
@@ -195,6 +283,7 @@ class FlightParams:
     arming: ArmingParams = field(default_factory=ArmingParams)
     failsafe: FailsafeParams = field(default_factory=FailsafeParams)
     ground: GroundParams = field(default_factory=GroundParams)
+    fence: FenceParams = field(default_factory=FenceParams)
     spool_up_s: Annotated[
         float, Spec("idling between arming and take-off", "s", ge=0.0, le=30.0)
     ] = 1.0

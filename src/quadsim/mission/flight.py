@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
 from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent
-from quadsim.mission.progress import MissionStates
 from quadsim.mission.trajectory import write_setpoint
 from quadsim.parameters import Vec3
 from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
@@ -20,7 +20,7 @@ from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
 
-class FlightManager(MissionStates):
+class FlightManager(Failsafes):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
@@ -28,7 +28,11 @@ class FlightManager(MissionStates):
     :class:`quadsim.mission.machine.FlightStates`.
     """
 
+    #: How many commands were not obeyed for what was in them.
+    commands_refused = 0
+
     _refused = ""
+    _refused_command: str | None = None
     _odometry: Any = None
 
     @property
@@ -64,7 +68,8 @@ class FlightManager(MissionStates):
         """Start the motors at idle, if the estimate is good and the vehicle stands level."""
         if self.armed:
             return "armed already"
-        reason = refusal(self._watch, self._params.arming)
+        reason = refusal(self._watch, self._params.arming, self._battery.charge)
+        reason = reason or self._refuse_arming()
         if reason is not None:
             if self._verdict != MISSING and reason.split(":")[0] != self._refused:
                 self._refused = reason.split(":")[0]
@@ -153,7 +158,7 @@ class FlightManager(MissionStates):
             p_W: position in m.
             yaw: in rad.
         """
-        refused = self._refuse_command((*p_W, yaw))
+        refused = self._refuse_command((*p_W, yaw), p_W)
         if refused is None:
             self._suspend()
             self._guidance.go(self._stamp_ns, p_W, yaw)
@@ -171,7 +176,8 @@ class FlightManager(MissionStates):
         refused = self._refuse_command((*v_W, yaw_rate))
         if refused is None:
             self._suspend()
-            self._guidance.fly_velocity(self._stamp_ns, v_W, yaw_rate)
+            self._asked = (v_W, yaw_rate)
+            self._guidance.fly_velocity(self._stamp_ns, self._cut(v_W), yaw_rate)
             self._commanded_ns = self._stamp_ns
             if self.state != "velocity":
                 self._enter("velocity", "flies commanded velocities")
@@ -195,29 +201,21 @@ class FlightManager(MissionStates):
         """
         self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
 
-    def motor_lost(self, index: int) -> None:
-        """Land here: a motor gives no thrust any more; control makes do with the others.
-
-        Args:
-            index: of the motor, from 0.
-        """
-        reason = f"motor {index} is lost"
-        if self.state == "armed":
-            self.reason = reason
-            self._enter("disarmed", reason, ERROR)
-        elif self.state == "failsafe_landing":
-            self._event(ERROR, "motor lost", reason)
-        elif self.flying:
-            self._suspend()
-            self._fail(reason)
-
-    def _refuse_command(self, numbers: tuple[float, ...]) -> str | None:
+    def _refuse_command(self, numbers: tuple[float, ...], p_W: Vec3 | None = None) -> str | None:
+        """Why a command is not obeyed; counted, and told once."""
+        refused = None
         if not all(map(math.isfinite, numbers)):
-            self._event(WARN, "command refused", f"not a number in {numbers}")
-            return "a number in it is not finite"
-        if self.state not in ("mission", "hover", "guided", "velocity", "returning"):
+            refused = f"a number in it is not finite: {numbers}"
+        elif self.state not in ("mission", "hover", "guided", "velocity", "returning"):
             return f"not while {self.state}"
-        return None
+        elif p_W is not None:
+            refused = self._refuse_place(p_W)
+        if refused is not None:
+            self.commands_refused += 1
+            if refused != self._refused_command:
+                self._event(WARN, "command refused", refused)
+        self._refused_command = refused
+        return refused
 
     def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:
         """Advance to a time and write what is wanted now; every number written is finite.

@@ -28,6 +28,8 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 #: How far below the estimate a descending reference may be, m: enough to press onto the ground.
 SINK_LEAD_M = 0.3
+#: Wanted upwards in a pull-up, m/s^2: more than any vehicle has, so that it is level and all.
+PULL_UP_MPS2 = 100.0
 #: Time in which a descent reaches its speed, s.
 SINK_RAMP_S = 0.5
 #: Duration of a leg back to where it began in motion, over that of braking: its peak acceleration,
@@ -42,7 +44,7 @@ def _vec3(array: Any) -> Vec3:
 
 
 class Guidance:
-    """The reference and its kind: a leg, a goal, timed points, a descent, or a velocity.
+    """The reference and its kind: a leg, a goal, timed points, a descent, a velocity, a pull-up.
 
     Each new one begins in the motion of the last, so that the reference never jumps, except where
     the mission says so (timed points) or after a loss of the estimate (:meth:`stand`).
@@ -246,6 +248,23 @@ class Guidance:
         self._origin = (p, yaw)
         self._kind, self._start_ns, self._speed = "sink", stamp_ns, speed_mps
 
+    def drift(self, stamp_ns: int, sink_mps: float) -> None:
+        """Keep the velocity at zero, wherever that leads, and the height, or sink."""
+        p, _, _, yaw, _ = self._begin_frame(stamp_ns, above=False)
+        self._origin = (p if self._kind == "drift" else self.estimate[0], yaw)
+        self._kind, self._start_ns, self._speed = "drift", stamp_ns, sink_mps
+
+    def pull_up(self, stamp_ns: int, climb_mps: float) -> None:
+        """Climb, level and with all thrust there is, until told otherwise."""
+        yaw = self.estimate[1]
+        self._origin = (self._begin_frame(stamp_ns, above=False)[0], yaw)
+        self._kind, self._start_ns, self._speed = "pull_up", stamp_ns, climb_mps
+
+    @property
+    def pulls_up(self) -> bool:
+        """Whether it was told to pull up, and nothing since."""
+        return self._kind == "pull_up"
+
     def fly_velocity(self, stamp_ns: int, v_W: Vec3, yaw_rate: float) -> None:
         """Take up a velocity, within the acceleration, and a yaw rate in rad/s."""
         if self._kind != "velocity":
@@ -292,8 +311,12 @@ class Guidance:
             if self._params.preview_s > 0.0:
                 _, v, a = smoothed(self._points.points, t_s, self._params.preview_s)
             write_setpoint(setpoint, MODE_POSITION, p, v, a, wanted_yaw, 0.0)
-        elif self._kind == "sink":
+        elif self._kind in ("sink", "drift"):
             self._write_sink(t_s, setpoint)
+        elif self._kind == "pull_up":
+            p_W = (*self.estimate[0][:2], self._origin[0][2])
+            v_W, a_W = (0.0, 0.0, self._speed), (0.0, 0.0, PULL_UP_MPS2)
+            write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, a_W, self._origin[1], 0.0)
         else:
             self._slew(stamp_ns)
             v_W, yaw_rate = self._velocity
@@ -305,6 +328,8 @@ class Guidance:
 
     def _write_sink(self, t_s: float, setpoint: Any) -> None:
         (x, y, z), yaw = self._origin
+        if self._kind == "drift":
+            x, y = self.estimate[0][:2]
         ramp = min(t_s / SINK_RAMP_S, 1.0)
         sunk = self._speed * (t_s - SINK_RAMP_S * ramp * (1.0 - 0.5 * ramp))
         v_W = (0.0, 0.0, -self._speed * ramp)

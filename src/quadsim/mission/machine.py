@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
 from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
-from quadsim.mission.health import GOOD, MISSING, VERDICTS, new_watch
+from quadsim.mission.health import MISSING, new_watch
 from quadsim.mission.items import Follow, Item, check
 from quadsim.mission.terrain_following import TerrainFollowing
 from quadsim.parameters import Vec3, pack
@@ -29,21 +29,14 @@ STATES = (
     "guided",
     "velocity",
     "returning",
+    "hold",
     "recovery",
+    "failsafe_return",
     "landing",
     "failsafe_landing",
     "landed",
     "stopped",
 )
-
-#: Where the floor and the mission's time are watched.
-EN_ROUTE = ("mission", "hover", "guided", "velocity", "returning")
-
-#: One more dive below the floor than this ends the flight.
-MOST_RECOVERIES = 3
-
-#: Height above the floor to which a recovery climbs at least, m.
-RECOVERY_CLIMB_M = 0.5
 
 #: What a blind descent is given beyond the time that its height takes, s.
 BLIND_MARGIN_S = 5.0
@@ -105,9 +98,7 @@ class FlightStates(ABC):
             "hover": self._on_hover,
             "velocity": self._on_velocity,
             "returning": self._on_returning,
-            "recovery": self._on_recovery,
             "landing": self._on_landing,
-            "failsafe_landing": self._on_failsafe_landing,
             "landed": self._on_landed,
         }
 
@@ -126,11 +117,12 @@ class FlightStates(ABC):
         self._reached_ns: int | None = None  # the waypoint
         self._ground_lost = False
         self._commanded_ns = 0
+        self._asked: tuple[Vec3, float] = ((0.0, 0.0, 0.0), 0.0)  # velocity and yaw rate
         self._land_at_ns: int | None = None
         self._sink_mps = self._params.landing_speed_mps
-        self._recoveries = 0
-        self._recovered_state = "hover"
-        self._blind = False
+        self._blind = False  # descends without an estimate
+        self._placed = True  # there is a position to hold
+        self._trusted = True  # a good estimate may be flown on again
         self._blind_until_ns = 0
         self._light_ns: int | None = None  # since when the ground seems to carry the vehicle
 
@@ -163,49 +155,30 @@ class FlightStates(ABC):
             return z - self.ground.at(*self._guidance.estimate[0][:2])[0]
         return z - self._ground_m
 
-    # what is watched in every state
+    def _fail(self, reason: str, blind: bool = False, placed: bool = True) -> None:
+        """Begin a landing that nothing but its end, or force, ends.
 
-    def _watch_over(self) -> None:
-        """Failsafes; see docs/mission.md."""
-        if self.state == "armed" and self._verdict != GOOD:
-            self._enter("disarmed", f"{VERDICTS[self._verdict]} before take-off", WARN)
-        if not self.flying:
-            return
-        if self._verdict != GOOD:
-            if not self._blind:
-                self._fail(VERDICTS[self._verdict], blind=True)
-        elif self.state in EN_ROUTE:
-            if self._since_s(self._takeoff_ns) > self._params.failsafe.mission_timeout_s:
-                self._fail("the mission takes too long")
-            elif self._height_m() < self._params.failsafe.floor_m:
-                self._recover()
-
-    def _fail(self, reason: str, blind: bool = False) -> None:
-        """Begin a landing that nothing but its end, or force, ends."""
+        Args:
+            reason: in words.
+            blind: without any estimate: level, by thrust.
+            placed: whether there is a position to land at; without, the velocity is kept at zero.
+        """
         self.reason = reason
-        self._blind = blind
+        self._blind, self._placed = blind, placed
         if blind:
             height_m = max(self._height_m(), 0.0)
             down_s = height_m / self._params.failsafe.descent_mps + BLIND_MARGIN_S
             self._blind_until_ns = self._stamp_ns + round(down_s * 1e9)
-        else:
+        elif placed:
+            self._sink_mps = self._params.landing_speed_mps
             self._guidance.brake(self._stamp_ns)
+        else:
+            self._guidance.drift(self._stamp_ns, self._params.failsafe.descent_mps)
         self._enter("failsafe_landing", reason, ERROR)
 
-    def _recover(self) -> None:
-        """Climb away from the ground; too often, land."""
-        self._suspend()
-        self._recoveries += 1
-        if self._recoveries > MOST_RECOVERIES:
-            self._fail("too low, again and again")
-            return
-        self._recovered_state = self.state
-        (x, y, z), yaw = self._guidance.estimate
-        wanted_m = self._guidance.motion(self._stamp_ns)[0][2]
-        least_m = z - self._height_m() + self._params.failsafe.floor_m + RECOVERY_CLIMB_M
-        self._guidance.stand(self._stamp_ns, (x, y, z), yaw)
-        self._guidance.go(self._stamp_ns, (x, y, max(wanted_m, least_m)), yaw)
-        self._enter("recovery", f"too low, {self._height_m():.2f} m", WARN)
+    def _cut(self, v_W: Vec3) -> Vec3:
+        """A commanded velocity, cut where it must not lead."""
+        return v_W
 
     def _suspend(self) -> None:
         """Remember how far the timed points were followed; drop what was to come."""
@@ -256,45 +229,29 @@ class FlightStates(ABC):
 
     def _on_velocity(self) -> None:
         failsafe = self._params.failsafe
+        v_W, yaw_rate = self._asked
+        self._guidance.fly_velocity(self._stamp_ns, self._cut(v_W), yaw_rate)
         if self._since_s(self._commanded_ns) > failsafe.command_timeout_s:
             self._guidance.brake(self._stamp_ns)
             self._enter("hover", "the velocity commands stay away", WARN)
             self._land_at_ns = self._stamp_ns + round(failsafe.command_land_s * 1e9)
 
-    def _on_recovery(self) -> None:
-        if self._guidance.is_over(self._stamp_ns):
-            if self._guidance.away_m <= self._params.arrival_radius_m:
-                if self._recovered_state == "mission":
-                    self._begin_item()
-                else:
-                    self._enter("hover", "recovered")
-                return
-            if self._guidance.late_s(self._stamp_ns) > self._params.failsafe.recovery_s:
-                self._fail("too low, and no recovery")
-
     def _on_landing(self) -> None:
         """Descend once the vehicle has come to rest; feel for the ground."""
         if self._guidance.is_over(self._stamp_ns):
             self._guidance.sink(self._stamp_ns, self._sink_mps)
+        if self._is_down():
+            self._enter("landed", "touch-down")
+
+    def _is_down(self) -> bool:
+        """Whether the ground has carried the vehicle for a while."""
         params = self._params
         light = self._thrust < params.touchdown_thrust * GRAVITY_MPS2
         if not light or abs(self._v_up) > params.touchdown_speed_mps:
             self._light_ns = None
         elif self._light_ns is None:
             self._light_ns = self._stamp_ns
-        elif self._since_s(self._light_ns) >= params.touchdown_s:
-            self._enter("landed", "touch-down")
-
-    def _on_failsafe_landing(self) -> None:
-        if not self._blind:
-            self._on_landing()
-        elif self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s:
-            self._blind = False
-            self._sink_mps = self._params.landing_speed_mps
-            self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
-            self._event(WARN, "estimate is back", "the landing goes on under position control")
-        elif self._stamp_ns >= self._blind_until_ns:
-            self._stop(f"{self.reason}; the descent should have ended by now")
+        return self._light_ns is not None and self._since_s(self._light_ns) >= params.touchdown_s
 
     def _on_landed(self) -> None:
         if self._since_s(self._entered_ns) >= self._params.spool_down_s:
