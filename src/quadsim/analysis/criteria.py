@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from quadsim.analysis.metrics import MAX_GAP_S
 from quadsim.analysis.signals import SIGNALS, Logs, Series
 from quadsim.errors import InputError
-from quadsim.sim.criterion import Criterion, SignalCriterion
-from quadsim.sim.log import Array
+from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
+from quadsim.sim.log import ERROR, Array, Event, FlightLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Judged:
         }
 
 
-def check_signals(criteria: Iterable[Criterion | SignalCriterion], where: str) -> None:
+def check_signals(criteria: Iterable[AnyCriterion], where: str) -> None:
     """Refuse criteria on signals that there are none.
 
     Raises:
@@ -66,7 +66,7 @@ def check_signals(criteria: Iterable[Criterion | SignalCriterion], where: str) -
             )
 
 
-def need_imu(criteria: Iterable[Criterion | SignalCriterion]) -> bool:
+def need_imu(criteria: Iterable[AnyCriterion]) -> bool:
     """Whether a log must hold the samples of the IMU for these criteria."""
     names = [item.signal for item in criteria if isinstance(item, SignalCriterion)]
     return any(name.startswith("accel") for name in names)
@@ -143,3 +143,27 @@ def _smallest_limit(values: Array, passes: Callable[[float], bool]) -> float | N
         else:
             low = middle + 1
     return float(limits[low]) if low < len(limits) else None
+
+
+def _is_meant(criterion: EventCriterion, event: Event, start_ns: int) -> bool:
+    since_s = (event.stamp_ns - start_ns) * 1e-9
+    named = event.name == criterion.event and criterion.message in event.message
+    return named and criterion.from_s <= since_s <= criterion.to_s
+
+
+def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
+    """What the summary says of an event that must come; its value is when it first came, in s."""
+    came = [e.stamp_ns for e in log.events if _is_meant(criterion, e, log.start_ns)]
+    value = (min(came) - log.start_ns) * 1e-9 if came else None
+    words = f"event {criterion.event}" + (f": {criterion.message}" if criterion.message else "")
+    return {"name": words, "value": value, "limit": criterion.to_s, "passed": bool(came)}
+
+
+def surprises(criteria: Iterable[AnyCriterion], log: FlightLog) -> list[str]:
+    """Errors of a flight that no criterion asks for."""
+    asked = [item for item in criteria if isinstance(item, EventCriterion)]
+    return [
+        event.message
+        for event in log.events
+        if event.level >= ERROR and not any(_is_meant(item, event, log.start_ns) for item in asked)
+    ]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtr
 
-from quadsim.analysis.metrics import Errors, at_stamps, errors, yaw_of
-from quadsim.sim.log import Array, FlightLog, Stamps
+from quadsim.analysis.metrics import Errors, at_stamps, body_z, errors, yaw_of
+from quadsim.sim.log import Array, FlightLog, Stamps, Track
 
 Logs = Sequence[FlightLog]
 
@@ -45,6 +45,26 @@ def _of_errors(value: Callable[[Errors], Array]) -> Callable[[Logs], Series]:
         return NOTHING if found is None else Series(found.stamp_ns, value(found))
 
     return series
+
+
+def _of_truth(value: Callable[[Track], Array]) -> Callable[[Logs], Series]:
+    def series(logs: Logs) -> Series:
+        truth = logs[0].truth
+        return Series(truth.stamp_ns, value(truth)) if len(truth) else NOTHING
+
+    return series
+
+
+def _tilt(truth: Track) -> Array:
+    return np.asarray(np.arccos(np.clip(body_z(truth.q_WB)[:, 2], -1.0, 1.0)))
+
+
+def _away(truth: Track) -> Array:
+    return _length((truth.p_W - truth.p_W[0])[:, :2])
+
+
+def _height(truth: Track) -> Array:
+    return np.asarray(np.maximum(truth.p_W[:, 2] - truth.p_W[0, 2], 0.0))
 
 
 def euler_angles(q_WB: Array) -> Array:
@@ -151,6 +171,12 @@ SIGNALS = {
     "euler_error_max_rad": Signal(
         "largest magnitude of the errors of roll, pitch and yaw", "rad", _euler_error_max
     ),
+    "tilt_rad": Signal("angle between true body z and the vertical", "rad", _of_truth(_tilt)),
+    "sink_mps": Signal(
+        "true speed downwards", "m/s", _of_truth(lambda t: np.maximum(-t.v_W[:, 2], 0.0))
+    ),
+    "away_m": Signal("true horizontal distance from the start", "m", _of_truth(_away)),
+    "height_m": Signal("true height above the start", "m", _of_truth(_height)),
     "heading_in_sigma": Signal(
         "share of attitude errors about the vertical within one stated deviation",
         "1",

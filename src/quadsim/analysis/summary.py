@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from quadsim.analysis import metrics
-from quadsim.analysis.criteria import judge_signal
+from quadsim.analysis.criteria import judge_event, judge_signal, surprises
+from quadsim.analysis.landing import landing
 from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
-from quadsim.sim.criterion import Criterion, SignalCriterion
-from quadsim.sim.log import ERROR, FlightLog
+from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
+from quadsim.sim.log import FlightLog
 
-Criteria = Sequence[Criterion | SignalCriterion]
+Criteria = Sequence[AnyCriterion]
 
 Summary = dict[str, Any]
 
@@ -59,6 +60,9 @@ def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> No
     for criterion in criteria:
         if isinstance(criterion, SignalCriterion):
             judged.append(judge_signal(criterion, logs).figures())
+            continue
+        if isinstance(criterion, EventCriterion):
+            judged.append(judge_event(criterion, logs[0]))
             continue
         value = value_at(summary, criterion.value)
         passed = value is not None and value <= criterion.limit
@@ -117,12 +121,8 @@ def summarize(
             }
             for name, count in log.topics.items()
         },
-        "errors": [
-            event.message
-            for each in (log, *others)
-            for event in each.events
-            if event.level >= ERROR
-        ],
+        "landing": landing(log),
+        "errors": [words for each in (log, *others) for words in surprises(criteria, each)],
         "notes": list(log.notes),
         "settle_s": settle_s,
         "bag": None if bag is None else str(bag),

@@ -21,6 +21,7 @@ from quadsim.control.position import new_position_control, position_control
 from quadsim.files import find
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.items import Item, items_from
+from quadsim.mission.script import Command, Script, commands_from
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import MessageError, stamp_of
@@ -57,12 +58,14 @@ PATIENCE = 3
 OWN_MESSAGES = 100
 
 
-def mission_items(name: str) -> tuple[Item, ...]:
-    """Mission of a scenario's file; none for an empty name."""
+def mission_items(name: str) -> tuple[tuple[Item, ...], tuple[Command, ...]]:
+    """Mission of a scenario's file, and the commands given on the way; none for an empty name."""
     if not name:
-        return ()
+        return (), ()
     path = find("scenarios", name)
-    return items_from(read_yaml(path).get("mission", []), str(path))
+    content = read_yaml(path)
+    items = items_from(content.get("mission", []), str(path))
+    return items, commands_from(content.get("commands", []), str(path))
 
 
 class AutopilotNode(QuadsimNode):
@@ -78,7 +81,9 @@ class AutopilotNode(QuadsimNode):
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._terrain, self._flat_m = self._elevation_data()
-        self.manager = self._make_manager(mission_items(mission))
+        items, commands = mission_items(mission)
+        self.manager = self._make_manager(items)
+        self._script = Script(commands)
         self._position = new_position_control(self._gains, pack_airframe(airframe))
         self._odometry, self._setpoint = new_record(ODOMETRY), new_record(SETPOINT)
         self._command = new_record(ATTITUDE_COMMAND)
@@ -126,6 +131,7 @@ class AutopilotNode(QuadsimNode):
         self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
         self.listen(topics.MISSION, self._on_mission)
         self.listen(topics.RANGE, self._on_range, raw=False)
+        self.listen(topics.BATTERY, self._on_battery, raw=False)
 
     def _serve(self) -> None:
         for name in (
@@ -186,6 +192,11 @@ class AutopilotNode(QuadsimNode):
             0.5 * message.field_of_view,
         )
 
+    def _on_battery(self, message: Any) -> None:
+        """Charge and voltage; a charge that is not known is NaN."""
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        self.manager.take_battery(stamp_ns, float(message.percentage), float(message.voltage))
+
     def _on_mission(self, payload: bytes) -> None:
         """Take a new mission, disarmed; its own comes back on the same topic."""
         if payload in self._own:
@@ -215,6 +226,7 @@ class AutopilotNode(QuadsimNode):
 
     def _step(self, stamp_ns: int, odometry: Any) -> None:
         self._stepped_ns = stamp_ns
+        self._script.give(self.manager, stamp_ns)
         self.manager.step(stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self._odometry_ns:
             position_control(
@@ -268,6 +280,7 @@ class AutopilotNode(QuadsimNode):
             {
                 "height_m": float(self._odometry.p_W[2]),
                 "state_source": self._source.name,
+                "commands_refused": self.manager.commands_refused,
                 **status,
             },
         )

@@ -101,6 +101,7 @@ class DynamicsNode(QuadsimNode):
             [namespace.strip("/") for namespace in namespaces(self.params.count)],
             declare_int(self, "seed", 1, "of the wind", 0),
             self._period_ns,
+            start.charge,
         )
         self._paused = self.params.paused
         self._tied = False

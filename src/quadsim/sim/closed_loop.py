@@ -18,6 +18,7 @@ from quadsim.errors import FlightError
 from quadsim.estimation.timeline import new_timeline
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import FlightManager
+from quadsim.mission.script import Script
 from quadsim.noise import stream
 from quadsim.parameters import pack
 from quadsim.sensors import SENSORS
@@ -57,6 +58,9 @@ KEPT = ("imu", "gnss", "rangefinder")
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
+
+#: Between two messages of the battery.
+BATTERY_PERIOD_NS = 1_000_000_000
 
 Progress = Callable[[float, float, str], None]
 
@@ -178,10 +182,12 @@ class ClosedLoop:
         self._switches = sorted(scenario.file.switch_at_s)
         self._half_beam_rad = half_beam_rad(scenario)
         self._ranges = 0
+        self._script = Script(scenario.commands)
         self._flown = 0
         self.events: list[Event] = []
         self._faults = fault_events(scenario)
         self._crash_ns = 0
+        self._battery_ns = 0  # when the battery next says how it is
 
     def _start(self) -> None:
         """The vehicle on the ground, every device switched on, the filter empty."""
@@ -193,6 +199,7 @@ class ClosedLoop:
             self._scene,
             scenario.file.physics,
             scenario.file.start.poses(1)[0],
+            scenario.file.start.charge,
         )
         state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
         state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, scenario.file.start.poses(1)[0][2])
@@ -240,6 +247,10 @@ class ClosedLoop:
         odometry = self._odometry if self._odometry.stamp_ns > 0 else None
         if self.manager.ground.used:
             self._hand_over_ranges()
+        if self.stamp_ns >= self._battery_ns:
+            self._battery_ns = self.stamp_ns + BATTERY_PERIOD_NS
+            self._tell_battery()
+        self._script.give(self.manager, self.stamp_ns)
         self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self.manager.has_reference:
             self._reference_ns[self._flown] = self.stamp_ns
@@ -282,6 +293,12 @@ class ClosedLoop:
                 self._half_beam_rad,
             )
         self._ranges = len(readings)
+
+    def _tell_battery(self) -> None:
+        """What the vehicle's battery says of itself, as on ``battery_state``."""
+        vehicle = self.state.vehicle
+        charge = float(vehicle.charge_C) / (self.scenario.vehicle.battery.capacity_Ah * 3600.0)
+        self.manager.take_battery(self.stamp_ns, max(charge, 0.0), float(vehicle.held.battery_V))
 
     def _tell_crash(self) -> None:
         """Keep a crash as an event, once."""

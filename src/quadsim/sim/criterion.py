@@ -1,10 +1,10 @@
-"""What a passed flight keeps: bounds on the summary's values, and bands of signals over time."""
+"""What a passed flight keeps: bounds of the summary, bands of signals, and events that come."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, from_mapping
@@ -48,7 +48,26 @@ class SignalCriterion:
             )
 
 
-def criteria_from(content: Any, suite: str, where: str) -> tuple[Criterion | SignalCriterion, ...]:
+@dataclass(frozen=True)
+class EventCriterion:
+    """An event that must come; one that is an error does then not fail the flight."""
+
+    event: Annotated[str, Spec("its name, such as failsafe_landing")]
+    message: Annotated[str, Spec("what is in its message; empty for any")] = ""
+    from_s: Annotated[float, Spec("since the start: not before", "s", ge=0.0)] = 0.0
+    to_s: Annotated[float, Spec("since the start: not after", "s", ge=0.0)] = 86400.0
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+
+
+AnyCriterion: TypeAlias = Criterion | SignalCriterion | EventCriterion
+
+_KINDS: Mapping[str, type[SignalCriterion] | type[EventCriterion]] = {
+    "signal": SignalCriterion,
+    "event": EventCriterion,
+}
+
+
+def criteria_from(content: Any, suite: str, where: str) -> tuple[AnyCriterion, ...]:
     """Read the criteria of a scenario that hold for a sensor suite.
 
     Args:
@@ -61,9 +80,11 @@ def criteria_from(content: Any, suite: str, where: str) -> tuple[Criterion | Sig
     """
     if not isinstance(content, list):
         raise InputError(f"{where}: criteria: expected a list")
-    read: list[Criterion | SignalCriterion] = []
+    read: list[AnyCriterion] = []
     for i, item in enumerate(content):
-        of_signal = isinstance(item, Mapping) and "signal" in item
-        kind: type[Criterion] | type[SignalCriterion] = SignalCriterion if of_signal else Criterion
+        keys = item if isinstance(item, Mapping) else ()
+        kind: type[Criterion] | type[SignalCriterion] | type[EventCriterion] = next(
+            (of for key, of in _KINDS.items() if key in keys), Criterion
+        )
         read.append(from_mapping(kind, item, f"{where}: criteria[{i}]"))
     return tuple(criterion for criterion in read if criterion.sensors in ("", suite))

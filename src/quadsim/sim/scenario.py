@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from quadsim.control.airframe import AirframeParams
-from quadsim.control.parameters import AutopilotParams
+from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.mission.items import Item, items_from
+from quadsim.mission.script import Command, commands_from
 from quadsim.parameters import Spec, from_mapping, load, read_yaml
 from quadsim.sensors import SENSORS
 from quadsim.sensors.delivery import OUTBOX_SIZE
@@ -23,7 +24,8 @@ from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
-from quadsim.sim.criterion import Criterion, SignalCriterion, criteria_from
+from quadsim.sim.criterion import AnyCriterion, criteria_from
+from quadsim.sim.mission_check import check_mission
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -45,6 +47,7 @@ class StartParams:
     y_m: Annotated[float, Spec("north", "m", ge=-1e5, le=1e5)] = 0.0
     yaw_deg: Annotated[float, Spec("heading, 0 = east", "deg", ge=-360.0, le=360.0)] = 0.0
     spacing_m: Annotated[float, Spec("between vehicles", "m", gt=0.0, le=1000.0)] = 5.0
+    charge: Annotated[float, Spec("of the battery", "1", gt=0.0, le=1.0)] = 1.0
 
     def poses(self, count: int) -> list[tuple[float, float, float]]:
         """Give x and y in m and yaw in rad of each of ``count`` vehicles."""
@@ -54,7 +57,7 @@ class StartParams:
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """The keys of a scenario file but for its lists: mission, criteria, faults and events."""
+    """The keys of a scenario file but for its lists (mission, commands, ...)."""
 
     description: Annotated[str, Spec("what it shows")] = ""
     vehicle: Annotated[str, Spec("a file of config/vehicles")] = "x500"
@@ -83,6 +86,7 @@ class ScenarioFile:
     heightmap: HeightmapParams = field(default_factory=HeightmapParams)
     load: LoadParams = field(default_factory=LoadParams)
     tether: TetherParams = field(default_factory=TetherParams)
+    fence: FenceParams = field(default_factory=FenceParams)
 
 
 def airframe_of(vehicle: VehicleParams) -> AirframeParams:
@@ -110,6 +114,7 @@ class Scenario:
         faults: kind of sensor to what goes wrong with it.
         lidar: parameters of the lidar, which flies in the graph alone; None without one.
         disturbances: what befalls the vehicles.
+        commands: what somebody commands on the way.
     """
 
     name: str
@@ -119,12 +124,13 @@ class Scenario:
     estimator: EstimatorParams
     autopilot: AutopilotParams
     items: tuple[Item, ...]
-    criteria: tuple[Criterion | SignalCriterion, ...]
+    criteria: tuple[AnyCriterion, ...]
     path: Path
     scene: Scene = EMPTY_SCENE
     faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
     lidar: SensorParams | None = None
     disturbances: tuple[Disturbance, ...] = ()
+    commands: tuple[Command, ...] = ()
 
     @property
     def devices(self) -> dict[str, SensorParams]:
@@ -257,6 +263,13 @@ def with_ropes(vehicle: VehicleParams, file: ScenarioFile) -> VehicleParams:
     return replace(vehicle, load=load_, tether=tether)
 
 
+def with_fence(autopilot: AutopilotParams, fence: FenceParams) -> AutopilotParams:
+    """The autopilot within the fence of a scenario, where it has one."""
+    if fence == FenceParams():
+        return autopilot
+    return replace(autopilot, flight=replace(autopilot.flight, fence=fence))
+
+
 def beside(path: Path, file: ScenarioFile) -> ScenarioFile:
     """A scenario whose heightmap and recorded wind are looked for beside its own file first."""
 
@@ -285,6 +298,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     criteria = content.pop("criteria", [])
     faults = content.pop("faults", [])
     events = content.pop("events", [])
+    commands = content.pop("commands", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
     file = beside(path, file)
     devices = load_suite(file.sensors)
@@ -302,7 +316,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         vehicle=vehicle,
         sensors=sensors,
         estimator=installed(estimator, sensors, file.environment, scene.is_flat),
-        autopilot=load(AutopilotParams, find("autopilots", file.autopilot)),
+        autopilot=with_fence(load(AutopilotParams, find("autopilots", file.autopilot)), file.fence),
         items=items_from(mission, str(path)),
         criteria=criteria_from(criteria, Path(file.sensors).stem, str(path)),
         path=path,
@@ -310,9 +324,19 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         faults=faults_from(faults, devices, str(path)),
         lidar=devices.get("lidar"),
         disturbances=disturbances_from(events, str(path)),
+        commands=commands_from(commands, str(path)),
     )
     check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, str(path))
     _check_rates(scenario)
+    check_mission(
+        scenario.items,
+        scenario.autopilot.flight,
+        scenario.vehicle,
+        file.environment,
+        scene,
+        file.start.poses(1)[0],
+        str(path),
+    )
     return scenario
 
 

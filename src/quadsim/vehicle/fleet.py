@@ -108,6 +108,7 @@ class Fleet:
         seed: of the wind.
         period_ns: between two values of the wind; the time between two calls of `step_to`
             at most.
+        charge: of each battery at the start, 0 to 1.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Fleet:
         names: Sequence[str] = (),
         seed: int = 1,
         period_ns: int = 2_000_000,
+        charge: float = 1.0,
     ) -> None:
         self.params = params
         self.environment = environment
@@ -132,6 +134,7 @@ class Fleet:
         self.rotor_count = len(params.commands)
         self._seed = seed
         self._period_ns = period_ns
+        self._charge = charge
         self._params = self._array_of(params)
         self._environments = self._array_of(environment)
         self._physics = self._array_of(self.physics)
@@ -159,7 +162,8 @@ class Fleet:
         self._environments = self._array_of(self.environment)
         self._streams = [stream(self._seed, name, "wind") for name in self.names]
         for vehicle, pose in zip(self._vehicles, self.poses, strict=True):
-            stand(vehicle, self.params, self.environment, self.scene, self.physics, pose)
+            world = (self.environment, self.scene, self.physics)
+            stand(vehicle, self.params, *world, pose, self._charge)
         self._advance(stamp_ns)
 
     def _white(self, until_ns: int) -> Array:

@@ -52,6 +52,7 @@ def stand(
     scene: Scene,
     physics: PhysicsParams,
     pose: Sequence[float],
+    charge: float = 1.0,
 ) -> None:
     """Set a vehicle on the ground, at rest, motors off.
 
@@ -62,6 +63,7 @@ def stand(
         scene: its terrain.
         physics: how its attitude is kept.
         pose: x, y in m and yaw in rad.
+        charge: of its battery, 0 to 1.
     """
     zero = np.zeros(1, vehicle.dtype)[0]
     for name in vehicle.dtype.names or ():
@@ -72,7 +74,7 @@ def stand(
     formalism = FORMALISMS.index(physics.formalism)
     set_attitude(vehicle.x, vehicle, formalism, attitude, (0.0, 0.0, 0.0))
     vehicle.last_x[:] = vehicle.x
-    vehicle.charge_C = params.battery.capacity_Ah * 3600.0
+    vehicle.charge_C = charge * params.battery.capacity_Ah * 3600.0
     held = vehicle.held
     held.mass_kg = params.mass_kg
     held.density_ratio = 1.0

@@ -1,0 +1,83 @@
+"""Whether a mission stays within its fence and above the ground that the scenario knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from quadsim.control.parameters import FlightParams
+from quadsim.errors import InputError
+from quadsim.mission.fence import Fence, mission_fault
+from quadsim.mission.items import Follow, Goto, Item, Takeoff, name_of
+from quadsim.parameters import Vec3
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.start import standing_height_m
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.raycast_terrain import terrain_height
+from quadsim.world.scene import Scene
+
+#: Between two places of a leg that are looked at, m.
+LOOK_M = 1.0
+#: No leg is looked at in more places.
+MOST_LOOKS = 500
+
+
+def _legs(items: Sequence[Item], home_W_m: Vec3) -> Iterator[tuple[int, Item, Vec3, Vec3]]:
+    """Index, item, start and end of each straight piece of a mission after its take-off."""
+    at = home_W_m
+    for i, item in enumerate(items):
+        goals: Sequence[Vec3] = ()
+        if isinstance(item, Takeoff):
+            at = (at[0], at[1], at[2] + item.height_m)
+        elif isinstance(item, Goto):
+            goals = [item.position_W_m]
+        elif isinstance(item, Follow):
+            goals = [point[1:4] for point in item.points]
+        for goal in goals:
+            yield i, item, at, goal
+            at = goal
+
+
+def check_mission(
+    items: Sequence[Item],
+    flight: FlightParams,
+    vehicle: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    pose: tuple[float, float, float],
+    where: str,
+) -> None:
+    """Refuse a mission that leaves the fence or goes below the ground.
+
+    Args:
+        items: the mission.
+        flight: its fence and its floor.
+        vehicle: for how high it stands.
+        environment: for the flat ground.
+        scene: for the terrain.
+        pose: where it starts: x, y in m and yaw in rad.
+        where: the file that errors name.
+
+    Raises:
+        InputError: naming the item and what is allowed.
+    """
+    if not items:
+        return
+    home = (pose[0], pose[1], standing_height_m(vehicle, environment, scene, pose))
+    lowest_m = home[2] + flight.failsafe.floor_m
+    fault = mission_fault(items, Fence(flight.fence, home), home, lowest_m)
+    if fault is not None:
+        raise InputError(f"{where}: {fault}")
+    if scene.is_flat and lowest_m >= environment.ground_height_m:
+        return
+    for i, item, start, goal in _legs(items, home):
+        count = min(math.ceil(math.dist(start[:2], goal[:2]) / LOOK_M), MOST_LOOKS) or 1
+        for k in range(1, count + 1):
+            share = k / count
+            x, y, z = (a + share * (b - a) for a, b in zip(start, goal, strict=True))
+            ground_m = float(terrain_height(scene.terrain, environment.ground_height_m, x, y))
+            if z < ground_m:
+                raise InputError(
+                    f"{where}: mission[{i}]: {name_of(item)}: z = {z:.2f} m at ({x:.1f}, {y:.1f});"
+                    f" allowed: above the ground, {ground_m:.2f} m"
+                )
