@@ -7,9 +7,11 @@ import pytest
 
 from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
+from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
 from quadsim.mission.items import Follow
 from quadsim.mission.preview import smoothed
+from quadsim.mission.terrain_following import TerrainFollowing
 from quadsim.records import SETPOINT
 
 #: Corners of any kind: a stand, legs of different speed, one that turns back, uneven times.
@@ -60,7 +62,8 @@ def test_far_from_a_corner_the_points_are_left_as_they_are():
 
 @pytest.mark.parametrize("preview_s", [0.0, 0.3])
 def test_the_reference_stays_and_says_how_it_moves_only_with_a_preview(preview_s):
-    guidance = Guidance(FlightParams(preview_s=preview_s))
+    params = FlightParams(preview_s=preview_s)
+    guidance = Guidance(params, TerrainFollowing(params, Ground(params.ground)))
     points = Follow(POINTS)
     guidance.follow(0, points)
     setpoint = new_record(SETPOINT)
