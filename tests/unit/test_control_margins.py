@@ -6,52 +6,10 @@ import numpy as np
 import pytest
 
 from quadsim.control.parameters import AutopilotParams
+from quadsim.experiments.loop_margins import OMEGA, all_margins, margins, ultimate
 from quadsim.files import find, known
 from quadsim.parameters import load
 from quadsim.vehicle.parameters import VehicleParams
-
-OMEGA = np.logspace(-1.0, 2.8, 20_000)  # rad/s
-S = 1j * OMEGA
-#: IMU sample to rotor: half a sample of hold and what the graph may take (sample to command 3 ms,
-#: one sample of waiting on either side).
-INNER_DELAY_S = 0.001 + 0.006
-#: Position loop: half its period of hold, and one sample of waiting.
-OUTER_DELAY_S = 0.010 + 0.002
-
-
-def margins(loop):
-    """Phase margin in degrees and gain margin of an open loop."""
-    size, phase = np.abs(loop), np.unwrap(np.angle(loop))
-    crossings = np.flatnonzero((size[:-1] >= 1.0) & (size[1:] < 1.0))
-    turns = np.flatnonzero((phase[:-1] > -np.pi) & (phase[1:] <= -np.pi))
-    assert len(crossings) == 1
-    assert len(turns) >= 1
-    return 180.0 + np.degrees(phase[crossings[0]]), (1.0 / size[turns]).min()
-
-
-def loops(params, vehicle):
-    """Open loops by name, roll axis and vertical."""
-    attitude, position = params.attitude, params.position
-    # a turn speeds two rotors up and slows two down: the mean lag counts
-    motor = 1.0 / (0.5 * (vehicle.time_constant_up_s + vehicle.time_constant_down_s) * S + 1.0)
-    plant = motor * np.exp(-S * INNER_DELAY_S)
-    gyro = 1.0 / (S / (2.0 * np.pi * attitude.gyro_cutoff_hz) + 1.0)
-    gain, integral = attitude.rate_gain[0], attitude.rate_integral[0] / S
-    rate = (gain * (1.0 + attitude.rate_lead_s * S) + integral) * gyro * plant / S
-    rate_closed = (gain + integral) * plant / S / (1.0 + rate)
-    tilt = attitude.tilt_gain * rate_closed / S
-    tilt_closed = tilt / (1.0 + tilt)
-    outer = np.exp(-S * OUTER_DELAY_S) / S
-    across = (position.velocity_gain_xy + position.velocity_integral_xy / S) * tilt_closed * outer
-    up = (position.velocity_gain_z + position.velocity_integral_z / S) * plant * outer
-    return {
-        "rate": rate,
-        "tilt": tilt,
-        "velocity": across,
-        "position": position.position_gain_xy * across / (1.0 + across) / S,
-        "climb": up,
-        "height": position.position_gain_z * up / (1.0 + up) / S,
-    }
 
 
 @pytest.mark.parametrize("vehicle", ["x500", "fcnd"])
@@ -59,7 +17,26 @@ def loops(params, vehicle):
 def test_every_loop_has_45_degrees_and_a_factor_of_3(name, vehicle):
     params = load(AutopilotParams, find("autopilots", name))
     body = load(VehicleParams, find("vehicles", vehicle))
-    for loop_name, loop in loops(params, body).items():
-        phase_deg, gain = margins(loop)
-        assert phase_deg > 45.0, loop_name
-        assert gain > 3.0, loop_name
+    for loop_name, found in all_margins(params, body).items():
+        assert found.phase_deg > 45.0, loop_name
+        assert found.gain > 3.0, loop_name
+
+
+def test_margins_of_a_delayed_integrator():
+    """k exp(-s T) / s: crossover k, phase margin 90 degrees - k T, gain margin pi / (2 k T)."""
+    k, delay_s = 3.0, 0.1
+    loop = k * np.exp(-1j * OMEGA * delay_s) / (1j * OMEGA)
+    found = margins(loop)
+    assert found.crossover_radps == pytest.approx(k, rel=1e-3)
+    assert found.phase_deg == pytest.approx(90.0 - np.degrees(k * delay_s), abs=0.1)
+    assert found.gain == pytest.approx(np.pi / (2.0 * k * delay_s), rel=1e-3)
+    gain, period_s = ultimate(loop)
+    assert gain == pytest.approx(found.gain, rel=1e-3)
+    assert period_s == pytest.approx(4.0 * delay_s, rel=1e-3)
+
+
+def test_what_no_gain_makes_oscillate():
+    loop = 2.0 / (1j * OMEGA)
+    assert ultimate(loop) == (np.inf, 0.0)
+    assert margins(loop).gain == np.inf
+    assert margins(0.01 / (1j * OMEGA + 1.0)).gain == 0.0  # never crosses 1: no margins to speak of
