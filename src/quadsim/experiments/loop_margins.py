@@ -2,17 +2,19 @@
 
 The motors are first-order lags, everything that is sampled is held for half a period, and what a
 graph may take is a delay; docs/control.md has the figures. Roll and pitch are alike: gains are
-angular accelerations, so that the inertia does not count.
+angular accelerations, so that the inertia does not count. About the vertical a rotor that is sped up
+turns the body by its own inertia, before its drag does: a lead.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.control.parameters import AutopilotParams
+from quadsim.control.parameters import GRAVITY_MPS2, AutopilotParams
 from quadsim.vehicle.parameters import VehicleParams
 
 Complex = NDArray[np.complex128]
@@ -85,6 +87,21 @@ def ultimate(process: Complex) -> tuple[float, float]:
     return float(1.0 / size[first]), float(2.0 * np.pi / OMEGA[first])
 
 
+def spin_up_lead_s(vehicle: VehicleParams) -> float:
+    """Lead of the torque about the vertical by the inertia of the rotors, in hover, s.
+
+    The drag torque is k w^2 and grows by 2 k w with the speed, the rotor's inertia gives J w_dot:
+    together 2 k w (1 + s J / (2 k w)).
+    """
+    rotors = len(vehicle.rotor_directions)
+    if not rotors:
+        return 0.0
+    thrust_N = vehicle.mass_kg * GRAVITY_MPS2 / rotors
+    speed_radps = math.sqrt(thrust_N / vehicle.thrust_coefficient_N_s2)
+    slope = 2.0 * vehicle.torque_ratio_m * vehicle.thrust_coefficient_N_s2 * speed_radps
+    return vehicle.rotor.inertia_kg_m2 / slope
+
+
 @dataclass(frozen=True, slots=True)
 class Delays:
     """What there is beside the motors' lag, in s."""
@@ -102,17 +119,20 @@ def _loops(
     # a turn speeds two rotors up and slows two down: the mean lag counts
     lag_s = 0.5 * (vehicle.time_constant_up_s + vehicle.time_constant_down_s)
     plant = np.exp(-s * delays.inner_s) / (lag_s * s + 1.0)
+    spun = plant * (1.0 + spin_up_lead_s(vehicle) * s)
     gyro = 1.0 / (s / (2.0 * np.pi * attitude.gyro_cutoff_hz) + 1.0)
     outer = np.exp(-s * delays.outer_s) / s
 
     def rate(axis: int) -> tuple[Complex, Complex]:
         gain, integral = attitude.rate_gain[axis], attitude.rate_integral[axis] / s
-        return gain * (1.0 + attitude.rate_lead_s * s) + integral, gyro * plant / s
+        turn = spun if axis == 2 else plant
+        return gain * (1.0 + attitude.rate_lead_s * s) + integral, gyro * turn / s
 
     def rate_closed(axis: int) -> Complex:
         controller, process = rate(axis)
+        turn = spun if axis == 2 else plant
         wish = attitude.rate_gain[axis] + attitude.rate_integral[axis] / s  # no lead on the wish
-        return np.asarray(wish * plant / s / (1.0 + controller * process))
+        return np.asarray(wish * turn / s / (1.0 + controller * process))
 
     def closed(controller: Complex, process: Complex) -> Complex:
         return np.asarray(controller * process / (1.0 + controller * process))
