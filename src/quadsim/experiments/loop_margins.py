@@ -20,7 +20,10 @@ from quadsim.vehicle.parameters import VehicleParams
 Complex = NDArray[np.complex128]
 
 #: From the inside out: what each is closed around comes before it.
-LOOPS = ("rate", "tilt", "velocity", "position", "climb", "height", "yaw_rate", "yaw")
+LOOPS = ("rate", "yaw_rate", "tilt", "velocity", "position", "climb", "height", "yaw")
+
+#: Body axes on which ``rate_lead_s`` acts.
+LEAD_AXES = (0, 1, 2)
 
 #: IMU sample to rotor: half a sample of hold and what the graph may take (sample to command 3 ms,
 #: one sample of waiting on either side).
@@ -126,7 +129,8 @@ def _loops(
     def rate(axis: int) -> tuple[Complex, Complex]:
         gain, integral = attitude.rate_gain[axis], attitude.rate_integral[axis] / s
         turn = spun if axis == 2 else plant
-        return gain * (1.0 + attitude.rate_lead_s * s) + integral, gyro * turn / s
+        lead_s = attitude.rate_lead_s if axis in LEAD_AXES else 0.0
+        return gain * (1.0 + lead_s * s) + integral, gyro * turn / s
 
     def rate_closed(axis: int) -> Complex:
         controller, process = rate(axis)
@@ -146,12 +150,12 @@ def _loops(
     yaw = rate_closed(2) * outer
     return {
         "rate": rate(0),
+        "yaw_rate": rate(2),
         "tilt": tilt,
         "velocity": across,
         "position": (of(position.position_gain_xy), closed(*across) / s),
         "climb": up,
         "height": (of(position.position_gain_z), closed(*up) / s),
-        "yaw_rate": rate(2),
         "yaw": (of(position.yaw_gain), yaw),
     }
 

@@ -27,7 +27,7 @@ from quadsim.sim.loop import move
 Array = NDArray[np.float64]
 
 #: Loops by number, as in :data:`quadsim.experiments.loop_margins.LOOPS`.
-RATE, TILT, VELOCITY, POSITION, CLIMB, HEIGHT, YAW_RATE, YAW = range(8)
+RATE, YAW_RATE, TILT, VELOCITY, POSITION, CLIMB, HEIGHT, YAW = range(8)
 
 #: Beyond these a flight is given up: cosine of the tilt, and body rate in rad/s.
 LEAST_COSINE, MOST_RATE = 0.3, 30.0
