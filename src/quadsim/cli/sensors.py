@@ -144,8 +144,12 @@ def _devices(config: str) -> Mapping[str, Any]:
     from quadsim.sensors import DEVICES
     from quadsim.sensors.devices import load_device, load_suite
 
+    def checked(name: str) -> Mapping[str, Any]:
+        """Of a suite, without what only the closed loop has."""
+        return {kind: params for kind, params in load_suite(name).items() if kind in DEVICES}
+
     if config in known("sensors/suites"):
-        return load_suite(config)
+        return checked(config)
     if not config.endswith((".yaml", ".yml")) and "/" not in config:
         names = known("sensors")
         if config not in names:
@@ -156,7 +160,7 @@ def _devices(config: str) -> Mapping[str, Any]:
     path = find("sensors", config)
     content = read_yaml(path)
     if "imu" in content:
-        return load_suite(config)
+        return checked(config)
     kind = content.get("sensor")
     if kind not in DEVICES:
         raise InputError(f"{path}: sensor: {kind!r}; allowed: {', '.join(DEVICES)}")

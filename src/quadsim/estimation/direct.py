@@ -83,7 +83,7 @@ DIRECT = record_dtype(
         ("params", dtype_of(EstimatorParams)),
         ("state", ESKF),
         ("motion", MOTION),
-        ("blind", np.int64),
+        ("blind", np.int64),  # no fix after the start
         ("count", np.int64),
         ("done", np.int64),
         ("newest_imu_ns", np.int64),

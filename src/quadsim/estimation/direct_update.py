@@ -130,9 +130,8 @@ def correct(motion: Any, q_BS: Quat) -> None:
 
 
 @kernel
-def direct_odometry(lines: Any, odometry: Any) -> None:
-    """The filter's output, from and into arrays of one record."""
-    motion, out = lines[0].motion, odometry[0]
+def motion_odometry(motion: Any, out: Any) -> None:
+    """The filter's output: from a MOTION into an ODOMETRY record."""
     P = motion.covariance
     out.stamp_ns = motion.stamp_ns
     store(out.p_W, vec3(motion.p_W))
@@ -144,6 +143,12 @@ def direct_odometry(lines: Any, odometry: Any) -> None:
         out.v_variance[i] = P[VELOCITY + i, VELOCITY + i]
         out.attitude_variance[i] = motion.tilt_variance
     out.attitude_variance[2] = P[HEADING, HEADING]
+
+
+@kernel
+def direct_odometry(lines: Any, odometry: Any) -> None:
+    """The filter's output, from and into arrays of one record."""
+    motion_odometry(lines[0].motion, odometry[0])
 
 
 @kernel

@@ -96,6 +96,35 @@ def gps_ins_begin(line: Any) -> None:
 
 
 @kernel
+def gps_ins_begin_at(lines: Any, truths: Any, period_ns: int) -> None:
+    """Begin with what the filter is told, as the thesis's is: the true motion, without any error.
+
+    Args:
+        lines: (1,) DIRECT.
+        truths: (1,) KINEMATICS record; its stamp is that of the newest IMU sample.
+        period_ns: of the IMU.
+    """
+    line, true = lines[0], truths[0]
+    state, motion = line.state, line.motion
+    state.imu_stamp_ns = true.stamp_ns
+    state.imu_count = max(state.imu_count, 1)
+    state.period_s = period_ns * 1e-9
+    line.newest_imu_ns = true.stamp_ns
+    motion.running = 1
+    motion.starts += 1
+    motion.stamp_ns = true.stamp_ns
+    motion.field_ns = true.stamp_ns
+    store(motion.p_W, vec3(true.p_W))
+    store(motion.v_W, vec3(true.v_W))
+    store(motion.w_B, vec3(true.w_B))
+    turn_to(motion, quat(true.q_WB), quat(state.q_BS))
+    motion.covariance[:, :] = 0.0
+    sigma = line.params.gps_ins.attitude_sigma_rad
+    motion.tilt_variance = sigma * sigma
+    motion.covariance[HEADING, HEADING] = sigma * sigma
+
+
+@kernel
 def follow_heading(line: Any, stamp_ns: int, m_S: Vec3) -> None:
     """Pull the yaw of the complementary attitude towards the magnetic heading."""
     motion, params = line.motion, line.params
@@ -116,6 +145,8 @@ def gps_ins_fuse(line: Any, i: int) -> None:
     event, motion = line.events[i], line.motion
     kind, values = event.kind, event.values
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
+        if line.blind == 1:
+            return
         noise = upper_half(values, 3)
         if kind == GNSS_POSITION:
             predicted, at = vec3(motion.p_W), POSITION

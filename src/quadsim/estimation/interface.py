@@ -197,6 +197,14 @@ class Estimator(ABC):
         verdict = self.offer(self._lines, EXTERNAL_ATTITUDE, stamp_ns, q_WB, known)
         return timeline.VERDICTS[verdict]
 
+    def external_attitude(
+        self, stamp_ns: int, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
+    ) -> str:
+        """Fuse an attitude alone, of an AHRS; arguments as of :meth:`external_pose`."""
+        known = flat(covariance, 36)
+        verdict = self.offer(self._lines, EXTERNAL_ATTITUDE, stamp_ns, flat(q_WB, 4), known)
+        return timeline.VERDICTS[verdict]
+
     def zero_velocity(self, stamp_ns: int) -> str:
         """Fuse that the vehicle stands on the ground, by whoever knows."""
         return self._number(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
@@ -206,6 +214,11 @@ class Estimator(ABC):
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
         timeline.remount(self._lines)
+
+    @property
+    def lines(self) -> NDArray[np.record]:
+        """The (1,) record of the estimator and its border, as it is now."""
+        return self._lines
 
     @property
     def state(self) -> Any:

@@ -1,4 +1,4 @@
-"""Parameters of the error-state Kalman filter."""
+"""Parameters of the estimators, most of them the error-state Kalman filter's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Annotated
 from quadsim.estimation.ekf7_parameters import Ekf7Params
 from quadsim.estimation.gps_ins_parameters import GpsInsParams
 from quadsim.parameters import Spec, Vec3
+
+#: Estimators that the closed loop can fly on.
+ERROR_STATE, LINEAR = "eskf", "gps_ins"
+FILTERS = (ERROR_STATE, LINEAR)
 
 
 @dataclass(frozen=True)
@@ -203,8 +207,11 @@ class StartParams:
 
 @dataclass(frozen=True)
 class EstimatorParams:
-    """Error-state Kalman filter (file ``config/estimators/eskf.yaml``)."""
+    """The estimators (files of ``config/estimators``): the error-state filter, and others."""
 
+    filter: Annotated[
+        str, Spec("what the closed loop flies on; the graph flies on eskf", choices=FILTERS)
+    ] = "eskf"
     gravity_mps2: Annotated[
         float, Spec("gravity at z = 0 of map, downwards", "m/s^2", gt=0.0, le=30.0)
     ] = 9.80665

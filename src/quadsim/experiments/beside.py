@@ -6,18 +6,24 @@ import numpy as np
 
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
-from quadsim.records import ODOMETRY
-from quadsim.sensors import SENSORS
+from quadsim.estimation.gps_ins import gps_ins_begin_at
+from quadsim.estimation.interface import Estimator
+from quadsim.estimation.parameters import LINEAR
+from quadsim.records import KINEMATICS, ODOMETRY
+from quadsim.sensors import SENSORS, ahrs
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track, track_of
 
 
-def estimate_beside(loop: ClosedLoop, name: str) -> Track:
+def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
     """Run an estimator over what the sensors published in a flight, in the order of the stamps.
 
     Args:
         loop: after the flight; made with ``keep_samples``.
         name: of :data:`quadsim.estimation.ESTIMATORS`.
+        blind_from_ns: from then on nothing corrects it, and it goes on by the IMU alone, and by the
+            attitude that the linear filter is given; that one is told the true motion then. -1:
+            it is never blind.
 
     Returns:
         Its estimate at the stamps of the flight's log; shorter where it started late.
@@ -30,11 +36,11 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
     scenario, setup = loop.scenario, loop.setup
     datum = scenario.environment.datum
     estimator = ESTIMATORS[name](scenario.estimator, datum)
-    samples = [loop.samples(kind) for kind in SENSORS]
+    samples = [loop.samples(kind) for kind in (*SENSORS, ahrs.KIND)]
     stamps = [rows["stamp_ns"] for rows in samples]
     kinds = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
     index = np.concatenate([np.arange(len(rows)) for rows in samples])
-    names = list(SENSORS)
+    names = [*SENSORS, ahrs.KIND]
     rows = np.zeros(len(loop.rows()), ODOMETRY)
     count = 0
     last_ns = 0
@@ -51,6 +57,10 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
         kind = names[kinds[k]]
         sample = samples[kinds[k]][index[k]]
         stamp_ns = int(sample["stamp_ns"])
+        if 0 <= blind_from_ns < stamp_ns:
+            keep()
+            go_blind(estimator, loop, last_ns)
+            blind_from_ns = -1
         if kind == "imu":
             keep()
             last_ns = stamp_ns
@@ -76,7 +86,23 @@ def estimate_beside(loop: ClosedLoop, name: str) -> Track:
                 float(setup.pressure_variance[0]),
             )
             estimator.pressure(stamp_ns, pressure_pa, variance_pa2)
+        elif kind == ahrs.KIND:
+            estimator.external_attitude(stamp_ns, sample["q_WB"])
         else:
             estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
     keep()
     return track_of(rows[:count])
+
+
+def go_blind(estimator: Estimator, loop: ClosedLoop, stamp_ns: int) -> None:
+    """Let an estimator go on without corrections from the log's last row up to a stamp on."""
+    estimator.lines["blind"] = 1
+    if loop.scenario.estimator.filter != LINEAR:
+        return
+    rows = loop.rows()
+    row = rows[np.searchsorted(rows["stamp_ns"], stamp_ns, side="right") - 1]
+    truth = np.zeros(1, KINEMATICS)
+    truth["stamp_ns"] = row["stamp_ns"]
+    for name in ("p_W", "v_W", "q_WB", "w_B"):
+        truth[name] = row[name]
+    gps_ins_begin_at(estimator.lines, truth, loop.setup.imu_period_ns)

@@ -32,7 +32,6 @@ from quadsim.experiments.relay_flight import (
     fly_relay,
 )
 from quadsim.noise import stream
-from quadsim.parameters import pack
 from quadsim.sim.closed_loop import make_setups
 from quadsim.sim.log import Array
 from quadsim.sim.loop import STATE
@@ -195,7 +194,9 @@ class RelayBench:
         self.inner_samples = max(0, round((INNER_DELAY_S - 0.001) / self.dt_s))
         self.authority = torque_authority(scenario)
         if min(self.authority) <= 0.0:
-            raise InputError(f"--vehicle {scenario.vehicle.name}: cannot hover with torque to spare")
+            raise InputError(
+                f"--vehicle {scenario.vehicle.name}: cannot hover with torque to spare"
+            )
         self.sigma = rate_noise_radps(scenario)
 
     def outer_samples(self, autopilot: AutopilotParams) -> int:
@@ -265,9 +266,13 @@ class RelayBench:
         if name in ("rate", "yaw_rate"):
             return MOST_SHARE * self.authority[axis]
         lift = pack_airframe(self.scenario.airframe)
-        room = 0.5 * MOST_SHARE * min(
-            lift.thrust_max_mps2 - autopilot.gravity_mps2,
-            autopilot.gravity_mps2 - lift.thrust_min_mps2,
+        room = (
+            0.5
+            * MOST_SHARE
+            * min(
+                lift.thrust_max_mps2 - autopilot.gravity_mps2,
+                autopilot.gravity_mps2 - lift.thrust_min_mps2,
+            )
         )
         turn = 0.5 * MOST_SHARE * self.authority[0] / attitude.rate_gain[0]
         push = autopilot.gravity_mps2 * turn / attitude.tilt_gain

@@ -141,7 +141,9 @@ def _late(queue: Array, place: int, command: Any) -> None:
 
 
 @kernel
-def _inner(state: Any, setup: Any, relay: Any, dt_s: float, row: Array, rotor_speeds: Array) -> None:
+def _inner(
+    state: Any, setup: Any, relay: Any, dt_s: float, row: Array, rotor_speeds: Array
+) -> None:
     """The attitude loops with a relay for the rates of the body, or for the tilt.
 
     The rates that are not in question are held by small relays of their own: nothing is known yet

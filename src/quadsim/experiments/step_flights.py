@@ -107,9 +107,7 @@ class StepFlight(ClosedLoop):
             wind = WindParams(turbulence="dryden", w20_mps=W20_MPS)
             environment = replace(environment, wind_W_mps=WIND_W_MPS, wind=wind)
         seconds = TAKEOFF_S + SETTLE_S + HOLD_S * len(AXES) + 2.0
-        file = replace(
-            scenario.file, seed=case.seed, environment=environment, duration_s=seconds
-        )
+        file = replace(scenario.file, seed=case.seed, environment=environment, duration_s=seconds)
         mission = [{"takeoff": {"height_m": HEIGHT_M}}, {"hover": {"duration_s": 3600.0}}]
         items = items_from(mission, "steps")
         scenario = replace(scenario, file=file, items=items, criteria=(), disturbances=())

@@ -11,6 +11,7 @@ from typing import Any
 
 from quadsim.analysis.bag_metadata import FIELD
 from quadsim.errors import InputError
+from quadsim.estimation.parameters import ERROR_STATE
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten
 from quadsim.sensors import DEVICES
@@ -194,9 +195,15 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         options: how.
 
     Raises:
-        InputError: a node that is to be left out does not exist.
+        InputError: a node that is to be left out does not exist; the graph cannot fly on the
+            scenario's estimator.
     """
     options = options or GraphOptions()
+    if scenario.estimator.filter != ERROR_STATE:
+        raise InputError(
+            f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
+            f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
+        )
     for name in options.without:
         if name not in REPLACEABLE:
             raise InputError(f"without {name!r}; nodes: {', '.join(REPLACEABLE)}")

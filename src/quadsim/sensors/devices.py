@@ -10,12 +10,15 @@ from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import from_mapping, read_yaml
-from quadsim.sensors import DEVICES, SENSORS, lidar
+from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SensorParams, SimulatedSensor, set_faults
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
+
+#: Parameter class of all that a suite can hold: the devices, and what only the closed loop has.
+KINDS: dict[str, type[Any]] = {**DEVICES, ahrs.KIND: ahrs.AhrsParams}
 
 
 def load_device(
@@ -24,7 +27,7 @@ def load_device(
     """Parameters of one device.
 
     Args:
-        kind: a key of :data:`quadsim.sensors.DEVICES`.
+        kind: a key of :data:`KINDS`.
         name: of a file in ``config/sensors``, or its path.
         installed: keys that are set instead of the file's, such as where it sits.
         where: what errors of these keys name.
@@ -37,9 +40,9 @@ def load_device(
     found = content.pop("sensor", None)
     if found != kind:
         raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
-    params: SensorParams = from_mapping(DEVICES[kind], content, str(path))
+    params: SensorParams = from_mapping(KINDS[kind], content, str(path))
     if installed:
-        params = from_mapping(DEVICES[kind], content | dict(installed), where or str(path))
+        params = from_mapping(KINDS[kind], content | dict(installed), where or str(path))
     return params
 
 
@@ -56,7 +59,7 @@ def _entry(kind: str, entry: object, where: str) -> SensorParams:
 
 
 def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
-    """Parameters of the sensors of a vehicle, in the order of :data:`quadsim.sensors.DEVICES`.
+    """Parameters of the sensors of a vehicle, in the order of :data:`KINDS`.
 
     Args:
         name: of a file in ``config/sensors/suites``, or its path. It maps a kind to a device, or
@@ -70,11 +73,11 @@ def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
     path = find("sensors/suites", str(base / name) if base and "/" in name else name)
     content = read_yaml(path)
     for kind in content:
-        if kind not in DEVICES:
-            raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(DEVICES)}")
+        if kind not in KINDS:
+            raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(KINDS)}")
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
-    return {kind: _entry(kind, content[kind], str(path)) for kind in DEVICES if kind in content}
+    return {kind: _entry(kind, content[kind], str(path)) for kind in KINDS if kind in content}
 
 
 def needs_of(kind: str, params: Any) -> frozenset[str]:

@@ -15,19 +15,23 @@ from quadsim.control.airframe import pack_airframe
 from quadsim.control.position import new_position_control
 from quadsim.control.watchdog import new_inner_loop
 from quadsim.errors import FlightError
+from quadsim.estimation.direct import DIRECT, new_direct
+from quadsim.estimation.gps_ins import gps_ins_begin_at
+from quadsim.estimation.parameters import LINEAR
 from quadsim.estimation.timeline import new_timeline
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.noise import stream
 from quadsim.parameters import pack
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.faults import changes
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import period_ns, set_faults
 from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.sim.linear import ATTITUDE_DEVICE
 from quadsim.sim.log import (
     CRASH_REST_NS,
     ERROR,
@@ -119,7 +123,7 @@ def half_beam_rad(scenario: Scenario) -> float:
 
 def _room(scenario: Scenario, kind: str, seconds: float) -> int:
     """Samples that a sensor can publish in a time."""
-    params = scenario.sensors.get(kind)
+    params = scenario.looped.get(kind)
     return math.ceil(seconds * params.rate_hz) + 2 if params else 0
 
 
@@ -163,10 +167,13 @@ class ClosedLoop:
                 _room(scenario, kind, seconds) if kind in KEPT or keep_samples else 0,
                 model.sample,
             )
-            for kind, model in SENSORS.items()
+            for kind, model in {**SENSORS, ahrs.KIND: ahrs.MODEL}.items()
         )
         self._states = np.zeros(1, STATE)
         self.state = self._states[0]
+        linear = int(scenario.estimator.filter == LINEAR)
+        self._linear = np.zeros(linear, DIRECT)
+        self._attitude = np.zeros(linear, ATTITUDE_DEVICE)
         self._devices: list[tuple[np.random.Generator, int, int]] = []
         self._start()
         self._odometry = self._states["odometry"].view(np.recarray)[0]
@@ -221,9 +228,32 @@ class ClosedLoop:
                 white_width(scenario.environment.wind),
             )
         )
+        self._devices.append(self._start_attitude())
         state["line"] = new_timeline(scenario.estimator)
+        if len(self._linear):
+            self._linear[:] = new_direct(scenario.estimator)
+            self.tell_start()
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
+
+    def _start_attitude(self) -> tuple[np.random.Generator, int, int]:
+        """The attitude device switched on, if it is flown with; its stream, period and width."""
+        generator = stream(self.scenario.file.seed, self.vehicle, ahrs.KIND)
+        params = self.scenario.ahrs
+        if params is None or not len(self._attitude):
+            return generator, 0, ahrs.MODEL.white_width
+        device = self._attitude[0]
+        device["period_ns"] = period_ns(params)
+        device["params"] = pack(params)
+        device["previous"] = self.state["truth"]
+        ahrs.MODEL.start(device["state"][0], params, generator)
+        return generator, int(device["period_ns"]), ahrs.MODEL.white_width
+
+    def tell_start(self) -> None:
+        """Tell the linear filter the true motion, as the thesis's was; others find it themselves."""
+        if len(self._linear):
+            self.state["truth"]["stamp_ns"] = self.stamp_ns
+            gps_ins_begin_at(self._linear, self._states["truth"][0], self.setup.imu_period_ns)
 
     def _next_tick_ns(self) -> int:
         """Stamp of the IMU at which the next mission tick is due."""
@@ -267,6 +297,8 @@ class ClosedLoop:
             self._draw(until_ns),
             self._log,
             self._samples,
+            self._linear,
+            self._attitude,
         )
         self.stamp_ns = until_ns
         self.events += [Event(*event) for event in self.manager.take_events()]
@@ -330,8 +362,9 @@ class ClosedLoop:
         """
         # compiled or loaded now, so that the clock measures the flight
         advance(
-            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._samples
-        )
+            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._samples,
+            self._linear, self._attitude,
+        )  # fmt: skip
         begin_s = time.perf_counter()
         while not self.over:
             second_before = self.stamp_ns // 1_000_000_000
@@ -385,7 +418,11 @@ class ClosedLoop:
             scenario=self.scenario.name,
             seed=self.scenario.file.seed,
             truth=Track(rows["stamp_ns"], rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"]),
-            estimates={"eskf": track_of(estimated["estimate"], estimated["stamp_ns"])},
+            estimates={
+                self.scenario.estimator.filter: track_of(
+                    estimated["estimate"], estimated["stamp_ns"]
+                )
+            },
             reference=reference,
             motor_stamps_ns=rows["stamp_ns"],
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
@@ -408,6 +445,8 @@ class ClosedLoop:
 
     def samples(self, kind: str) -> NDArray[np.record]:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
+        if kind == ahrs.KIND:
+            return self._samples[-1][: int(self._attitude["count"].sum())]
         log = self._samples[list(SENSORS).index(kind)]
         return log[: int(self.state[f"{kind}_count"])]
 
@@ -415,6 +454,8 @@ class ClosedLoop:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""
         content = hashlib.sha256(self.rows().tobytes())
         content.update(self.state.tobytes())
+        content.update(self._linear.tobytes())
+        content.update(self._attitude.tobytes())
         return content.hexdigest()
 
 

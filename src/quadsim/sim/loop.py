@@ -20,6 +20,7 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
 from quadsim.control.watchdog import INNER_LOOP, inner_loop
 from quadsim.estimation.border import accept, accept_imu
+from quadsim.estimation.direct_update import motion_odometry
 from quadsim.estimation.eskf import eskf_odometry
 from quadsim.estimation.layout import (
     GNSS_POSITION,
@@ -39,6 +40,7 @@ from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.timing import due
+from quadsim.sim.linear import linear_fix, linear_imu, sense_attitude, take_attitude
 from quadsim.vehicle.disturbances import DISTURBANCES, blow
 from quadsim.vehicle.integrators import steps_within
 from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth
@@ -170,15 +172,18 @@ def keep(log: Any, count: int, samples: Any) -> None:
 
 
 @kernel
-def take_imu(state: Any, setup: Any, log: Any) -> bool:
+def take_imu(state: Any, setup: Any, linear: Any, log: Any) -> bool:
     """Hand IMU samples that have arrived to the estimator; whether there was one."""
     arrived = False
     while collect(state.imu_outbox, state.stamp_ns, state.imu_sample):
         sample = state.imu_sample[0]
-        accept_imu(
-            state.line, sample.stamp_ns, sample.f_S, sample.w_S,
-            setup.accel_covariance, setup.gyro_covariance,
-        )  # fmt: skip
+        if linear.shape[0] > 0:
+            linear_imu(linear, setup, sample)
+        else:
+            accept_imu(
+                state.line, sample.stamp_ns, sample.f_S, sample.w_S,
+                setup.accel_covariance, setup.gyro_covariance,
+            )  # fmt: skip
         keep(log, state.imu_count, state.imu_sample)
         state.imu_count += 1
         arrived = True
@@ -202,7 +207,7 @@ def sense_gnss(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_gnss(state: Any, log: Any) -> None:
+def take_gnss(state: Any, linear: Any, log: Any) -> None:
     """Hand fixes that have arrived to the estimator, position and velocity."""
     covariance = state.covariance
     while collect(state.gnss_outbox, state.stamp_ns, state.gnss_sample):
@@ -212,6 +217,9 @@ def take_gnss(state: Any, log: Any) -> None:
         if not np.isfinite(sample.p_W[0]):  # no fix
             continue
         covariance[:] = 0.0
+        if linear.shape[0] > 0:
+            linear_fix(linear, sample, covariance)
+            continue
         for i in range(3):
             covariance[4 * i] = sample.p_variance[i]
         accept(state.line, GNSS_POSITION, sample.stamp_ns, sample.p_W, covariance)
@@ -237,11 +245,12 @@ def sense_magnetic_field(state: Any, setup: Any, scene: Any, white: Array) -> No
 
 
 @kernel
-def take_magnetic_field(state: Any, setup: Any, log: Any) -> None:
+def take_magnetic_field(state: Any, setup: Any, linear: Any, log: Any) -> None:
     """Hand samples of the field that have arrived to the estimator."""
     while collect(state.magnetometer_outbox, state.stamp_ns, state.magnetometer_sample):
         sample = state.magnetometer_sample[0]
-        accept(state.line, MAGNETIC_FIELD, sample.stamp_ns, sample.m_S, setup.field_covariance)
+        if linear.shape[0] == 0:
+            accept(state.line, MAGNETIC_FIELD, sample.stamp_ns, sample.m_S, setup.field_covariance)
         keep(log, state.magnetometer_count, state.magnetometer_sample)
         state.magnetometer_count += 1
 
@@ -263,11 +272,13 @@ def sense_pressure(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_pressure(state: Any, setup: Any, log: Any) -> None:
+def take_pressure(state: Any, setup: Any, linear: Any, log: Any) -> None:
     """Hand pressures that have arrived to the estimator."""
     while collect(state.barometer_outbox, state.stamp_ns, state.barometer_sample):
         sample = state.barometer_sample[0]
-        accept(state.line, STATIC_PRESSURE, sample.stamp_ns, sample.values, setup.pressure_variance)
+        if linear.shape[0] == 0:
+            variance = setup.pressure_variance
+            accept(state.line, STATIC_PRESSURE, sample.stamp_ns, sample.values, variance)
         keep(log, state.barometer_count, state.barometer_sample)
         state.barometer_count += 1
 
@@ -289,12 +300,12 @@ def sense_range(state: Any, setup: Any, scene: Any, white: Array) -> None:
 
 
 @kernel
-def take_range(state: Any, log: Any) -> None:
+def take_range(state: Any, linear: Any, log: Any) -> None:
     """Hand ranges that have arrived to the estimator; infinite ones say "nothing in range"."""
     variance = state.covariance[:1]
     while collect(state.rangefinder_outbox, state.stamp_ns, state.rangefinder_sample):
         sample = state.rangefinder_sample[0]
-        if not np.isinf(sample.range_m):
+        if not np.isinf(sample.range_m) and linear.shape[0] == 0:
             variance[0] = sample.variance_m2
             accept(state.line, RANGE, sample.stamp_ns, sample.values, variance)
         keep(log, state.rangefinder_count, state.rangefinder_sample)
@@ -316,7 +327,7 @@ def sense(state: Any, setup: Any, scene: Any, white: tuple[Array, ...], rows: An
         white: as of :func:`advance`.
         rows: (kinds,) rows of ``white`` that are used up; they grow.
     """
-    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white, _ = white
+    imu_white, gnss_white, magnetometer_white, barometer_white, rangefinder_white, _, _ = white
     now_ns, period_ns = state.stamp_ns, setup.imu_period_ns
     sense_imu(state, setup, scene, imu_white[rows[0]])
     rows[0] += 1
@@ -335,14 +346,25 @@ def sense(state: Any, setup: Any, scene: Any, white: tuple[Array, ...], rows: An
 
 
 @kernel
-def control(state: Any, setup: Any, use_truth: int) -> None:
+def is_running(state: Any, linear: Any) -> bool:
+    """Whether there is an estimate."""
+    if linear.shape[0] > 0:
+        return bool(linear[0].motion.running != 0)
+    return bool(state.line[0].state.running != 0)
+
+
+@kernel
+def control(state: Any, setup: Any, linear: Any, use_truth: int) -> None:
     """Odometry, inner loop, and the motor command at the end of the queue."""
     line, true = state.line[0], state.truth[0]
-    running = line.state.running != 0
+    running = is_running(state, linear)
     odometry = state.odometry
     if running:
         estimate = state.estimate if use_truth != 0 else odometry
-        eskf_odometry(line.state, line.params, estimate)
+        if linear.shape[0] > 0:
+            motion_odometry(linear[0].motion, estimate)
+        else:
+            eskf_odometry(line.state, line.params, estimate)
     if use_truth != 0:
         odometry.stamp_ns = true.stamp_ns
         for i in range(3):
@@ -370,11 +392,11 @@ def control(state: Any, setup: Any, use_truth: int) -> None:
 
 
 @kernel
-def log_row(state: Any, setup: Any, use_truth: int, row: Any) -> None:
+def log_row(state: Any, setup: Any, linear: Any, use_truth: int, row: Any) -> None:
     """Truth, estimate, speeds and command of the rotors at this instant."""
     estimate = state.estimate if use_truth != 0 else state.odometry
     row.stamp_ns = state.stamp_ns
-    row.estimated = state.line[0].state.running
+    row.estimated = 1 if is_running(state, linear) else 0
     true = state.truth[0]
     for i in range(3):
         row.p_W[i], row.v_W[i], row.w_B[i] = true.p_W[i], true.v_W[i], true.w_B[i]
@@ -403,6 +425,8 @@ def advance(
     white: tuple[Array, ...],
     log: Any,
     samples: Any,
+    linear: Any,
+    attitude: Any,
 ) -> None:
     """One position-control step on the setpoint in the state, then the loop up to a stamp.
 
@@ -415,10 +439,12 @@ def advance(
         use_truth: 1 flies on the truth instead of the estimate (which runs beside it).
         white: standard normal numbers for each kind in the order of SENSORS, a row for each
             sample that is due; then those of the wind, a row for each IMU sample, or one row
-            where the wind needs none.
+            where the wind needs none; then those of the attitude device.
         log: LOG_ROW records; ``state.log_count`` are written and grow.
         samples: for each kind in the order of SENSORS, records of its samples as they are
-            published; those that do not fit are not kept.
+            published; those that do not fit are not kept. Then those of the attitude device.
+        linear: DIRECT of the linear filter, if it is flown on: (1,), else (0,).
+        attitude: ATTITUDE_DEVICE, as many.
     """
     state, setup = states[0], setups[0]
     if state.odometry.stamp_ns > 0:
@@ -426,23 +452,31 @@ def advance(
             state.position, setup.autopilot, state.odometry, state.setpoint,
             (until_ns - state.stamp_ns) * 1e-9, state.command,
         )  # fmt: skip
-    imu_log, gnss_log, magnetometer_log, barometer_log, rangefinder_log = samples
+    imu_log, gnss_log, magnetometer_log, barometer_log, rangefinder_log, attitude_log = samples
     rows = np.zeros(5, np.int64)
+    attitude_row = 0
     while state.stamp_ns < until_ns:
         row = min(rows[0], white[5].shape[0] - 1)
         move(state, setup, scene, state.stamp_ns + setup.imu_period_ns, white[5][row])
         sense(state, setup, scene, white, rows)
-        arrived = take_imu(state, setup, imu_log)
-        take_gnss(state, gnss_log)
-        take_magnetic_field(state, setup, magnetometer_log)
-        take_pressure(state, setup, barometer_log)
-        take_range(state, rangefinder_log)
-        run(state.line[0])
+        if linear.shape[0] > 0:
+            attitude_row = sense_attitude(
+                attitude, setup, scene, state.truth, white[6], attitude_row
+            )  # fmt: skip
+        arrived = take_imu(state, setup, linear, imu_log)
+        if linear.shape[0] > 0:
+            take_attitude(linear, attitude, state.stamp_ns, attitude_log)
+        take_gnss(state, linear, gnss_log)
+        take_magnetic_field(state, setup, linear, magnetometer_log)
+        take_pressure(state, setup, linear, barometer_log)
+        take_range(state, linear, rangefinder_log)
+        if linear.shape[0] == 0:
+            run(state.line[0])
         for k in range(setup.delay):
             for i in range(MAX_ROTORS):
                 state.pending[k, i] = state.pending[k + 1, i]
         if arrived or use_truth != 0:
-            control(state, setup, use_truth)
+            control(state, setup, linear, use_truth)
         if is_due(setup.log_period_ns, state.stamp_ns, setup.imu_period_ns):
-            log_row(state, setup, use_truth, log[state.log_count])
+            log_row(state, setup, linear, use_truth, log[state.log_count])
             state.log_count += 1

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.errors import InputError
-from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
+from quadsim.estimation.parameters import LINEAR, EstimatorParams
 from quadsim.files import find
 from quadsim.mission.items import Item, items_from
 from quadsim.mission.script import Command, commands_from
 from quadsim.parameters import Spec, from_mapping, load, read_yaml
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SENSORS, ahrs
+from quadsim.sensors.ahrs import AhrsParams
 from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.faults import FaultParams
@@ -115,6 +117,7 @@ class Scenario:
         lidar: parameters of the lidar, which flies in the graph alone; None without one.
         disturbances: what befalls the vehicles.
         commands: what somebody commands on the way.
+        ahrs: parameters of the attitude device, which flies in the closed loop alone; None without.
     """
 
     name: str
@@ -131,11 +134,17 @@ class Scenario:
     lidar: SensorParams | None = None
     disturbances: tuple[Disturbance, ...] = ()
     commands: tuple[Command, ...] = ()
+    ahrs: AhrsParams | None = None
 
     @property
     def devices(self) -> dict[str, SensorParams]:
         """All that the vehicle carries: the sensors, and the lidar if there is one."""
         return {**self.sensors, **({"lidar": self.lidar} if self.lidar else {})}
+
+    @property
+    def looped(self) -> dict[str, SensorParams]:
+        """What the closed loop samples: the sensors, and the attitude device if there is one."""
+        return {**self.sensors, **({ahrs.KIND: self.ahrs} if self.ahrs else {})}
 
     @property
     def environment(self) -> EnvironmentParams:
@@ -256,6 +265,25 @@ def installed(
     )
 
 
+def attitude_device(
+    devices: Mapping[str, SensorParams], estimator: EstimatorParams, file: ScenarioFile, where: str
+) -> AhrsParams | None:
+    """The attitude device of a suite.
+
+    Raises:
+        InputError: the filter that is flown on needs one, and there is none.
+    """
+    params = devices.get(ahrs.KIND)
+    external = estimator.gps_ins.attitude == ATTITUDES[EXTERNAL]
+    if params is None and external and estimator.filter == LINEAR:
+        raise InputError(
+            f"{where}: sensors: {file.sensors} has no {ahrs.KIND}, from which estimator"
+            f" {file.estimator} takes its attitude; add one to the suite"
+        )
+    assert params is None or isinstance(params, AhrsParams)
+    return params
+
+
 def with_ropes(vehicle: VehicleParams, file: ScenarioFile) -> VehicleParams:
     """The vehicle with the load and the tether of a scenario, where it has them."""
     load_ = file.load if file.load.rope_length_m > 0.0 else vehicle.load
@@ -325,6 +353,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         lidar=devices.get("lidar"),
         disturbances=disturbances_from(events, str(path)),
         commands=commands_from(commands, str(path)),
+        ahrs=attitude_device(devices, estimator, file, str(path)),
     )
     check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, str(path))
     _check_rates(scenario)
@@ -349,13 +378,14 @@ def _check_rates(scenario: Scenario) -> None:
             f" of the physics; allowed: <= {scenario.imu_period_ns * 1e-9:g} s, not"
             f" {scenario.file.physics.step_s:g}"
         )
-    fastest = max(scenario.devices.values(), key=lambda params: params.rate_hz)
+    devices = {**scenario.devices, **scenario.looped}
+    fastest = max(devices.values(), key=lambda params: params.rate_hz)
     if fastest.rate_hz > scenario.imu.rate_hz:
         raise InputError(
             f"{path}: sensors: a rate of {fastest.rate_hz:g} Hz is above the IMU's"
             f" {scenario.imu.rate_hz:g} Hz, at which the truth comes"
         )
-    for kind, params in scenario.sensors.items():
+    for kind, params in scenario.looped.items():
         if params.latency_s * params.rate_hz >= OUTBOX_SIZE:
             raise InputError(
                 f"{path}: sensors: {kind}: latency_s: {params.latency_s:g} s at"
