@@ -15,10 +15,10 @@ from quadsim.analysis.criteria import Judged, check_signals, judge_signal
 from quadsim.analysis.figures import thin
 from quadsim.analysis.metrics import SETTLE_S, score
 from quadsim.analysis.signals import SIGNALS
-from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.experiments.batch import Progress, run_batch
 from quadsim.experiments.beside import estimate_beside
+from quadsim.experiments.demands import demand
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import ERROR
@@ -187,18 +187,18 @@ class Outcome:
         if self.name == SENSOR_NOISE:
             slack = POOLED_TOLERANCE * math.sqrt(max(1.0, POOLED_SEEDS / len(self.flown)))
             found = [
-                _demand(f"{item['name']}, all seeds", item["pooled"], ONE_SIGMA - slack,
+                demand(f"{item['name']}, all seeds", item["pooled"], ONE_SIGMA - slack,
                         ONE_SIGMA + slack)
                 for item in self.rows()
             ]  # fmt: skip
             faultless = sum(not flown.errors for flown in self.flown) / len(self.flown)
-            found.append(_demand("share of flights without an error", faultless, PASS_SHARE, 1.0))
+            found.append(demand("share of flights without an error", faultless, PASS_SHARE, 1.0))
         else:
-            found = [_demand("share of seeds that pass", self.pass_share, PASS_SHARE, 1.0)]
+            found = [demand("share of seeds that pass", self.pass_share, PASS_SHARE, 1.0)]
         if self.name == GPS_UPDATE:
             name = next(iter(self.flown[0].position_rmse_m))
             value = self.position_rmse_m()[name]
-            found.append(_demand(f"median position RMSE of {name}, m", value, 0.0, RMSE_LIMIT_M))
+            found.append(demand(f"median position RMSE of {name}, m", value, 0.0, RMSE_LIMIT_M))
         return [{"scenario": self.name, **item} for item in found]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -256,23 +256,6 @@ class Outcome:
             }
             for flown in self.flown
         ]
-
-
-def _demand(name: str, value: float | None, least: float, limit: float) -> dict[str, Any]:
-    passed = value is not None and least <= value <= limit
-    return {"name": name, "value": value, "least": least, "limit": limit, "passed": passed}
-
-
-def chosen(names: Sequence[str]) -> tuple[str, ...]:
-    """Scenarios of the experiment, in its order; all for no names.
-
-    Raises:
-        InputError: a name that it has not.
-    """
-    for name in names:
-        if name not in SCENARIOS:
-            raise InputError(f"--scenario {name}: no part of fcnd; known: {', '.join(SCENARIOS)}")
-    return tuple(name for name in SCENARIOS if name in names or not names)
 
 
 def run(

@@ -249,8 +249,12 @@ class ClosedLoop:
         ahrs.MODEL.start(device["state"][0], params, generator)
         return generator, int(device["period_ns"]), ahrs.MODEL.white_width
 
+    def go_blind(self) -> None:
+        """Let the error-state filter go on by the IMU alone."""
+        self.state["line"]["blind"] = 1
+
     def tell_start(self) -> None:
-        """Tell the linear filter the true motion, as the thesis's was; others find it themselves."""
+        """Tell the linear filter the true motion, as the thesis's was; others find it."""
         if len(self._linear):
             self.state["truth"]["stamp_ns"] = self.stamp_ns
             gps_ins_begin_at(self._linear, self._states["truth"][0], self.setup.imu_period_ns)
@@ -354,11 +358,16 @@ class ClosedLoop:
                 fault_words(self.state.vehicle, self.scenario.vehicle, self.scenario.file.physics)
             )
 
-    def fly(self, progress: Progress | None = None) -> FlightLog:
+    def fly(
+        self,
+        progress: Progress | None = None,
+        ends: Callable[[ClosedLoop], bool] | None = None,
+    ) -> FlightLog:
         """Arm as soon as the arming checks pass, start the mission, and fly to its end.
 
         Args:
             progress: called each simulated second with time flown in s, height in m and state.
+            ends: called after each tick; whether the flight ends there.
         """
         # compiled or loaded now, so that the clock measures the flight
         advance(
@@ -366,13 +375,15 @@ class ClosedLoop:
             self._linear, self._attitude,
         )  # fmt: skip
         begin_s = time.perf_counter()
-        while not self.over:
+        ended = False
+        while not (self.over or ended):
             second_before = self.stamp_ns // 1_000_000_000
             self.tick()
             known = self._odometry.stamp_ns > 0
             standing = known and self.manager.state == "disarmed" and not self.manager.finished
             if standing and self.manager.arm() is None:
                 self.manager.start()
+            ended = ends is not None and ends(self)
             if self.stamp_ns // 1_000_000_000 > second_before:
                 self._check()
                 if progress is not None:
@@ -382,7 +393,7 @@ class ClosedLoop:
             self.tick()
         self._check()
         wall_s = time.perf_counter() - begin_s
-        if not self.manager.finished and not self._crash_ns:
+        if not (ended or self.manager.finished or self._crash_ns):
             self.events.append(
                 Event(self.stamp_ns, ERROR, "timeout", "the mission did not end in time")
             )
