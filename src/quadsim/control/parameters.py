@@ -71,6 +71,10 @@ class PositionParams:
     ] = 1.15
 
 
+#: The position loop where nothing else is said.
+DEFAULT_POSITION = PositionParams()
+
+
 @dataclass(frozen=True)
 class AttitudeParams:
     """Attitude and rate loops of the mixer node."""

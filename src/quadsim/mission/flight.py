@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.errors import InputError
 from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
 from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent
+from quadsim.mission.trajectories.course import Plan
+from quadsim.mission.trajectories.limits import excess
+from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
 from quadsim.mission.trajectory import write_setpoint
 from quadsim.parameters import Vec3
 from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
@@ -42,7 +47,7 @@ class FlightManager(Failsafes):
 
     def waypoints(self) -> NDArray[np.float64]:
         """Corners of the mission, (K, 3) in W."""
-        return np.array(corners(self._items), dtype=float).reshape(-1, 3)
+        return np.array(corners(self._items, self._params), dtype=float).reshape(-1, 3)
 
     def take_events(self) -> list[FlightEvent]:
         """Events (stamp_ns, level, name, message) since the last call."""
@@ -200,6 +205,61 @@ class FlightManager(Failsafes):
             half_beam_rad: half the width of the beam, 0 for a ray.
         """
         self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
+
+    def command_trajectory(
+        self, points: Sequence[TrajectoryPoint], begin_ns: int | None = None
+    ) -> str | None:
+        """Fly timed points, entered from the present motion, and hover at the end.
+
+        Args:
+            points: at least two, in W; their times count from the first. See
+                :func:`quadsim.mission.trajectories.timed.course_of` for what lies between them.
+            begin_ns: the time of the first point; None: now.
+        """
+        numbers = [
+            number
+            for point in points
+            for part in (point.t_s, point.p_W, point.yaw, point.v_W, point.a_W, point.yaw_rate)
+            if part is not None
+            for number in (part if isinstance(part, tuple) else (part,))
+        ]
+        broken = tuple(number for number in numbers if not math.isfinite(number))[:1]
+        refused = self._refuse_command(broken)
+        if refused is not None:
+            return refused
+        late_s = 0.0 if begin_ns is None else self._since_s(begin_ns)
+        timeout_s = self._params.failsafe.command_timeout_s
+        if abs(late_s) > timeout_s:
+            when = "old" if late_s > 0.0 else "ahead of the clock"
+            return self._refuse_trajectory(f"{abs(late_s):.2f} s {when}; allowed: {timeout_s:g} s")
+        try:
+            plan = Plan(course_of(points))
+        except InputError as error:
+            return self._refuse_trajectory(str(error))
+        begin_s = max(late_s, 0.0)
+        first = plan.at(begin_s)[0]
+        apart_m = min(
+            math.dist(first, p_W)
+            for p_W in (self._guidance.estimate[0], self._guidance.motion(self._stamp_ns)[0])
+        )
+        radius_m = self._params.arrival_radius_m
+        if apart_m > radius_m:
+            return self._refuse_trajectory(
+                f"begins {apart_m:.2f} m from the vehicle; allowed: {radius_m:g} m"
+            )
+        floor_m = self._ground_m + self._params.failsafe.floor_m
+        found = excess(plan, self._position, floor_m)
+        if found:
+            return self._refuse_trajectory(found)
+        self._suspend()
+        self._guidance.join(self._stamp_ns, plan, begin_s)
+        if self.state != "guided":
+            self._enter("guided", "flies a commanded trajectory")
+        return None
+
+    def _refuse_trajectory(self, reason: str) -> str:
+        self._event(WARN, "trajectory refused", reason)
+        return reason
 
     def _refuse_command(self, numbers: tuple[float, ...], p_W: Vec3 | None = None) -> str | None:
         """Why a command is not obeyed; counted, and told once."""

@@ -11,6 +11,7 @@ from quadsim.geometry.rotation import wrap
 from quadsim.mission.items import Follow
 from quadsim.mission.preview import smoothed
 from quadsim.mission.terrain_following import TerrainFollowing
+from quadsim.mission.trajectories.course import Flyable, Joined, Plan
 from quadsim.mission.trajectory import (
     Motion,
     Pose,
@@ -44,7 +45,7 @@ def _vec3(array: Any) -> Vec3:
 
 
 class Guidance:
-    """The reference and its kind: a leg, a goal, timed points, a descent, a velocity, a pull-up.
+    """The reference and its kind: leg, goal, points, plan, descent, velocity, or pull-up.
 
     Each new one begins in the motion of the last, so that the reference never jumps, except where
     the mission says so (timed points) or after a loss of the estimate (:meth:`stand`).
@@ -79,7 +80,9 @@ class Guidance:
         self._now = new_record(SETPOINT)
         self._kind = "leg"
         self._start_ns = 0
+        self._leg_ns = 0  # of the leg that leads to a plan
         self._points: Follow | None = None
+        self._plan: Flyable | None = None
         self._origin: Pose = (ZERO, 0.0)
         self._speed = 0.0
         self._velocity: tuple[Vec3, float] = (ZERO, 0.0)
@@ -242,6 +245,45 @@ class Guidance:
         self._start_ns = stamp_ns - round(from_s * 1e9)
         self._goal = points.points[-1][1:4]
 
+    def fly(self, stamp_ns: int, plan: Flyable) -> None:
+        """Fly a plan, after a leg to its beginning where the reference is elsewhere."""
+        p, _, _, yaw, _ = plan.at(0.0)
+        self.go(stamp_ns, p, yaw)
+        self._kind, self._plan = "plan", plan
+        self._start_ns = stamp_ns + round(float(self._leg.duration_s) * 1e9)
+        self._leg_ns = stamp_ns
+        self._goal = plan.at(plan.duration_s)[0]
+
+    def join(self, stamp_ns: int, plan: Plan, begin_s: float) -> None:
+        """Fly a plan from a time within it on, entered from the present motion without a jump."""
+        motion = self._begin_frame(stamp_ns, above=False)
+        p, v, a, yaw, yaw_rate = plan.at(begin_s)
+        params = self._params
+        speed = math.dist(motion[1], v) + 0.1 * math.dist(motion[2], a)
+        blend_s = 2.0 * max(
+            rest_duration(math.dist(motion[0], p), params.speed_mps, params.acceleration_mps2),
+            rest_duration(
+                abs(wrap(yaw - motion[3])), params.yaw_rate_radps, params.yaw_acceleration_radps2
+            ),
+            brake_duration(speed, params.acceleration_mps2),
+            brake_duration(abs(yaw_rate - motion[4]), params.yaw_acceleration_radps2),
+        )
+        self._plan = Joined(plan, begin_s, motion, blend_s)
+        self._kind, self._start_ns, self._leg_ns = "plan", stamp_ns, stamp_ns
+        self._goal = plan.at(plan.duration_s)[0]
+
+    def progress_s(self, stamp_ns: int) -> float:
+        """How far timed points or a plan have been flown, in their own time."""
+        t_s = self.elapsed_s(stamp_ns)
+        if self._kind == "plan" and self._plan is not None:
+            return self._plan.progress(t_s)
+        return t_s
+
+    @property
+    def flies_plan(self) -> bool:
+        """Whether the reference is a plan."""
+        return self._kind == "plan"
+
     def sink(self, stamp_ns: int, speed_mps: float) -> None:
         """Descend vertically until told otherwise."""
         p, _, _, yaw, _ = self._begin_frame(stamp_ns, above=False)
@@ -286,6 +328,8 @@ class Guidance:
             return self.elapsed_s(stamp_ns) >= float(self._leg.duration_s)
         if self._kind == "follow" and self._points is not None:
             return self.elapsed_s(stamp_ns) >= self._points.points[-1][0]
+        if self._kind == "plan" and self._plan is not None:
+            return self.elapsed_s(stamp_ns) >= self._plan.duration_s
         return self._kind == "goal"
 
     def late_s(self, stamp_ns: int) -> float:
@@ -311,6 +355,11 @@ class Guidance:
             if self._params.preview_s > 0.0:
                 _, v, a = smoothed(self._points.points, t_s, self._params.preview_s)
             write_setpoint(setpoint, MODE_POSITION, p, v, a, wanted_yaw, 0.0)
+        elif self._kind == "plan" and self._plan is not None:
+            if t_s < 0.0:
+                leg_setpoint(self._leg, (stamp_ns - self._leg_ns) * 1e-9, setpoint)
+            else:
+                write_setpoint(setpoint, MODE_POSITION, *self._plan.at(t_s))
         elif self._kind in ("sink", "drift"):
             self._write_sink(t_s, setpoint)
         elif self._kind == "pull_up":

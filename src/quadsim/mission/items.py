@@ -13,9 +13,12 @@ Timed points that several scenarios follow are a file of ``config/trajectories``
       - follow: {trajectory: fcnd_square}
       - follow: {trajectory: fcnd_square, until_s: 1.0, offset_W_m: [0.0, 0.0, 2.0]}
 
-``until_s`` leaves out the later points, ``offset_W_m`` moves them all. Waypoints are in
-:mod:`quadsim.mission.waypoint`. Items that come again and again are a loop, and a mission whose
-heights count from the ground says so once::
+``until_s`` leaves out the later points, ``offset_W_m`` moves them all. Such a file, or a CSV file,
+may also be joined smoothly (``interpolation: spline``); other items that track a trajectory are in
+:mod:`quadsim.mission.trajectories.items`, waypoints in :mod:`quadsim.mission.waypoint`.
+
+Items that come again and again are a loop, and a mission whose heights count from the ground says
+so once::
 
     mission:
       height: above_ground
@@ -35,10 +38,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
 from quadsim.files import find
+from quadsim.mission.trajectories.items import (
+    Circle,
+    FigureOfEight,
+    Helix,
+    MinimumSnap,
+    Spiral,
+    TimedFollow,
+    TrackItem,
+    map_points,
+)
+from quadsim.mission.trajectories.timed import read_csv, stated
 from quadsim.mission.waypoint import HEIGHTS, ReturnHome, Waypoint
 from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml
 
@@ -126,6 +142,25 @@ class TrajectoryFile:
 
     points: Annotated[tuple[TimedPoint, ...], Spec("as of Follow", ge=-1e5, le=1e5)]
     description: Annotated[str, Spec("what it is")] = ""
+    interpolation: Annotated[
+        str,
+        Spec("straight lines that state no velocity, or smooth", choices=("straight", "spline")),
+    ] = "straight"
+    velocities: Annotated[
+        tuple[Vec3, ...], Spec("at the points, for splines", "m/s", ge=-1e3, le=1e3)
+    ] = ()
+    accelerations: Annotated[
+        tuple[Vec3, ...], Spec("at the points, for splines", "m/s^2", ge=-1e3, le=1e3)
+    ] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse derivatives that do not belong to the points."""
+        for name in ("velocities", "accelerations"):
+            count = len(getattr(self, name))
+            if count and self.interpolation == "straight":
+                raise InputError(f"{name}: only with interpolation: spline")
+            if count not in (0, len(self.points)):
+                raise InputError(f"{name}: {count}; there are {len(self.points)} points")
 
 
 @dataclass(frozen=True)
@@ -136,22 +171,44 @@ class Trajectory:
     until_s: Annotated[float, Spec("points after this time are left out", "s", ge=0.0)] = 1e5
     offset_W_m: Annotated[Vec3, Spec("moves all points", "m", ge=-1e5, le=1e5)] = (0.0, 0.0, 0.0)
 
-    def points(self, place: str) -> list[TimedPoint]:
-        """The points to follow.
+    def item(self, place: str, beside: Path) -> Follow | TimedFollow:
+        """The item that follows the points.
+
+        Args:
+            place: what errors name.
+            beside: folder in which a CSV file is looked for first.
 
         Raises:
-            InputError: naming ``place``; there is no such file, or it is not right.
+            InputError: there is no such file, or it is not right.
         """
+        near = beside / self.trajectory
+        is_csv = self.trajectory.endswith(".csv")
         try:
-            path = find("trajectories", self.trajectory)
+            if is_csv:
+                smooth = read_csv(near if near.is_file() else Path(self.trajectory).expanduser())
+            else:
+                path = find("trajectories", self.trajectory)
         except InputError as error:
             raise InputError(f"{place}: trajectory: {error}") from None
+        if not is_csv:
+            file = from_mapping(TrajectoryFile, read_yaml(path), str(path))
+            if file.interpolation == "straight":
+                return Follow(tuple(self._moved(file.points)))
+            smooth = stated(file.points, file.velocities, file.accelerations)
+        east, north, up = self.offset_W_m
+        return TimedFollow(
+            points=tuple(
+                point._replace(p_W=(point.p_W[0] + east, point.p_W[1] + north, point.p_W[2] + up))
+                for point in smooth
+                if point.t_s <= self.until_s
+            )
+        )
+
+    def _moved(self, points: Sequence[TimedPoint]) -> list[TimedPoint]:
         east, north, up = self.offset_W_m
         return [
             (t_s, x + east, y + north, z + up, yaw_deg)
-            for t_s, x, y, z, yaw_deg in from_mapping(
-                TrajectoryFile, read_yaml(path), str(path)
-            ).points
+            for t_s, x, y, z, yaw_deg in points
             if t_s <= self.until_s
         ]
 
@@ -165,18 +222,26 @@ class Land:
     ] = 0.0
 
 
-Item: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land
+Item: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land | TrackItem
 
-_KINDS: dict[str, type[Item]] = {
+_Track: TypeAlias = Circle | FigureOfEight | Helix | Spiral | MinimumSnap
+_Kind: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land | _Track
+
+_KINDS: dict[str, type[_Kind]] = {
     "takeoff": Takeoff,
     "goto": Goto,
     "waypoint": Waypoint,
     "hover": Hover,
     "follow": Follow,
     "return_home": ReturnHome,
+    "circle": Circle,
+    "figure_of_eight": FigureOfEight,
+    "helix": Helix,
+    "spiral": Spiral,
+    "minimum_snap": MinimumSnap,
     "land": Land,
 }
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_NAMES: dict[type[Item], str] = {kind: name for name, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -188,7 +253,7 @@ class Loop:
 
 def name_of(item: Item) -> str:
     """The key of an item in a file."""
-    return _NAMES[type(item)]
+    return "follow" if isinstance(item, TimedFollow) else _NAMES[type(item)]
 
 
 def check(items: Sequence[Item], where: str) -> None:
@@ -282,17 +347,25 @@ def _read(content: object, where: str, height: str, items: list[Item]) -> None:
                 values = {"heading": "given", **values}
         if kind == "follow" and isinstance(values, Mapping) and "trajectory" in values:
             place = f"{place}: {kind}"
-            items.append(Follow(tuple(from_mapping(Trajectory, values, place).points(place))))
+            follow = from_mapping(Trajectory, values, place)
+            items.append(follow.item(place, Path(where).parent))
             continue
         items.append(from_mapping(_KINDS[kind], values, f"{place}: {kind}"))
 
 
-def corners(items: Sequence[Item]) -> list[Vec3]:
-    """Positions in W that a mission passes, in order, repetitions left out."""
+def corners(items: Sequence[Item], flight: FlightParams | None = None) -> list[Vec3]:
+    """Positions in W that a mission passes, in order, repetitions left out.
+
+    Args:
+        items: the mission.
+        flight: how it is flown, if not by the default; of a trajectory there are many positions.
+    """
     found: list[Vec3] = []
     for item in items:
         if isinstance(item, Goto | Waypoint):
             found.append(item.position_W_m)
         elif isinstance(item, Follow):
             found += [point[1:4] for point in item.points]
+        elif isinstance(item, TrackItem):
+            found += map_points(item, flight or FlightParams())
     return [p for i, p in enumerate(found) if i == 0 or p != found[i - 1]]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
+from quadsim.control.parameters import DEFAULT_POSITION, GRAVITY_MPS2, FlightParams, PositionParams
 from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
 from quadsim.mission.health import MISSING, new_watch
 from quadsim.mission.items import Follow, Item, check
 from quadsim.mission.terrain_following import TerrainFollowing
+from quadsim.mission.trajectories.items import TrackItem
 from quadsim.parameters import Vec3, pack
 from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
@@ -52,7 +53,8 @@ class FlightStates(ABC):
         items: the mission; may be empty.
         terrain: elevation data, which ``flight.ground.map`` lets it use.
         flat_m: height of the ground outside of them, m.
-        goals: places are flown to without a leg; see :mod:`quadsim.control.navigation`.
+        position: the position loop's; its limits are those of a trajectory, and by its navigation
+            places are flown to with or without a leg.
 
     Attributes:
         ground: the ground beneath, where something is held above it.
@@ -67,16 +69,17 @@ class FlightStates(ABC):
         items: Sequence[Item],
         terrain: TerrainArrays = NO_TERRAIN,
         flat_m: float = 0.0,
-        goals: bool = False,
+        position: PositionParams = DEFAULT_POSITION,
     ) -> None:
         check(items, "the mission")
         self._params = params
         self._items = tuple(items)
+        self._position = position
         self._limits = pack(params.failsafe)
         self._watch = new_watch()
         self.ground = Ground(params.ground, terrain, flat_m)
         self._following = TerrainFollowing(params, self.ground)
-        self._guidance = Guidance(params, self._following, goals)
+        self._guidance = Guidance(params, self._following, position.navigation != "trajectory")
         if any(getattr(item, "height", "") == "above_ground" for item in items):
             self.ground.use()
         self._events: list[FlightEvent] = []
@@ -96,6 +99,7 @@ class FlightStates(ABC):
             "takeoff": self._on_mission,
             "mission": self._on_mission,
             "hover": self._on_hover,
+            "guided": self._on_guided,
             "velocity": self._on_velocity,
             "returning": self._on_returning,
             "landing": self._on_landing,
@@ -108,7 +112,7 @@ class FlightStates(ABC):
         self.finished = False
         self._index = 0
         self._started = False
-        self._paused_s = 0.0  # into timed points
+        self._paused_s = 0.0  # into timed points or a trajectory
         self._takeoff_ns = 0
         self._ground_m = 0.0
         self._home: tuple[float, float] = (0.0, 0.0)
@@ -181,10 +185,10 @@ class FlightStates(ABC):
         return v_W
 
     def _suspend(self) -> None:
-        """Remember how far the timed points were followed; drop what was to come."""
+        """Remember how far points or a trajectory were followed; drop what was to come."""
         self._land_at_ns = None
-        if self.state == "mission" and isinstance(self._items[self._index], Follow):
-            self._paused_s = self._guidance.elapsed_s(self._stamp_ns)
+        if self.state == "mission" and isinstance(self._items[self._index], Follow | TrackItem):
+            self._paused_s = self._guidance.progress_s(self._stamp_ns)
 
     def _stop(self, message: str) -> None:
         """Motors off, wherever the vehicle is."""
@@ -226,6 +230,11 @@ class FlightStates(ABC):
         if self._land_at_ns is not None and self._stamp_ns >= self._land_at_ns:
             self._land_at_ns = None
             self._begin_landing(self._params.landing_speed_mps, "no new command")
+
+    def _on_guided(self) -> None:
+        """Come to rest at the end of a commanded trajectory that ends in motion."""
+        if self._guidance.flies_plan and self._guidance.is_over(self._stamp_ns):
+            self._guidance.brake(self._stamp_ns)
 
     def _on_velocity(self) -> None:
         failsafe = self._params.failsafe

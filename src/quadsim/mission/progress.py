@@ -6,6 +6,7 @@ import math
 
 from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, name_of
 from quadsim.mission.machine import OK, WARN, FlightStates
+from quadsim.mission.trajectories.items import TrackItem, plan_of
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 
 
@@ -40,6 +41,11 @@ class MissionStates(FlightStates):
             self._begin_way_home(item.height_m, item.speed_mps)
         elif isinstance(item, Follow):
             self._guidance.follow(now_ns, item, self._paused_s)
+        elif isinstance(item, TrackItem):
+            plan = plan_of(item, self._params)
+            if self._paused_s > 0.0:
+                plan = plan.resumed(self._paused_s, self._params.acceleration_mps2)
+            self._guidance.fly(now_ns, plan)
         else:
             self._guidance.brake(now_ns)
         self._enter("mission", f"item {self._index}: {name_of(item)}")

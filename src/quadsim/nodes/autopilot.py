@@ -17,11 +17,13 @@ from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
 from quadsim.control.airframe import pack_airframe
+from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.files import find
 from quadsim.mission.flight import FlightManager
-from quadsim.mission.items import Item, items_from
+from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, Script, commands_from
+from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import MessageError, stamp_of
@@ -33,6 +35,7 @@ from quadsim.nodes.command_messages import (
     make_path,
     mission_of,
     read_pose_command,
+    read_trajectory_command,
     read_velocity_command,
 )
 from quadsim.nodes.conversion import OdometryReader, read_variances
@@ -58,13 +61,17 @@ PATIENCE = 3
 OWN_MESSAGES = 100
 
 
-def mission_items(name: str) -> tuple[tuple[Item, ...], tuple[Command, ...]]:
+def mission_items(
+    name: str, autopilot: AutopilotParams
+) -> tuple[tuple[Item, ...], tuple[Command, ...]]:
     """Mission of a scenario's file, and the commands given on the way; none for an empty name."""
     if not name:
         return (), ()
     path = find("scenarios", name)
     content = read_yaml(path)
     items = items_from(content.get("mission", []), str(path))
+    ground_m = (content.get("environment") or {}).get("ground_height_m", 0.0)
+    check_trajectories(items, [name_of(item) for item in items], autopilot, ground_m, str(path))
     return items, commands_from(content.get("commands", []), str(path))
 
 
@@ -81,7 +88,7 @@ class AutopilotNode(QuadsimNode):
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._terrain, self._flat_m = self._elevation_data()
-        items, commands = mission_items(mission)
+        items, commands = mission_items(mission, self._gains)
         self.manager = self._make_manager(items)
         self._script = Script(commands)
         self._position = new_position_control(self._gains, pack_airframe(airframe))
@@ -110,8 +117,8 @@ class AutopilotNode(QuadsimNode):
         return declare_scene(self, environment).terrain, environment.ground_height_m
 
     def _make_manager(self, items: tuple[Item, ...]) -> FlightManager:
-        goals = self._gains.position.navigation != "trajectory"
-        return FlightManager(self._gains.flight, items, self._terrain, self._flat_m, goals)
+        gains = self._gains
+        return FlightManager(gains.flight, items, self._terrain, self._flat_m, gains.position)
 
     def _offer_all(self) -> None:
         self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
@@ -129,6 +136,7 @@ class AutopilotNode(QuadsimNode):
     def _listen_to_commands(self) -> None:
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
         self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
+        self.listen(topics.COMMAND_TRAJECTORY, self._on_trajectory, raw=False)
         self.listen(topics.MISSION, self._on_mission)
         self.listen(topics.RANGE, self._on_range, raw=False)
         self.listen(topics.BATTERY, self._on_battery, raw=False)
@@ -165,6 +173,12 @@ class AutopilotNode(QuadsimNode):
 
     def _on_pose(self, message: Any) -> None:
         refused = self.manager.command_pose(*read_pose_command(message))
+        if refused:
+            raise MessageError(refused)
+
+    def _on_trajectory(self, message: Any) -> None:
+        refused = self.manager.command_trajectory(*read_trajectory_command(message))
+        self._tell()
         if refused:
             raise MessageError(refused)
 

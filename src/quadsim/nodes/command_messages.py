@@ -15,6 +15,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate, yaw_of
 from quadsim.mission.items import Item, items_from
+from quadsim.mission.trajectories.timed import TrajectoryPoint
 from quadsim.nodes import topics
 from quadsim.nodes.cdr import MessageError, Writer
 from quadsim.nodes.conversion import put_quaternion, unit_quaternion
@@ -124,6 +125,37 @@ def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
         raise MessageError(f"frame {message.header.frame_id!r}; give map")
     p, q = message.pose.position, message.pose.orientation
     return (p.x, p.y, p.z), yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+
+
+def read_trajectory_command(
+    message: MultiDOFJointTrajectory,
+) -> tuple[list[TrajectoryPoint], int | None]:
+    """Timed points in the world of a MultiDOFJointTrajectory in ``map``, and when they begin.
+
+    Of each point the first transform counts, and the first velocity and acceleration where there
+    are any. A header without a stamp begins now.
+
+    Raises:
+        MessageError: another frame, a point without a transform, or no rotation.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {message.header.frame_id!r}; give map")
+    points = []
+    for i, point in enumerate(message.points):
+        if not point.transforms:
+            raise MessageError(f"points[{i}]: no transform")
+        p, q = point.transforms[0].translation, point.transforms[0].rotation
+        yaw = yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+        v_W = a_W = yaw_rate = None
+        if point.velocities:
+            v = point.velocities[0].linear
+            v_W, yaw_rate = (v.x, v.y, v.z), point.velocities[0].angular.z
+        if point.accelerations:
+            a = point.accelerations[0].linear
+            a_W = (a.x, a.y, a.z)
+        t_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
+        points.append(TrajectoryPoint(t_s, (p.x, p.y, p.z), yaw, v_W, a_W, yaw_rate))
+    return points, stamp_ns_of(message.header.stamp) or None
 
 
 def make_path(points_W: Any) -> Path:

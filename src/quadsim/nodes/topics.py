@@ -101,6 +101,7 @@ LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
 COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
+COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
 COMMAND_ATTITUDE = _reliable(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
 )
@@ -123,7 +124,7 @@ VEHICLE_TOPICS = (
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY,
-    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
+    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_TRAJECTORY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
 )  # fmt: skip
 

@@ -184,7 +184,7 @@ class ClosedLoop:
             scenario.items,
             self._scene.terrain,
             scenario.environment.ground_height_m,
-            goals=scenario.autopilot.position.navigation != "trajectory",
+            scenario.autopilot.position,
         )
         self._switches = sorted(scenario.file.switch_at_s)
         self._half_beam_rad = half_beam_rad(scenario)

@@ -14,8 +14,9 @@ from quadsim.errors import InputError
 from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
 from quadsim.estimation.parameters import LINEAR, EstimatorParams
 from quadsim.files import find
-from quadsim.mission.items import Item, items_from
+from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, commands_from
+from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.parameters import Spec, from_mapping, load, read_yaml
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsParams
@@ -354,6 +355,13 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         disturbances=disturbances_from(events, str(path)),
         commands=commands_from(commands, str(path)),
         ahrs=attitude_device(devices, estimator, file, str(path)),
+    )
+    check_trajectories(
+        scenario.items,
+        [name_of(item) for item in scenario.items],
+        scenario.autopilot,
+        scenario.environment.ground_height_m,
+        str(path),
     )
     check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, str(path))
     _check_rates(scenario)

@@ -1,0 +1,1 @@
+"""Trajectories to track: minimum snap, shapes, files and commands, with their derivatives."""
