@@ -63,14 +63,18 @@ SETPOINT = record_dtype(
         ("yaw", np.float64),
         ("yaw_rate", np.float64),
         ("speed_mps", np.float64),  # fastest, horizontal; 0 for the autopilot's limit
+        ("roll", np.float64),  # in mode attitude
+        ("pitch", np.float64),
+        ("thrust", np.float64),  # collective specific thrust along body z, m/s^2
     ]
 )
 
 #: stop: motors off. idle: motors at their lowest speed, armed on the ground. position: p, v, a
 #: and yaw are followed. velocity: v, a and yaw_rate are followed, p is ignored.
 #: descend: level, down at v_W[2] as far as the estimate allows, yaw held (no position needed).
-MODE_STOP, MODE_IDLE, MODE_POSITION, MODE_VELOCITY, MODE_DESCEND = range(5)
-SETPOINT_MODES = ("stop", "idle", "position", "velocity", "descend")
+#: attitude: roll, pitch, yaw_rate and thrust are passed on, within the limits.
+MODE_STOP, MODE_IDLE, MODE_POSITION, MODE_VELOCITY, MODE_DESCEND, MODE_ATTITUDE = range(6)
+SETPOINT_MODES = ("stop", "idle", "position", "velocity", "descend", "attitude")
 
 #: Desired attitude (``command_attitude``): roll and pitch of q_WB count, its yaw is ignored;
 #: yaw_rate about the vertical in rad/s; thrust is the collective specific thrust along body z in

@@ -281,6 +281,72 @@ class FenceParams:
 
 
 @dataclass(frozen=True)
+class AssistedParams:
+    """What sticks mean in assisted control, and what keeps a novice off the ground."""
+
+    speed_mps: Annotated[
+        float, Spec("horizontal speed of a full stick", "m/s", gt=0.0, le=50.0)
+    ] = 4.0
+    climb_mps: Annotated[
+        float, Spec("speed with which a full stick moves the held height", "m/s", gt=0.0, le=10.0)
+    ] = 1.0
+    yaw_rate_radps: Annotated[
+        float, Spec("turn of a full stick", "rad/s", gt=0.0, le=10.0)
+    ] = 1.2
+    acceleration_mps2: Annotated[
+        float, Spec("most horizontal acceleration", "m/s^2", gt=0.0, le=20.0)
+    ] = 3.0
+    jerk_mps3: Annotated[
+        float, Spec("most change of the acceleration", "m/s^3", gt=0.0, le=200.0)
+    ] = 15.0
+    lowest_m: Annotated[
+        float, Spec("lowest height above ground that is held", "m", gt=0.0, le=100.0)
+    ] = 1.0
+    guard_m: Annotated[
+        float, Spec("height above ground at which only climbing is left", "m", gt=0.0, le=100.0)
+    ] = 0.5
+    slope: Annotated[
+        float, Spec("steepest ground that may come, rise over run", "1", ge=0.0, le=5.0)
+    ] = 0.7
+    reaction_s: Annotated[
+        float, Spec("time in which a climb answers to rising ground", "s", gt=0.0, le=5.0)
+    ] = 0.8
+    follow_mps: Annotated[
+        float, Spec("fastest climb and descent along the ground", "m/s", gt=0.0, le=20.0)
+    ] = 2.0
+    timeout_s: Annotated[
+        float, Spec("age of the last stick at which it counts as released", "s", gt=0.0, le=10.0)
+    ] = 0.5
+    takeoff_m: Annotated[
+        float, Spec("height of a take-off without a mission", "m", gt=0.0, le=100.0)
+    ] = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse a guard that no held height is above."""
+        if self.guard_m >= self.lowest_m:
+            raise InputError(
+                f"guard_m: {self.guard_m:g} m; allowed: below lowest_m, {self.lowest_m:g} m"
+            )
+
+
+@dataclass(frozen=True)
+class ManualParams:
+    """What sticks mean in manual flight: roll, pitch, yaw rate and thrust, nothing held."""
+
+    allowed: Annotated[bool, Spec("whether anybody may fly manually")] = False
+    tilt_rad: Annotated[float, Spec("roll or pitch of a full stick", "rad", gt=0.0, le=1.0)] = 0.5
+    yaw_rate_radps: Annotated[
+        float, Spec("turn of a full stick", "rad/s", gt=0.0, le=20.0)
+    ] = 2.0
+    thrust_max: Annotated[
+        float, Spec("thrust of a full stick over the weight", "1", gt=1.0, le=5.0)
+    ] = 1.6
+    thrust_min: Annotated[
+        float, Spec("thrust of the stick at its bottom over the weight", "1", ge=0.1, lt=1.0)
+    ] = 0.4
+
+
+@dataclass(frozen=True)
 class FlightParams:
     """The flight state machine: how it takes off, moves and lands."""
 
@@ -288,6 +354,8 @@ class FlightParams:
     failsafe: FailsafeParams = field(default_factory=FailsafeParams)
     ground: GroundParams = field(default_factory=GroundParams)
     fence: FenceParams = field(default_factory=FenceParams)
+    assisted: AssistedParams = field(default_factory=AssistedParams)
+    manual: ManualParams = field(default_factory=ManualParams)
     spool_up_s: Annotated[
         float, Spec("idling between arming and take-off", "s", ge=0.0, le=30.0)
     ] = 1.0

@@ -29,7 +29,14 @@ from quadsim.control.pid import (
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import add, store, subtract, vec3
 from quadsim.parameters import Vec3, pack
-from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_POSITION, MODE_STOP, MODE_VELOCITY
+from quadsim.records import (
+    MODE_ATTITUDE,
+    MODE_DESCEND,
+    MODE_IDLE,
+    MODE_POSITION,
+    MODE_STOP,
+    MODE_VELOCITY,
+)
 
 #: State of the position and velocity loops.
 POSITION_CONTROL = record_dtype(
@@ -178,6 +185,15 @@ def _descend(state: Any, params: Any, odometry: Any, v_wanted: float, dt_s: floa
 
 
 @kernel
+def _pass_on(state: Any, params: Any, odometry: Any, setpoint: Any, command: Any) -> None:
+    """Yaw rate and thrust of an attitude setpoint, within the limits."""
+    most = params.position.yaw_rate_max_radps
+    command.yaw_rate = clamp(setpoint.yaw_rate, -most, most)
+    command.thrust = clamp(setpoint.thrust, state.thrust_min, state.thrust_max)
+    state.v_wanted_up = odometry.v_W[2]
+
+
+@kernel
 def position_control(
     state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: float, command: Any
 ) -> None:
@@ -215,6 +231,12 @@ def position_control(
         roll = math.atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
         body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
         command.thrust = along_body_z(force[2], body_z[2], state.thrust_min, state.thrust_max)
+    elif mode == MODE_ATTITUDE and is_usable(
+        size((setpoint.roll, setpoint.pitch, setpoint.thrust)) + abs(setpoint.yaw_rate)
+    ):
+        roll = clamp(setpoint.roll, -params.position.tilt_max_rad, params.position.tilt_max_rad)
+        pitch = clamp(setpoint.pitch, -params.position.tilt_max_rad, params.position.tilt_max_rad)
+        _pass_on(state, params, odometry, setpoint, command)
     else:
         mode = MODE_DESCEND
         command.thrust = _descend(state, params, odometry, setpoint.v_W[2], dt_s)

@@ -1,0 +1,242 @@
+"""Assisted control: sticks to a reference that a novice cannot fly into the ground.
+
+Sticks command velocity in the heading frame, the height held above ground, and the yaw rate; all of
+them released, the reference brakes and stays where it has come to rest. The reference is a moving
+point of bounded acceleration and jerk; its height follows the ground below at the held distance.
+Its speed is bounded so that ground which rises as steeply as ``slope`` takes away no more of the
+height than is left above ``guard_m`` until the climb answers, and so that the slope which is known
+can be climbed; at the guard's height only climbing is left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.control.joystick import Sticks
+from quadsim.control.parameters import GRAVITY_MPS2, AssistedParams, ManualParams
+from quadsim.control.pid import clamp, limit_horizontal
+from quadsim.geometry.rotation import wrap
+from quadsim.geometry.vector import store
+from quadsim.parameters import Vec3, pack
+from quadsim.records import MODE_ATTITUDE, MODE_POSITION
+
+#: How fast the reference's velocity goes over into the wanted one, and its height, 1/s.
+VELOCITY_GAIN, HEIGHT_GAIN, YAW_GAIN = 4.0, 2.0, 4.0
+#: Most vertical acceleration of the reference, up and down, m/s^2.
+ASCENT_MPS2, DESCENT_MPS2 = 5.0, 2.5
+#: Braking before the ground over the acceleration that sticks get.
+BRAKING = 1.5
+#: Below this speed and acceleration the released reference rests, m/s, m/s^2.
+REST_MPS, REST_MPS2 = 0.02, 0.1
+#: How far the reference may be ahead of the vehicle, m: what it cannot follow is not saved up.
+LEAD_M = 1.0
+#: How far the held height may be from the actual one by the stick, m.
+HELD_LEAD_M = 1.0
+#: Slopes below this are level, and speeds below this are none.
+LEAST = 1e-3
+
+#: Wish: forward and left of the heading, up in m/s, yaw rate in rad/s. ``held_m`` is the height
+#: above ground while ``seen``, and the reference's own height in W while not.
+ASSISTED = record_dtype(
+    [
+        ("wish", np.float64, (4,)),
+        ("p_W", np.float64, (3,)),
+        ("v_W", np.float64, (3,)),
+        ("a_W", np.float64, (3,)),
+        ("yaw", np.float64),
+        ("yaw_rate", np.float64),
+        ("seen", np.int64),
+        ("held_m", np.float64),
+    ]
+)
+
+#: Whether the ground is seen, its height in W in m, how it rises east and north in m/m, and a limit
+#: of the speed in m/s.
+Ground = tuple[int, float, float, float, float]
+
+
+def new_assisted() -> np.record:
+    """A reference at the origin that wishes nothing."""
+    return new_record(ASSISTED)
+
+
+def assisted_wish(params: AssistedParams, sticks: Sticks) -> Sticks:
+    """Velocity forward and left of the heading, and up, in m/s, and yaw rate in rad/s, of sticks.
+
+    Args:
+        params: what a full stick means.
+        sticks: each in [-1, 1]; both horizontal ones together ask for no more than full speed.
+    """
+    forward, left = limit_horizontal(sticks[0], sticks[1], 1.0)
+    return (
+        params.speed_mps * forward,
+        params.speed_mps * left,
+        params.climb_mps * sticks[2],
+        params.yaw_rate_radps * sticks[3],
+    )
+
+
+def manual_wish(params: ManualParams, sticks: Sticks) -> Sticks:
+    """Roll and pitch in rad, yaw rate in rad/s, collective specific thrust in m/s^2, of sticks.
+
+    The middle of the throttle is the weight, its ends are ``thrust_min`` and ``thrust_max`` of it.
+    """
+    forward, left, up, yaw = sticks
+    span = params.thrust_max - 1.0 if up > 0.0 else 1.0 - params.thrust_min
+    return (
+        -params.tilt_rad * left,
+        params.tilt_rad * forward,
+        params.yaw_rate_radps * yaw,
+        GRAVITY_MPS2 * (1.0 + span * up),
+    )
+
+
+@kernel
+def begin_assisted(state: Any, p_W: Vec3, v_W: Vec3, a_W: Vec3, yaw: float, yaw_rate: float) -> None:
+    """Take the reference up in a motion, with no wish, height as it is."""
+    for i in range(4):
+        state.wish[i] = 0.0
+    store(state.p_W, p_W)
+    store(state.v_W, v_W)
+    store(state.a_W, a_W)
+    state.yaw, state.yaw_rate = yaw, yaw_rate
+    state.seen = 0
+    state.held_m = p_W[2]
+
+
+@kernel
+def _steepness(ground: Ground, x: float, y: float) -> float:
+    """Slope of the ground along a horizontal vector, 0 for none."""
+    size = math.sqrt(x * x + y * y)
+    return (ground[2] * x + ground[3] * y) / size if size > LEAST else 0.0
+
+
+@kernel
+def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> float:
+    """Fastest horizontal speed in m/s at a height above ground.
+
+    Args:
+        params: packed AssistedParams.
+        ground: as of :data:`Ground`.
+        height_m: above it.
+        slope: of it, along the way.
+    """
+    most = min(ground[4], params.speed_mps)
+    if ground[0] == 0:
+        return most
+    if params.slope > 0.0:
+        left_m = max(height_m - params.guard_m, 0.0)
+        most = min(most, left_m / (params.slope * params.reaction_s))
+    if slope > LEAST:
+        most = min(most, params.follow_mps / slope)
+    return most
+
+
+@kernel
+def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> None:
+    """Horizontal part: the wanted velocity, within acceleration and jerk."""
+    c, s = math.cos(state.yaw), math.sin(state.yaw)
+    forward, left = state.wish[0], state.wish[1]
+    vx, vy = c * forward - s * left, s * forward + c * left
+    slope = max(
+        _steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1])
+    )
+    most_mps = speed_limit(params, ground, z_m - ground[1], slope)
+    vx, vy = limit_horizontal(vx, vy, most_mps)
+    speed = math.sqrt(state.v_W[0] * state.v_W[0] + state.v_W[1] * state.v_W[1])
+    most = params.acceleration_mps2
+    jerk = params.jerk_mps3
+    if speed > most_mps:  # the ground asks for it, not the pilot
+        most, jerk = BRAKING * most, 2.0 * jerk
+    ax, ay = limit_horizontal(
+        VELOCITY_GAIN * (vx - state.v_W[0]), VELOCITY_GAIN * (vy - state.v_W[1]), most
+    )
+    jx, jy = limit_horizontal(ax - state.a_W[0], ay - state.a_W[1], jerk * dt_s)
+    ax, ay = state.a_W[0] + jx, state.a_W[1] + jy
+    if (
+        forward == 0.0
+        and left == 0.0
+        and speed < REST_MPS
+        and math.sqrt(ax * ax + ay * ay) < REST_MPS2
+    ):
+        state.v_W[0], state.v_W[1], ax, ay = 0.0, 0.0, 0.0, 0.0
+    state.p_W[0] += (state.v_W[0] + 0.5 * ax * dt_s) * dt_s
+    state.p_W[1] += (state.v_W[1] + 0.5 * ay * dt_s) * dt_s
+    state.v_W[0] += ax * dt_s
+    state.v_W[1] += ay * dt_s
+    state.a_W[0], state.a_W[1] = ax, ay
+
+
+@kernel
+def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> None:
+    """Vertical part: the stick moves the held height, the reference goes there with the ground."""
+    seen, ground_m, east, north, _ = ground
+    if seen != state.seen:  # the height that is flown now is the one to hold
+        state.held_m = state.p_W[2] - ground_m if seen != 0 else state.p_W[2]
+        state.seen = seen
+    below = ground_m if seen != 0 else 0.0
+    up = state.wish[2]
+    if up != 0.0:
+        held = state.held_m + up * dt_s
+        actual = z_m - below
+        if (up > 0.0 and held < actual + HELD_LEAD_M) or (up < 0.0 and held > actual - HELD_LEAD_M):
+            state.held_m = held
+    if seen != 0:
+        state.held_m = max(state.held_m, params.lowest_m)
+    rise = east * state.v_W[0] + north * state.v_W[1] if seen != 0 else 0.0
+    wanted = rise + up + HEIGHT_GAIN * (below + state.held_m - state.p_W[2])
+    wanted = clamp(wanted, -params.follow_mps, params.follow_mps)
+    change = clamp(VELOCITY_GAIN * (wanted - state.v_W[2]), -DESCENT_MPS2, ASCENT_MPS2)
+    state.p_W[2] += (state.v_W[2] + 0.5 * change * dt_s) * dt_s
+    state.v_W[2] += change * dt_s
+    state.a_W[2] = change
+
+
+@kernel
+def assisted_step(
+    state: Any, params: Any, p_W: Vec3, ground: Ground, turn_radps2: float, dt_s: float
+) -> None:
+    """Advance the reference by one tick.
+
+    Args:
+        state: ASSISTED record, changed in place.
+        params: packed AssistedParams.
+        p_W: estimated position in m.
+        ground: as of :data:`Ground`.
+        turn_radps2: most change of the yaw rate.
+        dt_s: length of the tick.
+    """
+    _move(state, params, ground, p_W[2], dt_s)
+    _hold_height(state, params, ground, p_W[2], dt_s)
+    change = clamp(YAW_GAIN * (state.wish[3] - state.yaw_rate), -turn_radps2, turn_radps2)
+    state.yaw_rate += change * dt_s
+    if state.wish[3] == 0.0 and abs(state.yaw_rate) < REST_MPS:
+        state.yaw_rate = 0.0
+    state.yaw = wrap(state.yaw + state.yaw_rate * dt_s)
+    ahead_x, ahead_y = state.p_W[0] - p_W[0], state.p_W[1] - p_W[1]
+    ahead_x, ahead_y = limit_horizontal(ahead_x, ahead_y, LEAD_M)
+    state.p_W[0], state.p_W[1] = p_W[0] + ahead_x, p_W[1] + ahead_y
+    state.p_W[2] = clamp(state.p_W[2], p_W[2] - LEAD_M, p_W[2] + LEAD_M)
+
+
+@kernel
+def at_rest(state: Any) -> bool:
+    """Whether the reference stands and nothing is wished."""
+    total = abs(state.v_W[0]) + abs(state.v_W[1]) + abs(state.yaw_rate)
+    for i in range(4):
+        total += abs(state.wish[i])
+    return total == 0.0 and abs(state.v_W[2]) < REST_MPS
+
+
+@kernel
+def write_assisted(state: Any, setpoint: Any) -> None:
+    """Write the reference into a SETPOINT record."""
+    setpoint.mode = MODE_POSITION
+    for i in range(3):
+        setpoint.p_W[i], setpoint.v_W[i] = state.p_W[i], state.v_W[i]
+        setpoint.a_W[i] = state.a_W[i]
+    setpoint.yaw, setpoint.yaw_rate = state.yaw, state.yaw_rate
