@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.errors import InputError
-from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
 from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent
+from quadsim.mission.piloting import PILOTED, PilotedStates
 from quadsim.mission.trajectories.course import Plan
 from quadsim.mission.trajectories.limits import excess
 from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
@@ -25,7 +25,7 @@ from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
 
-class FlightManager(Failsafes):
+class FlightManager(PilotedStates):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
@@ -43,7 +43,7 @@ class FlightManager(Failsafes):
     @property
     def has_reference(self) -> bool:
         """Whether the setpoint's position is one that the vehicle is to follow."""
-        return self.flying and not self._blind and self.state != "velocity"
+        return self.flying and not self._blind and self.state not in ("velocity", "manual")
 
     def waypoints(self) -> NDArray[np.float64]:
         """Corners of the mission, (K, 3) in W."""
@@ -103,7 +103,7 @@ class FlightManager(Failsafes):
         if self.state == "armed":
             self._started = True
             return None
-        if self.state not in ("hover", "guided", "velocity", "returning"):
+        if self.state not in ("hover", "guided", "velocity", "returning", *PILOTED):
             return f"not while {self.state}" + ("" if self.armed else "; arm first")
         if not self._started or self._index >= len(self._items):
             return "the mission is over"
@@ -112,6 +112,8 @@ class FlightManager(Failsafes):
 
     def pause(self) -> str | None:
         """Stop and hover; :meth:`start` goes on with the mission."""
+        if self.state in PILOTED:
+            return self._come_to_rest()
         if self.state not in ("mission", "guided", "velocity", "returning"):
             return f"not while {self.state}"
         self._suspend()
@@ -293,8 +295,9 @@ class FlightManager(Failsafes):
             self._verdict, self._good_s, x, y, z, v_x, v_y, self._v_up, yaw = observe(
                 self._watch, self._limits, stamp_ns, self._odometry
             )
+            self._v_W = (v_x, v_y, self._v_up)
             self._guidance.estimate = ((x, y, z), yaw)
-            self._guidance.velocity = (v_x, v_y, self._v_up)
+            self._guidance.velocity = self._v_W
             if self._verdict == GOOD:
                 self.ground.step(self._odometry)
         self._guidance.update(stamp_ns)

@@ -45,7 +45,7 @@ def _vec3(array: Any) -> Vec3:
 
 
 class Guidance:
-    """The reference and its kind: leg, goal, points, plan, descent, velocity, or pull-up.
+    """The reference and its kind: leg, goal, points, plan, descent, velocity, pull-up, or given.
 
     Each new one begins in the motion of the last, so that the reference never jumps, except where
     the mission says so (timed points) or after a loss of the estimate (:meth:`stand`).
@@ -89,6 +89,7 @@ class Guidance:
         self._wanted: tuple[Vec3, float] = (ZERO, 0.0)
         self._goal: Vec3 = ZERO
         self._last_ns = 0
+        self._given: Any = None
 
     @property
     def away_m(self) -> float:
@@ -315,6 +316,11 @@ class Guidance:
         self.above = False
         self._kind, self._wanted = "velocity", (v_W, yaw_rate)
 
+    def borrow(self, given: Any) -> None:
+        """Take the reference from a SETPOINT record that somebody else writes, tick by tick."""
+        self.above = False
+        self._kind, self._given = "given", given
+
     def elapsed_s(self, stamp_ns: int) -> float:
         """Time since the reference's start."""
         return (stamp_ns - self._start_ns) * 1e-9
@@ -366,6 +372,9 @@ class Guidance:
             p_W = (*self.estimate[0][:2], self._origin[0][2])
             v_W, a_W = (0.0, 0.0, self._speed), (0.0, 0.0, PULL_UP_MPS2)
             write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, a_W, self._origin[1], 0.0)
+        elif self._kind == "given":
+            for name in SETPOINT.names or ():
+                setpoint[name] = self._given[name]
         else:
             self._slew(stamp_ns)
             v_W, yaw_rate = self._velocity

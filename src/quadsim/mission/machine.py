@@ -31,6 +31,8 @@ STATES = (
     "velocity",
     "returning",
     "hold",
+    "assisted",
+    "manual",
     "recovery",
     "failsafe_return",
     "landing",

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.airframe import pack_airframe
+from quadsim.control.assisted import assisted_wish
+from quadsim.control.joystick import Sticks
 from quadsim.control.position import new_position_control
 from quadsim.control.watchdog import new_inner_loop
 from quadsim.errors import FlightError
@@ -67,6 +69,9 @@ REST_TICKS = 25
 BATTERY_PERIOD_NS = 1_000_000_000
 
 Progress = Callable[[float, float, str], None]
+
+#: Gives the sticks at a time of the flight in s; None: nothing is heard of them.
+Pilot = Callable[[float], Sticks | None]
 
 
 def make_setups(scenario: Scenario) -> NDArray[np.record]:
@@ -136,6 +141,7 @@ class ClosedLoop:
         keep_samples: keep what every sensor publishes, not IMU and GNSS alone.
         log_hz: rows of the log a second, at most the IMU's rate.
         vehicle: its name, of which its noise depends.
+        pilot: flies assisted from the first stick that moves; None: nobody.
     """
 
     def __init__(
@@ -145,9 +151,11 @@ class ClosedLoop:
         keep_samples: bool = False,
         log_hz: float = LOG_HZ,
         vehicle: str = VEHICLE_NAME,
+        pilot: Pilot | None = None,
     ) -> None:
         self.scenario = scenario
         self.vehicle = vehicle
+        self._pilot = pilot
         self.use_truth = scenario.file.fly_on == "truth" if use_truth is None else use_truth
         self._setups = make_setups(scenario)
         self._scene = scenario.scene
@@ -285,6 +293,10 @@ class ClosedLoop:
             self._battery_ns = self.stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
         self._script.give(self.manager, self.stamp_ns)
+        sticks = self._pilot(self.stamp_ns * 1e-9) if self._pilot is not None else None
+        if sticks is not None:
+            assisted = self.scenario.autopilot.flight.assisted
+            self.manager.command_stick(*assisted_wish(assisted, sticks))
         self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self.manager.has_reference:
             self._reference_ns[self._flown] = self.stamp_ns
