@@ -109,6 +109,9 @@ class GroundParams:
     look_ahead_s: Annotated[
         float, Spec("time ahead for which the way must be clear", "s", ge=0.0, le=60.0)
     ] = 1.5
+    agility_mps2: Annotated[
+        float, Spec("vertical acceleration to count on", "m/s^2", gt=0.0, le=50.0)
+    ] = 3.0
     reach_m: Annotated[
         float, Spec("distance to which the learned slope is believed", "m", gt=0.0, le=1000.0)
     ] = 15.0

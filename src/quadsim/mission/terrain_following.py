@@ -104,7 +104,7 @@ class TerrainFollowing:
         elif slope < -LEVEL_SLOPE:
             fastest = -sink / slope
         slower = max(climb - v_W[2], 0.0)
-        lag_m = 0.5 * slower * slower / params.acceleration_mps2
+        lag_m = 0.5 * slower * slower / params.ground.agility_mps2
         speed = math.hypot(v_W[0], v_W[1])
         ahead_m = max(speed * params.ground.look_ahead_s, LEAST_AHEAD_M)
         for k in range(1, POINTS_AHEAD + 1):
