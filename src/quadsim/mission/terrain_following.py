@@ -32,6 +32,24 @@ LEAST_HEIGHT_M = 0.1
 LEVEL_SLOPE = 0.02
 
 
+def climb_s(gain_m: float, v_up: float, most_mps: float, acceleration_mps2: float) -> float:
+    """Shortest time in s to gain a height, from a climb rate to the most and on at that.
+
+    Args:
+        gain_m: the height, > 0.
+        v_up: present climb rate in m/s, negative where the vehicle sinks.
+        most_mps: highest climb rate.
+        acceleration_mps2: with which it is reached.
+    """
+    if v_up >= most_mps:
+        return gain_m / v_up
+    a = acceleration_mps2
+    gained_m = 0.5 * (most_mps * most_mps - v_up * v_up) / a  # when the most is reached
+    if gain_m <= gained_m:
+        return (math.sqrt(v_up * v_up + 2.0 * a * gain_m) - v_up) / a
+    return (most_mps - v_up) / a + (gain_m - gained_m) / most_mps
+
+
 class TerrainFollowing:
     """The level that heights above ground count from.
 
@@ -83,8 +101,8 @@ class TerrainFollowing:
         """Fastest that is safe on a course.
 
         With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h
-        above it must have gained rise + least - h when it gets there. Climbing takes the time to
-        get from the present climb rate to the most, and then goes on at that.
+        above it must have gained rise + least - h when it gets there: no sooner than in
+        :func:`climb_s`.
 
         Args:
             p_W, v_W: estimated position and velocity.
@@ -103,16 +121,14 @@ class TerrainFollowing:
             fastest = climb / slope
         elif slope < -LEVEL_SLOPE:
             fastest = -sink / slope
-        slower = max(climb - v_W[2], 0.0)
-        lag_m = 0.5 * slower * slower / params.ground.agility_mps2
         speed = math.hypot(v_W[0], v_W[1])
         ahead_m = max(speed * params.ground.look_ahead_s, LEAST_AHEAD_M)
         for k in range(1, POINTS_AHEAD + 1):
             d = ahead_m * k / POINTS_AHEAD
             ground = self._ground.at(p_W[0] + d * course[0], p_W[1] + d * course[1])[0]
             gain = ground - here + LEAST_SHARE * height_m - above
-            if gain > 0.0 or ground - here > LEVEL_SLOPE * d:
-                fastest = min(fastest, d * climb / max(gain + lag_m, 1e-6))
+            if gain > 0.0:
+                fastest = min(fastest, d / climb_s(gain, v_W[2], climb, params.ground.agility_mps2))
         share = (above / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
         if share < 1.0:
             fastest = min(fastest, params.speed_mps) * max(share, 0.0)
