@@ -91,7 +91,12 @@ def precompile_control(scenario: Scenario) -> None:
     odometry, setpoint = new_record(ODOMETRY), new_record(SETPOINT)
     command = new_record(ATTITUDE_COMMAND)
     odometry.q_WB[0] = 1.0
-    FlightManager(scenario.autopilot.flight, scenario.items).step(0, odometry, setpoint, 0.0)
+    manager = FlightManager(scenario.autopilot.flight, scenario.items)
+    manager.ground.use()
+    manager.take_range(0, 1.0, 0.01)
+    manager.step(0, odometry, setpoint, 0.0)
+    manager.ground.step(odometry)
+    manager.ground.at(0.0, 0.0)
     position = new_position_control(scenario.autopilot, airframe)
     position_control(position, gains, odometry, setpoint, 0.02, command)
     speeds = np.zeros(MAX_ROTORS)

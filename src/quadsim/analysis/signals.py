@@ -132,6 +132,25 @@ def _probability(column: int) -> Callable[[Logs], Series]:
     return series
 
 
+#: Events that a landing begins with.
+LANDINGS = ("landing", "failsafe_landing", "crash", "stopped")
+
+
+def _height_above_ground(logs: Logs) -> Series:
+    """From the first item after the take-off to the landing."""
+    log = logs[0]
+    if log.ground_m is None or not len(log.truth):
+        return NOTHING
+    stamps = log.truth.stamp_ns
+    begin_ns = next((event.stamp_ns for event in log.events if event.name == "mission"), None)
+    if begin_ns is None:
+        return NOTHING
+    ends = (e.stamp_ns for e in log.events if e.name in LANDINGS and e.stamp_ns > begin_ns)
+    rows = (stamps >= begin_ns) & (stamps < next(ends, int(stamps[-1]) + 1))
+    above = log.truth.p_W[rows, 2] - log.ground_m[rows]
+    return Series(stamps[rows], np.maximum(above, 0.0))
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """What a criterion can name.
@@ -177,6 +196,11 @@ SIGNALS = {
     ),
     "away_m": Signal("true horizontal distance from the start", "m", _of_truth(_away)),
     "height_m": Signal("true height above the start", "m", _of_truth(_height)),
+    "height_above_ground_m": Signal(
+        "true height above the ground beneath, between take-off and landing",
+        "m",
+        _height_above_ground,
+    ),
     "heading_in_sigma": Signal(
         "share of attitude errors about the vertical within one stated deviation",
         "1",

@@ -24,7 +24,7 @@ from quadsim.parameters import Spec, Vec3, from_mapping
 #: Between two sendings of a velocity.
 PERIOD_NS = 100_000_000
 
-REQUESTS = ("start", "pause", "abort", "land", "recover")
+REQUESTS = ("start", "pause", "hover", "abort", "return_home", "land", "recover")
 
 AtS = Annotated[float, Spec("simulated time at which it is given", "s", ge=0.0, le=86400.0)]
 

@@ -2,7 +2,8 @@
 
 The level is the ground predicted beneath the vehicle; it rises at slope times velocity, which the
 setpoint feeds forward, so that a slope is followed without lag. The speed is such that the climb
-fits what the autopilot may climb and sink, and that the ground ahead stays below.
+fits what the autopilot may climb and sink, that the ground's curvature fits the vertical acceleration
+to count on, and that the ground ahead stays below.
 
 Where the ground is lost, its last level is held and the vehicle slows down; where readings stay
 away altogether, or say "too near", the level rises gently, up to a limit.
@@ -28,6 +29,10 @@ POINTS_AHEAD = 6
 LEAST_AHEAD_M = 3.0
 #: Lowest height that is held, m.
 LEAST_HEIGHT_M = 0.1
+#: Way over which the curvature is averaged, m.
+CURVATURE_M = 4.0
+#: Share of the vertical acceleration that the curvature may ask for.
+CURVATURE_SHARE = 0.8
 #: Slope below which speed needs no limit.
 LEVEL_SLOPE = 0.02
 
@@ -71,6 +76,8 @@ class TerrainFollowing:
         self.lost = False
         self._risen_m = 0.0
         self._stamp_ns = 0
+        self._slope = (0.0, 0.0)
+        self._curvature = (0.0, 0.0)  # change of the slope east and north along the way, 1/m
 
     def begin(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, height_m: float) -> None:
         """Begin to hold a height above ground; without any reading, from the present height."""
@@ -86,6 +93,7 @@ class TerrainFollowing:
             height, east, north = self._ground.at(p_W[0], p_W[1])
             self.lost, self._risen_m = False, 0.0
             self.level_m, self.climb_mps = height, east * v_W[0] + north * v_W[1]
+            self._learn_curvature((east, north), math.hypot(v_W[0], v_W[1]) * dt_s)
             return
         self.lost, self.climb_mps = True, 0.0
         params = self._params.ground
@@ -94,6 +102,17 @@ class TerrainFollowing:
             self.climb_mps = params.lost_climb_mps
             self.level_m += params.lost_climb_mps * dt_s
             self._risen_m += params.lost_climb_mps * dt_s
+
+    def _learn_curvature(self, slope: tuple[float, float], way_m: float) -> None:
+        """Average the change of the slope along the way."""
+        share = min(way_m / CURVATURE_M, 1.0)
+        if 0.0 < share < 1.0:
+            (e0, n0), (e, n), (ce, cn) = self._slope, slope, self._curvature
+            self._curvature = (
+                ce + (e - e0) / CURVATURE_M - share * ce,
+                cn + (n - n0) / CURVATURE_M - share * cn,
+            )
+        self._slope = slope
 
     def speed_mps(
         self, p_W: Vec3, v_W: Vec3, course: tuple[float, float], height_m: float
@@ -121,6 +140,9 @@ class TerrainFollowing:
             fastest = climb / slope
         elif slope < -LEVEL_SLOPE:
             fastest = -sink / slope
+        bend = abs(self._curvature[0] * course[0] + self._curvature[1] * course[1])
+        if bend > 0.0:
+            fastest = min(fastest, math.sqrt(CURVATURE_SHARE * params.ground.agility_mps2 / bend))
         speed = math.hypot(v_W[0], v_W[1])
         ahead_m = max(speed * params.ground.look_ahead_s, LEAST_AHEAD_M)
         for k in range(1, POINTS_AHEAD + 1):

@@ -133,6 +133,7 @@ class FlightLog:
         gnss: GNSS fixes turned into the world frame: stamps, ``p_W`` and its ``sigma``, as the
             messages state it, mean something.
         imu: samples of the IMU; None where nobody asked for them.
+        ground_m: (N,) height of the ground beneath the truth, world, m; None where unknown.
         waypoints: (K, 3) corners of the mission, world, m.
         wall_s: how long the flight took on the wall clock; 0 where unknown.
         notes: what a reader should know (a bag that was repaired, a topic that was missing).
@@ -151,6 +152,7 @@ class FlightLog:
     waypoints: Array = field(default_factory=lambda: np.zeros((0, 3)))
     gnss: Track | None = None
     imu: ImuSamples | None = None
+    ground_m: Array | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
