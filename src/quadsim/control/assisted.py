@@ -26,9 +26,10 @@ from quadsim.records import MODE_POSITION
 
 #: How fast the reference's velocity goes over into the wanted one, and its height, 1/s.
 VELOCITY_GAIN, HEIGHT_GAIN, YAW_GAIN = 4.0, 2.0, 4.0
-#: Most vertical acceleration of the reference, up and down, m/s^2.
-ASCENT_MPS2, DESCENT_MPS2 = 5.0, 2.5
-#: Braking before the ground over the acceleration that sticks get.
+#: Most vertical acceleration of the reference, up and down, m/s^2, and its change, m/s^3: full
+#: thrust would leave nothing for roll and pitch.
+ASCENT_MPS2, DESCENT_MPS2, LIFT_MPS3 = 3.0, 2.0, 20.0
+#: Braking before the ground over the acceleration and jerk that sticks get.
 BRAKING = 1.5
 #: Below this speed and acceleration the released reference rests, m/s, m/s^2.
 REST_MPS, REST_MPS2 = 0.02, 0.1
@@ -159,7 +160,7 @@ def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> N
     most = params.acceleration_mps2
     jerk = params.jerk_mps3
     if speed > most_mps:  # the ground asks for it, not the pilot
-        most, jerk = BRAKING * most, 2.0 * jerk
+        most, jerk = BRAKING * most, BRAKING * jerk
     ax, ay = limit_horizontal(
         VELOCITY_GAIN * (vx - state.v_W[0]), VELOCITY_GAIN * (vy - state.v_W[1]), most
     )
@@ -187,18 +188,18 @@ def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: floa
         state.held_m = state.p_W[2] - ground_m if seen != 0 else state.p_W[2]
         state.seen = seen
     below = ground_m if seen != 0 else 0.0
-    up = state.wish[2]
-    if up != 0.0:
-        held = state.held_m + up * dt_s
-        actual = z_m - below
-        if (up > 0.0 and held < actual + HELD_LEAD_M) or (up < 0.0 and held > actual - HELD_LEAD_M):
-            state.held_m = held
     lowest = params.lowest_m if seen != 0 else ground_m + params.lowest_m
     state.held_m = max(state.held_m, lowest)
+    ahead = state.held_m - (z_m - below)
+    up = max(state.wish[2], HEIGHT_GAIN * (lowest - state.held_m))
+    if abs(ahead) > HELD_LEAD_M and up * ahead > 0.0:
+        up = 0.0
+    state.held_m += up * dt_s
     rise = east * state.v_W[0] + north * state.v_W[1] if seen != 0 else 0.0
     wanted = rise + up + HEIGHT_GAIN * (below + state.held_m - state.p_W[2])
     wanted = clamp(wanted, -params.follow_mps, params.follow_mps)
     change = clamp(VELOCITY_GAIN * (wanted - state.v_W[2]), -DESCENT_MPS2, ASCENT_MPS2)
+    change = clamp(change, state.a_W[2] - LIFT_MPS3 * dt_s, state.a_W[2] + LIFT_MPS3 * dt_s)
     state.p_W[2] += (state.v_W[2] + 0.5 * change * dt_s) * dt_s
     state.v_W[2] += change * dt_s
     state.a_W[2] = change

@@ -298,7 +298,7 @@ class AssistedParams:
     ] = 3.0
     jerk_mps3: Annotated[
         float, Spec("most change of the acceleration", "m/s^3", gt=0.0, le=200.0)
-    ] = 15.0
+    ] = 10.0
     lowest_m: Annotated[
         float, Spec("lowest height above ground that is held", "m", gt=0.0, le=100.0)
     ] = 1.0

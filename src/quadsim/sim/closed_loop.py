@@ -71,8 +71,8 @@ BATTERY_PERIOD_NS = 1_000_000_000
 
 Progress = Callable[[float, float, str], None]
 
-#: Gives the sticks at a time of the flight in s; None: nothing is heard of them.
-Pilot = Callable[[float], Sticks | None]
+#: Looks at the flight before each tick and gives the sticks; None: nothing is heard of them.
+Pilot = Callable[["ClosedLoop"], Sticks | None]
 
 
 def make_setups(scenario: Scenario) -> NDArray[np.record]:
@@ -294,7 +294,7 @@ class ClosedLoop:
             self._battery_ns = self.stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
         self._script.give(self.manager, self.stamp_ns)
-        sticks = self._pilot(self.stamp_ns * 1e-9) if self._pilot is not None else None
+        sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
             assisted = self.scenario.autopilot.flight.assisted
             self.manager.command_stick(*assisted_wish(assisted, sticks))
