@@ -23,6 +23,7 @@ NODES = (
     "mixer",
     "recorder",
     "keys",
+    "pilot",
 )
 
 CORE = [

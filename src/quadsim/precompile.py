@@ -18,6 +18,14 @@ import numpy as np
 
 from quadsim.compiled import new_record
 from quadsim.control.airframe import pack_airframe
+from quadsim.control.assisted import (
+    assisted_step,
+    at_rest,
+    begin_assisted,
+    new_assisted,
+    write_assisted,
+)
+from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.estimation import ESTIMATORS
@@ -97,10 +105,22 @@ def precompile_control(scenario: Scenario) -> None:
     manager.step(0, odometry, setpoint, 0.0)
     manager.ground.step(odometry)
     manager.ground.at(0.0, 0.0)
+    precompile_assisted(scenario.autopilot.flight)
     position = new_position_control(scenario.autopilot, airframe)
     position_control(position, gains, odometry, setpoint, 0.02, command)
     speeds = np.zeros(MAX_ROTORS)
     inner_loop(new_inner_loop(), gains, airframe, odometry, 0.0, command, 0.0, 0.002, speeds)
+
+
+def precompile_assisted(params: FlightParams) -> None:
+    """The reference that sticks move, as the flight manager calls it."""
+    states, setpoint = new_assisted(), new_record(SETPOINT)
+    begin_assisted(states, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0.0)
+    packed = np.array([pack(params.assisted)])
+    ground = (1, 0.0, 0.0, 0.0, 1.0)
+    assisted_step(states, packed, (0.0, 0.0, 0.0), ground, 1.0, 0.02)
+    write_assisted(states, setpoint)
+    at_rest(states)
 
 
 def precompile_nodes(scenario: Scenario) -> None:

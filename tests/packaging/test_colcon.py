@@ -26,6 +26,7 @@ NODES = (
     "mixer",
     "recorder",
     "keys",
+    "pilot",
 )
 
 pytestmark = pytest.mark.packaging

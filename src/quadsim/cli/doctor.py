@@ -43,7 +43,7 @@ OPTIONAL = {
     "mavros_msgs": "commands to autopilots behind mavros",
     "px4_msgs": "PX4 through its own messages",
     "simulation_interfaces": "the simulation services that Gazebo and Isaac Sim share",
-    "prompt_toolkit": "arrow keys: quadsim fly --keys",
+    "prompt_toolkit": "keys: quadsim fly --pilot, --keys",
     "setproctitle": "names of the node processes in ps and top",
 }
 

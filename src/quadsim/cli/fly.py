@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
 
 
+#: Longest flight by somebody's sticks where nothing else is said, s.
+PILOTED_S = 3600.0
+#: Mapping of the keys of a terminal.
+KEYBOARD = "keyboard"
+
+
 def _ready_for_ros() -> None:
     """Set what the ROS wheels need, and keep the graph on this machine unless told otherwise.
 
@@ -75,6 +81,10 @@ class _Progress:
             self._entered = True
             self._stack.enter_context(self._progress)
         self._progress.update(flown_s, height_m, state)
+
+
+def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
+    """No progress: the pilot writes a line of its own."""
 
 
 def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
@@ -136,6 +146,16 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
     is_flag=True,
     help="Arrow keys push the first vehicle; space pauses, r resets, q quits.",
 )
+@click.option(
+    "--pilot",
+    is_flag=True,
+    help="Fly by the keys of this terminal; arm by holding o. See docs/piloting.md.",
+)
+@click.option(
+    "--joystick",
+    metavar="NAME",
+    help="Fly by the topic joy through a mapping of config/joysticks; arm by its button.",
+)
 @click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
@@ -155,6 +175,8 @@ def fly(
     without: tuple[str, ...],
     beside: tuple[str, ...],
     keys: bool,
+    pilot: bool,
+    joystick: str | None,
     domain: int | None,
     output: Path | None,
     report: bool,
@@ -167,8 +189,14 @@ def fly(
     """
     if pacing == "realtime" and rate == 0.0:
         raise InputError("--rate: 0 is for --pacing lockstep; by the wall clock it is above 0")
-    if keys and not sys.stdin.isatty():
-        raise InputError("--keys: standard input is no terminal")
+    for name, given in (("--keys", keys), ("--pilot", pilot)):
+        if given and not sys.stdin.isatty():
+            raise InputError(f"{name}: standard input is no terminal")
+    if pilot and (keys or joystick):
+        raise InputError("--pilot: not together with --keys, --joystick")
+    piloted = pilot or joystick is not None
+    if piloted and duration_s is None:
+        duration_s = PILOTED_S
     if "dynamics" in without:
         raise InputError("--without dynamics: its clock is the flight's; see docs/nodes.md")
     folder = run_folder(scenario, output)
@@ -182,6 +210,7 @@ def fly(
 
             prepare()
             from quadsim.analysis.criteria import check_signals
+            from quadsim.control.joystick import load_joystick
             from quadsim.nodes.graph import GraphOptions, describe
             from quadsim.nodes.supervisor import Interrupted, Supervisor
             from quadsim.sim.scenario import load_scenario
@@ -190,29 +219,40 @@ def fly(
                 scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
             )
             check_signals(loaded.criteria, str(loaded.path))
+            if joystick is not None:
+                load_joystick(joystick)
         bag = folder / "bag"
         options = GraphOptions(
             count=count,
             pacing=pacing,
             rate=rate if rate is not None else float(pacing == "realtime"),
             paused=True,
-            arm=True,
+            arm=not piloted,
             bag=str(bag.absolute()),
             without=without,
             beside=beside,
+            joystick=KEYBOARD if pilot else joystick or "",
         )
         specs = describe(loaded, options)
         failure = ""
         with _made(folder), ExitStack() as stack:
             progress = _Progress(stack, loaded.name, loaded.file.duration_s)
             supervisor = Supervisor(
-                specs, count, domain, composed, loaded.file.duration_s, bag, progress
+                specs,
+                count,
+                domain,
+                composed,
+                loaded.file.duration_s,
+                bag,
+                _quiet if pilot else progress,
             )
-            if keys:
-                from quadsim.nodes.keys import keys_of_terminal
+            if keys or pilot:
+                from quadsim.nodes.keys import KeysNode, at_terminal
+                from quadsim.nodes.pilot import PilotNode
                 from quadsim.nodes.vehicles import namespaces
 
-                stack.enter_context(keys_of_terminal(domain, namespaces(count)[0]))
+                node = PilotNode if pilot else KeysNode
+                stack.enter_context(at_terminal(node, domain, namespaces(count)[0]))
             try:
                 supervisor.fly()
             except FlightError as error:

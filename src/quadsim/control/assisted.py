@@ -134,7 +134,7 @@ def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> f
         height_m: above it.
         slope: of it, along the way.
     """
-    most = min(ground[4], params.speed_mps)
+    most: float = min(ground[4], params.speed_mps)
     if ground[0] == 0:
         return most
     if params.slope > 0.0:
@@ -151,9 +151,7 @@ def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> N
     c, s = math.cos(state.yaw), math.sin(state.yaw)
     forward, left = state.wish[0], state.wish[1]
     vx, vy = c * forward - s * left, s * forward + c * left
-    slope = max(
-        _steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1])
-    )
+    slope = max(_steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1]))
     most_mps = speed_limit(params, ground, z_m - ground[1], slope)
     vx, vy = limit_horizontal(vx, vy, most_mps)
     speed = math.sqrt(state.v_W[0] * state.v_W[0] + state.v_W[1] * state.v_W[1])
@@ -237,10 +235,11 @@ def assisted_step(
 def at_rest(states: Any) -> bool:
     """Whether the reference stands and nothing is wished."""
     state = states[0]
-    total = abs(state.v_W[0]) + abs(state.v_W[1]) + abs(state.yaw_rate)
+    total: float = abs(state.v_W[0]) + abs(state.v_W[1]) + abs(state.yaw_rate)
     for i in range(4):
         total += abs(state.wish[i])
-    return total == 0.0 and abs(state.v_W[2]) < REST_UP_MPS
+    climb: float = abs(state.v_W[2])
+    return total == 0.0 and climb < REST_UP_MPS
 
 
 @kernel

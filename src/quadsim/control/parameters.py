@@ -290,9 +290,7 @@ class AssistedParams:
     climb_mps: Annotated[
         float, Spec("speed with which a full stick moves the held height", "m/s", gt=0.0, le=10.0)
     ] = 1.0
-    yaw_rate_radps: Annotated[
-        float, Spec("turn of a full stick", "rad/s", gt=0.0, le=10.0)
-    ] = 1.2
+    yaw_rate_radps: Annotated[float, Spec("turn of a full stick", "rad/s", gt=0.0, le=10.0)] = 1.2
     acceleration_mps2: Annotated[
         float, Spec("most horizontal acceleration", "m/s^2", gt=0.0, le=20.0)
     ] = 3.0
@@ -335,9 +333,7 @@ class ManualParams:
 
     allowed: Annotated[bool, Spec("whether anybody may fly manually")] = False
     tilt_rad: Annotated[float, Spec("roll or pitch of a full stick", "rad", gt=0.0, le=1.0)] = 0.5
-    yaw_rate_radps: Annotated[
-        float, Spec("turn of a full stick", "rad/s", gt=0.0, le=20.0)
-    ] = 2.0
+    yaw_rate_radps: Annotated[float, Spec("turn of a full stick", "rad/s", gt=0.0, le=20.0)] = 2.0
     thrust_max: Annotated[
         float, Spec("thrust of a full stick over the weight", "1", gt=1.0, le=5.0)
     ] = 1.6

@@ -189,7 +189,11 @@ def summarize(flights: Sequence[Flown]) -> dict[str, Any]:
             "median": np.median(heights),
             "largest": heights.max(),
         },
-        "speed_mps": {"mean": speeds.mean(), "99 %": np.percentile(speeds, 99), "top": speeds.max()},
+        "speed_mps": {
+            "mean": speeds.mean(),
+            "99 %": np.percentile(speeds, 99),
+            "top": speeds.max(),
+        },
         "climb_mps": {"least": climbs.min(), "top": climbs.max()},
         "way_m": float(speeds.sum() / LOG_HZ),
         "estimate_max_m": max(flight.position_max_m for flight in flights),

@@ -11,11 +11,14 @@ from quadsim.compiled import new_record
 from quadsim.control.assisted import (
     Ground,
     assisted_step,
+    assisted_wish,
     at_rest,
     begin_assisted,
+    manual_wish,
     new_assisted,
     write_assisted,
 )
+from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
 from quadsim.mission.failsafe import Failsafes
@@ -89,6 +92,16 @@ class PilotedStates(Failsafes):
         self._enter("manual", "by request")
         self._on_manual()
         return None
+
+    def take_sticks(self, sticks: Sticks) -> str | None:
+        """Fly by sticks as the state has it: manual where that was asked for, else assisted.
+
+        Args:
+            sticks: forward, left, up, yaw; each in [-1, 1].
+        """
+        if self.state == "manual":
+            return self.command_manual(*manual_wish(self._params.manual, sticks))
+        return self.command_stick(*assisted_wish(self._params.assisted, sticks))
 
     def command_stick(
         self, forward_mps: float, left_mps: float, up_mps: float, yaw_rate_radps: float

@@ -17,6 +17,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
 from quadsim.control.airframe import pack_airframe
+from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.files import find
@@ -39,6 +40,7 @@ from quadsim.nodes.command_messages import (
     read_velocity_command,
 )
 from quadsim.nodes.conversion import OdometryReader, read_variances
+from quadsim.nodes.joy import JoyInput
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import (
     declare,
@@ -55,6 +57,17 @@ from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
+#: What the buttons of a joystick ask of the flight manager.
+REQUESTS = {
+    "arm": "arm",
+    "disarm": "disarm",
+    "take_off": "take_off",
+    "land": "land",
+    "hover": "pause",
+    "start": "start",
+    "assisted": "assist",
+    "manual": "fly_manually",
+}
 #: Odometry later than so many steps counts as none.
 PATIENCE = 3
 #: How many of its own messages it knows when it hears them.
@@ -85,6 +98,12 @@ class AutopilotNode(QuadsimNode):
         self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
         use_truth = declare_bool(self, "use_truth", False, "begin on the truth, not the estimate")
+        joystick = declare_text(
+            self,
+            "joystick",
+            "",
+            "a mapping of config/joysticks, or a path; empty: joy is not heard",
+        )
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._terrain, self._flat_m = self._elevation_data()
@@ -106,6 +125,7 @@ class AutopilotNode(QuadsimNode):
         self._source_output.publish(String(data=self._source.name))
         self._say_status()
         self._listen_to_commands()
+        self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
         self._serve()
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
@@ -166,10 +186,28 @@ class AutopilotNode(QuadsimNode):
         return self._answer(response, self.manager.arm() if request.data else self.manager.disarm())
 
     def _on_use_truth(self, request: Any, response: Any) -> Any:
-        self._source.switch("truth" if request.data else "estimate")
+        self._switch_source("truth" if request.data else "estimate")
+        return self._answer(response, None)
+
+    def _switch_source(self, name: str) -> None:
+        self._source.switch(name)
         self.manager.source_changed()
         self._source_output.publish(String(data=self._source.name))
-        return self._answer(response, None)
+
+    def _on_button(self, name: str) -> None:
+        """Obey a button of the joystick; a refusal is an event."""
+        if name == "source":
+            self._switch_source("estimate" if self._source.name == "truth" else "truth")
+            return
+        refused = getattr(self.manager, REQUESTS[name])()
+        if refused:
+            self._events.publish(make_status(1, "button refused", f"{name}: {refused}"))
+            self.get_logger().info(f"joystick: {name} refused: {refused}")
+        self._tell()
+
+    def _on_sticks(self, sticks: Sticks) -> None:
+        """Fly by them, in the states in which somebody may."""
+        self.manager.take_sticks(sticks)
 
     def _on_pose(self, message: Any) -> None:
         refused = self.manager.command_pose(*read_pose_command(message))

@@ -33,6 +33,7 @@ LAUNCH_ARGUMENTS = {
     "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
     "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
     "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
+    "joystick": ("", "a mapping of config/joysticks, or a path: the topic joy flies"),
     "use_sim_time": ("true", "watchdogs on simulated time; false with a real vehicle"),
 }
 
@@ -87,6 +88,7 @@ class GraphOptions:
         without: executables that are left out, because the real thing or another program is there.
         beside: estimators that run beside the vehicle's own.
         remappings: executable to pairs of names.
+        joystick: mapping through which autopilots obey ``joy``; empty: they do not.
     """
 
     count: int = 1
@@ -99,6 +101,7 @@ class GraphOptions:
     without: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    joystick: str = ""
 
 
 def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
@@ -168,6 +171,7 @@ def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[
         "mission": str(scenario.path),
         "auto_start": options.arm,
         "use_truth": scenario.file.fly_on == "truth",
+        "joystick": options.joystick,
         **_controller(scenario, options),
     }
     if scenario.autopilot.flight.ground.map:
@@ -284,5 +288,6 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
             sim_time=_flag("use_sim_time", values["use_sim_time"]),
             without=_names(values["without"]),
             beside=_names(values["beside"]),
+            joystick=values["joystick"],
         ),
     )

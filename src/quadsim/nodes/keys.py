@@ -20,6 +20,7 @@ from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from prompt_toolkit.input import create_input
 from rclpy.context import Context
+from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool, Trigger
@@ -174,11 +175,20 @@ class KeysNode(QuadsimNode):
         return 0, "pushing" if self._until_ns else "waiting for keys", {}
 
 
+class MakeOfKeys(Protocol):
+    """Makes a node that takes keys; keyword arguments as of :class:`QuadsimNode`."""
+
+    def __call__(self, keyboard: KeySource, **kwargs: Any) -> Node:
+        """Make it."""
+        ...
+
+
 @contextmanager
-def keys_of_terminal(domain: int, namespace: str) -> Iterator[None]:
-    """Let this process' terminal push a vehicle while the block runs.
+def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]:
+    """Run a node on this process' terminal while the block runs.
 
     Args:
+        make: makes it.
         domain: DDS domain.
         namespace: of the vehicle.
 
@@ -188,8 +198,8 @@ def keys_of_terminal(domain: int, namespace: str) -> Iterator[None]:
     keyboard = Keyboard()
     stop, context = threading.Event(), Context()
 
-    def make(context: Context) -> KeysNode:
-        return KeysNode(keyboard, context=context, namespace=namespace, use_global_arguments=False)
+    def make_in(context: Context) -> Node:
+        return make(keyboard, context=context, namespace=namespace, use_global_arguments=False)
 
     try:
         rclpy.init(
@@ -198,7 +208,7 @@ def keys_of_terminal(domain: int, namespace: str) -> Iterator[None]:
             domain_id=domain,
             signal_handler_options=SignalHandlerOptions.NO,
         )
-        thread = threading.Thread(target=spin, args=([make], context, stop), name="keys")
+        thread = threading.Thread(target=spin, args=([make_in], context, stop), name="keys")
         thread.start()
         try:
             yield

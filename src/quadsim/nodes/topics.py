@@ -108,6 +108,8 @@ COMMAND_ATTITUDE = _reliable(
 COMMAND_MOTOR_SPEED = _reliable(
     "command_motor_speed", "sensor_msgs/msg/JointState", "mixer", profile=qos.FAST
 )
+# from a joystick's driver (joy_node of the package joy), or from the node pilot
+JOY = _reliable("joy", "sensor_msgs/msg/Joy")
 REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
 MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", profile=qos.LATCHED)
 MISSION_STATUS = _reliable(
@@ -124,7 +126,7 @@ VEHICLE_TOPICS = (
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY,
-    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_TRAJECTORY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED,
+    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_TRAJECTORY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED, JOY,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
 )  # fmt: skip
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.airframe import pack_airframe
-from quadsim.control.assisted import assisted_wish
 from quadsim.control.joystick import Sticks
 from quadsim.control.position import new_position_control
 from quadsim.control.watchdog import new_inner_loop
@@ -296,8 +295,7 @@ class ClosedLoop:
         self._script.give(self.manager, self.stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
-            assisted = self.scenario.autopilot.flight.assisted
-            self.manager.command_stick(*assisted_wish(assisted, sticks))
+            self.manager.take_sticks(sticks)
         self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self.manager.has_reference:
             self._reference_ns[self._flown] = self.stamp_ns
