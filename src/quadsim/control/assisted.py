@@ -29,6 +29,8 @@ VELOCITY_GAIN, HEIGHT_GAIN, YAW_GAIN = 4.0, 2.0, 4.0
 #: Most vertical acceleration of the reference, up and down, m/s^2, and its change, m/s^3: full
 #: thrust would leave nothing for roll and pitch.
 ASCENT_MPS2, DESCENT_MPS2, LIFT_MPS3 = 3.0, 2.0, 20.0
+#: Share of the climb that a known slope may take; the rest regains height.
+FOLLOWED = 0.8
 #: Braking before the ground over the acceleration and jerk that sticks get.
 BRAKING = 1.5
 #: Below this speed and acceleration the released reference rests, m/s, m/s^2.
@@ -141,7 +143,7 @@ def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> f
         left_m = max(height_m - params.guard_m, 0.0)
         most = min(most, left_m / (params.slope * params.reaction_s))
     if slope > LEAST:
-        most = min(most, params.follow_mps / slope)
+        most = min(most, FOLLOWED * params.follow_mps / slope)
     return most
 
 
@@ -193,10 +195,13 @@ def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: floa
     if abs(ahead) > HELD_LEAD_M and up * ahead > 0.0:
         up = 0.0
     state.held_m += up * dt_s
-    rise = east * state.v_W[0] + north * state.v_W[1] if seen != 0 else 0.0
+    rise, lift = 0.0, 0.0  # velocity and acceleration of the ground beneath
+    if seen != 0:
+        rise = east * state.v_W[0] + north * state.v_W[1]
+        lift = east * state.a_W[0] + north * state.a_W[1]
     wanted = rise + up + HEIGHT_GAIN * (below + state.held_m - state.p_W[2])
     wanted = clamp(wanted, -params.follow_mps, params.follow_mps)
-    change = clamp(VELOCITY_GAIN * (wanted - state.v_W[2]), -DESCENT_MPS2, ASCENT_MPS2)
+    change = clamp(lift + VELOCITY_GAIN * (wanted - state.v_W[2]), -DESCENT_MPS2, ASCENT_MPS2)
     change = clamp(change, state.a_W[2] - LIFT_MPS3 * dt_s, state.a_W[2] + LIFT_MPS3 * dt_s)
     state.p_W[2] += (state.v_W[2] + 0.5 * change * dt_s) * dt_s
     state.v_W[2] += change * dt_s
