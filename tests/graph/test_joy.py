@@ -170,8 +170,8 @@ def test_the_keys_are_the_joystick_of_the_shipped_mapping():
                 keypad.press(key, start_s + 0.05 * step)
             asked |= set(read(start_s + 0.05 * step).asked)
         assert asked == {name}, key
-    keypad.press("right", 500.0)
     read(499.9)
+    keypad.press("right", 500.0)
     assert read(500.0).sticks == (0.0, -1.0, 0.0, 0.0)
 
 
