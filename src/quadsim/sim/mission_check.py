@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
-from quadsim.mission.fence import Fence, mission_fault
-from quadsim.mission.items import Follow, Goto, Item, Takeoff, name_of
+from quadsim.mission.fence import Fence, mission_fault, places
+from quadsim.mission.items import Item, Takeoff, name_of
+from quadsim.mission.waypoint import ReturnHome
 from quadsim.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.start import standing_height_m
@@ -23,18 +24,13 @@ MOST_LOOKS = 500
 
 
 def _legs(items: Sequence[Item], home_W_m: Vec3) -> Iterator[tuple[int, Item, Vec3, Vec3]]:
-    """Index, item, start and end of each straight piece of a mission after its take-off."""
+    """Index, item, start and end of each straight way whose height does not count from ground."""
     at = home_W_m
     for i, item in enumerate(items):
-        goals: Sequence[Vec3] = ()
-        if isinstance(item, Takeoff):
-            at = (at[0], at[1], at[2] + item.height_m)
-        elif isinstance(item, Goto):
-            goals = [item.position_W_m]
-        elif isinstance(item, Follow):
-            goals = [point[1:4] for point in item.points]
-        for goal in goals:
-            yield i, item, at, goal
+        follows_ground = getattr(item, "height", "") == "above_ground"
+        for goal in places(item, at, home_W_m):
+            if not follows_ground and not isinstance(item, Takeoff | ReturnHome):
+                yield i, item, at, goal
             at = goal
 
 
