@@ -267,6 +267,7 @@ class Failsafes(Recovery):
         self._suspend()
         words = f"about to leave: {self._fence.fault(stop)}"
         self._event(WARN, "fence", words)
+        self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
         if self._fence.action == "land":
             self._fail(words)
         elif self._fence.action == "return":

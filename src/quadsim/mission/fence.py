@@ -108,8 +108,11 @@ class Fence:
         """What the straight way between two points breaks, in words; empty inside."""
         if not self.bounds_anything:
             return ""
-        count = min(math.ceil(math.dist(start_W, goal_W) / LOOK_M), MOST_LOOKS) or 1
-        for k in range(1, count + 1):
+        fault = self.fault(goal_W)
+        if fault:
+            return fault
+        count = min(math.ceil(math.dist(start_W, goal_W) / LOOK_M), MOST_LOOKS)
+        for k in range(1, count):
             share = k / count
             x, y, z = (a + share * (b - a) for a, b in zip(start_W, goal_W, strict=True))
             fault = self.fault((x, y, z))

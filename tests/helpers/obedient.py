@@ -1,0 +1,84 @@
+"""A vehicle that does what the flight manager wants, and an estimate that can be spoiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim.compiled import new_record
+from quadsim.control.parameters import FailsafeParams, FlightParams
+from quadsim.mission.flight import FlightManager
+from quadsim.mission.items import Goto, Takeoff
+from quadsim.records import (
+    MODE_DESCEND,
+    MODE_IDLE,
+    MODE_POSITION,
+    MODE_STOP,
+    MODE_VELOCITY,
+    ODOMETRY,
+    SETPOINT,
+)
+
+TICK_NS = 20_000_000
+LIMITS = FailsafeParams()
+PARAMS = FlightParams()
+MISSION = (Takeoff(height_m=2.0), Goto(position_W_m=(30.0, 0.0, 2.0)))
+
+
+class Flight:
+    """A vehicle that follows at once, in flight, with an estimate that can be spoiled."""
+
+    def __init__(self, params=PARAMS, items=MISSION):
+        self.manager = FlightManager(params, items)
+        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometry.q_WB[0] = 1.0
+        self.p, self.v = np.zeros(3), np.zeros(3)
+        self.stamp_ns, self.thrust = 0, 0.0
+        self.events = []
+        self.estimate = True
+        self.spoil = lambda odometry: None
+        self.tick()
+        assert self.manager.arm() is None
+        assert self.manager.start() is None
+        self.until("mission", "hover")
+
+    def tick(self):
+        self.stamp_ns += TICK_NS
+        if self.estimate:
+            self.odometry.p_W[:], self.odometry.v_W[:] = self.p, self.v
+            self.odometry.stamp_ns = self.stamp_ns
+            self.spoil(self.odometry)
+        self.manager.step(self.stamp_ns, self.odometry, self.setpoint, self.thrust)
+        for name in ("p_W", "v_W", "a_W", "yaw", "yaw_rate"):
+            assert np.isfinite(self.setpoint[name]).all()
+        self.events += self.manager.take_events()
+        mode = self.setpoint.mode
+        self.thrust = {MODE_STOP: 0.0, MODE_IDLE: 1e-3}.get(int(mode), 9.8)
+        if mode == MODE_POSITION:
+            self.p, self.v = self.setpoint.p_W.copy(), self.setpoint.v_W.copy()
+        elif mode in (MODE_VELOCITY, MODE_DESCEND):
+            change = self.setpoint.v_W - self.v
+            self.v = self.v + change * min(1.0, 0.8 / max(np.linalg.norm(change), 1e-9))
+            self.p = self.p + 0.02 * self.v
+        if self.p[2] <= 0.0:
+            self.p[2], self.v, self.thrust = 0.0, np.zeros(3), min(self.thrust, 5.0)
+
+    def carry(self, *velocity):
+        """One tick in which something stronger carries the vehicle at a velocity."""
+        self.v = np.array(velocity)
+        self.p = self.odometry.p_W + 0.02 * self.v
+        self.tick()
+
+    def run(self, seconds):
+        for _ in range(round(seconds * 50)):
+            self.tick()
+        return self
+
+    def until(self, *states, most_s=30.0):
+        for _ in range(round(most_s * 50)):
+            if self.manager.state in states:
+                return self
+            self.tick()
+        raise AssertionError(f"{self.manager.state}, not {states}: {self.events}")
+
+    def named(self, name):
+        return [(level, message) for _, level, event, message in self.events if event == name]
