@@ -194,7 +194,7 @@ class FailsafeParams:
     ] = 0.5
     hold_s: Annotated[
         float, Spec("longest hold on inertial navigation", "s", ge=0.0, le=3600.0)
-    ] = 20.0
+    ] = 10.0
     off_course_m: Annotated[
         float, Spec("distance from the reference that does not shrink", "m", gt=0.0, le=1000.0)
     ] = 6.0

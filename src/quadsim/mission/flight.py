@@ -24,6 +24,9 @@ from quadsim.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
+#: A command that is refused for the same reason is told again after this, ns.
+TELL_AGAIN_NS = 5_000_000_000
+
 
 class FlightManager(PilotedStates):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
@@ -37,7 +40,8 @@ class FlightManager(PilotedStates):
     commands_refused = 0
 
     _refused = ""
-    _refused_command: str | None = None
+    _told = ""  # of a command that was refused
+    _told_ns = 0
     _odometry: Any = None
 
     @property
@@ -274,9 +278,9 @@ class FlightManager(PilotedStates):
             refused = self._refuse_place(p_W)
         if refused is not None:
             self.commands_refused += 1
-            if refused != self._refused_command:
+            if self._stamp_ns >= self._told_ns + TELL_AGAIN_NS or self._told != refused:
+                self._told, self._told_ns = refused, self._stamp_ns
                 self._event(WARN, "command refused", refused)
-        self._refused_command = refused
         return refused
 
     def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:

@@ -38,6 +38,7 @@ from quadsim.nodes.command_messages import (
     read_pose_command,
     read_trajectory_command,
     read_velocity_command,
+    refuse_stale,
 )
 from quadsim.nodes.conversion import OdometryReader, read_variances
 from quadsim.nodes.joy import JoyInput
@@ -209,7 +210,13 @@ class AutopilotNode(QuadsimNode):
         """Fly by them, in the states in which somebody may."""
         self.manager.take_sticks(sticks)
 
+    def _refuse_stale(self, stamp_ns: int) -> None:
+        """Refuse a command that is older than the flight waits for the next."""
+        timeout_s = self._gains.flight.failsafe.command_timeout_s
+        refuse_stale(stamp_ns, self._stepped_ns, timeout_s)
+
     def _on_pose(self, message: Any) -> None:
+        self._refuse_stale(stamp_ns_of(message.header.stamp))
         refused = self.manager.command_pose(*read_pose_command(message))
         if refused:
             raise MessageError(refused)
@@ -224,6 +231,7 @@ class AutopilotNode(QuadsimNode):
         """Obey somebody else's wish; its own comes back on the same topic."""
         if payload in self._own:
             return
+        self._refuse_stale(stamp_of(payload))
         refused = self.manager.command_velocity(
             *read_velocity_command(payload, self._odometry.q_WB)
         )

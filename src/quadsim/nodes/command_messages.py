@@ -99,6 +99,17 @@ class VelocityCommandWriter:
         return self._writer.payload(stamp_ns)
 
 
+def refuse_stale(stamp_ns: int, now_ns: int, most_s: float) -> None:
+    """Refuse a command that was on its way for too long; one without a stamp is not old.
+
+    Raises:
+        MessageError: telling its age.
+    """
+    age_s = (now_ns - stamp_ns) * 1e-9
+    if stamp_ns and age_s > most_s:
+        raise MessageError(f"{age_s:.2f} s old; at most {most_s:g}")
+
+
 def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
     """Velocity in the world in m/s and yaw rate in rad/s of a TwistStamped in map or base_link.
 
