@@ -102,10 +102,11 @@ def test_no_velocity_that_is_cut_leads_across(params, beyond):
 )
 def test_a_mission_that_does_not_fit_names_its_item(params, item, words):
     items = (Takeoff(height_m=2.0), item)
-    fault = mission_fault(items, Fence(FenceParams(**params), HOME), HOME, HOME[2] + 0.3)
+    flight = fenced(**params)
+    fault = mission_fault(items, flight, HOME)
     assert fault.startswith("mission[1]: ")
     assert words in fault
-    assert mission_fault(items[:1], Fence(FenceParams(**params), HOME), HOME, 0.8) is None
+    assert mission_fault(items[:1], flight, HOME) is None
 
 
 def test_a_straight_way_past_an_inward_corner_leaves_a_polygon():

@@ -85,9 +85,7 @@ class Failsafes(Recovery):
 
     def _refuse_arming(self) -> str | None:
         """What beside the estimate speaks against a flight, in words."""
-        home = self._guidance.estimate[0]
-        lowest_m = home[2] + self._params.failsafe.floor_m
-        return mission_fault(self._items, Fence(self._params.fence, home), home, lowest_m)
+        return mission_fault(self._items, self._params, self._guidance.estimate[0])
 
     def _refuse_place(self, p_W: Vec3) -> str | None:
         """Why a commanded position is not flown to, in words."""
@@ -96,12 +94,17 @@ class Failsafes(Recovery):
             return f"z = {p_W[2]:.2f} m is too low; allowed: >= {lowest_m:.2f}"
         return self._fence.way_fault(self._guidance.estimate[0], p_W) or None
 
-    def _cut(self, v_W: Vec3) -> Vec3:
-        """A commanded velocity, cut where it would lead across the fence."""
+    def _cut(self, v_W: Vec3, braking_mps2: float = 0.0) -> Vec3:
+        """A commanded velocity, cut where it would lead across the fence.
+
+        Args:
+            v_W: in W.
+            braking_mps2: that is counted on; 0 for that of a leg.
+        """
         if not self._fence.bounds_anything:
             return v_W
-        p_W = self._guidance.estimate[0]
-        return self._fence.cut(p_W, v_W, self._params.acceleration_mps2, BRAKING_LAG_S)
+        braking_mps2 = braking_mps2 or self._params.acceleration_mps2
+        return self._fence.cut(self._guidance.estimate[0], v_W, braking_mps2, BRAKING_LAG_S)
 
     # what is watched in every state
 

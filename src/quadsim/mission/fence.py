@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from quadsim.control.parameters import FenceParams
+from quadsim.control.parameters import FenceParams, FlightParams
 from quadsim.mission.items import Follow, Goto, Item, Takeoff, name_of
+from quadsim.mission.trajectories.items import TrackItem, map_points
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 from quadsim.parameters import Vec3
 
@@ -120,6 +121,11 @@ class Fence:
                 return fault
         return ""
 
+    def ways_fault(self, points_W: Sequence[Vec3]) -> str:
+        """What the straight ways from point to point break, in words; empty inside."""
+        faults = (self.way_fault(a, b) for a, b in pairwise(points_W))
+        return next(filter(None, faults), "")
+
     def cut(self, p_W: Vec3, v_W: Vec3, braking_mps2: float, lag_s: float) -> Vec3:
         """A velocity that does not lead across the fence.
 
@@ -158,8 +164,15 @@ class Fence:
         return (self._home[0], self._home[1], p[2])
 
 
-def places(item: Item, at_W_m: Vec3, home_W_m: Vec3) -> list[Vec3]:
-    """Places that an item leads to; heights above ground as if the ground were level with home."""
+def places(item: Item, at_W_m: Vec3, home_W_m: Vec3, flight: FlightParams) -> list[Vec3]:
+    """Places that an item leads to; heights above ground as if the ground were level with home.
+
+    Args:
+        item: of a mission.
+        at_W_m: where it begins.
+        home_W_m: where the mission began.
+        flight: how it is flown.
+    """
     if isinstance(item, Takeoff):
         return [(at_W_m[0], at_W_m[1], at_W_m[2] + item.height_m)]
     if isinstance(item, Goto | Waypoint):
@@ -167,27 +180,27 @@ def places(item: Item, at_W_m: Vec3, home_W_m: Vec3) -> list[Vec3]:
         return [(x, y, home_W_m[2] + z) if item.height == "above_ground" else (x, y, z)]
     if isinstance(item, Follow):
         return [point[1:4] for point in item.points]
+    if isinstance(item, TrackItem):
+        return map_points(item, flight)
     if isinstance(item, ReturnHome):
         return [(home_W_m[0], home_W_m[1], max(at_W_m[2], home_W_m[2] + item.height_m))]
     return []
 
 
-def mission_fault(
-    items: Sequence[Item], fence: Fence, home_W_m: Vec3, lowest_m: float
-) -> str | None:
+def mission_fault(items: Sequence[Item], flight: FlightParams, home_W_m: Vec3) -> str | None:
     """Why a mission does not fit the fence or the ground, naming the item; None if it does.
 
     Args:
         items: the mission.
-        fence: where it may go.
+        flight: its fence and its floor.
         home_W_m: where it begins.
-        lowest_m: least z in W en route.
     """
-    at = home_W_m
+    at, fence = home_W_m, Fence(flight.fence, home_W_m)
+    lowest_m = home_W_m[2] + flight.failsafe.floor_m
     for i, item in enumerate(items):
         words = f"mission[{i}]: {name_of(item)}: "
         rises = isinstance(item, Takeoff)  # from below the floor, by intent
-        for goal in places(item, at, home_W_m):
+        for goal in places(item, at, home_W_m, flight):
             if goal[2] < lowest_m and not rises:
                 return f"{words}z = {goal[2]:g} m is too low; allowed: >= {lowest_m:.2f}"
             fault = fence.fault(goal) if rises else fence.way_fault(at, goal)

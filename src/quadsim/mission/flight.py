@@ -26,6 +26,8 @@ __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
 #: A command that is refused for the same reason is told again after this, ns.
 TELL_AGAIN_NS = 5_000_000_000
+#: Between two points of a trajectory that are held against the fence, s.
+LOOK_S = 0.2
 
 
 class FlightManager(PilotedStates):
@@ -254,7 +256,7 @@ class FlightManager(PilotedStates):
                 f"begins {apart_m:.2f} m from the vehicle; allowed: {radius_m:g} m"
             )
         floor_m = self._ground_m + self._params.failsafe.floor_m
-        found = excess(plan, self._position, floor_m)
+        found = excess(plan, self._position, floor_m) or self._refuse_ways(plan)
         if found:
             return self._refuse_trajectory(found)
         self._suspend()
@@ -262,6 +264,13 @@ class FlightManager(PilotedStates):
         if self.state != "guided":
             self._enter("guided", "flies a commanded trajectory")
         return None
+
+    def _refuse_ways(self, plan: Plan) -> str:
+        """What of the fence a trajectory breaks, in words."""
+        if not self._fence.bounds_anything:
+            return ""
+        count = math.ceil(plan.duration_s / LOOK_S) + 1
+        return self._fence.ways_fault([plan.at(k * LOOK_S)[0] for k in range(count + 1)])
 
     def _refuse_trajectory(self, reason: str) -> str:
         self._event(WARN, "trajectory refused", reason)

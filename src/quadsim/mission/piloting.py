@@ -21,6 +21,7 @@ from quadsim.control.assisted import (
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
+from quadsim.geometry.rotation import from_euler, rotate, unrotate
 from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.items import Takeoff
@@ -126,9 +127,7 @@ class PilotedStates(Failsafes):
         limits = self._params.assisted
         climb, turn = limits.climb_mps, limits.yaw_rate_radps
         self._assisteds[0].wish[:] = (
-            forward_mps,
-            left_mps,
-            clamp(up_mps, -climb, climb),
+            *self._cut_by_heading((forward_mps, left_mps, clamp(up_mps, -climb, climb))),
             clamp(yaw_rate_radps, -turn, turn),
         )
         self._stick_ns = self._stamp_ns
@@ -136,6 +135,16 @@ class PilotedStates(Failsafes):
         if moved:
             self._resting = ""
         return None
+
+    def _cut_by_heading(self, v: Vec3) -> Vec3:
+        """A velocity along the heading, to its left and up, cut where it leads across the fence."""
+        if not self._fence.bounds_anything:
+            return v
+        level = from_euler(0.0, 0.0, self._guidance.estimate[1])
+        # a jerk comes before each braking: half of it is counted on
+        return unrotate(
+            level, self._cut(rotate(level, v), 0.5 * self._params.assisted.acceleration_mps2)
+        )
 
     def command_manual(
         self, roll: float, pitch: float, yaw_rate: float, thrust: float
@@ -243,7 +252,7 @@ class PilotedStates(Failsafes):
             super()._on_armed()
         elif self._since_s(self._entered_ns) >= self._params.spool_up_s:
             (x, y, z), yaw = self._guidance.estimate
-            self._takeoff_ns, self._ground_m = self._stamp_ns, z
+            self._takeoff_ns, self._ground_m, self._home = self._stamp_ns, z, (x, y)
             self._started = True
             self._index = int(bool(self._items) and isinstance(self._items[0], Takeoff))
             self.ground.use()

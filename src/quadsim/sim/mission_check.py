@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
-from quadsim.mission.fence import Fence, mission_fault, places
+from quadsim.mission.fence import mission_fault, places
 from quadsim.mission.items import Item, Takeoff, name_of
 from quadsim.mission.waypoint import ReturnHome
 from quadsim.parameters import Vec3
@@ -23,12 +23,14 @@ LOOK_M = 1.0
 MOST_LOOKS = 500
 
 
-def _legs(items: Sequence[Item], home_W_m: Vec3) -> Iterator[tuple[int, Item, Vec3, Vec3]]:
+def _legs(
+    items: Sequence[Item], home_W_m: Vec3, flight: FlightParams
+) -> Iterator[tuple[int, Item, Vec3, Vec3]]:
     """Index, item, start and end of each straight way whose height does not count from ground."""
     at = home_W_m
     for i, item in enumerate(items):
         follows_ground = getattr(item, "height", "") == "above_ground"
-        for goal in places(item, at, home_W_m):
+        for goal in places(item, at, home_W_m, flight):
             if not follows_ground and not isinstance(item, Takeoff | ReturnHome):
                 yield i, item, at, goal
             at = goal
@@ -60,13 +62,12 @@ def check_mission(
     if not items:
         return
     home = (pose[0], pose[1], standing_height_m(vehicle, environment, scene, pose))
-    lowest_m = home[2] + flight.failsafe.floor_m
-    fault = mission_fault(items, Fence(flight.fence, home), home, lowest_m)
+    fault = mission_fault(items, flight, home)
     if fault is not None:
         raise InputError(f"{where}: {fault}")
-    if scene.is_flat and lowest_m >= environment.ground_height_m:
+    if scene.is_flat and home[2] + flight.failsafe.floor_m >= environment.ground_height_m:
         return
-    for i, item, start, goal in _legs(items, home):
+    for i, item, start, goal in _legs(items, home, flight):
         count = min(math.ceil(math.dist(start[:2], goal[:2]) / LOOK_M), MOST_LOOKS) or 1
         for k in range(1, count + 1):
             share = k / count
