@@ -14,6 +14,9 @@ from quadsim.mission.machine import ERROR, OK, WARN
 from quadsim.mission.recovery import RECOVERY_CLIMB_M, Recovery
 from quadsim.parameters import Vec3
 
+#: Flown by somebody who sees for himself how high it is.
+PILOTED = ("assisted", "manual")
+
 #: Flown by velocity or attitude: no position is held, none is off course.
 WITHOUT_PLACE = ("velocity", "assisted", "manual", "hold", "failsafe_landing")
 
@@ -125,7 +128,9 @@ class Failsafes(Recovery):
                 return
         if self.state in LANDINGS or self.state == "recovery":
             return
-        if self._since_s(self._takeoff_ns) > self._params.failsafe.mission_timeout_s:
+        piloted = self.state in PILOTED
+        flown_s = self._since_s(self._takeoff_ns)
+        if flown_s > self._params.failsafe.mission_timeout_s and not piloted:
             self._fail("the mission takes too long")
             return
         if self._needs_hold():
@@ -133,7 +138,7 @@ class Failsafes(Recovery):
             return
         if self.state in ("takeoff", "hold"):
             return
-        if self._height_m() < self._params.failsafe.floor_m:
+        if self._height_m() < self._params.failsafe.floor_m and not piloted:
             self._recover()
         elif self._fence.bounds_anything:
             self._keep_inside()
@@ -180,7 +185,7 @@ class Failsafes(Recovery):
         state, goal_W, yaw = self._held
         self._event(OK, "position fixed", f"after {self._since_s(self._entered_ns):.1f} s")
         self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
-        if state in ("takeoff", "mission"):
+        if state in ("takeoff", "mission") and self._index < len(self._items):
             self._begin_item()
         elif state == "failsafe_return":
             self._go_home(self.reason)

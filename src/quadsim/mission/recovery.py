@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,12 @@ MOST_PULL_UPS = 6
 
 #: Height above the floor to which a recovery climbs at least, m.
 RECOVERY_CLIMB_M = 0.5
+
+#: On the way down; what comes after a recovery needs no item of the mission.
+LANDINGS = ("landing", "failsafe_landing", "failsafe_return")
+
+#: What stands between the body's centre and the ground, m.
+LEGS_M = 0.25
 
 #: Climb rate at which a fall has been caught, m/s.
 CAUGHT_MPS = 0.2
@@ -55,7 +62,7 @@ class Recovery(MissionStates):
         failsafe, sink_mps = self._params.failsafe, -self._v_up
         if self._recovers_level or self._recoveries > MOST_PULL_UPS:
             return False
-        height_m = self._height_m() - min(failsafe.floor_m, 0.0)
+        height_m = self._clearance_m()
         stop_m = sink_mps * (
             failsafe.impact_lag_s + 0.5 * sink_mps / failsafe.impact_acceleration_mps2
         )
@@ -63,6 +70,15 @@ class Recovery(MissionStates):
             return False
         self._pull_up(f"falls, {sink_mps:.1f} m/s at {height_m:.2f} m")
         return True
+
+    def _clearance_m(self) -> float:
+        """Height of the feet above the ground beneath, as far as that is known; else infinite."""
+        if not self.ground.used:
+            return self._height_m() - min(self._params.failsafe.floor_m, 0.0)
+        if not self.ground.known:
+            return math.inf
+        x, y, z = self._guidance.estimate[0]
+        return z - self.ground.at(x, y)[0] - LEGS_M
 
     def _pull_up(self, words: str) -> None:
         """Level and full thrust until it climbs."""
@@ -113,7 +129,8 @@ class Recovery(MissionStates):
             "failsafe_landing": lambda: self._fail(self.reason),
             "failsafe_return": lambda: self._go_home(self.reason),
         }
-        if self._recovered_state in again:
+        items_left = self._index < len(self._items)
+        if self._recovered_state in again and (items_left or self._recovered_state in LANDINGS):
             again[self._recovered_state]()
         else:
             self._enter("hover", "recovered")
