@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadsim.compiled import new_record
-from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams
+from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams, ManualParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import STATES, FlightManager
 from quadsim.mission.items import Goto, Hover, Land, Takeoff
 from quadsim.records import (
+    MODE_ATTITUDE,
     MODE_DESCEND,
     MODE_IDLE,
     MODE_POSITION,
@@ -34,6 +35,7 @@ MISSION = (
 #: Short times, so that a sequence of a few seconds meets every state.
 PARAMS = FlightParams(
     failsafe=FailsafeParams(hold_s=1.0, recovery_s=1.0, command_land_s=1.0, estimate_return_s=0.2),
+    manual=ManualParams(allowed=True),
     spool_up_s=0.1,
     spool_down_s=0.1,
     arrival_timeout_s=0.5,
@@ -58,9 +60,24 @@ happenings = st.one_of(
     st.tuples(
         st.just("ask"),
         st.sampled_from(
-            ["arm", "disarm", "start", "pause", "abort", "hover", "return_home", "land", "recover"]
+            [
+                "arm",
+                "disarm",
+                "start",
+                "pause",
+                "abort",
+                "hover",
+                "return_home",
+                "land",
+                "recover",
+                "take_off",
+                "assist",
+                "fly_manually",
+            ]
         ),
     ),
+    st.tuples(st.just("stick"), st.tuples(numbers, numbers, numbers, numbers)),
+    st.tuples(st.just("manual"), st.tuples(numbers, numbers, numbers, numbers)),
     st.tuples(st.just("force"), st.just(None)),
     st.tuples(st.just("pose"), st.tuples(vectors, numbers)),
     st.tuples(st.just("velocity"), st.tuples(vectors, numbers)),
@@ -119,14 +136,14 @@ class Sequence:
     def check(self):
         manager, setpoint = self.manager, self.setpoint
         assert manager.state in STATES
-        for name in ("p_W", "v_W", "a_W", "yaw", "yaw_rate", "speed_mps"):
+        for name in SETPOINT.names:
             assert np.isfinite(setpoint[name]).all()
         if manager.state in ("disarmed", "stopped"):
             assert setpoint.mode == MODE_STOP
         elif manager.state in ("armed", "landed"):
             assert setpoint.mode == MODE_IDLE
         else:
-            assert setpoint.mode in (MODE_POSITION, MODE_VELOCITY, MODE_DESCEND)
+            assert setpoint.mode in (MODE_POSITION, MODE_VELOCITY, MODE_DESCEND, MODE_ATTITUDE)
         assert manager.armed == (setpoint.mode != MODE_STOP)
         for stamp_ns, level, name, message in manager.take_events():
             assert stamp_ns <= self.stamp_ns
@@ -156,6 +173,12 @@ class Sequence:
             self.tick()
         elif what == "range":
             manager.take_range(self.stamp_ns, *value)
+            self.tick()
+        elif what == "stick":
+            manager.command_stick(*value)
+            self.tick()
+        elif what == "manual":
+            manager.command_manual(*value)
             self.tick()
         elif what == "motor":
             manager.motor_lost(value)
