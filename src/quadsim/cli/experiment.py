@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from quadsim.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from quadsim.experiments.fcnd import Outcome
+    import plotly.graph_objects as go
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 130
@@ -60,27 +60,36 @@ def counting(label: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-@experiment.command()
-@click.option(
+seeds_option = click.option(
     "--seeds",
     type=click.IntRange(1, 100_000),
     default=100,
     show_default=True,
     help="Flights of each scenario, with the seeds from 1 on.",
 )
-@click.option(
-    "--scenario",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="One of the six, such as fcnd_11_gps_update (may be repeated).  [default: all]",
-)
-@click.option(
+processes_option = click.option(
     "--processes",
     type=click.IntRange(0, 1024),
     default=0,
     help="At once.  [default: one for each core]",
 )
+
+
+def scenario_option(example: str) -> Callable[[Any], Any]:
+    """The option that names scenarios of an experiment."""
+    return click.option(
+        "--scenario",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help=f"One of them, such as {example} (may be repeated).  [default: all]",
+    )
+
+
+@experiment.command()
+@seeds_option
+@scenario_option("fcnd_11_gps_update")
+@processes_option
 @output_option
 @json_option
 @click.pass_context
@@ -100,20 +109,17 @@ def fcnd(
     """
     folder = run_folder("fcnd", output)
     with loading("loading"):
-        from quadsim.analysis.whole_files import write_whole
-        from quadsim.experiments.fcnd import chosen, run, summarize
+        from quadsim.experiments.demands import chosen
+        from quadsim.experiments.fcnd import SCENARIOS, run, summarize
+        from quadsim.experiments.fcnd_figures import WIDTH_PX, picture
 
-        scenarios = chosen(names)
+        scenarios = chosen(names, SCENARIOS, "fcnd")
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
         outcomes = run(scenarios, seeds, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    with staged(folder) as scratch:
-        summary = summarize(outcomes) | {
-            "wall_s": wall_s,
-            "pictures": [folder / name for name in _draw(outcomes, scratch)],
-        }
-        write_whole(scratch / "summary.json", to_json(summary) + "\n")
+    figures = {outcome.name: picture(outcome) for outcome in outcomes}
+    summary = _keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
     if as_json:
         print_json(summary)
     else:
@@ -122,22 +128,87 @@ def fcnd(
     ctx.exit(exit_status(summary["passed"]))
 
 
-def _draw(outcomes: Sequence[Outcome], folder: Path) -> list[str]:
-    """Write a picture of each scenario, or a page where no browser draws; their names."""
+@experiment.command()
+@seeds_option
+@scenario_option("ntnu_3_large_hilly")
+@click.option(
+    "--vehicle",
+    type=click.Choice(["thesis", "quadrotor"]),
+    default="thesis",
+    show_default=True,
+    help="The thesis's helicopter and sensors, or an x500 with sensors' real errors.",
+)
+@processes_option
+@output_option
+@json_option
+@click.pass_context
+def ntnu(
+    ctx: click.Context,
+    seeds: int,
+    names: tuple[str, ...],
+    vehicle: str,
+    processes: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Fly the four scenarios of A. Larsen's thesis (NTNU, 2010) under its four configurations.
+
+    After a crash a run is tried again with the next lower limit of speed: 10, 5, 2, 1 m/s. The
+    run's folder gets summary.json and a picture of each scenario with the first seed's runs. Exit
+    status: 0 what has to be shown is shown, 1 it is not, 2 bad input.
+    """
+    folder = run_folder("ntnu", output)
+    with loading("loading"):
+        from quadsim.experiments.demands import chosen
+        from quadsim.experiments.ntnu import SCENARIOS, run, summarize
+        from quadsim.experiments.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+
+        scenarios = chosen(names, SCENARIOS, "ntnu")
+    begin_s = time.perf_counter()
+    with counting("ntnu") as tell:
+        outcomes = run(scenarios, seeds, vehicle, processes, tell)
+    wall_s = time.perf_counter() - begin_s
+    figures = {name: (figure, HEIGHT_PX) for name, figure in pictures(outcomes).items()}
+    summary = _keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+    if as_json:
+        print_json(summary)
+    else:
+        _show_ntnu(summary)
+        click.echo(f"folder: {folder}")
+    ctx.exit(exit_status(summary["passed"]))
+
+
+def _keep(
+    folder: Path,
+    summary: dict[str, Any],
+    wall_s: float,
+    figures: Mapping[str, tuple[go.Figure, int]],
+    width_px: int,
+) -> dict[str, Any]:
+    """Write summary and pictures into the run's folder; the whole summary."""
+    from quadsim.analysis.whole_files import write_whole
+
+    with staged(folder) as scratch:
+        pictures = [folder / name for name in _draw(figures, width_px, scratch)]
+        summary = summary | {"wall_s": wall_s, "pictures": pictures}
+        write_whole(scratch / "summary.json", to_json(summary) + "\n")
+    return summary
+
+
+def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
+    """Write pictures (figure and height in px), or pages where no browser draws; their names."""
     from quadsim.analysis.pictures import save_picture
     from quadsim.analysis.surroundings import browser
     from quadsim.analysis.whole_files import write_whole
-    from quadsim.experiments.fcnd_figures import WIDTH_PX, picture
 
     kind = "png" if browser() else "html"
     if kind == "html":
         say("no Chromium to draw with (apt install chromium): the pictures are HTML pages")
     written = []
-    for outcome in outcomes:
-        figure, height = picture(outcome)
-        name = f"{outcome.name}.{kind}"
+    for title, (figure, height) in figures.items():
+        name = f"{title}.{kind}"
         if kind == "png":
-            save_picture(figure, folder / name, WIDTH_PX, height)
+            save_picture(figure, folder / name, width_px, height)
         else:
             write_whole(folder / name, figure.to_html(include_plotlyjs=True))
         written.append(name)
@@ -148,7 +219,36 @@ def _band(item: dict[str, Any]) -> str:
     from quadsim.cli.show import number
 
     limit = number(item["limit"])
+    if item["limit"] is None:
+        return f"≥ {number(item['least'])}"
     return f"{number(item['least'])} … {limit}" if item["least"] else f"≤ {limit}"
+
+
+def _show_ntnu(summary: dict[str, Any]) -> None:
+    """Tables: each cell beside the thesis's, and what had to be shown."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from quadsim.cli.show import number, verdict
+    from quadsim.experiments.ntnu_table import TITLES, table_rows
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    table = Table(*TITLES)
+    for row in table_rows(summary["cells"]):
+        table.add_row(*row)
+    console.print(table)
+    if summary["criteria"]:
+        table = Table("scenario", "configuration", "has to show", "reached", "band", "")
+        for item in summary["criteria"]:
+            table.add_row(
+                item["scenario"], str(item["configuration"]), item["name"],
+                number(item["value"]), _band(item), verdict(item["passed"]),
+            )  # fmt: skip
+        console.print(table)
+    console.print(Text("ntnu: ") + verdict(summary["passed"]))
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ def chosen(names: Sequence[str], known: Sequence[str], experiment: str) -> tuple
     return tuple(name for name in known if name in names or not names)
 
 
-def demand(name: str, value: float | None, least: float, limit: float) -> dict[str, Any]:
-    """What has to be shown: name, value, least, limit, passed."""
-    passed = value is not None and least <= value <= limit
+def demand(name: str, value: float | None, least: float, limit: float | None) -> dict[str, Any]:
+    """What has to be shown: name, value, least, limit (None: no matter how much), passed."""
+    passed = value is not None and value >= least and (limit is None or value <= limit)
     return {"name": name, "value": value, "least": least, "limit": limit, "passed": passed}

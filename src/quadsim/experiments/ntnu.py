@@ -1,4 +1,4 @@
-"""The automated experiments of A. Larsen's thesis (NTNU, 2010): four scenarios, four configurations.
+"""A. Larsen's automated experiments (thesis, NTNU, 2010): four scenarios, four configurations.
 
 A run begins where the vehicle leaves its hover over the start, and ends with a crash (any touch of
 the ground), at the last waypoint, or after 100 s. After a crash it is tried again with the next
@@ -361,7 +361,7 @@ class Outcome:
             limit_m = THESIS[self.scenario, self.number].error_m[1]
             found.append(demand("mean position error, m", self.mean_error_m(), 0.0, limit_m))
         if self.scenario in (SHORT_FLAT, SLOPED, HILLY):
-            lowest = demand("lowest height above ground, m", self.lowest_m(), LOWEST_M, math.inf)
+            lowest = demand("lowest height above ground, m", self.lowest_m(), LOWEST_M, None)
             found.append(lowest)
         where = {"scenario": self.scenario, "configuration": self.number}
         return [where | item for item in found]
