@@ -76,7 +76,7 @@ KINDS: Mapping[str, Kind] = {
                 "IMU alone, noiseless", "thesis_ideal", "thesis_ideal", told=True, noiseless=True
             ),
             Configuration("data-sheet sensors", "thesis_datasheet", "thesis", told=True),
-            Configuration("bad sensors", "thesis_bad", "thesis_bad", told=True),
+            Configuration("bad sensors", "thesis_bad", "thesis", told=True),
         ),
     ),
     "quadrotor": Kind(

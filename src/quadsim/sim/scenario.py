@@ -218,9 +218,9 @@ def installed(
 ) -> EstimatorParams:
     """The estimator told what its installer knows; nothing of the flight is in it.
 
-    That is where the sensors sit, what the files of IMU and receiver say of errors that messages do
-    not state, how wide a beam is, the public models of gravity and of the magnetic field at the
-    datum, and whether the ground is flat.
+    That is where the sensors sit, what the files of IMU, receiver and attitude device say of errors
+    that messages do not state, how wide a beam is, the public models of gravity and of the magnetic
+    field at the datum, and whether the ground is flat.
     """
     imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
     mount, noise, start = estimator.mount, estimator.noise, estimator.start
@@ -253,11 +253,20 @@ def installed(
             rangefinder_position_B_m=rangefinder.position_B_m,
             rangefinder_beam_deg=rangefinder.field_of_view_deg if rangefinder.rays > 1 else 0.0,
         )
+    gps_ins, attitude = estimator.gps_ins, sensors.get(ahrs.KIND)
+    if isinstance(attitude, AhrsParams):
+        # held for T, an error has the density of one that is correlated over T/2
+        gps_ins = replace(
+            gps_ins,
+            attitude_sigma_rad=math.radians(attitude.attitude_sigma_deg),
+            attitude_correlation_s=0.5 * max(attitude.redraw_s, 1.0 / attitude.rate_hz),
+        )
     return replace(
         estimator,
         mount=mount,
         noise=noise,
         start=start,
+        gps_ins=gps_ins,
         gravity_mps2=environment.gravity_and_gradient()[0],
         gravity_gradient_per_s2=environment.gravity_and_gradient()[1],
         magnetic_field_W_T=environment.field_W_T(),
@@ -344,7 +353,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         file=file,
         vehicle=vehicle,
         sensors=sensors,
-        estimator=installed(estimator, sensors, file.environment, scene.is_flat),
+        estimator=installed(estimator, devices, file.environment, scene.is_flat),
         autopilot=with_fence(load(AutopilotParams, find("autopilots", file.autopilot)), file.fence),
         items=items_from(mission, str(path)),
         criteria=criteria_from(criteria, Path(file.sensors).stem, str(path)),
