@@ -41,7 +41,8 @@ def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
     kinds = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
     index = np.concatenate([np.arange(len(rows)) for rows in samples])
     names = [*SENSORS, ahrs.KIND]
-    rows = np.zeros(len(loop.rows()), ODOMETRY)
+    logged = set(loop.rows()["stamp_ns"].tolist())
+    rows = np.zeros(len(logged), ODOMETRY)
     count = 0
     last_ns = 0
     covariance = np.zeros((3, 3))
@@ -49,7 +50,7 @@ def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
     def keep() -> None:
         """The estimate with everything up to the last stamp in it, where the log has a row."""
         nonlocal count
-        if estimator.running and last_ns % int(setup.log_period_ns) == 0 and count < len(rows):
+        if estimator.running and last_ns in logged:
             rows[count] = estimator.odometry()
             count += 1
 
