@@ -59,7 +59,6 @@ def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
         sample = samples[kinds[k]][index[k]]
         stamp_ns = int(sample["stamp_ns"])
         if 0 <= blind_from_ns < stamp_ns:
-            keep()
             go_blind(estimator, loop, last_ns)
             blind_from_ns = -1
         if kind == "imu":
