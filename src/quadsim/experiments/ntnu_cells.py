@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from quadsim.control.parameters import AutopilotParams
 from quadsim.mission.items import Item
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -165,6 +166,27 @@ def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
     return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
 
 
+#: Limits of the failsafes that end a flight for what is thought of its estimate: none is reached. The
+#: thesis's autopilot has no such failsafes.
+NO_FAILSAFES = {
+    "position_sigma_m": 1000.0,
+    "velocity_sigma_mps": 100.0,
+    "attitude_sigma_rad": 3.2,
+    "jump_m": 1000.0,
+    "jump_mps": 100.0,
+    "jump_rad": 3.2,
+    "hold_growth_m": 1000.0,
+    "off_course_m": 1000.0,
+    "floor_m": -1e4,
+}
+
+
+def fearless(autopilot: AutopilotParams) -> AutopilotParams:
+    """An autopilot that flies on whatever it thinks of its estimate."""
+    failsafe = replace(autopilot.flight.failsafe, **NO_FAILSAFES)
+    return replace(autopilot, flight=replace(autopilot.flight, failsafe=failsafe))
+
+
 def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
     """One attempt at a scenario.
 
@@ -179,5 +201,6 @@ def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) 
     return replace(
         scenario,
         file=replace(scenario.file, seed=seed),
+        autopilot=fearless(scenario.autopilot),
         items=limited(scenario.items, limit_mps),
     )
