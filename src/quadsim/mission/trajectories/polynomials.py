@@ -95,7 +95,9 @@ def largest(polynomials: Array) -> float:
     """Largest value on [0, 1] of polynomials (K, n), ascending: at an end or where it is level."""
     most = -math.inf
     for row in polynomials:
-        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(differentiated(row), "b"))
+        slope = differentiated(row)
+        slope = slope[: 1 + max(np.flatnonzero(np.abs(slope) > 0.0), default=0)]
+        roots = np.polynomial.polynomial.polyroots(slope)
         real = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > 0.0) & (roots.real < 1.0)]
         points = np.concatenate([[0.0, 1.0], real])
         most = max(most, float(np.polynomial.polynomial.polyval(points, row).max()))
