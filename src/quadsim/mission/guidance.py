@@ -261,14 +261,17 @@ class Guidance:
         p, v, a, yaw, yaw_rate = plan.at(begin_s)
         params = self._params
         speed = math.dist(motion[1], v) + 0.1 * math.dist(motion[2], a)
-        blend_s = 2.0 * max(
+        apart_s = max(
             rest_duration(math.dist(motion[0], p), params.speed_mps, params.acceleration_mps2),
             rest_duration(
                 abs(wrap(yaw - motion[3])), params.yaw_rate_radps, params.yaw_acceleration_radps2
             ),
+        )
+        moving_s = max(
             brake_duration(speed, params.acceleration_mps2),
             brake_duration(abs(yaw_rate - motion[4]), params.yaw_acceleration_radps2),
         )
+        blend_s = max(2.0 * apart_s, RETURN_SHARE * moving_s)
         self._plan = Joined(plan, begin_s, motion, blend_s)
         self._kind, self._start_ns, self._leg_ns = "plan", stamp_ns, stamp_ns
         self._goal = plan.at(plan.duration_s)[0]
