@@ -9,13 +9,14 @@ from functools import partial
 from itertools import count
 
 import pytest
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, Transform, TwistStamped, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
 from quadsim.nodes import mixer, qos
 from quadsim.nodes.preload import NODES
@@ -131,6 +132,18 @@ def flight(bench, fly):
     return running
 
 
+def trajectory(*points_W: tuple[float, float, float]) -> MultiDOFJointTrajectory:
+    """Positions in map, two seconds apart."""
+    message = MultiDOFJointTrajectory()
+    message.header.frame_id = "map"
+    for i, (x, y, z) in enumerate(points_W):
+        transform = Transform(translation=Vector3(x=x, y=y, z=z))
+        point = MultiDOFJointTrajectoryPoint(transforms=[transform])
+        point.time_from_start.sec = 2 * i
+        message.points.append(point)
+    return message
+
+
 @pytest.mark.alone
 def test_commands_and_services_in_flight(bench, flight):
     """Pose and velocity commands, the truth as state source, and landing, each by its own door."""
@@ -158,6 +171,16 @@ def test_commands_and_services_in_flight(bench, flight):
             (position.x, position.y, position.z), (1.0, -0.5, 1.5)
         ) < 0.1  # fmt: skip
 
+    bench.until(near)
+
+    # there and back; on the way one with a NaN, which is counted and changes nothing
+    ways = bench.node.create_publisher(MultiDOFJointTrajectory, "/quad/command_trajectory", 10)
+    bench.until(lambda: ways.get_subscription_count() > 0)
+    ways.publish(trajectory((1.0, -0.5, 1.5), (2.0, -0.5, 2.0), (1.0, -0.5, 1.5)))
+    bench.until(lambda: truth[-1].pose.pose.position.x > 1.8)
+    ways.publish(trajectory((1.8, -0.5, 1.9), (math.nan, -0.5, 1.5)))
+    refusals = "command_trajectory refused"
+    bench.until(lambda: bench.reports.get("/quad/autopilot", {}).get(refusals) == "1")
     bench.until(near)
 
     wish = TwistStamped()
