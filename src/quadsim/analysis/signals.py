@@ -85,6 +85,14 @@ def _euler_error_max(logs: Logs) -> Series:
     return Series(true.stamp_ns, turned.max(axis=1, initial=0.0))
 
 
+def _tracking(logs: Logs) -> Series:
+    log = logs[0]
+    if log.reference is None or not len(log.truth):
+        return NOTHING
+    known, wanted = at_stamps(log.reference, log.truth.stamp_ns)
+    return Series(wanted.stamp_ns, _length(log.truth.p_W[known] - wanted.p_W))
+
+
 def _heading_in_sigma(error: Errors) -> Array:
     if error.sigma is None:
         return np.zeros(len(error))
@@ -177,6 +185,9 @@ def _length(vectors: Array) -> Array:
 SIGNALS = {
     "position_error_m": Signal(
         "length of the position error", "m", _of_errors(lambda e: _length(e.position_W))
+    ),
+    "tracking_error_m": Signal(
+        "distance of the truth from the reference, where there is one", "m", _tracking
     ),
     "velocity_error_mps": Signal(
         "length of the velocity error", "m/s", _of_errors(lambda e: _length(e.velocity_W))
