@@ -196,13 +196,15 @@ class Trajectory:
                 return Follow(tuple(self._moved(file.points)))
             smooth = stated(file.points, file.velocities, file.accelerations)
         east, north, up = self.offset_W_m
-        return TimedFollow(
-            points=tuple(
-                point._replace(p_W=(point.p_W[0] + east, point.p_W[1] + north, point.p_W[2] + up))
-                for point in smooth
-                if point.t_s <= self.until_s
-            )
+        moved = tuple(
+            point._replace(p_W=(point.p_W[0] + east, point.p_W[1] + north, point.p_W[2] + up))
+            for point in smooth
+            if point.t_s <= self.until_s
         )
+        try:
+            return TimedFollow(points=moved)
+        except InputError as error:
+            raise InputError(f"{place}: {self.trajectory}: {error}") from None
 
     def _moved(self, points: Sequence[TimedPoint]) -> list[TimedPoint]:
         east, north, up = self.offset_W_m

@@ -26,7 +26,7 @@ from quadsim.mission.trajectories.course import Plan, ramp_duration
 from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course
 from quadsim.mission.trajectories.polynomials import Polynomials
 from quadsim.mission.trajectories.shapes import Coil, Eight, ShapeCourse
-from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
+from quadsim.mission.trajectories.timed import TrajectoryPoint, check_points, course_of
 from quadsim.mission.trajectories.yaw import Along, Turning, YawLaw, along_table
 from quadsim.parameters import Spec, Vec3
 
@@ -34,8 +34,8 @@ from quadsim.parameters import Spec, Vec3
 TURN_SAMPLES = 720
 #: Samples of a way from whose directions the yaw is taken.
 YAW_SAMPLES = 600
-#: Points that stand for a trajectory on a map.
-MAP_POINTS = 60
+#: Points that stand for a trajectory on a map: as many a second, and within these numbers.
+MAP_HZ, LEAST_POINTS, MOST_POINTS = 8.0, 60, 600
 #: Most waypoints of a minimum-snap item.
 MOST_WAYPOINTS = 100
 #: Slower than this, in m/s, a course stands still.
@@ -63,7 +63,8 @@ def plan_of(item: TrackItem, flight: FlightParams) -> Plan:
 def map_points(item: TrackItem, flight: FlightParams) -> list[Vec3]:
     """Positions along the trajectory of an item, its start and its end among them."""
     path = plan_of(item, flight).course
-    return [path.at(float(u_s))[0] for u_s in np.linspace(0.0, path.length_s, MAP_POINTS + 1)]
+    count = min(max(math.ceil(MAP_HZ * path.length_s), LEAST_POINTS), MOST_POINTS)
+    return [path.at(float(u_s))[0] for u_s in np.linspace(0.0, path.length_s, count + 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +129,12 @@ class Round(Paced):
     ] = 0.0
     clockwise: Annotated[bool, Spec("seen from above")] = False
 
-    def _coil(self, end_radius_m: float, climb_m: float, flight: FlightParams) -> Plan:
-        if max(self.radius_m, end_radius_m) <= 0.0:
+    def __post_init__(self) -> None:
+        """Refuse to go round on the spot."""
+        if self.radius_m <= 0.0 and getattr(self, "end_radius_m", 0.0) <= 0.0:
             raise InputError("radius_m: 0; allowed: above 0")
+
+    def _coil(self, end_radius_m: float, climb_m: float, flight: FlightParams) -> Plan:
         angle = 2.0 * math.pi * self.turns
         curve = Coil(
             self.center_W_m,
@@ -238,6 +242,10 @@ class TimedFollow(TrackItem):
     """Timed points joined smoothly, with the velocities and accelerations that they state."""
 
     points: tuple[TrajectoryPoint, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse points between which no motion can be."""
+        check_points(self.points)
 
     def plan(self, flight: FlightParams) -> Plan:
         """How it is flown: at its times, with a run-in and a run-out where it moves at its ends."""

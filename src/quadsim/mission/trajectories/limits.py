@@ -95,11 +95,7 @@ def check_trajectories(
     for i, (item, name) in enumerate(zip(items, names, strict=True)):
         if not isinstance(item, TrackItem):
             continue
-        place = f"{where}: mission[{i}]: {name}"
-        try:
-            plan = plan_of(item, autopilot.flight)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
+        plan = plan_of(item, autopilot.flight)
         found = excess(plan, autopilot.position, ground_m, autopilot.gravity_mps2)
         if found:
-            raise InputError(f"{place}: {found}")
+            raise InputError(f"{where}: mission[{i}]: {name}: {found}")
