@@ -25,7 +25,7 @@ def test_every_loop_has_45_degrees_and_a_factor_of_3(name, vehicle):
 
 
 def test_margins_of_a_delayed_integrator():
-    """k exp(-s T) / s: crossover k, phase margin 90 degrees - k T, gain margin pi / (2 k T)."""
+    """K exp(-s T) / s: crossover k, phase margin 90 degrees - k T, gain margin pi / (2 k T)."""
     k, delay_s = 3.0, 0.1
     loop = k * np.exp(-1j * OMEGA * delay_s) / (1j * OMEGA)
     found = margins(loop)

@@ -42,7 +42,7 @@ def test_rise_and_settling_of_a_second_order_system():
     w = 3.0
     found = step_figures(T_S, second_order(0.5, w), 0.0, 1.0)
     assert found.rise_s == pytest.approx(1.64 / w, rel=0.01)  # Ogata's curve, figure 5-8
-    after = T_S > found.settling_s + 2e-3
+    after = found.settling_s + 2e-3 < T_S
     off = np.abs(second_order(0.5, w) - 1.0)
     assert off[after].max() <= 0.02
     assert off[np.searchsorted(T_S, found.settling_s) - 1] >= 0.02 - 1e-4

@@ -57,12 +57,13 @@ def output_option(command: F) -> F:
 
 
 def flight_options(command: F) -> F:
-    """Options of every command that flies: scenario, vehicle, sensors, seed, duration."""
+    """Options of every command that flies: scenario, vehicle, sensors, gains, seed, duration."""
     for option in (
         click.option("--duration", "duration_s", type=float, help="Fly this long at most, s."),
         click.option("--seed", type=click.IntRange(min=0), help="Seed of all randomness."),
         click.option("--vehicle", help="A vehicle of config/vehicles, or a file."),
         click.option("--sensors", help="A sensor suite of config/sensors, or a file."),
+        click.option("--autopilot", help="Gains of config/autopilots, or a file."),
         click.option(
             "--scenario",
             default="square",

@@ -164,6 +164,7 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
 def fly(
     ctx: click.Context,
     scenario: str,
+    autopilot: str | None,
     sensors: str | None,
     vehicle: str | None,
     seed: int | None,
@@ -216,7 +217,12 @@ def fly(
             from quadsim.sim.scenario import load_scenario
 
             loaded = load_scenario(
-                scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
+                scenario,
+                autopilot=autopilot,
+                sensors=sensors,
+                vehicle=vehicle,
+                seed=seed,
+                duration_s=duration_s,
             )
             check_signals(loaded.criteria, str(loaded.path))
             if joystick is not None:

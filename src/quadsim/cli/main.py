@@ -24,6 +24,11 @@ COMMANDS = {
         "experiment",
         "Fly many times and say what the flights show together.",
     ),
+    "tune": (
+        "quadsim.cli.tune",
+        "tune",
+        "Tune the gains of a vehicle; make an autopilot file.",
+    ),
     "sensors": (
         "quadsim.cli.sensors",
         "sensors",

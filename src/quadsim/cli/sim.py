@@ -28,6 +28,7 @@ from quadsim.cli.common import (
 def sim(
     ctx: click.Context,
     scenario: str,
+    autopilot: str | None,
     sensors: str | None,
     vehicle: str | None,
     seed: int | None,
@@ -51,7 +52,12 @@ def sim(
         from quadsim.sim.scenario import load_scenario
 
         loaded = load_scenario(
-            scenario, sensors=sensors, vehicle=vehicle, seed=seed, duration_s=duration_s
+            scenario,
+            autopilot=autopilot,
+            sensors=sensors,
+            vehicle=vehicle,
+            seed=seed,
+            duration_s=duration_s,
         )
     check_signals(loaded.criteria, str(loaded.path))
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:

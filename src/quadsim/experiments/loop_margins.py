@@ -2,8 +2,8 @@
 
 The motors are first-order lags, everything that is sampled is held for half a period, and what a
 graph may take is a delay; docs/control.md has the figures. Roll and pitch are alike: gains are
-angular accelerations, so that the inertia does not count. About the vertical a rotor that is sped up
-turns the body by its own inertia, before its drag does: a lead.
+angular accelerations, so that the inertia does not count. About the vertical a rotor that is sped
+up turns the body by its own inertia, before its drag does: a lead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Relay experiments: a loop's ultimate gain and period, out of the limit cycle under a relay.
 
 Astrom and Hagglund, "Automatic tuning of simple regulators with specifications on phase and
-amplitude margins", *Automatica* 20(5), 1984: with a relay of amplitude d and hysteresis h instead of
-a controller, a process oscillates at about its ultimate period, and its ultimate gain is
+amplitude margins", *Automatica* 20(5), 1984: with a relay of amplitude d and hysteresis h instead
+of a controller, a process oscillates at about its ultimate period, and its ultimate gain is
 4 d / (pi sqrt(a^2 - h^2)) by the describing function, a the amplitude of its signal.
 """
 
@@ -34,7 +34,7 @@ from quadsim.experiments.relay_flight import (
 from quadsim.noise import stream
 from quadsim.sim.closed_loop import make_setups
 from quadsim.sim.log import Array
-from quadsim.sim.loop import STATE
+from quadsim.sim.loop import MAX_DELAY, STATE
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import ROTOR, P
@@ -171,6 +171,11 @@ def filtered_share(autopilot: AutopilotParams, dt_s: float) -> tuple[float, floa
     return left, left * math.sqrt(2.0 * weight) / dt_s
 
 
+def inner_samples(dt_s: float) -> int:
+    """Samples by which a motor command is late in a graph, at most."""
+    return min(MAX_DELAY, round((INNER_DELAY_S - 0.001) / dt_s))
+
+
 class RelayBench:
     """Relay experiments with one vehicle.
 
@@ -190,8 +195,7 @@ class RelayBench:
             )
         self.scenario = scenario
         self.dt_s = scenario.imu_period_ns * 1e-9
-        #: Samples that make the delays of a graph.
-        self.inner_samples = max(0, round((INNER_DELAY_S - 0.001) / self.dt_s))
+        self.inner_samples = inner_samples(self.dt_s)
         self.authority = torque_authority(scenario)
         if min(self.authority) <= 0.0:
             raise InputError(

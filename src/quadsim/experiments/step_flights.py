@@ -1,4 +1,4 @@
-"""Steps of position, height and yaw, flown in the closed loop with its sensors and its estimator."""
+"""Steps of position, height and yaw, flown in the closed loop with sensors and estimator."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ class StepFlight(ClosedLoop):
     def _take_off(self) -> None:
         while self.stamp_ns < TAKEOFF_S * 1e9:
             self.tick()
-            if self.manager.state == "disarmed" and self._odometry.stamp_ns > 0:
-                if self.manager.arm() is None:
-                    self.manager.start()
+            waiting = self.manager.state == "disarmed" and self._odometry.stamp_ns > 0
+            if waiting and self.manager.arm() is None:
+                self.manager.start()
             v_W, p_W = self.state["truth"]["v_W"][0], self.state["truth"]["p_W"][0]
             if abs(p_W[2] - HEIGHT_M) < 0.5 and float(np.abs(v_W).max()) < 0.3:
                 return

@@ -1,10 +1,10 @@
 """Tuning rules: ultimate gain and period to the keys of an autopilot file.
 
-Ziegler and Nichols, "Optimum settings for automatic controllers", *Trans. ASME* 64, 1942; Tyreus and
-Luyben, "Tuning PI controllers for integrator/dead time processes", *Ind. Eng. Chem. Res.* 31, 1992.
-``cascade`` is ours, for loops around loops: gains that leave a factor of 4 to 4.5 until they
-oscillate, integrals slower than the rules of a single loop have them, and what the linear model says
-has too little margin taken back.
+Ziegler and Nichols, "Optimum settings for automatic controllers", *Trans. ASME* 64, 1942; Tyreus
+and Luyben, "Tuning PI controllers for integrator/dead time processes", *Ind. Eng. Chem. Res.* 31,
+1992. ``cascade`` is ours, for loops around loops: gains that leave a factor of about 4 until they
+oscillate, integrals slower than the rules of a single loop have them, and taken back what the linear
+model says has too little margin.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ FULL_TORQUE_RADPS = 0.25
 FULL_THRUST_MPS, FULL_PUSH_MPS = 1.0, 1.0
 #: Part of the acceleration with which a step of one metre or one radian may be braked.
 BRAKING_SHARE = 0.8
+#: Yaw gain over that of the yaw rate at most. The rotors' inertia makes the yaw rate's process quick
+#: at once and slow later, of which the ultimate gain of what is around it tells nothing.
+YAW_SHARE = 0.5
 #: Lag of the attitude loop over 1 / tilt_gain, as the shipped files have it.
 LAG_SHARE = 0.8
 
@@ -155,7 +158,10 @@ def apply_rule(
             outer = replace(outer, velocity_gain_z=k, velocity_integral_z=i)
     else:
         key = {"position": "position_gain_xy", "height": "position_gain_z", "yaw": "yaw_gain"}[loop]
-        outer = replace(outer, **{key: _short(bounds.outermost(p, loop))})
+        p = bounds.outermost(p, loop)
+        if loop == "yaw":
+            p = min(p, YAW_SHARE * attitude.rate_gain[2])
+        outer = replace(outer, **{key: _short(p)})
     return replace(params, attitude=attitude, position=outer)
 
 
