@@ -29,12 +29,12 @@ def test_margins_of_a_delayed_integrator():
     k, delay_s = 3.0, 0.1
     loop = k * np.exp(-1j * OMEGA * delay_s) / (1j * OMEGA)
     found = margins(loop)
-    assert found.crossover_radps == pytest.approx(k, rel=1e-3)
+    assert found.crossover_radps == pytest.approx(k, rel=2e-3)
     assert found.phase_deg == pytest.approx(90.0 - np.degrees(k * delay_s), abs=0.1)
-    assert found.gain == pytest.approx(np.pi / (2.0 * k * delay_s), rel=1e-3)
+    assert found.gain == pytest.approx(np.pi / (2.0 * k * delay_s), rel=2e-3)
     gain, period_s = ultimate(loop)
-    assert gain == pytest.approx(found.gain, rel=1e-3)
-    assert period_s == pytest.approx(4.0 * delay_s, rel=1e-3)
+    assert gain == pytest.approx(found.gain, rel=2e-3)
+    assert period_s == pytest.approx(4.0 * delay_s, rel=2e-3)
 
 
 def test_what_no_gain_makes_oscillate():

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.parameters import AutopilotParams
@@ -38,6 +39,8 @@ from quadsim.sim.loop import MAX_DELAY, STATE
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import ROTOR, P
+
+Records = NDArray[np.record]
 
 #: Height above ground at which the relays fly, far from its effect.
 HEIGHT_M = 60.0
@@ -161,7 +164,7 @@ def torque_authority(scenario: Scenario) -> tuple[float, float, float]:
 
 def rate_noise_radps(scenario: Scenario) -> Array:
     """Deviation of one sample of the body rates, by the gyroscope's file, (3,)."""
-    return np.sqrt(np.asarray(scenario.imu.gyro_variance(), float))
+    return np.asarray(np.sqrt(np.asarray(scenario.imu.gyro_variance(), float)))
 
 
 def filtered_share(autopilot: AutopilotParams, dt_s: float) -> tuple[float, float]:
@@ -214,7 +217,7 @@ class RelayBench:
             (1 + self.outer_samples(autopilot)) * self.dt_s,
         )
 
-    def _start(self, autopilot: AutopilotParams) -> tuple[Array, Array]:
+    def _start(self, autopilot: AutopilotParams) -> tuple[Records, Records]:
         """STATE and SETUP of a vehicle in hover, high up in calm air."""
         scenario = self.scenario
         setups = make_setups(replace(scenario, autopilot=autopilot, disturbances=()))
@@ -291,7 +294,7 @@ class RelayBench:
                 outer.yaw_rate_max_radps,
             ),
         }
-        return min(limits[name][0], MOST_SHARE * limits[name][1])
+        return float(min(limits[name][0], MOST_SHARE * limits[name][1]))
 
     def fly(
         self, name: str, autopilot: AutopilotParams, axis: int, output: float, hysteresis: float
@@ -319,7 +322,7 @@ class RelayBench:
             relay.keep_hysteresis = BAND_SIGMAS * left * float(self.sigma.max()) + 0.01
             relay.goal = states[0].odometry.p_W[2] if loop == HEIGHT else 0.0
             relay.switched[:] = 1.0
-            queue = np.zeros((self.outer_samples(autopilot), 6))
+            queue: Array = np.zeros((self.outer_samples(autopilot), 6))
             queue[:, 0], queue[:, 5] = 1.0, autopilot.gravity_mps2
             if loop in (RATE, TILT, YAW_RATE):
                 queue = queue[:0]

@@ -3,8 +3,9 @@
 Ziegler and Nichols, "Optimum settings for automatic controllers", *Trans. ASME* 64, 1942; Tyreus
 and Luyben, "Tuning PI controllers for integrator/dead time processes", *Ind. Eng. Chem. Res.* 31,
 1992. ``cascade`` is ours, for loops around loops: gains that leave a factor of about 4 until they
-oscillate, integrals slower than the rules of a single loop have them, and taken back what the linear
-model says has too little margin.
+oscillate, integrals slower than the rules of a single loop have them, and the linear model has the
+last word: what has too little margin is taken back, and the rate loop, of whose derivative the
+ultimate gain knows nothing, is raised where there is margin to spare.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from quadsim.control.parameters import AutopilotParams
 from quadsim.experiments.loop_margins import LEAD_AXES, Delays, all_margins
+from quadsim.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
 
 
@@ -35,7 +37,7 @@ class Rule:
 
 
 RULES = {
-    "cascade": Rule(1 / 4.5, (1 / 4.0, 8.0), (1 / 3.0, 4.0, 1 / 6.3), keeps_margins=True),
+    "cascade": Rule(1 / 4.2, (1 / 4.0, 8.0), (1 / 3.0, 4.0, 1 / 6.3), keeps_margins=True),
     "tyreus-luyben": Rule(1 / 3.2, (1 / 3.2, 2.2), (1 / 2.2, 2.2, 1 / 6.3)),
     "ziegler-nichols": Rule(1 / 2.0, (0.45, 1 / 1.2), (0.6, 1 / 2.0, 1 / 8.0)),
 }
@@ -49,8 +51,8 @@ FULL_TORQUE_RADPS = 0.25
 FULL_THRUST_MPS, FULL_PUSH_MPS = 1.0, 1.0
 #: Part of the acceleration with which a step of one metre or one radian may be braked.
 BRAKING_SHARE = 0.8
-#: Yaw gain over that of the yaw rate at most. The rotors' inertia makes the yaw rate's process quick
-#: at once and slow later, of which the ultimate gain of what is around it tells nothing.
+#: Yaw gain over that of the yaw rate at most. The rotors' inertia makes the yaw rate's process
+#: quick at once and slow later, of which the ultimate gain of what is around it tells nothing.
 YAW_SHARE = 0.5
 #: Lag of the attitude loop over 1 / tilt_gain, as the shipped files have it.
 LAG_SHARE = 0.8
@@ -169,8 +171,9 @@ def scaled(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams
     """A loop's gains, integral included, times a factor."""
     attitude, outer = params.attitude, params.position
 
-    def turned(values: tuple[float, float, float], axes: tuple[int, ...]) -> tuple[float, ...]:
-        return tuple(_short(v * factor) if i in axes else v for i, v in enumerate(values))
+    def turned(values: Vec3, axes: tuple[int, ...]) -> Vec3:
+        x, y, z = (_short(v * factor) if i in axes else v for i, v in enumerate(values))
+        return x, y, z
 
     def times(*names: str) -> dict[str, float]:
         return {name: _short(getattr(outer, name) * factor) for name in names}
@@ -196,6 +199,27 @@ def scaled(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams
         }[loop]
         outer = replace(outer, **times(*names))
     return replace(params, attitude=attitude, position=outer)
+
+
+#: Margins that a rate loop is raised to, at most by so much.
+RAISED_PHASE_DEG, RAISED_GAIN, RAISED_BY = 46.0, 4.0, 2.0
+
+
+def raised(
+    params: AutopilotParams, vehicle: VehicleParams, bounds: Bounds, delays: Delays | None = None
+) -> AutopilotParams:
+    """Gains of the rate loop about x and y, raised in steps while there is margin to spare."""
+    first = params.attitude.rate_gain[0]
+    while True:
+        tried = scaled(params, "rate", 1.1)
+        gain = tried.attitude.rate_gain[0]
+        found = all_margins(tried, vehicle, delays)["rate"]
+        if found.phase_deg < RAISED_PHASE_DEG or found.gain < RAISED_GAIN:
+            return params
+        fits = bounds.lead_fits(gain, tried.attitude.rate_lead_s)
+        if gain > min(RAISED_BY * first, bounds.rate_gain(gain, 0)) or not fits:
+            return params
+        params = tried
 
 
 def within_margins(

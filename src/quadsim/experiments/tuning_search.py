@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -70,11 +71,12 @@ def with_factors(
         loops: whose gains are meant.
         factors: one for each of :func:`keys_of`.
     """
-    parts = {"attitude": params.attitude, "position": params.position}
+    parts: dict[str, Any] = {"attitude": params.attitude, "position": params.position}
     for (part, name, axes), factor in zip(keys_of(loops), factors, strict=True):
         spec = _SPECS[f"{part}.{name}"]
         most = math.inf if spec.le is None else spec.le
-        value = getattr(parts[part], name)
+        value: Any = getattr(parts[part], name)
+        new: Any
         if axes:
             new = tuple(
                 float(f"{min(v * factor, most):.4g}") if i in axes else v
