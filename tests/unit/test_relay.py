@@ -9,8 +9,9 @@ import pytest
 from scipy.optimize import brentq
 
 from quadsim.errors import FlightError, InputError
+from quadsim.experiments.limit_cycle import limit_cycle
 from quadsim.experiments.loop_margins import processes, spin_up_lead_s, ultimate
-from quadsim.experiments.relay import RelayBench, limit_cycle
+from quadsim.experiments.relay import RelayBench
 from quadsim.experiments.relay_flight import switched
 from quadsim.experiments.tuning import load_vehicle
 from quadsim.sim.scenario import load_scenario

@@ -10,11 +10,10 @@ from typing import Any
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.errors import FlightError, InputError
+from quadsim.experiments.limit_cycle import LimitCycle, describe
 from quadsim.experiments.loop_margins import LOOPS, Margins, all_margins
 from quadsim.experiments.relay import (
-    LimitCycle,
     RelayBench,
-    describe,
     filtered_share,
     inner_samples,
 )
