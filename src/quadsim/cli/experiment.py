@@ -101,24 +101,27 @@ def fcnd(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Fly the FCND scenarios 06 to 11 over many seeds.
+    """Fly the FCND scenarios 06 to 11 over many seeds; its fleets when they are named.
 
     The run's folder gets summary.json and a picture of each scenario. A scenario passes when 95 %
-    of its seeds pass; in 06 the samples of all seeds together have to be right. Exit status: 0
-    every scenario passes, 1 one does not, 2 bad input.
+    of its seeds pass; in 06 the samples of all seeds together have to be right. The fleets are
+    x_monte_carlo (20 varied vehicles) and x_test_many_quads (9); every seed flies all of them. Exit
+    status: 0 every scenario passes, 1 one does not, 2 bad input.
     """
     folder = run_folder("fcnd", output)
     with loading("loading"):
         from quadsim.experiments.demands import chosen
-        from quadsim.experiments.fcnd import SCENARIOS, run, summarize
-        from quadsim.experiments.fcnd_figures import WIDTH_PX, picture
+        from quadsim.experiments.fcnd import SCENARIOS, summarize
+        from quadsim.experiments.fcnd_figures import WIDTH_PX
+        from quadsim.experiments.fcnd_fleets import FLEETS, run_parts
+        from quadsim.experiments.fcnd_fleets_figures import part_picture
 
-        scenarios = chosen(names, SCENARIOS, "fcnd")
+        scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        outcomes = run(scenarios, seeds, processes, tell)
+        outcomes = run_parts(scenarios, seeds, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figures = {outcome.name: picture(outcome) for outcome in outcomes}
+    figures = {outcome.name: part_picture(outcome) for outcome in outcomes}
     summary = _keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
     if as_json:
         print_json(summary)

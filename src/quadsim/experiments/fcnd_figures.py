@@ -53,7 +53,7 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
         rows=rows, cols=1, subplot_titles=titles, vertical_spacing=0.32 / (rows + 1)
     )
     for row, (k, _) in enumerate(parts, 1):
-        _signal(figure, row, [flown.reached[k] for flown in outcome.flown])
+        draw_signal(figure, row, [flown.reached[k] for flown in outcome.flown])
     if drawn:
         logs, _ = run_all(outcome.scenario)
         for row, item in enumerate(drawn, len(parts) + 1):
@@ -78,13 +78,20 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
 
 def _add(figure: go.Figure, row: int, name: str, **trace: object) -> None:
     figure.add_trace(
-        go.Scatter(name=name, showlegend=row == 1, legendgroup=name, mode="lines", **trace),
+        go.Scatter(
+            name=name,
+            showlegend=name not in {drawn.name for drawn in figure.data},
+            legendgroup=name,
+            mode="lines",
+            **trace,
+        ),
         row=row,
         col=1,
     )
 
 
-def _signal(figure: go.Figure, row: int, each: list[Reached]) -> None:
+def draw_signal(figure: go.Figure, row: int, each: list[Reached]) -> None:
+    """Draw a criterion's signal over the seeds, with its pass band, into a row."""
     criterion, first = each[0].criterion, each[0]
     unit = SIGNALS[criterion.signal].unit
     t_s, (low, median, high) = over_seeds(each)
