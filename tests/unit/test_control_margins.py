@@ -11,11 +11,21 @@ from quadsim.files import find, known
 from quadsim.parameters import load
 from quadsim.vehicle.parameters import VehicleParams
 
+#: Slow motors need a lead, for which the FCND gyroscope leaves no room.
+SLOW = ("phantom4", "hexacopter", "crazyflie2")
+MULTIROTORS = [
+    name
+    for name in known("vehicles")
+    if load(VehicleParams, find("vehicles", name)).kind == "multirotor"
+]
 
-@pytest.mark.parametrize("vehicle", ["x500", "fcnd"])
+
+@pytest.mark.parametrize("vehicle", MULTIROTORS)
 @pytest.mark.parametrize("name", known("autopilots"))
 def test_every_loop_has_45_degrees_and_a_factor_of_3(name, vehicle):
     params = load(AutopilotParams, find("autopilots", name))
+    if params.attitude.rate_lead_s == 0.0 and vehicle in SLOW:
+        pytest.skip("these gains are for motors of up to 25 ms")
     body = load(VehicleParams, find("vehicles", vehicle))
     for loop_name, found in all_margins(params, body).items():
         if loop_name == "yaw_rate":

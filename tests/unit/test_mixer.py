@@ -62,26 +62,32 @@ def test_yaw_to_the_left_speeds_up_the_clockwise_rotors():
     np.testing.assert_allclose(forces[:4], expected, rtol=1e-12)
 
 
-def test_yaw_is_given_up_before_roll_and_roll_before_thrust():
+def test_yaw_is_given_up_before_thrust_and_thrust_before_roll():
     # at 8 N a rotor has 2 - 0.1 = 1.9 N to give downwards
     forces, (given, tilt, yaw) = thrusts(8.0, (4 * ARM * 1.8, 0.0, 10.0))
     assert (given, tilt) == (8.0, 1.0)
     assert yaw == pytest.approx(0.1 * 4 * 0.02 / 10.0)
     assert forces[:4].sum() == pytest.approx(8.0)
+    # 3.8 N up and down: a mean of 3.9 N keeps the lower rotors at 0.1 N
     forces, (given, tilt, yaw) = thrusts(8.0, (4 * ARM * 3.8, 0.0, 10.0))
-    assert (given, tilt, yaw) == pytest.approx((8.0, 0.5, 0.0), abs=1e-12)
-    assert forces[:4].sum() == pytest.approx(8.0)
+    assert (given, tilt, yaw) == pytest.approx((4 * 3.9, 1.0, 0.0), abs=1e-12)
+    assert forces[:4].sum() == pytest.approx(4 * 3.9)
+    # at 39.6 N a rotor has 0.1 N to give upwards; 3 N need a mean of 7 N
+    _, (given, tilt, yaw) = thrusts(39.6, (4 * ARM * 3.0, 0.0, 0.0))
+    assert (given, tilt, yaw) == pytest.approx((28.0, 1.0, 1.0), abs=1e-12)
 
 
 def test_roll_and_pitch_are_cut_by_the_same_factor():
-    _, (_, tilt, _) = thrusts(8.0, (4 * ARM * 3.0, 4 * ARM * 1.0, 0.0))
-    assert tilt == pytest.approx(1.9 / 4.0)
+    # 0.1 to 10 N leave 4.95 N up and down of the mean
+    _, (given, tilt, _) = thrusts(8.0, (4 * ARM * 6.0, 4 * ARM * 2.0, 0.0))
+    assert tilt == pytest.approx(4.95 / 8.0)
+    assert given == pytest.approx(4 * 5.05)
 
 
 @pytest.mark.parametrize(("asked", "given"), [(1000.0, 40.0), (0.01, 0.4), (-5.0, 0.4)])
 def test_thrust_stops_at_the_limits(asked, given):
-    forces, reached = thrusts(asked, (0.1, 0.1, 0.1))
-    assert reached == pytest.approx((given, 0.0, 0.0), abs=1e-12)
+    forces, reached = thrusts(asked, (0.0, 0.0, 0.1))
+    assert reached == pytest.approx((given, 1.0, 0.0), abs=1e-12)
     assert forces[:4].sum() == pytest.approx(given)
 
 

@@ -18,6 +18,14 @@ from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
 Array = NDArray[np.float64]
 
+#: Mean lag of the motors for which an autopilot's gains hold as they stand (the x500's), s.
+GAINS_LAG_S = 0.01875
+
+#: What is left of a vehicle that has lost a rotor: nothing that can be flown; thrust and every
+#: torque; the same without yaw torque; a spin about an axis near the vertical.
+SURVIVALS = ("none", "full", "without yaw", "spin")
+NO_SURVIVAL, FULL, WITHOUT_YAW, SPIN = range(4)
+
 #: Weight over mass, to which a helicopter's lift is given, m/s^2.
 STANDARD_GRAVITY_MPS2 = 9.80665
 
@@ -40,6 +48,12 @@ AIRFRAME = record_dtype(
         ("thrust_min_mps2", np.float64),
         ("thrust_max_mps2", np.float64),
         ("stick_rate_max_radps", np.float64, (3,)),
+        ("motor_lag_s", np.float64),
+        ("rotor_inertia_kg_m2", np.float64),
+        ("rate_gain_ratio", np.float64),  # over the file's gains, for motors that are slower
+        ("rate_lead_ratio", np.float64),
+        ("survival", np.int64, (MAX_ROTORS,)),  # what is left without a rotor, of SURVIVALS
+        ("allocation_without", np.float64, (MAX_ROTORS, MAX_ROTORS, 4)),  # and how it is mixed
     ]
 )
 
@@ -88,6 +102,16 @@ class AirframeParams:
             return HELICOPTER_COMMANDS
         return tuple(f"rotor_{i}" for i in range(len(self.rotor_directions)))
 
+    motor_lag_s: Annotated[
+        float,
+        Spec(
+            "mean time constant of the motors; 0: as quick as the gains want", "s", ge=0.0, le=1.0
+        ),
+    ] = 0.0
+    rotor_inertia_kg_m2: Annotated[
+        float, Spec("of a rotor about its shaft", "kg m^2", ge=0.0, le=10.0)
+    ] = 0.0
+
     def __post_init__(self) -> None:
         """Refuse airframes that cannot be flown by collective thrust and three torques."""
         if self.kind == "helicopter":
@@ -133,11 +157,53 @@ def effectiveness(params: AirframeParams) -> Array:
     )
 
 
+def allocation_without(matrix: Array, lost: int) -> tuple[int, Array]:
+    """What the other rotors can do when one is lost, and the allocation (n, 4) to do it by.
+
+    Rotors that would have to pull down, or nothing, in level flight stop. Where the others still
+    give thrust, roll and pitch torque, and level flight without a yaw torque, that is flown; of
+    four rotors three are left, which carry a spinning vehicle (:mod:`quadsim.control.spin`): their
+    allocation is exact, and its level thrust may be zero or negative.
+
+    Args:
+        matrix: (4, n) effectiveness.
+        lost: index of the rotor.
+
+    Returns:
+        An index of SURVIVALS, and the allocation; zeros in the rows of rotors that stop.
+    """
+    rotors = matrix.shape[1]
+    result = np.zeros((rotors, 4))
+    scale = np.abs(matrix).max(axis=1, keepdims=True)
+    kept = [i for i in range(rotors) if i != lost]
+    if rotors == 4:
+        three = matrix[:3, kept]
+        if np.linalg.matrix_rank(three / scale[:3], tol=1e-6) == 3:
+            result[kept, :3] = np.linalg.inv(three)
+            return SPIN, result
+        return NO_SURVIVAL, result
+    for rows, survival in ((4, FULL), (3, WITHOUT_YAW)):
+        left = list(kept)
+        while len(left) >= 4:
+            part = matrix[:rows, left]
+            inverse = np.linalg.pinv(part)
+            share = inverse[:, 0] * len(left)
+            turns = abs(matrix[3, left] @ inverse[:, 0]) > 0.1 * np.abs(matrix[3]).max()
+            full = np.linalg.matrix_rank(part / scale[:rows], tol=1e-6) == rows
+            if full and share.min() > 0.05 and not turns:
+                result[left, :rows] = inverse
+                return survival, result
+            left.pop(int(np.argmin(share)))
+    return NO_SURVIVAL, result
+
+
 def pack_airframe(params: AirframeParams) -> np.record:
     """The AIRFRAME record of the kernels; the allocation is the pseudo-inverse (least thrusts)."""
     record = new_record(AIRFRAME)
     record.kind = VEHICLE_KINDS.index(params.kind)
     record.mass_kg = params.mass_kg
+    slower = max(params.motor_lag_s / GAINS_LAG_S, 1.0)
+    record.rate_gain_ratio, record.rate_lead_ratio = slower**0.5, slower**0.8
     record.inertia_kg_m2[:] = params.inertia_kg_m2
     if params.kind == "helicopter":
         record.thrust_max_mps2 = params.lift_ratio * STANDARD_GRAVITY_MPS2
@@ -156,4 +222,9 @@ def pack_airframe(params: AirframeParams) -> np.record:
     share = record.allocation[:rotors, 0]  # of the collective, each rotor
     record.thrust_min_mps2 = np.max(record.rotor_thrust_min_N / share) / params.mass_kg
     record.thrust_max_mps2 = np.min(record.rotor_thrust_max_N / share) / params.mass_kg
+    record.motor_lag_s = params.motor_lag_s
+    record.rotor_inertia_kg_m2 = params.rotor_inertia_kg_m2
+    for i in range(rotors):
+        record.survival[i], left = allocation_without(matrix, i)
+        record.allocation_without[i, :rotors] = left
     return record

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, new_record, record_dtype
-from quadsim.control.mixer import equal_speeds, mix, stick
+from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW
+from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
 from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
+from quadsim.control.spin import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 from quadsim.parameters import Vec3
@@ -32,9 +34,15 @@ IDLE_THRUST = 1e-3
 ATTITUDE_CONTROL = record_dtype(
     [
         ("running", np.int64),
+        ("lost", np.int64),  # a motor that gives no thrust, from 1; 0: none
         ("w_B", np.float64, (3,)),  # low-passed body rates, rad/s
         ("integral", np.float64, (3,)),  # rad/s^2
         ("cut", np.float64, (3,)),  # angular acceleration that the rotors did not give
+        # the mixer's account, for whoever reads and clears it: wrenches mixed, those that the
+        # rotors could not give, and the most that was missing of thrust (N) and each torque (N m)
+        ("mixed", np.int64),
+        ("short", np.int64),
+        ("missing", np.float64, (4,)),
     ]
 )
 
@@ -107,8 +115,16 @@ def reset_attitude_control(state: Any) -> None:
 
 
 @kernel
-def wanted_acceleration(state: Any, params: Any, w_B: Vec3, w_wanted: Vec3, dt_s: float) -> Vec3:
-    """Angular acceleration in rad/s^2 by the rate loop's PID; advances its state."""
+def wanted_acceleration(
+    state: Any, params: Any, airframe: Any, w_B: Vec3, w_wanted: Vec3, dt_s: float
+) -> Vec3:
+    """Angular acceleration in rad/s^2 by the rate loop's PID; advances its state.
+
+    The lead is against the motors' lag: where the gains use one, slower motors get more of it, and
+    a gain to match (docs/control.md).
+    """
+    lead_s = airframe.rate_lead_ratio * params.attitude.rate_lead_s
+    ratio = airframe.rate_gain_ratio if lead_s > 0.0 else 1.0
     if state.running == 0:
         for i in range(3):
             state.w_B[i] = w_B[i]
@@ -127,8 +143,11 @@ def wanted_acceleration(state: Any, params: Any, w_B: Vec3, w_wanted: Vec3, dt_s
             params.attitude.rate_integral_limit_radps2[i],
             dt_s,
         )
-        lead = params.attitude.rate_lead_s * derivative(before, state.w_B[i], dt_s)
-        value = params.attitude.rate_gain[i] * (error - lead) + state.integral[i]
+        lead, gain = params.attitude.rate_lead_s, params.attitude.rate_gain[i]
+        if i < 2:
+            lead, gain = lead_s, ratio * gain
+        turned = derivative(before, state.w_B[i], dt_s)
+        value = gain * (error - lead * turned) + state.integral[i]
         if i == 0:
             x = value
         elif i == 1:
@@ -136,6 +155,16 @@ def wanted_acceleration(state: Any, params: Any, w_B: Vec3, w_wanted: Vec3, dt_s
         else:
             z = value
     return (x, y, z)
+
+
+@kernel
+def _account(state: Any, missing: tuple[float, float, float, float]) -> None:
+    """Note what of a wrench the rotors did not give."""
+    state.mixed += 1
+    if missing[0] != 0.0 or missing[1] != 0.0 or missing[2] != 0.0 or missing[3] != 0.0:
+        state.short += 1
+    for i in range(4):
+        state.missing[i] = max(state.missing[i], abs(missing[i]))
 
 
 @kernel
@@ -160,7 +189,8 @@ def attitude_control(
         command: ATTITUDE_COMMAND record; thrust 0 stops the rotors, a thrust below that of the
             lowest speeds idles.
         dt_s: time since the last step.
-        rotor_speeds: (MAX_ROTORS,) result in rad/s; a helicopter's are body rates and throttle.
+        rotor_speeds: (MAX_ROTORS,) result in rad/s, before that the commands of the last step; a
+            helicopter's are body rates and throttle.
     """
     if command.thrust <= 0.0:
         reset_attitude_control(state)
@@ -176,7 +206,11 @@ def attitude_control(
     if airframe.kind == HELICOPTER:
         stick(airframe, thrust_N, w_wanted, rotor_speeds)
         return
-    w_dot = wanted_acceleration(state, params, vec3(odometry.w_B), w_wanted, dt_s)
+    survival = airframe.survival[state.lost - 1] if state.lost > 0 else NO_SURVIVAL
+    if survival == SPIN:
+        spin_control(state, params, airframe, odometry, command, thrust_N, dt_s, rotor_speeds)
+        return
+    w_dot = wanted_acceleration(state, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     inertia = airframe.inertia_kg_m2
     w = vec3(state.w_B)
     gyroscopic = cross(w, (inertia[0] * w[0], inertia[1] * w[1], inertia[2] * w[2]))
@@ -185,7 +219,15 @@ def attitude_control(
         inertia[1] * w_dot[1] + gyroscopic[1],
         inertia[2] * w_dot[2] + gyroscopic[2],
     )
-    _, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
-    state.cut[0] = (1.0 - tilt_share) * torque[0] / inertia[0]
-    state.cut[1] = (1.0 - tilt_share) * torque[1] / inertia[1]
-    state.cut[2] = (1.0 - yaw_share) * torque[2] / inertia[2]
+    if survival == NO_SURVIVAL:
+        given, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
+    else:
+        left = airframe.allocation_without[state.lost - 1]
+        given, tilt_share, yaw_share = mix_by(airframe, left, thrust_N, torque, rotor_speeds)
+        if survival == WITHOUT_YAW:
+            yaw_share = 0.0
+    tilt, yaw = 1.0 - tilt_share, 1.0 - yaw_share
+    _account(state, (thrust_N - given, tilt * torque[0], tilt * torque[1], yaw * torque[2]))
+    state.cut[0] = tilt * torque[0] / inertia[0]
+    state.cut[1] = tilt * torque[1] / inertia[1]
+    state.cut[2] = yaw * torque[2] / inertia[2]

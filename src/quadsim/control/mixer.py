@@ -1,7 +1,8 @@
 """The mixer: thrust and torques to rotor speeds within their limits.
 
-What the rotors cannot give is given up in this order: yaw torque first, then roll and pitch
-torque (both by the same factor, so that the axis of the turn is kept), collective thrust last.
+What the rotors cannot give is given up in this order: yaw torque first, then collective thrust,
+roll and pitch torque last (both by the same factor, so that the axis of the turn is kept). A
+vehicle that keeps its attitude can win its height back; the other way round it cannot.
 
 A helicopter has a rate loop of its own: it is given body rates and a throttle.
 """
@@ -32,6 +33,72 @@ def _room(value: float, change: float, lowest: float, highest: float) -> float:
 
 
 @kernel
+def _tilt_share(allocation: Array, rotors: int, tx: float, ty: float, limits: Any) -> float:
+    """Largest share in [0, 1] of a roll and pitch torque that some collective thrust allows.
+
+    Rotor i gives ``b_i T + s d_i``; a thrust T suits rotors i and j if ``(lowest - s d_i) / b_i <=
+    (highest - s d_j) / b_j``.
+    """
+    lowest, highest = limits
+    share = 1.0
+    for i in range(rotors):
+        for j in range(rotors):
+            b, c = allocation[i], allocation[j]
+            if b[0] <= 0.0 or c[0] <= 0.0:
+                continue
+            apart = (c[1] * tx + c[2] * ty) / c[0] - (b[1] * tx + b[2] * ty) / b[0]
+            room = max(highest / c[0] - lowest / b[0], 0.0)
+            if apart > room:
+                share = min(share, room / apart)
+    return share
+
+
+@kernel
+def mix_by(
+    airframe: Any, allocation: Array, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
+) -> tuple[float, float, float]:
+    """What :func:`mix` does, by another allocation; rotors without a share of the thrust stop.
+
+    Args:
+        airframe: AIRFRAME record.
+        allocation: (MAX_ROTORS, 4) rotor thrusts in N from a wrench.
+        thrust_N, torque_B, rotor_speeds: as of :func:`mix`.
+    """
+    lowest, highest = airframe.rotor_thrust_min_N, airframe.rotor_thrust_max_N
+    tx = torque_B[0] if math.isfinite(torque_B[0]) else 0.0
+    ty = torque_B[1] if math.isfinite(torque_B[1]) else 0.0
+    tz = torque_B[2] if math.isfinite(torque_B[2]) else 0.0
+
+    tilt_share = _tilt_share(allocation, airframe.rotors, tx, ty, (lowest, highest))
+    least, most = -math.inf, math.inf
+    for i in range(airframe.rotors):
+        b = allocation[i]
+        if b[0] > 0.0:
+            turn = tilt_share * (b[1] * tx + b[2] * ty)
+            least = max(least, (lowest - turn) / b[0])
+            most = min(most, (highest - turn) / b[0])
+    most = max(most, least)  # equal but for rounding where the torque takes all
+    given = min(max(thrust_N, least), most) if math.isfinite(thrust_N) else least
+    yaw_share = 1.0
+    for i in range(airframe.rotors):
+        b = allocation[i]
+        if b[0] > 0.0:
+            level = b[0] * given + tilt_share * (b[1] * tx + b[2] * ty)
+            yaw_share = min(yaw_share, _room(level, b[3] * tz, lowest, highest))
+    for i in range(len(rotor_speeds)):
+        rotor_speeds[i] = 0.0
+        if i >= airframe.rotors or allocation[i, 0] <= 0.0:
+            continue
+        b = allocation[i]
+        f = b[0] * given + tilt_share * (b[1] * tx + b[2] * ty) + yaw_share * (b[3] * tz)
+        speed = math.sqrt(max(f, 0.0) / airframe.thrust_coefficient_N_s2)
+        rotor_speeds[i] = min(
+            max(speed, airframe.rotor_speed_min_radps), airframe.rotor_speed_max_radps
+        )
+    return (given, tilt_share, yaw_share)
+
+
+@kernel
 def mix(
     airframe: Any, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
 ) -> tuple[float, float, float]:
@@ -50,34 +117,7 @@ def mix(
         (given, tilt_share, yaw_share): collective thrust reached in N, and the shares in [0, 1]
         of roll and pitch torque and of yaw torque that were reached.
     """
-    lowest, highest = airframe.rotor_thrust_min_N, airframe.rotor_thrust_max_N
-    least = airframe.thrust_min_mps2 * airframe.mass_kg
-    most = airframe.thrust_max_mps2 * airframe.mass_kg
-    given = min(max(thrust_N, least), most) if math.isfinite(thrust_N) else least
-    tx = torque_B[0] if math.isfinite(torque_B[0]) else 0.0
-    ty = torque_B[1] if math.isfinite(torque_B[1]) else 0.0
-    tz = torque_B[2] if math.isfinite(torque_B[2]) else 0.0
-
-    tilt_share = 1.0
-    for i in range(airframe.rotors):
-        b = airframe.allocation[i]
-        tilt_share = min(tilt_share, _room(b[0] * given, b[1] * tx + b[2] * ty, lowest, highest))
-    yaw_share = 1.0
-    for i in range(airframe.rotors):
-        b = airframe.allocation[i]
-        level = b[0] * given + tilt_share * (b[1] * tx + b[2] * ty)
-        yaw_share = min(yaw_share, _room(level, b[3] * tz, lowest, highest))
-    for i in range(len(rotor_speeds)):
-        if i >= airframe.rotors:
-            rotor_speeds[i] = 0.0
-            continue
-        b = airframe.allocation[i]
-        f = b[0] * given + tilt_share * (b[1] * tx + b[2] * ty) + yaw_share * (b[3] * tz)
-        speed = math.sqrt(max(f, 0.0) / airframe.thrust_coefficient_N_s2)
-        rotor_speeds[i] = min(
-            max(speed, airframe.rotor_speed_min_radps), airframe.rotor_speed_max_radps
-        )
-    return (given, tilt_share, yaw_share)
+    return mix_by(airframe, airframe.allocation, thrust_N, torque_B, rotor_speeds)
 
 
 @kernel

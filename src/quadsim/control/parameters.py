@@ -35,13 +35,13 @@ class PositionParams:
     velocity_gain_xy: Annotated[
         float, Spec("acceleration wanted per velocity error", "1/s", ge=0.0, le=50.0)
     ] = 4.0
-    velocity_gain_z: Annotated[float, Spec("the same, vertical", "1/s", ge=0.0, le=50.0)] = 4.0
+    velocity_gain_z: Annotated[float, Spec("the same, vertical", "1/s", ge=0.0, le=50.0)] = 5.0
     velocity_integral_xy: Annotated[
         float, Spec("acceleration per integrated velocity error", "1/s^2", ge=0.0, le=100.0)
     ] = 1.5
     velocity_integral_z: Annotated[
         float, Spec("the same, vertical; carries a wrong mass", "1/s^2", ge=0.0, le=100.0)
-    ] = 2.5
+    ] = 2.0
     integral_limit_xy_mps2: Annotated[
         float, Spec("most acceleration from the integral", "m/s^2", ge=0.0, le=20.0)
     ] = 3.0

@@ -24,10 +24,11 @@ from quadsim.control.attitude import (
 from quadsim.control.descent import DESCENT, along_body_z, descent_force, start_descent
 from quadsim.control.inputs import is_attitude, is_usable, size
 from quadsim.control.mixer import equal_speeds
+from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor, reset_motor_watch
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
 from quadsim.geometry.rotation import normalize, quat, rotate
-from quadsim.geometry.vector import store
-from quadsim.records import ATTITUDE_COMMAND, ODOMETRY
+from quadsim.geometry.vector import store, vec3
+from quadsim.records import ATTITUDE_COMMAND, HELICOPTER, MAX_ROTORS, ODOMETRY
 
 Array = NDArray[np.float64]
 
@@ -58,6 +59,9 @@ INNER_LOOP = record_dtype(
         ("ground_m", np.float64),  # p_W z when it last stood
         ("still_s", np.float64),
         ("time_left_s", np.float64),  # of the open-loop descent
+        ("motors", MOTOR_WATCH),
+        ("measured", np.float64, (MAX_ROTORS,)),  # rotor speeds, rad/s; NaN without telemetry
+        ("commanded", np.float64, (MAX_ROTORS,)),  # in the last step
     ]
 )
 
@@ -67,6 +71,7 @@ def new_inner_loop() -> np.record:
     state = new_record(INNER_LOOP)
     state.odometry_age_s = math.inf
     state.command_age_s = math.inf
+    state.measured[:] = math.nan
     return state
 
 
@@ -128,18 +133,34 @@ def _enter(state: Any, params: Any, phase: int) -> None:
         state.time_left_s = math.sqrt(2.0 * height / falling) + 1.0
     if phase in (WAITING, STOPPED):
         state.airborne = 0
+        state.attitude.lost = 0
     state.phase = phase
+
+
+@kernel
+def _watch_motors(state: Any, airframe: Any, dt_s: float) -> None:
+    """Find a motor that gives no thrust; the first one counts until the rotors are stopped."""
+    if airframe.kind == HELICOPTER:
+        return
+    w_B = vec3(state.odometry.w_B)
+    lost = lost_motor(state.motors, airframe, state.commanded, state.measured, w_B, dt_s)
+    if lost >= 0 and state.attitude.lost == 0:
+        state.attitude.lost = lost + 1
 
 
 @kernel
 def _fly(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
     """Fly the kept command; without a recent attitude, only its thrust."""
     if state.odometry_age_s <= params.watchdog.odometry_hold_s:
+        _watch_motors(state, airframe, dt_s)
+        for i in range(MAX_ROTORS):
+            rotor_speeds[i] = state.commanded[i]
         attitude_control(
             state.attitude, params, airframe, state.odometry, state.command, dt_s, rotor_speeds
         )
         return
     reset_attitude_control(state.attitude)
+    reset_motor_watch(state.motors)
     least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
     thrust_N = airframe.mass_kg * clamp(state.command.thrust, least, most)
     equal_speeds(airframe, thrust_N, rotor_speeds)
@@ -155,6 +176,7 @@ def _obey(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arr
         state.hover = gravity
         state.ground_m = odometry.p_W[2]
         reset_attitude_control(state.attitude)
+        reset_motor_watch(state.motors)
         equal_speeds(airframe, command.thrust * airframe.mass_kg, rotor_speeds)
         return
     state.airborne = 1
@@ -184,38 +206,8 @@ def _descend(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: 
 
 
 @kernel
-def inner_loop(
-    state: Any,
-    params: Any,
-    airframe: Any,
-    odometry: Any,
-    odometry_age_s: float,
-    command: Any,
-    command_age_s: float,
-    dt_s: float,
-    rotor_speeds: Array,
-) -> int:
-    """One step of attitude control under the watchdog; the rotor speeds are always finite.
-
-    Args:
-        state: INNER_LOOP record, advanced in place.
-        params: packed AutopilotParams.
-        airframe: AIRFRAME record.
-        odometry: newest ODOMETRY record.
-        odometry_age_s: its age; infinite if there was none yet.
-        command: newest ATTITUDE_COMMAND record.
-        command_age_s: its age; infinite if there was none yet.
-        dt_s: time since the last step; taken to be at least LEAST_STEP_S, at most MOST_STEP_S.
-        rotor_speeds: (MAX_ROTORS,) result in rad/s.
-
-    Returns:
-        The phase, an index of :data:`PHASES`.
-    """
-    dt_s = clamp(dt_s, LEAST_STEP_S, MOST_STEP_S)
-    if state.hover == 0.0:
-        state.hover = params.gravity_mps2
-    _receive_odometry(state, odometry, odometry_age_s, dt_s)
-    _receive_command(state, command, command_age_s, dt_s)
+def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> int:
+    """Rotor speeds of the phase that the inputs call for; the phase."""
     phase = _next_phase(state, params)
     if phase != state.phase:
         _enter(state, params, phase)
@@ -234,5 +226,46 @@ def inner_loop(
             return phase
         _enter(state, params, STOPPED)
     reset_attitude_control(state.attitude)
+    reset_motor_watch(state.motors)
     equal_speeds(airframe, 0.0, rotor_speeds)
     return int(state.phase)
+
+
+@kernel
+def inner_loop(
+    state: Any,
+    params: Any,
+    airframe: Any,
+    odometry: Any,
+    odometry_age_s: float,
+    command: Any,
+    command_age_s: float,
+    dt_s: float,
+    rotor_speeds: Array,
+) -> int:
+    """One step of attitude control under the watchdog; the rotor speeds are always finite.
+
+    Args:
+        state: INNER_LOOP record, advanced in place; its ``measured`` is an input too. A lost motor
+            is in its ``attitude.lost``, counted from 1.
+        params: packed AutopilotParams.
+        airframe: AIRFRAME record.
+        odometry: newest ODOMETRY record.
+        odometry_age_s: its age; infinite if there was none yet.
+        command: newest ATTITUDE_COMMAND record.
+        command_age_s: its age; infinite if there was none yet.
+        dt_s: time since the last step; taken to be at least LEAST_STEP_S, at most MOST_STEP_S.
+        rotor_speeds: (MAX_ROTORS,) result in rad/s.
+
+    Returns:
+        The phase, an index of :data:`PHASES`.
+    """
+    dt_s = clamp(dt_s, LEAST_STEP_S, MOST_STEP_S)
+    if state.hover == 0.0:
+        state.hover = params.gravity_mps2
+    _receive_odometry(state, odometry, odometry_age_s, dt_s)
+    _receive_command(state, command, command_age_s, dt_s)
+    phase = _act(state, params, airframe, dt_s, rotor_speeds)
+    for i in range(MAX_ROTORS):
+        state.commanded[i] = rotor_speeds[i]
+    return phase

@@ -164,7 +164,7 @@ def _inner(
             output if axis == 1 else w_wanted[1],
             w_wanted[2],
         )
-    wish = wanted_acceleration(attitude, params, vec3(odometry.w_B), w_wanted, dt_s)
+    wish = wanted_acceleration(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     w = vec3(attitude.w_B)
     if relay.loop != TILT:
         for i in range(3):

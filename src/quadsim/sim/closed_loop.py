@@ -203,6 +203,7 @@ class ClosedLoop:
         self._faults = fault_events(scenario)
         self._crash_ns = 0
         self._battery_ns = 0  # when the battery next says how it is
+        self._lost = 0
 
     def _start(self) -> None:
         """The vehicle on the ground, every device switched on, the filter empty."""
@@ -316,6 +317,10 @@ class ClosedLoop:
             self._attitude,
         )
         self.stamp_ns = until_ns
+        lost = int(self.state["inner"]["attitude"]["lost"])
+        if lost > self._lost:
+            self.manager.motor_lost(lost - 1)
+        self._lost = lost
         self.events += [Event(*event) for event in self.manager.take_events()]
         self._tell_crash()
         while self._faults and self._faults[0].stamp_ns <= until_ns:

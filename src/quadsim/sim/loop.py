@@ -377,6 +377,8 @@ def control(state: Any, setup: Any, linear: Any, use_truth: int) -> None:
     command_age_s = np.inf
     if state.command.stamp_ns > 0:
         command_age_s = (now_ns - state.command.stamp_ns) * 1e-9
+    for i in range(MAX_ROTORS):  # as motor_speed says in the graph
+        state.inner.measured[i] = state.vehicle.x[ROTOR + i]
     inner_loop(
         state.inner,
         setup.autopilot,

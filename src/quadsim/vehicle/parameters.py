@@ -251,6 +251,16 @@ class VehicleParams:
         return tuple(f"rotor_{i}" for i in range(len(self.rotor_directions)))
 
     @property
+    def motor_lag_s(self) -> float:
+        """Mean of the motors' time constants in s: a turn speeds some up and slows others down."""
+        return 0.5 * (self.time_constant_up_s + self.time_constant_down_s)
+
+    @property
+    def rotor_inertia_kg_m2(self) -> float:
+        """Of a rotor about its shaft."""
+        return self.rotor.inertia_kg_m2
+
+    @property
     def lift_ratio(self) -> float:
         """A helicopter's lift at full throttle over its weight."""
         return self.helicopter.lift_ratio

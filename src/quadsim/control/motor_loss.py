@@ -1,0 +1,129 @@
+"""Which motor gives no thrust: its speed stays away, or the turn that it should give does.
+
+With telemetry (``motor_speed``): a rotor that turns with less than :data:`LOST_SPEED` of the speed
+that its command must have brought about. Without: the angular acceleration that the commanded
+thrusts should give is compared with that of the body rates; the rotor whose absence explains the
+difference is the lost one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.compiled import kernel, record_dtype
+from quadsim.control.pid import low_pass, low_pass_weight
+from quadsim.geometry.vector import cross
+from quadsim.parameters import Vec3
+from quadsim.records import MAX_ROTORS
+
+Array = NDArray[np.float64]
+
+#: Share of the expected speed below which a rotor is lost: a third of its thrust.
+LOST_SPEED = 0.6
+#: For how long: some samples, so that one odd reading is not enough.
+LOST_SPEED_S = 0.01
+#: Least lag that a motor is expected to have, s.
+LEAST_LAG_S = 0.01
+
+#: Share of a rotor's turning moment that must be missing, for how long, and what of the difference
+#: may be left unexplained.
+LOST_SHARE, LOST_SHARE_S, UNEXPLAINED = 0.6, 0.04, 0.5
+#: Cut-off of the difference in angular acceleration, Hz.
+DIFFERENCE_CUTOFF_HZ = 6.0
+
+#: What is remembered of the motors.
+MOTOR_WATCH = record_dtype(
+    [
+        ("least", np.float64, (MAX_ROTORS,)),  # speed that each should have reached, rad/s
+        ("likely", np.float64, (MAX_ROTORS,)),  # speed by the mean lag, rad/s
+        ("missing_s", np.float64, (MAX_ROTORS,)),
+        ("running", np.int64),
+        ("w_B", np.float64, (3,)),  # body rates a sample ago
+        ("difference", np.float64, (3,)),  # low-passed, rad/s^2
+    ]
+)
+
+
+@kernel
+def reset_motor_watch(watch: Any) -> None:
+    """Forget what the motors did."""
+    watch.running = 0
+    for i in range(MAX_ROTORS):
+        watch.least[i] = watch.likely[i] = watch.missing_s[i] = 0.0
+
+
+@kernel
+def _follow(watch: Any, airframe: Any, commands: Array, dt_s: float) -> None:
+    """Speeds that the commands of the last step bring about."""
+    lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
+    slow, mean = 1.0 - math.exp(-0.5 * dt_s / lag_s), 1.0 - math.exp(-dt_s / lag_s)
+    for i in range(airframe.rotors):
+        rise = max(commands[i] - watch.least[i], 0.0)
+        watch.least[i] = min(commands[i], watch.least[i]) + slow * rise
+        watch.likely[i] = low_pass(watch.likely[i], commands[i], mean)
+
+
+@kernel
+def _difference(watch: Any, airframe: Any, w_B: Vec3, dt_s: float) -> None:
+    """Angular acceleration that there is, less what the thrusts should give, low-passed."""
+    inertia = airframe.inertia_kg_m2
+    gyroscopic = cross(w_B, (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2]))
+    weight = low_pass_weight(DIFFERENCE_CUTOFF_HZ, dt_s)
+    for axis in range(2):
+        torque = -gyroscopic[axis]
+        for i in range(airframe.rotors):
+            thrust = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+            torque += airframe.effectiveness[1 + axis, i] * thrust
+        turned = (w_B[axis] - watch.w_B[axis]) / dt_s if watch.running != 0 else 0.0
+        expected = torque / inertia[axis] if watch.running != 0 else 0.0
+        watch.difference[axis] = low_pass(watch.difference[axis], turned - expected, weight)
+    for axis in range(3):
+        watch.w_B[axis] = w_B[axis]
+    watch.running = 1
+
+
+@kernel
+def _explains(watch: Any, airframe: Any, i: int) -> bool:
+    """Whether the absence of a rotor's thrust, and little else, makes the difference."""
+    thrust = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+    x = -airframe.effectiveness[1, i] * thrust / airframe.inertia_kg_m2[0]
+    y = -airframe.effectiveness[2, i] * thrust / airframe.inertia_kg_m2[1]
+    size = x * x + y * y
+    dx, dy = watch.difference[0], watch.difference[1]
+    if size <= 0.0:
+        return False
+    share = (x * dx + y * dy) / size
+    left = math.hypot(dx - share * x, dy - share * y)
+    return bool(share > LOST_SHARE and left < UNEXPLAINED * math.hypot(dx, dy))
+
+
+@kernel
+def lost_motor(
+    watch: Any, airframe: Any, commands: Array, measured: Array, w_B: Vec3, dt_s: float
+) -> int:
+    """Index of a motor that gives no thrust, or -1; to be called at each step in flight.
+
+    Args:
+        watch: MOTOR_WATCH record, advanced in place.
+        airframe: AIRFRAME record.
+        commands: (MAX_ROTORS,) rotor speeds commanded in the last step, rad/s.
+        measured: (MAX_ROTORS,) speeds of the rotors in rad/s; NaN where there is no telemetry.
+        w_B: body rates in rad/s.
+        dt_s: time since the last step.
+    """
+    _follow(watch, airframe, commands, dt_s)
+    _difference(watch, airframe, w_B, dt_s)
+    for i in range(airframe.rotors):
+        told = math.isfinite(measured[i])
+        if told:
+            missing = measured[i] < LOST_SPEED * watch.least[i]
+        else:
+            missing = _explains(watch, airframe, i)
+        watch.missing_s[i] = watch.missing_s[i] + dt_s if missing else 0.0
+        if watch.missing_s[i] > (LOST_SPEED_S if told else LOST_SHARE_S):
+            return i
+    return -1
