@@ -67,6 +67,9 @@ class ScenarioFile:
     sensors: Annotated[str, Spec("a file of config/sensors/suites")] = "default"
     estimator: Annotated[str, Spec("a file of config/estimators")] = "eskf"
     autopilot: Annotated[str, Spec("a file of config/autopilots")] = "default"
+    believed_mass: Annotated[
+        float, Spec("mass that the controller believes, over the vehicle's", "1", ge=0.5, le=2.0)
+    ] = 1.0
     fly_on: Annotated[
         str,
         Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth")),
@@ -172,7 +175,8 @@ class Scenario:
     @property
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
-        return airframe_of(self.vehicle)
+        mass_kg = self.file.believed_mass * self.vehicle.mass_kg
+        return replace(airframe_of(self.vehicle), mass_kg=mass_kg)
 
 
 def faults_from(
