@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 
 #: Share of the expected speed below which a rotor is lost: a third of its thrust.
 LOST_SPEED = 0.6
-#: For how long: some samples, so that one odd reading is not enough.
-LOST_SPEED_S = 0.01
+#: For how long: telemetry comes late, while a rotor that speeds up is looked for already.
+LOST_SPEED_S = 0.04
 #: Least lag that a motor is expected to have, s.
 LEAST_LAG_S = 0.01
 

@@ -16,7 +16,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
-from quadsim.control.airframe import pack_airframe
+from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
@@ -40,6 +40,7 @@ from quadsim.nodes.command_messages import (
     read_velocity_command,
     refuse_stale,
 )
+from quadsim.nodes.control_params import MOTOR_LOST, LiveGains, when
 from quadsim.nodes.conversion import OdometryReader, read_variances
 from quadsim.nodes.joy import JoyInput
 from quadsim.nodes.odometry import OdometrySource
@@ -94,7 +95,7 @@ class AutopilotNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
-        self._gains, airframe = declare_controller(self)
+        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
         mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
         self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
@@ -128,7 +129,30 @@ class AutopilotNode(QuadsimNode):
         self._listen_to_commands()
         self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
         self._serve()
+        self.listen(topics.EVENTS, self._on_event, raw=False)
+        self._live = LiveGains(
+            self, "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
+        )
         self.wall_timer(self._period_ns * 1e-9, self._watch)
+
+    def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
+        """What holds from the next step on; another way to fly begins on the ground."""
+        flight = gains.flight != self._gains.flight
+        self._gains, self._params = gains, pack(gains)
+        anew = new_position_control(gains, pack_airframe(airframe))
+        for limit in ("thrust_min", "thrust_max"):
+            self._position[limit] = anew[limit]
+        if flight and not self.manager.armed:
+            self.manager = self._make_manager(self._items)
+
+    def _on_event(self, message: Any) -> None:
+        """Of the other nodes: the world was reset, a motor is lost."""
+        values = {pair.key: pair.value for pair in message.values}
+        if message.name == "reset":
+            self._live.read_again()
+        elif message.name == MOTOR_LOST and "motor" in values:
+            self.manager.motor_lost(int(values["motor"]))
+            self._tell()
 
     def _elevation_data(self) -> tuple[TerrainArrays, float]:
         """The map of the ground, where the autopilot has one, and the height around it."""
@@ -138,7 +162,7 @@ class AutopilotNode(QuadsimNode):
         return declare_scene(self, environment).terrain, environment.ground_height_m
 
     def _make_manager(self, items: tuple[Item, ...]) -> FlightManager:
-        gains = self._gains
+        gains, self._items = self._gains, items
         return FlightManager(gains.flight, items, self._terrain, self._flat_m, gains.position)
 
     def _offer_all(self) -> None:

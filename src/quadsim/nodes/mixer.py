@@ -7,6 +7,7 @@ descent, see :mod:`quadsim.control.watchdog`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
 from quadsim.nodes import topics
-from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, RotorsWriter, stamp_of
+from quadsim.nodes.base import QuadsimNode, make_status
+from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
 from quadsim.nodes.command_messages import read_attitude_command
+from quadsim.nodes.control_params import MOTOR_LOST, LiveGains, when
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import declare_bool, declare_controller
@@ -28,6 +30,8 @@ from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 
 WATCH_PERIOD_S = 0.02
+#: Age at which motor_speed counts as none.
+TELEMETRY_NS = 100_000_000
 
 
 class MixerNode(QuadsimNode):
@@ -37,15 +41,15 @@ class MixerNode(QuadsimNode):
         super().__init__("mixer", **kwargs)
         params: AutopilotParams
         airframe: AirframeParams
-        params, airframe = declare_controller(self)
-        self._params, self._airframe = pack(params), pack_airframe(airframe)
-        self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
+        params, airframe = declare_controller(self, partial(when, "mixer"))
+        self._apply(params, airframe)
         self._state = new_inner_loop()
         self._odometry, self._command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
         self._phase = 0
-        self._stamp_ns = self._stepped_ns = self._command_ns = 0
+        self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
+        self._lost = 0
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
         self._reader = OdometryReader(self._odometry)
@@ -53,7 +57,28 @@ class MixerNode(QuadsimNode):
         self._source = OdometrySource(self, self._on_odometry, reliable)
         self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
         self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
+        self.listen(topics.EVENTS, self._on_event, raw=False)
+        self._events = self.offer(topics.EVENTS)
+        if airframe.kind == "multirotor":
+            self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
+            self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
+        self._live = LiveGains(
+            self, "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
+        )
         self.wall_timer(WATCH_PERIOD_S, self._watch)
+
+    def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
+        """What holds from the next step on."""
+        self._params, self._airframe = pack(params), pack_airframe(airframe)
+        self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
+
+    def _on_event(self, message: Any) -> None:
+        if message.name == "reset":
+            self._live.read_again()
+
+    def _on_motor_speed(self, payload: bytes) -> None:
+        self._state.measured[: self._rotors] = self._rotors_reader.read(payload)
+        self._measured_ns = stamp_of(payload)
 
     def _on_command(self, message: Any) -> None:
         read_attitude_command(message, self._command)
@@ -79,6 +104,8 @@ class MixerNode(QuadsimNode):
     def _step(self, now_ns: int) -> None:
         """One step of the inner loop, and its rotor speeds."""
         before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
+        if now_ns - self._measured_ns > TELEMETRY_NS:
+            self._state.measured[:] = math.nan
         command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
         phase = inner_loop(
             self._state,
@@ -94,13 +121,41 @@ class MixerNode(QuadsimNode):
         if phase != self._phase:
             self.get_logger().info(f"{PHASES[self._phase]} -> {PHASES[phase]}")
             self._phase = phase
+        self._tell_loss(now_ns)
         self._writer.speeds[:] = self._speeds[: self._rotors]
         self._output.publish(self._writer.payload(now_ns))
 
+    def _tell_loss(self, now_ns: int) -> None:
+        """Name a motor that is lost, once."""
+        lost = int(self._state["attitude"]["lost"])
+        if lost > self._lost:
+            values = {"stamp_s": f"{now_ns * 1e-9:.3f}", "motor": lost - 1}
+            words = f"motor {lost - 1} gives no thrust"
+            self._events.publish(make_status(2, MOTOR_LOST, words, values))
+            self.get_logger().error(words)
+        self._lost = lost
+
+    def _account(self) -> dict[str, Any]:
+        """What the rotors could not give since the last report."""
+        attitude = self._state["attitude"]
+        mixed, short = int(attitude["mixed"]), int(attitude["short"])
+        thrust_N, *torque_Nm = (float(value) for value in attitude["missing"])
+        attitude["mixed"] = attitude["short"] = 0
+        attitude["missing"] = 0.0
+        return {
+            "cut_share": short / mixed if mixed else 0.0,
+            "cut_thrust_N": thrust_N,
+            "cut_roll_Nm": torque_Nm[0],
+            "cut_pitch_Nm": torque_Nm[1],
+            "cut_yaw_Nm": torque_Nm[2],
+            "lost_motor": str(self._lost - 1) if self._lost else "",
+        }
+
     def health(self) -> tuple[int, str, dict[str, Any]]:
-        """Phase of the inner loop."""
-        lost = "lost" in PHASES[self._phase]
-        return 2 if lost else 0, PHASES[self._phase], {"state_source": self._source.name}
+        """Phase of the inner loop, and what the mixer had to cut."""
+        lost = "lost" in PHASES[self._phase] or self._lost > 0
+        values = {"state_source": self._source.name, **self._account()}
+        return 2 if lost else 0, PHASES[self._phase], values
 
 
 def make(context: Context, **kwargs: Any) -> MixerNode:

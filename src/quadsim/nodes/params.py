@@ -183,14 +183,21 @@ def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:
     return make_scene(world, terrain, declare(node, HeightmapParams(), "heightmap."), environment)
 
 
-def declare_controller(node: Any) -> tuple[AutopilotParams, AirframeParams]:
+def declare_controller(
+    node: Any, when: Callable[[str], str] = lambda _: ""
+) -> tuple[AutopilotParams, AirframeParams]:
     """Declare what autopilot and mixer both need: gains, and the airframe as they believe it.
 
     Parameters: ``config`` (a file of config/autopilots) and every field of it; ``vehicle`` (a file
     of config/vehicles) and ``airframe.*``.
+
+    Args:
+        node: the node.
+        when: says of a name when it may be changed, as of :func:`descriptor`.
     """
     config = declare_text(node, "config", "default", "a file of config/autopilots, or a path")
     vehicle = declare_text(node, "vehicle", "x500", "a file of config/vehicles, or a path")
-    gains = declare(node, load(AutopilotParams, find("autopilots", config)))
+    gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
     known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
-    return gains, declare(node, known, "airframe.")
+    body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))
+    return gains, body

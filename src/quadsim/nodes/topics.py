@@ -77,7 +77,12 @@ WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
 EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
 CONTACT = _reliable("contact", "std_msgs/msg/Bool", "dynamics", profile=qos.LATCHED)
 EVENTS = _reliable(
-    "events", "diagnostic_msgs/msg/DiagnosticStatus", "dynamics", "autopilot", profile=qos.EVENTS
+    "events",
+    "diagnostic_msgs/msg/DiagnosticStatus",
+    "dynamics",
+    "autopilot",
+    "mixer",
+    profile=qos.EVENTS,
 )
 BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
 IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")
