@@ -2,11 +2,13 @@
 
 The level is the ground predicted beneath the vehicle; it rises at slope times velocity, which the
 setpoint feeds forward, so that a slope is followed without lag. The speed is such that the climb
-fits what the autopilot may climb and sink, that the ground's curvature fits the vertical acceleration
-to count on, and that the ground ahead stays below.
+fits what the autopilot may climb and sink, that the ground's curvature fits the vertical
+acceleration to count on, and that the ground ahead stays below.
 
-Where the ground is lost, its last level is held and the vehicle slows down; where readings stay
-away altogether, or say "too near", the level rises gently, up to a limit.
+Where the ground is lost, its last level is held and the vehicle slows down. Where readings stay
+away altogether, or say "too near", the level rises gently, up to a limit. Where they say "nothing
+within reach" after the ground fell away (over a crest, the vehicle was higher than wanted when it
+was lost), it sinks until the ground is seen again.
 """
 
 from __future__ import annotations
@@ -33,6 +35,13 @@ LEAST_HEIGHT_M = 0.1
 CURVATURE_M = 4.0
 #: Share of the vertical acceleration that the curvature may ask for.
 CURVATURE_SHARE = 0.8
+#: Growth of the speed that is allowed, m/s^2: past a crest nobody knows what comes.
+GROWTH_MPS2 = 1.5
+#: Height over the wanted one from which on lost ground has fallen away.
+FALLEN_SHARE = 1.1
+#: Rate at which ground that fell away is looked for, m/s, and how far down.
+SEEK_MPS = 1.0
+SEEK_M = 50.0
 #: Slope below which speed needs no limit.
 LEVEL_SLOPE = 0.02
 
@@ -77,10 +86,15 @@ class TerrainFollowing:
         self._risen_m = 0.0
         self._stamp_ns = 0
         self._slope = (0.0, 0.0)
+        self._height_m = math.inf  # wanted
+        self._falls_away = False
+        self._most_mps = math.inf
+        self._course_ns = 0
         self._curvature = (0.0, 0.0)  # change of the slope east and north along the way, 1/m
 
     def begin(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, height_m: float) -> None:
         """Begin to hold a height above ground; without any reading, from the present height."""
+        self._height_m, self._most_mps = height_m, math.inf
         self.update(stamp_ns, p_W, v_W)
         if self.lost and not self._ground.is_far:
             self.level_m = max(self.level_m, p_W[2] - height_m)
@@ -95,13 +109,16 @@ class TerrainFollowing:
             self.level_m, self.climb_mps = height, east * v_W[0] + north * v_W[1]
             self._learn_curvature((east, north), math.hypot(v_W[0], v_W[1]) * dt_s)
             return
+        if not self.lost:
+            self._falls_away = p_W[2] - self.level_m > FALLEN_SHARE * self._height_m
         self.lost, self.climb_mps = True, 0.0
         params = self._params.ground
-        silent = not self._ground.is_far
-        if silent and self._risen_m < params.lost_climb_m:
-            self.climb_mps = params.lost_climb_mps
-            self.level_m += params.lost_climb_mps * dt_s
-            self._risen_m += params.lost_climb_mps * dt_s
+        if not self._ground.is_far:
+            self.climb_mps = params.lost_climb_mps if self._risen_m < params.lost_climb_m else 0.0
+        elif self._falls_away and self._risen_m > -SEEK_M:
+            self.climb_mps = -SEEK_MPS
+        self.level_m += self.climb_mps * dt_s
+        self._risen_m += self.climb_mps * dt_s
 
     def _learn_curvature(self, slope: tuple[float, float], way_m: float) -> None:
         """Average the change of the slope along the way."""
@@ -128,8 +145,10 @@ class TerrainFollowing:
             course: unit vector east, north.
             height_m: wanted above the ground.
         """
+        self._height_m = height_m
         if self.lost:
-            return self._params.ground.lost_speed_mps
+            self._most_mps = self._params.ground.lost_speed_mps
+            return self._most_mps
         params = self._params
         here, east, north = self._ground.at(p_W[0], p_W[1])
         above, height_m = p_W[2] - here, max(height_m, LEAST_HEIGHT_M)
@@ -154,4 +173,8 @@ class TerrainFollowing:
         share = (above / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
         if share < 1.0:
             fastest = min(fastest, params.speed_mps) * max(share, 0.0)
-        return fastest
+        grown = GROWTH_MPS2 * min((self._stamp_ns - self._course_ns) * 1e-9, 0.1)
+        self._course_ns = self._stamp_ns
+        most = min(fastest, self._most_mps + grown)
+        self._most_mps = most if most < params.speed_mps else math.inf
+        return most
