@@ -120,7 +120,7 @@ class Failsafes(Recovery):
         if self._verdict != GOOD:
             self._distrust()
             return
-        if -self._v_up > self._params.failsafe.impact_sink_mps and self._falls():
+        if self._sink_rate_mps > self._params.failsafe.impact_sink_mps and self._falls():
             return
         if self._stamp_ns - self._looked_ns >= LOOK_NS:
             self._looked_ns = self._stamp_ns

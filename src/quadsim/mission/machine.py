@@ -161,6 +161,13 @@ class FlightStates(ABC):
             return z - self.ground.at(*self._guidance.estimate[0][:2])[0]
         return z - self._ground_m
 
+    @property
+    def _sink_rate_mps(self) -> float:
+        """Speed towards the ground: along a slope that is followed downhill, it is none."""
+        if self._guidance.above and not self._following.lost:
+            return self._following.climb_mps - self._v_up
+        return -self._v_up
+
     def _fail(self, reason: str, blind: bool = False, placed: bool = True) -> None:
         """Begin a landing that nothing but its end, or force, ends.
 

@@ -59,7 +59,7 @@ class Recovery(MissionStates):
 
     def _falls(self) -> bool:
         """Pull up where the sink rate leads into the ground before full thrust could stop it."""
-        failsafe, sink_mps = self._params.failsafe, -self._v_up
+        failsafe, sink_mps = self._params.failsafe, self._sink_rate_mps
         if self._recovers_level or self._recoveries > MOST_PULL_UPS:
             return False
         height_m = self._clearance_m()
