@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quadsim.analysis.signals import SIGNALS
 from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams, PositionParams
 from quadsim.errors import InputError
@@ -270,6 +271,9 @@ def test_goals_are_setpoints_themselves():
     assert flight.k * TICK_S > 10.0
     flight.run(2.0)
     np.testing.assert_allclose(flight.p[:2], (20.0, 0.0), atol=0.5)
+    flight.manager.command_pose((0.0, 0.0, 1.7), 0.0)
+    flight.tick()
+    np.testing.assert_array_equal(flight.setpoint.p_W, (0.0, 0.0, 1.7))
     # a pause begins with the vehicle's own motion, not with the goal's
     again = Flight((Takeoff(), goal), goals=True).take_off().run(3.0)
     here = again.p
@@ -354,3 +358,19 @@ def test_switching_between_truth_and_estimate_moves_no_more_than_they_differ():
         # overshoot of a step below 10 %, and what the estimate wanders meanwhile
         assert moved < 1.1 * apart + 0.35
         assert np.linalg.norm(log.truth.v_W[k : k + 100], axis=1).max() < 1.8 * apart + 0.4
+
+
+def test_hills_are_flown_at_five_metres_and_the_signal_says_so():
+    """The thesis crashed here at 10 m/s, and came down to 2.4 m at 5 m/s with its better sonar."""
+    log = ClosedLoop(load_scenario("hills_5m")).fly()
+    assert not [event for event in log.events if event.level > 0]
+    series = SIGNALS["height_above_ground_m"].of([log])
+    assert series.values.min() > 4.5
+    assert series.values.max() < 5.6
+    begin_ns, end_ns = (
+        next(event.stamp_ns for event in log.events if event.name == name)
+        for name in ("mission", "landing")
+    )
+    assert series.stamp_ns[0] == pytest.approx(begin_ns, abs=1e7)
+    assert series.stamp_ns[-1] == pytest.approx(end_ns, abs=1e7)
+    assert (end_ns - begin_ns) * 1e-9 < 55.0

@@ -174,7 +174,7 @@ class FlightManager(PilotedStates):
         refused = self._refuse_command((*p_W, yaw), p_W)
         if refused is None:
             self._suspend()
-            self._guidance.go(self._stamp_ns, p_W, yaw)
+            self._guidance.approach(self._stamp_ns, p_W, yaw)
             if self.state != "guided":
                 self._enter("guided", "flies to commanded poses")
         return refused
