@@ -36,6 +36,11 @@ SINK_RAMP_S = 0.5
 #: Duration of a leg back to where it began in motion, over that of braking: its peak acceleration,
 #: 5.01 speed / duration, is the limit then.
 RETURN_SHARE = 2.7
+#: How far a leg is led aside by the acceleration that it begins with, over a T^2: the most of
+#: tau^2 / 2 - 5 tau^4 + 10 tau^5 - 7.5 tau^6 + 2 tau^7. A long leg that would go farther aside
+#: begins without it.
+ASIDE_SHARE = 0.027
+MOST_ASIDE_M = 0.3
 #: Slowest limit of speed on the way to a goal, m/s.
 STANDING_MPS = 0.05
 
@@ -193,6 +198,8 @@ class Guidance:
             ),
         )
         duration_s += 2.0 * self._brake_duration(v, a, yaw_rate)
+        if ASIDE_SHARE * math.hypot(*a) * duration_s * duration_s > MOST_ASIDE_M:
+            start = (p, v, ZERO, yaw_now, yaw_rate)
         self._begin_leg(stamp_ns, start, goal_W, yaw, duration_s)
 
     def approach(
