@@ -24,6 +24,7 @@ from quadsim.control.parameters import (
     GRAVITY_MPS2,
     AssistedParams,
     AutopilotParams,
+    FenceParams,
     FlightParams,
     ManualParams,
 )
@@ -285,6 +286,30 @@ def test_above_a_slope_the_sticks_hold_the_height_that_was_flown():
     heights = [flight.run(0.02).height_m for _ in range(300)]
     assert flight.odometry.p_W[0] > 10.0
     np.testing.assert_allclose(heights, 2.0, atol=0.15)
+
+
+def test_downhill_below_the_take_off_point_is_nothing_to_recover_from():
+    flight = Flight(slope=-0.4).take_off()
+    flight.sticks = (1.0, 0.0, -0.4, 0.0)
+    flight.run(10.0)
+    assert flight.odometry.p_W[2] < -3.0
+    assert flight.height_m == pytest.approx(PARAMS.lowest_m, abs=0.1)
+    flight.sticks = (0.0, 0.0, 0.0, 0.0)
+    flight.run(3.0)
+    flight.manager.pause()
+    flight.run(5.0)
+    assert flight.manager.state == "hover"
+    assert not flight.named("recovery")
+
+
+def test_the_fence_stops_the_sticks():
+    fence = FenceParams(radius_m=15.0, margin_m=1.0)
+    flight = Flight(FlightParams(fence=fence), items=MISSION[:2]).take_off()
+    flight.sticks = (1.0, 0.3, 0.0, 0.0)
+    flight.run(20.0)
+    assert flight.manager.state == "assisted"
+    assert 12.0 < np.hypot(*flight.odometry.p_W[:2]) < 14.2
+    assert not flight.named("fence")
 
 
 def test_sticks_that_stay_away_stop_hover_and_land():

@@ -97,16 +97,11 @@ class Failsafes(Recovery):
             return f"z = {p_W[2]:.2f} m is too low; allowed: >= {lowest_m:.2f}"
         return self._fence.way_fault(self._guidance.estimate[0], p_W) or None
 
-    def _cut(self, v_W: Vec3, braking_mps2: float = 0.0) -> Vec3:
-        """A commanded velocity, cut where it would lead across the fence.
-
-        Args:
-            v_W: in W.
-            braking_mps2: that is counted on; 0 for that of a leg.
-        """
+    def _cut(self, v_W: Vec3) -> Vec3:
+        """A commanded velocity, cut where it would lead across the fence."""
         if not self._fence.bounds_anything:
             return v_W
-        braking_mps2 = braking_mps2 or self._params.acceleration_mps2
+        braking_mps2 = self._params.acceleration_mps2
         return self._fence.cut(self._guidance.estimate[0], v_W, braking_mps2, BRAKING_LAG_S)
 
     # what is watched in every state

@@ -189,7 +189,7 @@ class FlightStates(ABC):
             self._guidance.drift(self._stamp_ns, self._params.failsafe.descent_mps)
         self._enter("failsafe_landing", reason, ERROR)
 
-    def _cut(self, v_W: Vec3, braking_mps2: float = 0.0) -> Vec3:
+    def _cut(self, v_W: Vec3) -> Vec3:
         """A commanded velocity, cut where it must not lead."""
         return v_W
 

@@ -21,7 +21,6 @@ from quadsim.control.assisted import (
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
-from quadsim.geometry.rotation import from_euler, rotate, unrotate
 from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.items import Takeoff
@@ -31,11 +30,13 @@ from quadsim.parameters import Vec3, pack
 from quadsim.records import MODE_ATTITUDE, SETPOINT
 
 #: States in which a stick that moves takes over, and those that sticks fly.
-YIELDING = ("mission", "hover", "guided", "velocity")
+YIELDING = ("mission", "hover", "guided", "velocity", "returning")
 PILOTED = ("assisted", "manual")
 
 #: Longest tick that the reference is advanced by, s.
 MOST_TICK_S = 0.1
+#: Height that "nothing within the range finder's reach" stands for at least, m.
+FAR_M = 5.0
 
 
 class PilotedStates(Failsafes):
@@ -62,6 +63,8 @@ class PilotedStates(Failsafes):
         self._stepped_ns = 0
         self._resting = ""  # why it is to come to rest and hover; empty: it is not
         self._sticks_lost = False
+        self._wish = (0.0, 0.0, 0.0, 0.0)  # forward, left, up, yaw rate
+        self._piloted = False  # since the sticks took over, heights count from the ground beneath
         self._attitude = (0.0, 0.0, 0.0, GRAVITY_MPS2)  # roll, pitch, yaw rate, thrust
 
     # requests
@@ -126,8 +129,10 @@ class PilotedStates(Failsafes):
             self._begin_assisted("a stick was moved")
         limits = self._params.assisted
         climb, turn = limits.climb_mps, limits.yaw_rate_radps
-        self._assisteds[0].wish[:] = (
-            *self._cut_by_heading((forward_mps, left_mps, clamp(up_mps, -climb, climb))),
+        self._wish = (
+            forward_mps,
+            left_mps,
+            clamp(up_mps, -climb, climb),
             clamp(yaw_rate_radps, -turn, turn),
         )
         self._stick_ns = self._stamp_ns
@@ -135,16 +140,6 @@ class PilotedStates(Failsafes):
         if moved:
             self._resting = ""
         return None
-
-    def _cut_by_heading(self, v: Vec3) -> Vec3:
-        """A velocity along the heading, to its left and up, cut where it leads across the fence."""
-        if not self._fence.bounds_anything:
-            return v
-        level = from_euler(0.0, 0.0, self._guidance.estimate[1])
-        # a jerk comes before each braking: half of it is counted on
-        return unrotate(
-            level, self._cut(rotate(level, v), 0.5 * self._params.assisted.acceleration_mps2)
-        )
 
     def command_manual(
         self, roll: float, pitch: float, yaw_rate: float, thrust: float
@@ -180,13 +175,15 @@ class PilotedStates(Failsafes):
         self._guidance.borrow(self._given)
         self._stick_ns = self._stepped_ns = self._stamp_ns
         self._resting, self._sticks_lost = "", False
+        self._wish = (0.0, 0.0, 0.0, 0.0)
+        self._piloted, self._recoveries = True, 0
         self._enter("assisted", why)
 
     def _come_to_rest(self) -> str | None:
         """Brake by the sticks' own reference, which minds the ground; then hover."""
         if self.state == "manual":
             self._begin_assisted("to come to rest")
-        self._assisteds[0].wish[:] = 0.0
+        self._wish = (0.0, 0.0, 0.0, 0.0)
         self._resting = "paused"
         return None
 
@@ -206,15 +203,54 @@ class PilotedStates(Failsafes):
             return (0, self._ground_m, 0.0, 0.0, params.speed_mps)
         return (0, float(reference.held_m) - params.lowest_m, 0.0, 0.0, 0.0)
 
+    def _inside(self, wish: Sticks) -> Sticks:
+        """A wish, cut where it would lead across the fence."""
+        if not self._fence.bounds_anything:
+            return wish
+        yaw = float(self._assisteds[0].yaw)
+        c, s = math.cos(yaw), math.sin(yaw)
+        forward, left, up, turn = wish
+        v_W = (c * forward - s * left, s * forward + c * left, up)
+        braking, lag_s = self._params.assisted.acceleration_mps2, self._params.assisted.timeout_s
+        east, north, up = self._fence.cut(self._guidance.estimate[0], v_W, braking, lag_s)
+        return (c * east + s * north, -s * east + c * north, up, turn)
+
+    def _height_m(self) -> float:
+        """Estimated height above the ground beneath, where a pilot flies and it is known."""
+        (x, y, z), _ = self._guidance.estimate
+        if self._piloted and self.ground.known:
+            return z - self.ground.at(x, y)[0]
+        if self._piloted and self.ground.is_far:
+            return max(super()._height_m(), FAR_M)
+        return super()._height_m()
+
+    def _falls(self) -> bool:
+        """Pull up; not where it sinks along a slope, nor in manual flight."""
+        if self.state == "manual":
+            return False
+        if self.state == "assisted" and self.ground.known:
+            (x, y, _), _ = self._guidance.estimate
+            _, east, north = self.ground.at(x, y)
+            rise = east * self._v_W[0] + north * self._v_W[1]
+            if rise - self._v_up <= self._params.failsafe.impact_sink_mps:
+                return False
+        return super()._falls()
+
+    def _recover(self) -> None:
+        """Climb away from the ground; in manual flight it is the pilot's."""
+        if self.state != "manual":
+            super()._recover()
+
     def _on_assisted(self) -> None:
         silent_s = self._since_s(self._stick_ns)
         if silent_s > self._params.assisted.timeout_s and not self._sticks_lost:
             self._sticks_lost = True
-            self._assisteds[0].wish[:] = 0.0
+            self._wish = (0.0, 0.0, 0.0, 0.0)
             self._resting = "the sticks stay away"
             self._event(
                 WARN, "sticks lost", f"nothing heard for {silent_s:.1f} s: stops and hovers"
             )
+        self._assisteds[0].wish[:] = self._inside(self._wish)
         dt_s = min(self._since_s(self._stepped_ns), MOST_TICK_S)
         self._stepped_ns = self._stamp_ns
         turn = self._params.yaw_acceleration_radps2
