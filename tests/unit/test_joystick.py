@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from quadsim.cli.fly import fly
 from quadsim.control.joystick import Joystick, load_joystick, shaped
 from quadsim.errors import InputError
 from quadsim.files import known, share_dir
@@ -173,3 +175,9 @@ def test_an_unknown_mapping_names_those_there_are():
     assert (share_dir() / "config" / "joysticks" / "xbox.yaml").is_file()
     with pytest.raises(InputError, match=r"unknown joystick 'xbx'; known: .*xbox"):
         load_joystick("xbx")
+
+
+def test_the_keys_need_a_terminal():
+    refused = CliRunner().invoke(fly, ["--pilot"]).exception
+    assert isinstance(refused, InputError)
+    assert str(refused) == "--pilot: standard input is no terminal"
