@@ -191,7 +191,6 @@ def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: floa
         state.seen = seen
     below = ground_m if seen != 0 else 0.0
     lowest = params.lowest_m if seen != 0 else ground_m + params.lowest_m
-    state.held_m = max(state.held_m, lowest)
     ahead = state.held_m - (z_m - below)
     up = max(state.wish[2], HEIGHT_GAIN * (lowest - state.held_m))
     if abs(ahead) > HELD_LEAD_M and up * ahead > 0.0:
