@@ -194,7 +194,7 @@ class FailsafeParams:
     ] = 0.5
     hold_s: Annotated[
         float, Spec("longest hold on inertial navigation", "s", ge=0.0, le=3600.0)
-    ] = 10.0
+    ] = 6.0
     off_course_m: Annotated[
         float, Spec("distance from the reference that does not shrink", "m", gt=0.0, le=1000.0)
     ] = 6.0
@@ -221,7 +221,7 @@ class FailsafeParams:
     ] = 0.15
     impact_sink_mps: Annotated[
         float, Spec("slowest descent that is pulled up", "m/s", gt=0.0, le=50.0)
-    ] = 1.5
+    ] = 0.8
     impact_lag_s: Annotated[float, Spec("time until a pull-up acts", "s", ge=0.0, le=2.0)] = 0.15
     impact_acceleration_mps2: Annotated[
         float, Spec("upwards, at full thrust", "m/s^2", gt=0.0, le=100.0)

@@ -115,7 +115,7 @@ class Failsafes(Recovery):
         if self._verdict != GOOD:
             self._distrust()
             return
-        if self._sink_rate_mps > self._params.failsafe.impact_sink_mps and self._falls():
+        if self._sink_rate_mps > self._fast_mps() and self._falls():
             return
         if self._stamp_ns - self._looked_ns >= LOOK_NS:
             self._looked_ns = self._stamp_ns
@@ -262,11 +262,9 @@ class Failsafes(Recovery):
         p, v = self._guidance.estimate[0], self._guidance.velocity
         ahead = math.hypot(*v) / (2.0 * self._params.acceleration_mps2)
         stop: Vec3 = (p[0] + ahead * v[0], p[1] + ahead * v[1], p[2] + ahead * v[2])
-        outside = self._fence.beyond_m(stop) > FENCE_SLACK_M
-        if not outside or self._outside or self.state == "failsafe_return":
-            self._outside = self._outside and self._fence.beyond_m(p) > 0.0
+        told, self._outside = self._outside, self._fence.beyond_m(stop) > FENCE_SLACK_M
+        if told or not self._outside or self.state == "failsafe_return":
             return
-        self._outside = True
         self._suspend()
         words = f"about to leave: {self._fence.fault(stop)}"
         self._event(WARN, "fence", words)
@@ -282,6 +280,16 @@ class Failsafes(Recovery):
             self._enter("hover", "back inside the fence", WARN)
 
     # the landing that ends it
+
+    def _relax(self, setpoint: Any) -> None:
+        """Ask for no horizontal motion while the ground seems to carry the vehicle.
+
+        An estimate that goes on drifting would else tip it over where it stands.
+        """
+        if self.state in LANDINGS and self._light_ns is not None:
+            setpoint.p_W[:2] = self._guidance.estimate[0][:2]
+            setpoint.v_W[:2] = self._guidance.velocity[:2]
+            setpoint.a_W[:2] = 0.0
 
     def _on_failsafe_landing(self) -> None:
         back = self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s

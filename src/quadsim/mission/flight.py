@@ -325,6 +325,7 @@ class FlightManager(PilotedStates):
             write_setpoint(setpoint, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
         self._guidance.write(stamp_ns, setpoint)
+        self._relax(setpoint)
         if not self.armed:
             setpoint.mode = MODE_STOP
         elif not self.flying:

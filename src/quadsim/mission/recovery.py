@@ -21,6 +21,9 @@ RECOVERY_CLIMB_M = 0.5
 #: On the way down; what comes after a recovery needs no item of the mission.
 LANDINGS = ("landing", "failsafe_landing", "failsafe_return")
 
+#: A landing that sinks faster than so often its speed falls.
+TOO_FAST = 2.0
+
 #: What stands between the body's centre and the ground, m.
 LEGS_M = 0.25
 
@@ -56,6 +59,13 @@ class Recovery(MissionStates):
     def _recovers_level(self) -> bool:
         """Whether it is being pulled up: level, whatever the way."""
         return self.state == "recovery" and self._guidance.pulls_up
+
+    def _fast_mps(self) -> float:
+        """Sink rate above which a descent may be a fall."""
+        least_mps = self._params.failsafe.impact_sink_mps
+        if self.state not in LANDINGS:
+            return least_mps
+        return max(least_mps, TOO_FAST * self._sink_mps)
 
     def _falls(self) -> bool:
         """Pull up where the sink rate leads into the ground before full thrust could stop it."""
