@@ -200,6 +200,7 @@ def test_diving_again_and_again_lands():
                 break
             flight.manager.command_velocity((0.0, 0.0, -1.0), 0.0)
             flight.tick()
+    flight.until("failsafe_landing")
     assert flight.named("failsafe_landing") == [(ERROR, "too low, again and again")]
     flight.until("disarmed")
 

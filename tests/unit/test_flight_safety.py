@@ -15,7 +15,7 @@ from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.battery import Battery
 from quadsim.mission.flight import ERROR, WARN, FlightManager
-from quadsim.mission.items import Takeoff
+from quadsim.mission.items import Hover, Land, Takeoff
 from quadsim.parameters import from_mapping
 from quadsim.records import MODE_DESCEND, MODE_POSITION, MODE_VELOCITY, ODOMETRY, SETPOINT
 
@@ -315,6 +315,32 @@ def test_a_landing_that_falls_is_caught_and_goes_on():
     assert flight.manager.state == "recovery"
     flight.until("disarmed")
     assert [name for _, _, name, _ in flight.events].count("landing") == 2
+
+
+def test_a_landing_at_its_own_speed_is_no_fall():
+    """Two metres a second wanted: faster than a descent en route may be near the ground."""
+    flight = Flight(items=(Takeoff(height_m=6.0), Hover(duration_s=1.0), Land(speed_mps=2.0)))
+    flight.until("disarmed")
+    assert flight.named("recovery") == []
+
+
+def test_a_felt_ground_is_not_flown_over():
+    """An estimate that drifts on the ground does not tilt the vehicle that stands there."""
+    flight = Flight(items=(Takeoff(height_m=1.0),))
+    flight.manager.land()
+    flight.until("landing")
+    while flight.odometry.p_W[2] > 0.0:
+        flight.tick()
+    for _ in range(20):  # 0.25 m/s
+        flight.p[0] += 0.005
+        flight.v = np.array([0.25, 0.0, 0.0])
+        flight.tick()
+        if flight.manager.state != "landing":
+            break
+        setpoint, odometry = flight.setpoint, flight.odometry
+        np.testing.assert_array_equal(setpoint.p_W[:2], odometry.p_W[:2])
+        np.testing.assert_array_equal(setpoint.v_W[:2], odometry.v_W[:2])
+        assert setpoint.v_W[2] < 0.0  # pressed down all the same
 
 
 def test_no_way_up_ends_in_a_landing():

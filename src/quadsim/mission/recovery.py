@@ -139,6 +139,9 @@ class Recovery(MissionStates):
             "failsafe_landing": lambda: self._fail(self.reason),
             "failsafe_return": lambda: self._go_home(self.reason),
         }
+        if self._recoveries > MOST_RECOVERIES and self._recovered_state not in LANDINGS:
+            self._fail("too low, again and again")
+            return
         items_left = self._index < len(self._items)
         if self._recovered_state in again and (items_left or self._recovered_state in LANDINGS):
             again[self._recovered_state]()
