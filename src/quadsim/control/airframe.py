@@ -18,9 +18,6 @@ from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
 Array = NDArray[np.float64]
 
-#: Mean lag of the motors for which an autopilot's gains hold as they stand (the x500's), s.
-GAINS_LAG_S = 0.01875
-
 #: What is left of a vehicle that has lost a rotor: nothing that can be flown; thrust and every
 #: torque; the same without yaw torque; a spin about an axis near the vertical.
 SURVIVALS = ("none", "full", "without yaw", "spin")
@@ -50,8 +47,6 @@ AIRFRAME = record_dtype(
         ("stick_rate_max_radps", np.float64, (3,)),
         ("motor_lag_s", np.float64),
         ("rotor_inertia_kg_m2", np.float64),
-        ("rate_gain_ratio", np.float64),  # over the file's gains, for motors that are slower
-        ("rate_lead_ratio", np.float64),
         ("survival", np.int64, (MAX_ROTORS,)),  # what is left without a rotor, of SURVIVALS
         ("allocation_without", np.float64, (MAX_ROTORS, MAX_ROTORS, 4)),  # and how it is mixed
     ]
@@ -202,8 +197,6 @@ def pack_airframe(params: AirframeParams) -> np.record:
     record = new_record(AIRFRAME)
     record.kind = VEHICLE_KINDS.index(params.kind)
     record.mass_kg = params.mass_kg
-    slower = max(params.motor_lag_s / GAINS_LAG_S, 1.0)
-    record.rate_gain_ratio, record.rate_lead_ratio = slower**0.5, slower**0.8
     record.inertia_kg_m2[:] = params.inertia_kg_m2
     if params.kind == "helicopter":
         record.thrust_max_mps2 = params.lift_ratio * STANDARD_GRAVITY_MPS2

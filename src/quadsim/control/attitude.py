@@ -115,16 +115,31 @@ def reset_attitude_control(state: Any) -> None:
 
 
 @kernel
+def rate_gain_and_lead(attitude: Any, motor_lag_s: float) -> tuple[float, float]:
+    """What the gain and the lead of roll and pitch rate are multiplied by for slower motors.
+
+    The lead is against the motors' lag, so it grows with that, and the gain with its root, which
+    keeps every loop's margins (docs/control.md). Gains without a lead stay as they are.
+
+    Args:
+        attitude: attitude group of packed AutopilotParams.
+        motor_lag_s: mean lag of the vehicle's motors.
+    """
+    if attitude.rate_lead_s <= 0.0 or attitude.motor_lag_s <= 0.0:
+        return (1.0, 1.0)
+    slower = max(motor_lag_s / attitude.motor_lag_s, 1.0)
+    return (slower**0.5, slower**0.8)
+
+
+@kernel
 def wanted_acceleration(
     state: Any, params: Any, airframe: Any, w_B: Vec3, w_wanted: Vec3, dt_s: float
 ) -> Vec3:
     """Angular acceleration in rad/s^2 by the rate loop's PID; advances its state.
 
-    The lead is against the motors' lag: where the gains use one, slower motors get more of it, and
-    a gain to match (docs/control.md).
+    Yaw has no lead: the reaction of rotors that speed up turns the body before their drag does.
     """
-    lead_s = airframe.rate_lead_ratio * params.attitude.rate_lead_s
-    ratio = airframe.rate_gain_ratio if lead_s > 0.0 else 1.0
+    more_gain, more_lead = rate_gain_and_lead(params.attitude, airframe.motor_lag_s)
     if state.running == 0:
         for i in range(3):
             state.w_B[i] = w_B[i]
@@ -143,9 +158,9 @@ def wanted_acceleration(
             params.attitude.rate_integral_limit_radps2[i],
             dt_s,
         )
-        lead, gain = params.attitude.rate_lead_s, params.attitude.rate_gain[i]
+        lead, gain = 0.0, params.attitude.rate_gain[i]
         if i < 2:
-            lead, gain = lead_s, ratio * gain
+            lead, gain = more_lead * params.attitude.rate_lead_s, more_gain * gain
         turned = derivative(before, state.w_B[i], dt_s)
         value = gain * (error - lead * turned) + state.integral[i]
         if i == 0:

@@ -97,6 +97,16 @@ class AttitudeParams:
     rate_lead_s: Annotated[
         float, Spec("derivative time of the rate loop; 0 for none", "s", ge=0.0, le=0.1)
     ] = 0.0125
+    motor_lag_s: Annotated[
+        float,
+        Spec(
+            "mean lag of the motors that the rate gains are for; slower ones get more lead, and"
+            " gain to match; 0: as they stand",
+            "s",
+            ge=0.0,
+            le=1.0,
+        ),
+    ] = 0.01875
     gyro_cutoff_hz: Annotated[
         float, Spec("first-order low-pass of the body rates", "Hz", gt=0.0, le=500.0)
     ] = 60.0

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.control.airframe import pack_airframe
+from quadsim.control.attitude import rate_gain_and_lead
 from quadsim.control.parameters import GRAVITY_MPS2, AutopilotParams
-from quadsim.sim.scenario import airframe_of
+from quadsim.parameters import pack
 from quadsim.vehicle.parameters import VehicleParams
 
 Complex = NDArray[np.complex128]
@@ -26,7 +26,7 @@ Complex = NDArray[np.complex128]
 LOOPS = ("rate", "yaw_rate", "tilt", "velocity", "position", "climb", "height", "yaw")
 
 #: Body axes on which ``rate_lead_s`` acts.
-LEAD_AXES = (0, 1, 2)
+LEAD_AXES = (0, 1)
 
 #: IMU sample to rotor: half a sample of hold and what the graph may take (sample to command 3 ms,
 #: one sample of waiting on either side).
@@ -121,32 +121,29 @@ def _loops(
 ) -> dict[str, tuple[Complex, Complex]]:
     """Controller and process of each loop; their product is the open loop."""
     attitude, position = params.attitude, params.position
-    airframe = pack_airframe(airframe_of(vehicle))
     s = 1j * OMEGA
     # a turn speeds two rotors up and slows two down: the mean lag counts
-    lag_s = 0.5 * (vehicle.time_constant_up_s + vehicle.time_constant_down_s)
+    lag_s = vehicle.motor_lag_s
     plant = np.exp(-s * delays.inner_s) / (lag_s * s + 1.0)
     spun = plant * (1.0 + spin_up_lead_s(vehicle) * s)
     gyro = 1.0 / (s / (2.0 * np.pi * attitude.gyro_cutoff_hz) + 1.0)
     outer = np.exp(-s * delays.outer_s) / s
 
-    def rate_gain_and_lead(axis: int) -> tuple[float, float]:
-        """As the attitude loop takes them: more of both where the motors are slow."""
-        gain, lead_s = attitude.rate_gain[axis], attitude.rate_lead_s
-        if axis == 2 or lead_s == 0.0:
-            return gain, lead_s
-        return gain * float(airframe.rate_gain_ratio), lead_s * float(airframe.rate_lead_ratio)
+    more_gain, more_lead = rate_gain_and_lead(pack(params).attitude, lag_s)
+
+    def rate_gain(axis: int) -> float:
+        return attitude.rate_gain[axis] * (more_gain if axis in LEAD_AXES else 1.0)
 
     def rate(axis: int) -> tuple[Complex, Complex]:
-        gain, lead_s = rate_gain_and_lead(axis)
+        gain, integral = rate_gain(axis), attitude.rate_integral[axis] / s
         turn = spun if axis == 2 else plant
-        return gain * (1.0 + lead_s * s) + attitude.rate_integral[axis] / s, gyro * turn / s
+        lead_s = more_lead * attitude.rate_lead_s if axis in LEAD_AXES else 0.0
+        return gain * (1.0 + lead_s * s) + integral, gyro * turn / s
 
     def rate_closed(axis: int) -> Complex:
         controller, process = rate(axis)
         turn = spun if axis == 2 else plant
-        # no lead on the wish
-        wish = rate_gain_and_lead(axis)[0] + attitude.rate_integral[axis] / s
+        wish = rate_gain(axis) + attitude.rate_integral[axis] / s  # no lead on the wish
         return np.asarray(wish * turn / s / (1.0 + controller * process))
 
     def closed(controller: Complex, process: Complex) -> Complex:
