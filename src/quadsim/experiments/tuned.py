@@ -94,7 +94,7 @@ def picture(tuning: Tuning) -> tuple[go.Figure, int]:
         for windy in (False, True)
     ]
     figure = make_subplots(
-        rows=len(AXES), cols=2, subplot_titles=titles, vertical_spacing=0.07, shared_xaxes=True
+        rows=len(AXES), cols=2, subplot_titles=titles, vertical_spacing=0.08, shared_xaxes=True
     )
     before, after = tuning.flown
     for row, axis in enumerate(AXES, 1):
@@ -108,7 +108,7 @@ def picture(tuning: Tuning) -> tuple[go.Figure, int]:
                 y=SIZE[axis], line={"color": REFERENCE, "dash": "dash", "width": 1},
                 row=row, col=column,
             )  # fmt: skip
-            figure.update_yaxes(range=[-0.2, 1.6 * SIZE[axis]], row=row, col=column)
+            figure.update_yaxes(range=[-0.2, 1.8 * SIZE[axis]], row=row, col=column)
     figure.update_xaxes(title_text="time since the step, s", row=len(AXES))
     style(figure, HEIGHT_PX, x_title="")
     lost = " (before: lost)" if before.calm is None else ""

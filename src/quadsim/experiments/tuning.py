@@ -153,7 +153,7 @@ POSITION_KEYS = (
     "position_gain_xy", "position_gain_z", "velocity_gain_xy", "velocity_gain_z",
     "velocity_integral_xy", "velocity_integral_z", "attitude_lag_s", "yaw_gain",
 )  # fmt: skip
-ATTITUDE_KEYS = ("tilt_gain", "rate_gain", "rate_integral", "rate_lead_s")
+ATTITUDE_KEYS = ("tilt_gain", "rate_gain", "rate_integral", "rate_lead_s", "motor_lag_s")
 
 
 def gains_of(params: AutopilotParams) -> dict[str, Any]:
@@ -215,7 +215,10 @@ def tune_by_relay(
     """
     bench = RelayBench(scenario)
     bounds = bounds_of(bench)
-    params, notes = scenario.autopilot, []
+    params: AutopilotParams = scenario.autopilot
+    notes: list[str] = []
+    if "rate" in loops:  # the gains are to be for this vehicle's motors
+        params = replace(params, attitude=replace(params.attitude, motor_lag_s=0.0))
     cycles: dict[str, LimitCycle] = {}
     for loop in loops:
         try:
