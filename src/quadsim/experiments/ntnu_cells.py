@@ -179,12 +179,26 @@ NO_FAILSAFES = {
     "off_course_m": 1000.0,
     "floor_m": -1e4,
 }
+#: The same of the checks before take-off.
+NO_CHECKS = {
+    "position_sigma_m": 100.0,
+    "height_sigma_m": 100.0,
+    "velocity_sigma_mps": 10.0,
+    "tilt_sigma_rad": 1.0,
+    "yaw_sigma_rad": 3.2,
+    "speed_mps": 10.0,
+}
 
 
 def fearless(autopilot: AutopilotParams) -> AutopilotParams:
     """An autopilot that flies on whatever it thinks of its estimate."""
-    failsafe = replace(autopilot.flight.failsafe, **NO_FAILSAFES)
-    return replace(autopilot, flight=replace(autopilot.flight, failsafe=failsafe))
+    flight = autopilot.flight
+    flight = replace(
+        flight,
+        failsafe=replace(flight.failsafe, **NO_FAILSAFES),
+        arming=replace(flight.arming, **NO_CHECKS),
+    )
+    return replace(autopilot, flight=flight)
 
 
 def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
