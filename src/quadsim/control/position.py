@@ -219,9 +219,11 @@ def position_control(
         command.thrust = 0.0 if mode == MODE_STOP else IDLE_THRUST
     elif mode in (MODE_POSITION, MODE_VELOCITY) and _usable(odometry, setpoint):
         force = _wanted_force(state, params, odometry, setpoint, dt_s)
-        c, s = math.cos(yaw), math.sin(yaw)
-        forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
         command.yaw_rate = _wanted_yaw_rate(params, yaw, setpoint)
+        # the attitude loop turns the tilt with the heading, and corrects it after its lag alone
+        ahead = yaw + params.position.attitude_lag_s * command.yaw_rate
+        c, s = math.cos(ahead), math.sin(ahead)
+        forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
         if mode == MODE_POSITION and is_cyclic(params.position.navigation):
             forward, left, yaw_rate, turning = cyclic(params, odometry, setpoint, yaw)
             state.integral[0], state.integral[1] = 0.0, 0.0  # a PD has none
