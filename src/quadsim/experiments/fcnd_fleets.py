@@ -37,16 +37,18 @@ FLEETS = (MONTE_CARLO, MANY_QUADS)
 VEHICLE_SHARE = 0.95
 
 #: X_MonteCarlo: deviation of each figure as a share of the file's, drawn within three deviations.
-#: Mass as of another battery or camera; inertia of a body of another shape; thrust and torque of
-#: another propeller; motors of another make.
+#: Mass as of another battery or camera; thrust and torque of another propeller; motors of another
+#: make.
 VEHICLE_SPREAD = {
     "mass_kg": 0.05,
-    "inertia_kg_m2": 0.10,
     "thrust_coefficient_N_s2": 0.05,
     "torque_ratio_m": 0.10,
     "time_constant_up_s": 0.20,
     "time_constant_down_s": 0.20,
 }
+#: The same of the inertia about x and y, of a body of another shape; about z it goes with their
+#: sum, so that a flat body stays one.
+INERTIA_SPREAD = 0.10
 #: The same of the gains, by group of the autopilot's file.
 GAIN_SPREAD = 0.10
 GAINS = {
@@ -103,6 +105,9 @@ def varied(scenario: Scenario, vehicle: str) -> Scenario:
         name: _drawn(getattr(scenario.vehicle, name), spread, generator)
         for name, spread in VEHICLE_SPREAD.items()
     }
+    inertia = scenario.vehicle.inertia_kg_m2
+    x, y = _drawn(inertia[:2], INERTIA_SPREAD, generator)
+    body["inertia_kg_m2"] = (x, y, inertia[2] * (x + y) / (inertia[0] + inertia[1]))
     autopilot: AutopilotParams = scenario.autopilot
     for group, names in GAINS.items():
         part: Any = getattr(autopilot, group)
