@@ -153,9 +153,7 @@ def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> N
     c, s = math.cos(state.yaw), math.sin(state.yaw)
     forward, left = state.wish[0], state.wish[1]
     vx, vy = c * forward - s * left, s * forward + c * left
-    slope = max(
-        _steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1])
-    )
+    slope = max(_steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1]))
     most_mps = speed_limit(params, ground, z_m - ground[1], slope)
     vx, vy = limit_horizontal(vx, vy, most_mps)
     speed = math.sqrt(state.v_W[0] * state.v_W[0] + state.v_W[1] * state.v_W[1])

@@ -166,8 +166,8 @@ def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
     return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
 
 
-#: Limits of the failsafes that end a flight for what is thought of its estimate: none is reached. The
-#: thesis's autopilot has no such failsafes.
+#: Limits of the failsafes that end a flight for what is thought of its estimate: none is reached,
+#: as the thesis's autopilot has no such failsafes.
 NO_FAILSAFES = {
     "position_sigma_m": 1000.0,
     "velocity_sigma_mps": 100.0,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from quadsim.control.parameters import AutopilotParams
 from quadsim.experiments.loop_margins import LEAD_AXES, Delays, all_margins
@@ -163,7 +164,8 @@ def apply_rule(
         p = bounds.outermost(p, loop)
         if loop == "yaw":
             p = min(p, YAW_SHARE * attitude.rate_gain[2])
-        outer = replace(outer, **{key: _short(p)})
+        gains: dict[str, Any] = {key: _short(p)}
+        outer = replace(outer, **gains)
     return replace(params, attitude=attitude, position=outer)
 
 
@@ -175,7 +177,7 @@ def scaled(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams
         x, y, z = (_short(v * factor) if i in axes else v for i, v in enumerate(values))
         return x, y, z
 
-    def times(*names: str) -> dict[str, float]:
+    def times(*names: str) -> dict[str, Any]:
         return {name: _short(getattr(outer, name) * factor) for name in names}
 
     if loop in ("rate", "yaw_rate"):
