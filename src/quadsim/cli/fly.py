@@ -292,11 +292,15 @@ def _finish(
     from quadsim.analysis.report import write_report
     from quadsim.analysis.summary import summarize
     from quadsim.sim.log import ERROR, Event
+    from quadsim.world.build import ground_beneath
 
     page = folder / "report.html" if report else None
     with working("reading the bag"), open_bag(bag) as opened:
         log = read_log(opened, namespaces(opened)[0], with_imu=need_imu(scenario.criteria))
         log.wall_s = outcome.wall_s
+        log.ground_m = ground_beneath(
+            scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
+        )
         stamp_ns = round(outcome.flown_s * 1e9)
         if failure:
             log.events.append(Event(stamp_ns, ERROR, "graph", failure))

@@ -52,7 +52,7 @@ from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import P
-from quadsim.world.raycast_terrain import terrain_height
+from quadsim.world.build import ground_beneath
 from quadsim.world.wind import white_width
 
 TICK_HZ = 50.0
@@ -464,16 +464,10 @@ class ClosedLoop:
                 felt["w_S"],
                 np.broadcast_to(stated, (len(felt), 3)),
             ),
-            ground_m=self._ground_beneath(rows["p_W"]),
+            ground_m=ground_beneath(
+                self._scene, self.scenario.environment.ground_height_m, rows["p_W"]
+            ),
         )
-
-    def _ground_beneath(self, p_W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N,) height of the ground, m, beneath (N, 3) points of W; obstacles do not count."""
-        flat_m = self.scenario.environment.ground_height_m
-        terrain = self._scene.terrain
-        if len(terrain.heights) == 0:
-            return np.full(len(p_W), flat_m)
-        return np.array([terrain_height(terrain, flat_m, x, y) for x, y, _ in p_W.tolist()])
 
     def rows(self) -> NDArray[np.record]:
         """What has been logged so far, (N,) LOG_ROW records."""

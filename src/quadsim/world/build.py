@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quadsim.errors import InputError
 from quadsim.files import find_world
 from quadsim.parameters import Spec, Vec3
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.raycast_terrain import terrain_height
 from quadsim.world.scene import EMPTY_SCENE, Scene, scene_of
 from quadsim.world.sdf import load_world
 from quadsim.world.terrain import Heightmap
@@ -53,6 +57,26 @@ def extent_m(scene: Scene) -> float:
     if rows == 0:
         return OPEN_WORLD_M
     return float(max((columns - 1) * scene.terrain.frame[2], (rows - 1) * scene.terrain.frame[3]))
+
+
+def ground_beneath(
+    scene: Scene, ground_height_m: float, p_W: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Height of the ground beneath points; obstacles do not count.
+
+    Args:
+        scene: for its terrain.
+        ground_height_m: of the flat ground.
+        p_W: (N, 3) in m.
+
+    Returns:
+        (N,) in m.
+    """
+    terrain = scene.terrain
+    if len(terrain.heights) == 0:
+        return np.full(len(p_W), ground_height_m)
+    places = p_W[:, :2].tolist()
+    return np.array([terrain_height(terrain, ground_height_m, x, y) for x, y in places])
 
 
 def make_scene(
