@@ -302,6 +302,22 @@ def test_downhill_below_the_take_off_point_is_nothing_to_recover_from():
     assert not flight.named("recovery")
 
 
+def test_a_low_battery_flies_home_above_the_ground():
+    flight = Flight(slope=-0.3).take_off()
+    flight.sticks = (1.0, 0.0, 0.0, 0.0)
+    flight.run(15.0)
+    assert flight.odometry.p_W[0] > 20.0
+    for charge in (0.251, 0.249):  # 25 % is where it warns
+        flight.manager.take_battery(flight.stamp_ns, charge, 14.0)
+        flight.run(1.0)
+    assert flight.manager.state == "failsafe_return"
+    heights = []
+    while flight.manager.state == "failsafe_return":
+        heights.append(flight.run(0.02).height_m)
+    assert min(heights) > 1.0  # a straight line would have gone home 6 m deep in the slope
+    assert abs(flight.odometry.p_W[0]) < 1.0
+
+
 def test_the_fence_stops_the_sticks():
     fence = FenceParams(radius_m=15.0, margin_m=1.0)
     flight = Flight(FlightParams(fence=fence), items=MISSION[:2]).take_off()

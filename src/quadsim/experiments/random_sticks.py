@@ -98,6 +98,7 @@ class Job:
     Attributes:
         seed: of everything: hills, noise and sticks.
         duration_s: of the flight by sticks.
+        scenario: whose vehicle, sensors and hills.
         changes: of the autopilot's ``flight.assisted``.
     """
 
@@ -117,7 +118,7 @@ class Flown:
         crash: what it was; empty: none.
         heights_m: above ground while in assisted control, (N,).
         speeds_mps: horizontal, (N,).
-        slopes_deg: of the ground beneath along the way, (N,).
+        climbs_mps: vertical, (N,).
         position_max_m: largest error of the estimate.
         events: of level WARN and above.
     """
@@ -212,8 +213,9 @@ def run(
 def main() -> None:
     """Fly and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--flights", type=int, default=6)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--flights", type=int, default=9)
+    # the x500's battery warns after 7.5 minutes
+    parser.add_argument("--minutes", type=float, default=20.0 / 3.0)
     args = parser.parse_args()
     figures = summarize(run(args.flights, 60.0 * args.minutes))
     for key, value in figures.items():

@@ -236,6 +236,14 @@ class PilotedStates(Failsafes):
                 return False
         return super()._falls()
 
+    def _begin_way_home(self, height_m: float, speed_mps: float) -> None:
+        """Fly home; above the ground as it comes, where a pilot flew so."""
+        if self._piloted and self.ground.known:
+            (x, y, _), yaw = self._guidance.estimate
+            self._guidance.go(self._stamp_ns, (x, y, self._height_m()), yaw, above=True)
+            height_m = max(height_m, self._params.assisted.takeoff_m)
+        super()._begin_way_home(height_m, speed_mps)
+
     def _recover(self) -> None:
         """Climb away from the ground; in manual flight it is the pilot's."""
         if self.state != "manual":
