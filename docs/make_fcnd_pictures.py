@@ -2,7 +2,7 @@
 
 python docs/make_fcnd_pictures.py [SEEDS]
 
-They are those that ``./quadsim experiment fcnd`` writes; they need Chromium.
+Those that ``./quadsim experiment fcnd`` writes, its fleets with one seed. They need Chromium.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from PIL import Image
 
 from quadsim.analysis.pictures import save_picture
 from quadsim.experiments.fcnd import SCENARIOS, run
-from quadsim.experiments.fcnd_figures import WIDTH_PX, picture
+from quadsim.experiments.fcnd_figures import WIDTH_PX
+from quadsim.experiments.fcnd_fleets import FLEETS, run_fleets
+from quadsim.experiments.fcnd_fleets_figures import part_picture
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -23,11 +25,11 @@ COLOURS = 96
 
 
 def main() -> None:
-    """Fly, and draw ``images/fcnd_*.png``."""
+    """Fly, and draw ``images/fcnd_*.png`` and ``images/x_*.png``."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     IMAGES.mkdir(exist_ok=True)
-    for outcome in run(SCENARIOS, seeds):
-        figure, height = picture(outcome)
+    for outcome in (*run(SCENARIOS, seeds), *run_fleets(FLEETS, 1)):
+        figure, height = part_picture(outcome)
         path = IMAGES / f"{outcome.name}.png"
         save_picture(figure, path, WIDTH_PX, height)
         with Image.open(path) as drawn:
