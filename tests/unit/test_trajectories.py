@@ -266,6 +266,24 @@ def test_more_than_the_limits_is_refused_in_one_line(text, said, allowed):
     assert "\n" not in words
 
 
+class Accelerated:
+    """A plan with one acceleration."""
+
+    duration_s = 1.0
+
+    def __init__(self, *a_W):
+        self.a_W = a_W
+
+    def at(self, _):
+        return (0.0, 0.0, 2.0), (0.0, 0.0, 0.0), self.a_W, 0.0, 0.0
+
+
+def test_the_tilt_is_that_of_the_force_against_gravity():
+    # atan(5 / (9.8 - 4)) = 0.71 rad when it sinks faster and faster, 0.35 when it rises so
+    assert "tilt of 0.711 rad" in excess(Accelerated(5.0, 0.0, -4.0), POSITION)
+    assert excess(Accelerated(5.0, 0.0, 4.0), POSITION) is None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
