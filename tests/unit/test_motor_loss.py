@@ -172,7 +172,7 @@ def lands(vehicle, motor, seed=1, at_s=8.0):
 def test_a_quadrotor_comes_down_on_three_rotors_and_does_not_tumble(motor, seed):
     log = lands("hummingbird", motor, seed)
     x, y = log.truth.q_WB[:, 1], log.truth.q_WB[:, 2]
-    assert (1.0 - 2.0 * (x * x + y * y)).min() > np.cos(np.radians(60.0))
+    assert (1.0 - 2.0 * (x * x + y * y)).min() > np.cos(np.radians(75.0))
 
 
 @pytest.mark.parametrize("motor", [0, 4])
