@@ -77,6 +77,7 @@ class Failsafes(Recovery):
             index: of the motor, from 0.
         """
         reason = f"motor {index} is lost"
+        self._crippled = True
         if self.state == "armed":
             self.reason = reason
             self._enter("disarmed", reason, ERROR)

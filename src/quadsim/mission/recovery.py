@@ -42,6 +42,7 @@ class Recovery(MissionStates):
         """Forget the last flight."""
         super()._reset()
         self._recoveries = 0
+        self._crippled = False  # a motor is lost: no more thrust than control asks for
         self._recovered_state = "hover"
 
     def recover(self) -> str | None:
@@ -70,7 +71,7 @@ class Recovery(MissionStates):
     def _falls(self) -> bool:
         """Pull up where the sink rate leads into the ground before full thrust could stop it."""
         failsafe, sink_mps = self._params.failsafe, self._sink_rate_mps
-        if self._recovers_level or self._recoveries > MOST_PULL_UPS:
+        if self._recovers_level or self._recoveries > MOST_PULL_UPS or self._crippled:
             return False
         height_m = self._clearance_m()
         stop_m = sink_mps * (
