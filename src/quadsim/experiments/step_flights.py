@@ -12,6 +12,7 @@ import numpy as np
 from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.control.parameters import AutopilotParams
 from quadsim.errors import FlightError
+from quadsim.mission.flight import FlightManager
 from quadsim.mission.items import items_from
 from quadsim.mission.trajectory import write_setpoint
 from quadsim.parameters import pack
@@ -70,14 +71,21 @@ def cases(seed: int) -> tuple[Case, ...]:
 
 
 class _Steps:
-    """What stands in for the flight manager: a pose that is told to it."""
+    """What stands in for the flight manager: a pose that is told to it.
+
+    All that the loop tells its manager goes to the one that took off, which steers no more.
+    """
 
     finished = False
     has_reference = False
     state = "steps"
 
-    def __init__(self, p_W: Array, yaw: float) -> None:
+    def __init__(self, p_W: Array, yaw: float, manager: FlightManager) -> None:
         self.p_W, self.yaw = p_W, yaw
+        self._manager = manager
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
 
     def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:
         """Write the pose as it is, without a path that leads there."""
@@ -114,6 +122,7 @@ class StepFlight(ClosedLoop):
         super().__init__(scenario)
         self.case = case
         self._take_off()
+        self._taken_off = self.manager
         self._kept = self._states.copy()
         self._kept_ns = self.stamp_ns
         self._kept_noise = [device[0].bit_generator.state for device in self._devices]
@@ -140,7 +149,9 @@ class StepFlight(ClosedLoop):
             device[0].bit_generator.state = state
         self.setup["autopilot"] = pack(autopilot)
         self.events = []
-        self._crash_ns = 0
+        self._crash_ns = self._lost = 0
+        self._battery_ns = self.stamp_ns
+        self._ranges = int(self.state["rangefinder_count"])
 
     def respond(self, autopilot: AutopilotParams, axes: Sequence[str]) -> list[Response] | None:
         """Fly steps one after the other; None where the vehicle is lost.
@@ -152,7 +163,7 @@ class StepFlight(ClosedLoop):
         self._restore(autopilot)
         q = self._odometry.q_WB
         yaw = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] ** 2 + q[3] ** 2))
-        steps = _Steps(np.array([0.0, 0.0, HEIGHT_M]), yaw)
+        steps = _Steps(np.array([0.0, 0.0, HEIGHT_M]), yaw, self._taken_off)
         self.manager = steps  # type: ignore[assignment]
         if not self._hold(SETTLE_S):
             return None
