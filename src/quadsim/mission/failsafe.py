@@ -13,6 +13,7 @@ from quadsim.mission.health import GOOD, POSITION_DIVERGED, VERDICTS
 from quadsim.mission.machine import ERROR, OK, WARN
 from quadsim.mission.recovery import RECOVERY_CLIMB_M, Recovery
 from quadsim.parameters import Vec3
+from quadsim.records import MODE_ATTITUDE
 
 #: Flown by somebody who sees for himself how high it is.
 PILOTED = ("assisted", "manual")
@@ -283,14 +284,15 @@ class Failsafes(Recovery):
     # the landing that ends it
 
     def _relax(self, setpoint: Any) -> None:
-        """Ask for no horizontal motion while the ground seems to carry the vehicle.
+        """Level, at the thrust there is, while the ground seems to carry the vehicle.
 
-        An estimate that goes on drifting would else tip it over where it stands.
+        An estimate that goes on drifting, or the lean against a wind, would else tip it over where
+        it stands.
         """
         if self.state in LANDINGS and self._light_ns is not None:
-            setpoint.p_W[:2] = self._guidance.estimate[0][:2]
-            setpoint.v_W[:2] = self._guidance.velocity[:2]
-            setpoint.a_W[:2] = 0.0
+            setpoint.mode = MODE_ATTITUDE
+            setpoint.roll = setpoint.pitch = setpoint.yaw_rate = 0.0
+            setpoint.thrust = self._thrust
 
     def _on_failsafe_landing(self) -> None:
         back = self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s
