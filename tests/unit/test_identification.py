@@ -186,7 +186,8 @@ def test_slow_late_and_missing_messages_and_another_mount_change_nothing():
     assert lever_m == pytest.approx(ELSEWHERE_B_M, abs=2e-3)
     # the IMU averages over 2 ms, which makes its samples 1 ms old
     assert result.late_s == pytest.approx([0.006, 0.015], abs=5e-4)
-    assert result.flown_s == pytest.approx(clean.flown_s - 1.0, abs=0.6)  # longer windows
+    # longer windows, at each of the moments in which a rotor idles too
+    assert result.flown_s == pytest.approx(clean.flown_s - 1.0, abs=1.5)
 
 
 @pytest.mark.many
@@ -365,7 +366,8 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
     said = json.loads(result.stdout)
     assert said["passed"] is (result.exit_code == 0)
     assert said["file"] == str(path)
-    assert said["flown_s"] == pytest.approx(58.0, abs=1.0)
+    # 58 s but for two in which one rotor or another idles, to turn the vehicle
+    assert said["flown_s"] == pytest.approx(56.0, abs=1.0)
     mine, true = load(VehicleParams, path), vehicle("x500")
     assert mine.thrust_coefficient_N_s2 == pytest.approx(true.thrust_coefficient_N_s2, rel=0.01)
     assert mine.inertia_kg_m2 == pytest.approx(true.inertia_kg_m2, rel=0.05)
