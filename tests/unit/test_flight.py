@@ -14,6 +14,7 @@ from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import ERROR, STATES, WARN, FlightManager
 from quadsim.mission.items import Follow, Goto, Hover, Land, Takeoff
 from quadsim.records import (
+    MODE_ATTITUDE,
     MODE_IDLE,
     MODE_POSITION,
     MODE_STOP,
@@ -70,6 +71,8 @@ class Flight:
         elif setpoint.mode == MODE_VELOCITY:
             odometry.v_W[:] = setpoint.v_W
             odometry.p_W += 0.02 * setpoint.v_W
+        elif setpoint.mode == MODE_ATTITUDE:  # level, on the ground
+            self.thrust = float(setpoint.thrust)
         if odometry.p_W[2] < self.GROUND:  # the ground carries the vehicle
             odometry.p_W[2], odometry.v_W[:], self.thrust = self.GROUND, 0.0, 5.0
 
