@@ -228,7 +228,9 @@ class Flight:
             self.manager.take_sticks(self.sticks)
         self.manager.step(self.stamp_ns, self.odometry, self.setpoint, self.thrust)
         self.events += self.manager.take_events()
-        self.thrust = 9.8 if self.manager.flying else 0.0
+        stands = self.setpoint.mode == MODE_ATTITUDE and self.manager.state == "landing"
+        in_air = 9.8 if self.manager.flying else 0.0
+        self.thrust = float(self.setpoint.thrust) if stands else in_air
         if self.setpoint.mode == MODE_POSITION and self.manager.flying:
             self.odometry.p_W[:], self.odometry.v_W[:] = self.setpoint.p_W, self.setpoint.v_W
             self.odometry.q_WB[:] = from_euler(0.0, 0.0, float(self.setpoint.yaw))
