@@ -187,6 +187,10 @@ class ClosedLoop:
         self._odometry = self._states["odometry"].view(np.recarray)[0]
         self._setpoint = self._states["setpoint"].view(np.recarray)[0]
         self._command = self._states["command"].view(np.recarray)[0]
+        # looked at in each tick: views, as finding a field in nested records takes microseconds
+        self._lost_now = self._states["inner"]["attitude"]["lost"]
+        self._crash_now = self._states["vehicle"]["crash"]
+        self._imu_period_ns = int(self.setup.imu_period_ns)
         self.manager = FlightManager(
             scenario.autopilot.flight,
             scenario.items,
@@ -270,7 +274,7 @@ class ClosedLoop:
 
     def _next_tick_ns(self) -> int:
         """Stamp of the IMU at which the next mission tick is due."""
-        period_ns = int(self.setup.imu_period_ns)
+        period_ns = self._imu_period_ns
         due_ns = (self.stamp_ns // self.tick_ns + 1) * self.tick_ns
         return -(-due_ns // period_ns) * period_ns
 
@@ -317,7 +321,7 @@ class ClosedLoop:
             self._attitude,
         )
         self.stamp_ns = until_ns
-        lost = int(self.state["inner"]["attitude"]["lost"])
+        lost = int(self._lost_now[0])
         if lost > self._lost:
             self.manager.motor_lost(lost - 1)
         self._lost = lost
@@ -354,7 +358,7 @@ class ClosedLoop:
 
     def _tell_crash(self) -> None:
         """Keep a crash as an event, once."""
-        crash = int(self.state.vehicle.crash)
+        crash = int(self._crash_now[0])
         if crash and not self._crash_ns:
             self._crash_ns = self.stamp_ns
             impact = float(self.state.vehicle.feet.impact_mps)
