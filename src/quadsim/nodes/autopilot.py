@@ -143,7 +143,9 @@ class AutopilotNode(QuadsimNode):
         for limit in ("thrust_min", "thrust_max"):
             self._position[limit] = anew[limit]
         if flight and not self.manager.armed:
+            finished = self.manager.finished
             self.manager = self._make_manager(self._items)
+            self.manager.finished = finished  # else auto_start would fly again
 
     def _on_event(self, message: Any) -> None:
         """Of the other nodes: the world was reset, a motor is lost."""
