@@ -14,8 +14,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.files import find
 from quadsim.parameters import load
 from quadsim.vehicle.fleet import Fleet

@@ -16,8 +16,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import ESTIMATE, REFERENCE, TRUTH, WAYPOINTS, style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, TRUTH, WAYPOINTS, style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.files import find
 from quadsim.geometry.rotation import from_euler
 from quadsim.parameters import load

@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.sim.closed_loop import run
 from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario

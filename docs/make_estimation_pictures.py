@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 from scipy import stats
 
-from quadsim.analysis.figures import RUNS, style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.figures import RUNS, style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.layout import BA, BG, TERRAIN, THETA, WIND, N, P, V
 from quadsim.estimation.parameters import MountParams, NoiseParams, StartParams

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.experiments.fcnd import SCENARIOS, run
 from quadsim.experiments.fcnd_figures import WIDTH_PX
 from quadsim.experiments.fcnd_fleets import FLEETS, run_fleets

@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.compiled import kernel
 from quadsim.files import find
 from quadsim.parameters import load

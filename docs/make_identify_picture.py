@@ -14,9 +14,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.bags import open_bag
-from quadsim.analysis.figures import ESTIMATE, TRUTH, style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.report.figures import ESTIMATE, TRUTH, style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.experiments.figures import MEANING
 from quadsim.experiments.flight_data import read_flight
 from quadsim.experiments.identification import Identified, identify

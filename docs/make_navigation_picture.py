@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.figures import style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.signals import SIGNALS
 from quadsim.control.navigation import NAVIGATIONS
 from quadsim.mission.items import Takeoff

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.experiments.ntnu import SCENARIOS, run
 from quadsim.experiments.ntnu_cells import KINDS
 from quadsim.experiments.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures

@@ -2,8 +2,8 @@
 
 python docs/make_pictures.py runs/square-<time>/bag
 
-The flight is that of ``./quadsim fly``; ``quadsim.analysis.pictures`` draws the picture, which
-needs Chromium.
+The flight is that of ``./quadsim fly``; ``quadsim.analysis.report.pictures`` draws the picture,
+which needs Chromium.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bags import open_bag
-from quadsim.analysis.pictures import save_picture, square_picture
+from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.report.pictures import save_picture, square_picture
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import REFERENCE, RUNS, style
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.figures import REFERENCE, RUNS, style
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.control.pid import clamp, derivative, integral_step, low_pass, low_pass_weight
 from quadsim.experiments.limit_cycle import LimitCycle, limit_cycle

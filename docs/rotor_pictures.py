@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 from scipy.optimize import brentq
 
-from quadsim.analysis.pictures import save_picture
+from quadsim.analysis.report.pictures import save_picture
 from quadsim.files import find
 from quadsim.parameters import load, pack
 from quadsim.vehicle.downwash import downwash_W

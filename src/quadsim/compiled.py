@@ -10,10 +10,21 @@ import numpy as np
 
 F = TypeVar("F", bound=Callable[..., object])
 
+#: Strict IEEE arithmetic; cached; without the C wrapper, which nobody calls and takes time to make.
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "fastmath": False,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+
 
 def kernel(function: F) -> F:
     """Compile a pure function with Numba: cached, strict IEEE arithmetic (no fastmath)."""
-    return cast(F, numba.njit(cache=True, fastmath=False, error_model="numpy", no_cfunc_wrapper=True)(function))
+    return cast(
+        F,
+        numba.njit(**OPTIONS)(function),
+    )
 
 
 def lane_kernel(function: F) -> F:
@@ -21,13 +32,13 @@ def lane_kernel(function: F) -> F:
 
     Only a loop without calls is vectorised.
     """
-    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", no_cfunc_wrapper=True, forceinline=True)
+    compiled = numba.njit(**(OPTIONS | {"forceinline": True}))
     return cast(F, compiled(function))
 
 
 def block_kernel(function: F) -> F:
     """Compile to run without Python's lock, so that Python's threads can share the work."""
-    compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", no_cfunc_wrapper=True, nogil=True)
+    compiled = numba.njit(**(OPTIONS | {"nogil": True}))
     return cast(F, compiled(function))
 
 
@@ -36,7 +47,9 @@ def inlined_kernel(function: F) -> F:
 
     Numba cannot cache a caller that passes a function to another; inlined, nothing is passed.
     """
-    return cast(F, numba.njit(inline="always", error_model="numpy", no_cfunc_wrapper=True)(function))
+    return cast(
+        F, numba.njit(inline="always", error_model="numpy", no_cfunc_wrapper=True)(function)
+    )
 
 
 def record_dtype(fields: list[tuple[object, ...]]) -> np.dtype[np.record]:

@@ -10,7 +10,7 @@ import time
 import pytest
 from rosgraph_msgs.msg import Clock
 
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.reading import open_bag
 from quadsim.nodes import qos
 from quadsim.nodes.domain import held
 from quadsim.nodes.preload import NODES

@@ -11,7 +11,7 @@ import pytest
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.reading import open_bag
 from quadsim.errors import InputError
 from quadsim.nodes import lidar, qos
 

@@ -15,8 +15,8 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import FluidPressure, MagneticField, NavSatFix, NavSatStatus
 
-from quadsim.analysis.bag_topics import field_of
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.bag.topics import field_of
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.nodes import barometer, gnss, magnetometer, qos, recorder

@@ -12,8 +12,8 @@ import pymap3d
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis.bag_metadata import qos_yaml
-from quadsim.analysis.bag_writer import BagWriter
+from quadsim.analysis.bag.metadata import qos_yaml
+from quadsim.analysis.bag.writer import BagWriter
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 DATUM = (47.397742, 8.545594, 488.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, signal, stats
 
-from quadsim.analysis.allan import FLAT_FLOOR, HUMP, HUMP_AT, AllanCurve, Noise, allan_curve
+from quadsim.analysis.devices.allan import FLAT_FLOOR, HUMP, HUMP_AT, AllanCurve, Noise, allan_curve
 from quadsim.analysis.identify import identify, select
 
 DT_S = 0.1

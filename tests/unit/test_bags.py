@@ -16,10 +16,10 @@ from rosbags.interfaces import QosDurability, QosReliability
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis.bag_metadata import qos_yaml
-from quadsim.analysis.bag_repair import is_whole, repair
-from quadsim.analysis.bag_writer import BagWriter
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.metadata import qos_yaml
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.bag.repair import is_whole, repair
+from quadsim.analysis.bag.writer import BagWriter
 from quadsim.errors import InputError, QuadsimError
 
 
@@ -130,7 +130,7 @@ def test_a_killed_recorder_leaves_what_it_flushed(tmp_path):
         """
         import os, signal, sys
         from pathlib import Path
-        from quadsim.analysis.bag_writer import BagWriter
+        from quadsim.analysis.bag.writer import BagWriter
         writer = BagWriter(Path(sys.argv[1]), {"scenario": "killed"})
         for i in range(1000):
             writer.add("/a", "std_msgs/msg/Bool", None, i, b"\\x00\\x01\\x00\\x00\\x01")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bag_topics import datum_of, namespaces
-from quadsim.analysis.bags import open_bag
-from quadsim.analysis.cdr import LAYOUTS, decode
-from quadsim.analysis.measurements import measurements
+from quadsim.analysis.bag.cdr import LAYOUTS, decode
+from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.measurements import measurements
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.bag.topics import datum_of, namespaces
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import Event
 
@@ -205,7 +205,7 @@ def test_big_endian_and_short_messages_are_refused(circle_rows):
 
 
 def test_every_layout_has_a_standard_type():
-    from quadsim.analysis.definitions import standard_types
+    from quadsim.analysis.bag.definitions import standard_types
 
     assert set(LAYOUTS) <= set(standard_types().fielddefs)
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis import bench, sensor_fit, sensor_recording
-from quadsim.analysis.bag_writer import BagWriter
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.bag.writer import BagWriter
+from quadsim.analysis.devices import bench, fit, recording
 from quadsim.cli import main
 from quadsim.errors import InputError
 from quadsim.sensors.devices import load_device
@@ -171,15 +171,15 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
     times[4000:] += 0.5
     path = write_bag(tmp_path / "bag", force, rate, times)
     with open_bag(path) as bag:
-        recording = sensor_recording.read(bag, "/quad", "imu/data_raw")
-    assert len(recording.stamp_ns) == COUNT - 4000
+        recorded = recording.read(bag, "/quad", "imu/data_raw")
+    assert len(recorded.stamp_ns) == COUNT - 4000
     times[4000::1500] += np.arange(len(times[4000::1500]))  # gaps every half minute
     times[:4000] -= 0.3 * (np.arange(4000) // 1500)[::-1]
     with (
         open_bag(write_bag(tmp_path / "gaps", force, rate, times)) as bag,
         pytest.raises(InputError, match="without a gap"),
     ):
-        sensor_recording.read(bag, "/quad", "imu/data_raw")
+        recording.read(bag, "/quad", "imu/data_raw")
 
 
 def test_a_sensor_without_noise_says_nothing(tmp_path):
@@ -207,7 +207,7 @@ def test_bad_options_of_a_fit(rest_bag, tmp_path, more, words):
 
 def test_a_topic_by_its_full_name(tmp_path, rest_bag):
     with open_bag(rest_bag) as bag:
-        assert len(sensor_recording.read(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
+        assert len(recording.read(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
 
 
 def test_a_bag_of_other_things_is_refused(circle_bag, tmp_path):
@@ -228,10 +228,10 @@ def test_a_filter_inside_the_sensor_is_left_out():
     smooth = sum(white[k : k + COUNT] for k in range(5)) / 5.0
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
-    recording = sensor_recording.Recording(
+    recorded = recording.Recording(
         Path("x"), "/imu", stamp_ns, {"accel": values + 9.8, "gyro": values}
     )
-    found = sensor_fit.fit(recording).triads["gyro"]
+    found = fit.fit(recorded).triads["gyro"]
     assert found.from_s > 5.0 / RATE_HZ
     assert found.explained
     for estimate in found.density:  # the mean of five keeps the density

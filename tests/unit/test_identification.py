@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rosbags.typesys import Stores, get_typestore
 from scipy import stats
 
-from quadsim.analysis.bag_writer import BagWriter
+from quadsim.analysis.bag.writer import BagWriter
 from quadsim.cli import identify as cli_identify
 from quadsim.cli import main
 from quadsim.errors import InputError

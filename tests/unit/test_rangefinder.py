@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.cdr import decode
+from quadsim.analysis.bag.cdr import decode
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler

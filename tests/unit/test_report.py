@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.analysis import figures
-from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bags import open_bag
-from quadsim.analysis.pictures import save_picture, square_picture
-from quadsim.analysis.report import PARTS, render, write_report
+from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.reading import open_bag
+from quadsim.analysis.report import figures
+from quadsim.analysis.report.page import PARTS, render, write_report
+from quadsim.analysis.report.pictures import save_picture, square_picture
 from quadsim.analysis.summary import summarize
 from quadsim.analysis.surroundings import browser
 from quadsim.errors import InputError, QuadsimError

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadsim.analysis.bench import LOOPS, Bench, alone, at_rest
-from quadsim.analysis.proof import Proof, choices, clipped_deviation, set_parameters
-from quadsim.analysis.proof_imu_lines import passed_noise
-from quadsim.analysis.proof_lidar import LidarBench
-from quadsim.analysis.proof_lidar import plan as plan_lidar
-from quadsim.analysis.sensor_check import PLANS, Settings, check, planned
-from quadsim.analysis.sensor_figures import WANTED
-from quadsim.analysis.sensor_rest import rest
+from quadsim.analysis.devices.bench import LOOPS, Bench, alone, at_rest
+from quadsim.analysis.devices.check import PLANS, Settings, check, planned
+from quadsim.analysis.devices.figures import WANTED
+from quadsim.analysis.devices.proof import Proof, choices, clipped_deviation, set_parameters
+from quadsim.analysis.devices.proof_imu_lines import passed_noise
+from quadsim.analysis.devices.proof_lidar import LidarBench
+from quadsim.analysis.devices.proof_lidar import plan as plan_lidar
+from quadsim.analysis.devices.rest import rest
 from quadsim.files import known, share_dir
 from quadsim.parameters import read_yaml
 from quadsim.sensors import DEVICES, SENSORS

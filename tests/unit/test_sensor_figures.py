@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from quadsim.analysis.sensor_figures import (
+from quadsim.analysis.devices.figures import (
     WANTED,
     Figure,
     Said,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bags import open_bag
+from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.reading import open_bag
 from quadsim.analysis.summary import digest, summarize, value_at
 from quadsim.cli.common import to_json
 from quadsim.errors import InputError

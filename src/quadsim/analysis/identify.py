@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, optimize, special, stats
 
-from quadsim.analysis.allan import (
+from quadsim.analysis.devices.allan import (
     HUMP_AT,
     AllanCurve,
     Array,

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag_log import read_log
-from quadsim.analysis.bag_topics import IMU, datum_of, field_of, topic
-from quadsim.analysis.bags import Bag, open_bag
-from quadsim.analysis.measurements import measurements
+from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.measurements import measurements
+from quadsim.analysis.bag.reading import Bag, open_bag
+from quadsim.analysis.bag.topics import IMU, datum_of, field_of, topic
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator

@@ -200,7 +200,7 @@ def _keep(
 
 def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
     """Write pictures (figure and height in px), or pages where no browser draws; their names."""
-    from quadsim.analysis.pictures import save_picture
+    from quadsim.analysis.report.pictures import save_picture
     from quadsim.analysis.surroundings import browser
     from quadsim.analysis.whole_files import write_whole
 

@@ -285,11 +285,11 @@ def _finish(
     folder: Path, bag: Path, scenario: Scenario, outcome: Outcome, failure: str, report: bool
 ) -> dict[str, Any]:
     """Read the bag, score the first vehicle's flight, write its report."""
-    from quadsim.analysis.bag_log import read_log
-    from quadsim.analysis.bag_topics import namespaces
-    from quadsim.analysis.bags import open_bag
+    from quadsim.analysis.bag.log import read_log
+    from quadsim.analysis.bag.reading import open_bag
+    from quadsim.analysis.bag.topics import namespaces
     from quadsim.analysis.criteria import need_imu
-    from quadsim.analysis.report import write_report
+    from quadsim.analysis.report.page import write_report
     from quadsim.analysis.summary import summarize
     from quadsim.sim.log import ERROR, Event
     from quadsim.world.build import ground_beneath

@@ -61,7 +61,7 @@ def identify(
     kept from --vehicle. Exit status: 0 the flight tells every figure, 1 some are kept (the file is
     written all the same), 2 bad input.
     """
-    from quadsim.analysis.bags import open_bag
+    from quadsim.analysis.bag.reading import open_bag
     from quadsim.analysis.whole_files import write_whole
     from quadsim.experiments.flight_data import read_flight
     from quadsim.experiments.identification import identify as estimate

@@ -117,7 +117,7 @@ def replay(
     summary["counts"] = result.counts
     summary["passed"] = len(log.estimates) == len(set(estimators))
     if report is not None:
-        from quadsim.analysis.report import write_report
+        from quadsim.analysis.report.page import write_report
 
         write_report(log, summary, report)
     if output is not None:

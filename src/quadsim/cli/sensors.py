@@ -65,14 +65,14 @@ def check(
     all is as specified, 1 something is not, 2 bad input.
     """
     sets = {Path(config).stem: _devices(config) for config in configs}
-    from quadsim.analysis.sensor_check import Settings
-    from quadsim.analysis.sensor_check import check as measure
+    from quadsim.analysis.devices.check import Settings
+    from quadsim.analysis.devices.check import check as measure
 
     settings = Settings(hours, seed, not no_flight)
     with working("measuring"):
         result = measure(sets, settings, tell=say)
     if report is not None:
-        from quadsim.analysis.sensor_report import write_report
+        from quadsim.analysis.devices.report import write_report
 
         write_report(result, report)
     if as_json:
@@ -114,8 +114,8 @@ def fit(
     interval; a term that the recording does not show is left out. Exit status: 0 the figures
     explain the recording, 1 they do not (the file is written all the same), 2 bad input.
     """
-    from quadsim.analysis import sensor_fit, sensor_recording
-    from quadsim.analysis.bags import open_bag
+    from quadsim.analysis.bag.reading import open_bag
+    from quadsim.analysis.devices import fit, recording
     from quadsim.analysis.whole_files import write_whole
 
     path = output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
@@ -124,11 +124,11 @@ def fit(
     if path.exists():
         raise InputError(f"{path}: exists already; name a new file with --output")
     with open_bag(bag) as opened, working(f"reading {bag}"):
-        recording = sensor_recording.read(opened, namespace, topic)
-    sensor_recording.refuse_motion(recording)
+        recorded = recording.read(opened, namespace, topic)
+    recording.refuse_motion(recorded)
     with working("estimating"):
-        fitted = sensor_fit.fit(recording)
-    write_whole(path, sensor_fit.device_file(fitted))
+        fitted = fit.fit(recorded)
+    write_whole(path, fit.device_file(fitted))
     if as_json:
         print_json({**fitted.summary(), "file": path})
     else:
@@ -217,7 +217,7 @@ def _show_fit(fitted: Any) -> None:
     """What was found, with intervals."""
     from rich.table import Table
 
-    from quadsim.analysis.sensor_fit import figures, floors
+    from quadsim.analysis.devices.fit import figures, floors
     from quadsim.cli.show import number
 
     console = _console()

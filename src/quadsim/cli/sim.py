@@ -67,7 +67,7 @@ def sim(
         summary = summarize(log, loaded.criteria, report=page, others=others)
         summary["digest"] = digest
         if report:
-            from quadsim.analysis.report import write_report
+            from quadsim.analysis.report.page import write_report
 
             write_report(log, summary, scratch / "report.html")
         write_whole(scratch / "summary.json", to_json(summary) + "\n")

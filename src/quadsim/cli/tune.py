@@ -142,7 +142,7 @@ def tune(
 
 def _draw(found: Tuning, folder: Path) -> str:
     """Write the picture, or a page where no browser draws; its name."""
-    from quadsim.analysis.pictures import save_picture
+    from quadsim.analysis.report.pictures import save_picture
     from quadsim.analysis.surroundings import browser
     from quadsim.analysis.whole_files import write_whole
     from quadsim.experiments.tuned import WIDTH_PX, picture

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.criteria import Judged, check_signals, judge_signal
-from quadsim.analysis.figures import thin
 from quadsim.analysis.metrics import SETTLE_S, score
+from quadsim.analysis.report.figures import thin
 from quadsim.analysis.signals import SIGNALS
 from quadsim.estimation import ESTIMATORS
 from quadsim.experiments.batch import Progress, run_batch

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import BAND, ESTIMATE, TRUTH, seconds, style, thin
 from quadsim.analysis.metrics import errors
+from quadsim.analysis.report.figures import BAND, ESTIMATE, TRUTH, seconds, style, thin
 from quadsim.analysis.signals import SIGNALS
 from quadsim.experiments.fcnd import Outcome, Reached
 from quadsim.sim.closed_loop import run_all

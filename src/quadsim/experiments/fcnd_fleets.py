@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.criteria import check_signals, judge_signal
-from quadsim.analysis.figures import thin
 from quadsim.analysis.metrics import SETTLE_S, score, tracking_rmse_m
+from quadsim.analysis.report.figures import thin
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
 from quadsim.experiments.batch import Progress, run_batch

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import ESTIMATE, FIXES, WAYPOINTS, style
+from quadsim.analysis.report.figures import ESTIMATE, FIXES, WAYPOINTS, style
 from quadsim.analysis.signals import SIGNALS
 from quadsim.experiments.fcnd import Outcome
 from quadsim.experiments.fcnd_figures import FOOT_PX, HEAD_PX, WIDTH_PX, draw_signal, picture

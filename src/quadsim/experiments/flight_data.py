@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis import bag_topics as topics
-from quadsim.analysis.bag_log import JOINTS, ODOMETRY, read_track
-from quadsim.analysis.bags import Bag
-from quadsim.analysis.cdr import decode
+from quadsim.analysis.bag import topics
+from quadsim.analysis.bag.cdr import decode
+from quadsim.analysis.bag.log import JOINTS, ODOMETRY, read_track
+from quadsim.analysis.bag.reading import Bag
 from quadsim.analysis.joints import decode_joints
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import Stamps, Track

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.figures import thin
+from quadsim.analysis.report.figures import thin
 from quadsim.experiments.batch import Progress, run_batch
 from quadsim.experiments.beside import estimate_beside
 from quadsim.experiments.demands import demand

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import BLIND, ESTIMATE, FIXES, TRUTH, WAYPOINTS, style
+from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, WAYPOINTS, style
 from quadsim.experiments.ntnu import Drawn, Outcome
 
 WIDTH_PX, HEIGHT_PX = 1500, 900

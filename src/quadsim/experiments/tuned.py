@@ -11,7 +11,7 @@ import yaml
 from plotly.subplots import make_subplots
 
 from quadsim import __version__
-from quadsim.analysis.figures import ESTIMATE, REFERENCE, style, thin
+from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, style, thin
 from quadsim.control.parameters import AutopilotParams
 from quadsim.experiments.step_flights import AXES, SIZE, UNITS, Response
 from quadsim.experiments.tuning import Tuning

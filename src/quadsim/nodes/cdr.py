@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message, serialize_message
 
-from quadsim.analysis.cdr import LAYOUTS, message_dtype
+from quadsim.analysis.bag.cdr import LAYOUTS, message_dtype
 from quadsim.nodes.topics import message_class
 
 _STAMPS = (
@@ -45,7 +45,7 @@ def stamp_of(payload: bytes) -> int:
 class Writer:
     """Serialised messages of one topic, from a template.
 
-    ``fields["p"][:] = ...`` sets numbers by the names of :data:`quadsim.analysis.cdr.LAYOUTS`;
+    ``fields["p"][:] = ...`` sets numbers by the names of :data:`quadsim.analysis.bag.cdr.LAYOUTS`;
     what is not set keeps the template's value.
 
     Args:
@@ -74,7 +74,7 @@ class Reader:
     """Numbers of serialised messages of one type; the layout is found once per set of frame names.
 
     Args:
-        type_name: one of :data:`quadsim.analysis.cdr.LAYOUTS`.
+        type_name: one of :data:`quadsim.analysis.bag.cdr.LAYOUTS`.
     """
 
     def __init__(self, type_name: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quadsim.analysis.bag_metadata import FIELD
+from quadsim.analysis.bag.metadata import FIELD
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import ERROR_STATE
 from quadsim.nodes.vehicles import namespaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from quadsim.analysis.bag_metadata import qos_yaml
+from quadsim.analysis.bag.metadata import qos_yaml
 
 #: Depth of topics at the IMU's rate: 0.4 s at 500 Hz.
 FAST_DEPTH = 200

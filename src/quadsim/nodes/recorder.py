@@ -16,8 +16,8 @@ from rclpy.context import Context
 from rclpy.serialization import deserialize_message
 
 from quadsim import __version__
-from quadsim.analysis.bag_metadata import FIELD
-from quadsim.analysis.bag_writer import BagWriter
+from quadsim.analysis.bag.metadata import FIELD
+from quadsim.analysis.bag.writer import BagWriter
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import stamp_of

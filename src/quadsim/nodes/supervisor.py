@@ -17,7 +17,7 @@ from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool
 
-from quadsim.analysis.bag_repair import repair
+from quadsim.analysis.bag.repair import repair
 from quadsim.errors import FlightError, InputError
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.processes import GraphProcess, stop_all

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag_topics import require
-from quadsim.analysis.bags import BLOCK, Bag
-from quadsim.analysis.cdr import decode
+from quadsim.analysis.bag.cdr import decode
+from quadsim.analysis.bag.reading import BLOCK, Bag
+from quadsim.analysis.bag.topics import require
 from quadsim.errors import InputError, QuadsimError
 
 Array = NDArray[np.float64]

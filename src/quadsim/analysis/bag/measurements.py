@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadsim.analysis.bag_topics import IMU, require, topic
-from quadsim.analysis.bags import BLOCK, Bag, BagMessage
-from quadsim.analysis.cdr import Block, decode
+from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
+from quadsim.analysis.bag.topics import IMU, require, topic
 from quadsim.errors import InputError, QuadsimError
 
 

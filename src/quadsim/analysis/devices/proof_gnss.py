@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from quadsim.analysis.allan import degrees_of_freedom
-from quadsim.analysis.bench import HEIGHT_M, alone
-from quadsim.analysis.proof import Proof, timing
-from quadsim.analysis.sensor_figures import (
+from quadsim.analysis.devices.allan import degrees_of_freedom
+from quadsim.analysis.devices.bench import HEIGHT_M, alone
+from quadsim.analysis.devices.figures import (
     WANTED,
     Figure,
     Said,
@@ -21,6 +20,7 @@ from quadsim.analysis.sensor_figures import (
     trials_for_radius,
     trials_for_squares,
 )
+from quadsim.analysis.devices.proof import Proof, timing
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ HORIZONTAL = {
 ONE_AXIS = {"sigma": 1.0, "r50": 0.5, "r95": 0.95}
 PARTS = ("cep", "r50", "r95")
 
-#: As of :mod:`quadsim.analysis.proof_imu`.
+#: As of :mod:`quadsim.analysis.devices.proof_imu`.
 WANDER_STEP, WANDER_PRECISION = 0.8, 2.49
 
 #: The dilution of precision in a file is that of skies like it, to this part of it.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bench import Truth, alone, at_rest
-from quadsim.analysis.proof import Proof
-from quadsim.analysis.proof_echo import LIMITS, above, plan_echo
-from quadsim.analysis.sensor_figures import Figure, trials_for_deviation, trials_for_share
+from quadsim.analysis.devices.bench import Truth, alone, at_rest
+from quadsim.analysis.devices.figures import Figure, trials_for_deviation, trials_for_share
+from quadsim.analysis.devices.proof import Proof
+from quadsim.analysis.devices.proof_echo import LIMITS, above, plan_echo
 from quadsim.records import KINEMATICS
 from quadsim.sensors.lidar import Scan, SimulatedLidar
 from quadsim.world.environment import EnvironmentParams

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from quadsim.analysis import (
+from quadsim.analysis.devices import (
+    flight,
     proof_barometer,
     proof_echo,
     proof_gnss,
@@ -14,14 +15,13 @@ from quadsim.analysis import (
     proof_lidar,
     proof_magnetometer,
 )
-from quadsim.analysis import sensor_flight as flight
-from quadsim.analysis import sensor_rest as at_rest
-from quadsim.analysis.bench import Bench
-from quadsim.analysis.proof import Proof
-from quadsim.analysis.proof_lidar import LidarBench
-from quadsim.analysis.sensor_figures import Figure
-from quadsim.analysis.sensor_flight import Flown
-from quadsim.analysis.sensor_rest import Channel, Rested
+from quadsim.analysis.devices import rest as at_rest
+from quadsim.analysis.devices.bench import Bench
+from quadsim.analysis.devices.figures import Figure
+from quadsim.analysis.devices.flight import Flown
+from quadsim.analysis.devices.proof import Proof
+from quadsim.analysis.devices.proof_lidar import LidarBench
+from quadsim.analysis.devices.rest import Channel, Rested
 from quadsim.sensors import SENSORS
 from quadsim.sensors.lidar import KIND as LIDAR
 from quadsim.world.environment import EnvironmentParams

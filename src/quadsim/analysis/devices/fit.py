@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.allan import AllanCurve, allan_curve
+from quadsim.analysis.devices.allan import AllanCurve, allan_curve
+from quadsim.analysis.devices.figures import count_step
+from quadsim.analysis.devices.recording import Recording
 from quadsim.analysis.identify import Estimate, Identified, identify, select
-from quadsim.analysis.sensor_figures import count_step
-from quadsim.analysis.sensor_recording import Recording
 from quadsim.errors import InputError
 from quadsim.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.sensors.imu import ImuParams

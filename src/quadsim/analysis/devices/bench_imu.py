@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bench import Truth, alone, at_rest
-from quadsim.analysis.proof import Proof
+from quadsim.analysis.devices.bench import Truth, alone, at_rest
+from quadsim.analysis.devices.proof import Proof
 
 Array = NDArray[np.float64]
 

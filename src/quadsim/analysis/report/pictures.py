@@ -16,7 +16,8 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import (
+from quadsim.analysis.metrics import SETTLE_S, errors, rms
+from quadsim.analysis.report.figures import (
     BAND,
     ESTIMATE,
     FIXES,
@@ -27,7 +28,6 @@ from quadsim.analysis.figures import (
     style,
     thin,
 )
-from quadsim.analysis.metrics import SETTLE_S, errors, rms
 from quadsim.analysis.surroundings import browser
 from quadsim.analysis.whole_files import write_whole
 from quadsim.errors import InputError, QuadsimError

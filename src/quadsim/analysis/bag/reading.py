@@ -23,9 +23,9 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.analysis.bag_metadata import FILE_NAME
-from quadsim.analysis.bag_repair import is_whole, repair, repair_file
-from quadsim.analysis.definitions import standard_types
+from quadsim.analysis.bag.definitions import standard_types
+from quadsim.analysis.bag.metadata import FILE_NAME
+from quadsim.analysis.bag.repair import is_whole, repair, repair_file
 from quadsim.errors import InputError, QuadsimError
 
 #: What a damaged bag makes the reading libraries raise.

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bench import Truth, alone, at_rest
-from quadsim.analysis.proof import Proof, timing
-from quadsim.analysis.sensor_figures import (
+from quadsim.analysis.devices.bench import Truth, alone, at_rest
+from quadsim.analysis.devices.figures import (
     Figure,
     Said,
     count_step,
     trials_for_share,
     trials_for_squares,
 )
+from quadsim.analysis.devices.proof import Proof, timing
 
 #: Readings; a lidar's are float32.
 Array = NDArray[np.floating[Any]]

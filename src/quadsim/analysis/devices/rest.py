@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import signal
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.allan import AllanCurve, Noise, allan_curve
-from quadsim.analysis.bench import Bench, Truth, at_rest
-from quadsim.analysis.proof_echo import above
-from quadsim.analysis.sensor_figures import Figure
+from quadsim.analysis.devices.allan import AllanCurve, Noise, allan_curve
+from quadsim.analysis.devices.bench import Bench, Truth, at_rest
+from quadsim.analysis.devices.figures import Figure
+from quadsim.analysis.devices.proof_echo import above
 from quadsim.sensors.imu_channel import is_filtered
 
 Array = NDArray[np.float64]

@@ -12,9 +12,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from quadsim.analysis import figures
-from quadsim.analysis.figures import Runs
-from quadsim.analysis.report_template import TEMPLATE
+from quadsim.analysis.report import figures
+from quadsim.analysis.report.figures import Runs
+from quadsim.analysis.report.template import TEMPLATE
 from quadsim.analysis.summary import Summary
 from quadsim.analysis.whole_files import write_whole
 from quadsim.sim.log import FlightLog

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag_log import rotation_matrices
+from quadsim.analysis.bag.log import rotation_matrices
+from quadsim.analysis.devices.figures import Figure, Said, consistency, independent
 from quadsim.analysis.metrics import at_stamps
-from quadsim.analysis.sensor_figures import Figure, Said, consistency, independent
 from quadsim.sensors import SENSORS
 from quadsim.sensors.mount import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bench import Truth
-from quadsim.analysis.bench_imu import CHANNELS, PUSH_MPS2, SPIN_RADPS, ImuBench, pushed
-from quadsim.analysis.proof import Proof, timing, warmth
-from quadsim.analysis.proof_imu_lines import plan_bandwidth, plan_vibration
-from quadsim.analysis.sensor_figures import (
+from quadsim.analysis.devices.bench import Truth
+from quadsim.analysis.devices.bench_imu import CHANNELS, PUSH_MPS2, SPIN_RADPS, ImuBench, pushed
+from quadsim.analysis.devices.figures import (
     WANTED,
     Figure,
     Said,
     count_step,
     trials_for_squares,
 )
+from quadsim.analysis.devices.proof import Proof, timing, warmth
+from quadsim.analysis.devices.proof_imu_lines import plan_bandwidth, plan_vibration
 
 Array = NDArray[np.float64]
 

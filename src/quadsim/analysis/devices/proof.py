@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from quadsim.analysis.bench import Bench
-from quadsim.analysis.sensor_figures import Figure, Said, trials_for_deviation, trials_for_share
+from quadsim.analysis.devices.bench import Bench
+from quadsim.analysis.devices.figures import Figure, Said, trials_for_deviation, trials_for_share
 from quadsim.parameters import leaves
 from quadsim.sensors.timing import LARGEST_JITTER
 

@@ -13,11 +13,11 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.figures import BAND, ESTIMATE, RUNS, TRUTH, style, thin
-from quadsim.analysis.report_template import HEAD
-from quadsim.analysis.sensor_check import FALSE_ALARM, Check, Checked
-from quadsim.analysis.sensor_flight import Flown
-from quadsim.analysis.sensor_rest import Channel, Rested
+from quadsim.analysis.devices.check import FALSE_ALARM, Check, Checked
+from quadsim.analysis.devices.flight import Flown
+from quadsim.analysis.devices.rest import Channel, Rested
+from quadsim.analysis.report.figures import BAND, ESTIMATE, RUNS, TRUTH, style, thin
+from quadsim.analysis.report.template import HEAD
 from quadsim.analysis.surroundings import versions
 from quadsim.analysis.whole_files import write_whole
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.analysis import bag_topics as topics
-from quadsim.analysis.bags import BLOCK, Bag, BagMessage
-from quadsim.analysis.cdr import Block, decode
+from quadsim.analysis.bag import topics
+from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.log import Event, FlightLog, ImuSamples, Stamps, Track

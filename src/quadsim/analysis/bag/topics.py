@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from quadsim.analysis.bag_metadata import FIELD
-from quadsim.analysis.bags import Bag
-from quadsim.analysis.cdr import decode
+from quadsim.analysis.bag.cdr import decode
+from quadsim.analysis.bag.metadata import FIELD
+from quadsim.analysis.bag.reading import Bag
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import Vec3

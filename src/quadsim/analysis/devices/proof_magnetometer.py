@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bench import Truth, alone, at_rest
-from quadsim.analysis.proof import Proof, timing, warmth
-from quadsim.analysis.sensor_figures import Figure, Said, count_step, trials_for_squares
+from quadsim.analysis.devices.bench import Truth, alone, at_rest
+from quadsim.analysis.devices.figures import Figure, Said, count_step, trials_for_squares
+from quadsim.analysis.devices.proof import Proof, timing, warmth
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, optimize, signal
 
-from quadsim.analysis.bench import Truth
-from quadsim.analysis.bench_imu import CHANNELS, ImuBench, pushed
-from quadsim.analysis.sensor_figures import Figure, trials_for_squares
+from quadsim.analysis.devices.bench import Truth
+from quadsim.analysis.devices.bench_imu import CHANNELS, ImuBench, pushed
+from quadsim.analysis.devices.figures import Figure, trials_for_squares
 from quadsim.sensors.imu_channel import is_filtered
 from quadsim.sensors.vibration import VibrationParams
 

@@ -17,8 +17,8 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
 from mcap.stream_reader import CRCValidationError, breakup_chunk
 
-from quadsim.analysis.bag_metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
-from quadsim.analysis.bag_writer import CUSTOM_RECORD, McapFile, lock
+from quadsim.analysis.bag.metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
+from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
 
 MAGIC = b"\x89MCAP0\r\n"

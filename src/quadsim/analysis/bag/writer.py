@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import yaml
 from mcap.writer import CompressionType, Writer
 
-from quadsim.analysis.bag_metadata import BagFacts, FileFacts, TopicFacts
-from quadsim.analysis.definitions import definition_of
+from quadsim.analysis.bag.definitions import definition_of
+from quadsim.analysis.bag.metadata import BagFacts, FileFacts, TopicFacts
 from quadsim.errors import InputError, QuadsimError
 
 CHUNK_BYTES = 64 * 1024

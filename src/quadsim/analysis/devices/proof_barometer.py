@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bench import Truth, alone, at_rest
-from quadsim.analysis.proof import Proof, timing, warmth
-from quadsim.analysis.sensor_figures import Figure, Said, count_step, trials_for_squares
+from quadsim.analysis.devices.bench import Truth, alone, at_rest
+from quadsim.analysis.devices.figures import Figure, Said, count_step, trials_for_squares
+from quadsim.analysis.devices.proof import Proof, timing, warmth
 from quadsim.world.atmosphere import density_at
 
 Array = NDArray[np.float64]

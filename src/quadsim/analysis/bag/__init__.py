@@ -1,0 +1,1 @@
+"""Bags: read, repaired, written, mended; what their topics mean."""

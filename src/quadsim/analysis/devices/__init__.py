@@ -1,0 +1,1 @@
+"""Devices proved by measurement, and made from recordings."""
