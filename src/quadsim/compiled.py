@@ -21,10 +21,7 @@ OPTIONS: dict[str, Any] = {
 
 def kernel(function: F) -> F:
     """Compile a pure function with Numba: cached, strict IEEE arithmetic (no fastmath)."""
-    return cast(
-        F,
-        numba.njit(**OPTIONS)(function),
-    )
+    return cast(F, numba.njit(**OPTIONS)(function))
 
 
 def lane_kernel(function: F) -> F:
@@ -47,9 +44,8 @@ def inlined_kernel(function: F) -> F:
 
     Numba cannot cache a caller that passes a function to another; inlined, nothing is passed.
     """
-    return cast(
-        F, numba.njit(inline="always", error_model="numpy", no_cfunc_wrapper=True)(function)
-    )
+    compiled = numba.njit(**(OPTIONS | {"cache": False, "inline": "always"}))
+    return cast(F, compiled(function))
 
 
 def record_dtype(fields: list[tuple[object, ...]]) -> np.dtype[np.record]:
