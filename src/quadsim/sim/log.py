@@ -119,6 +119,66 @@ class ImuSamples:
     f_sigma: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Innovations:
+    """What one kind of measurement said against what an estimator expected.
+
+    Attributes:
+        stamp_ns: (N,) of the measurements, ns.
+        value: (N, d) measured minus expected, in the unit of the kind.
+        sigma: (N, d) the deviation that the estimator expected of it.
+        nis: (N,) normalised innovation squared; d on average for a filter that is right.
+        accepted: (N,) whether the gate let it in.
+    """
+
+    stamp_ns: Stamps
+    value: Array
+    sigma: Array
+    nis: Array
+    accepted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What an estimator believed besides the motion.
+
+    Attributes:
+        stamp_ns: (N,) ns.
+        gyro_bias_B: (N, 3) rad/s.
+        accel_bias_B: (N, 3) m/s^2.
+        sigma: (N, 6) stated deviations of the two, rad/s and m/s^2.
+        innovations: kind of measurement (``gnss_position``, ``gnss_velocity``, ``magnetic_field``,
+            ``pressure``, ``range``, ``external_pose``) to what it said.
+    """
+
+    stamp_ns: Stamps
+    gyro_bias_B: Array
+    accel_bias_B: Array
+    sigma: Array
+    innovations: dict[str, Innovations] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How the messages of one topic came.
+
+    Attributes:
+        count: messages.
+        rate_hz: 1 over the median period of the stamps; None with fewer than two.
+        gaps_ns: (G, 2) first and last stamp of each gap longer than three median periods.
+        repeated: stamps that did not rise.
+        latency_median_s: log time minus stamp, median, s; None where the type has no stamp.
+        latency_p99_s: its 99th percentile, s.
+    """
+
+    count: int
+    rate_hz: float | None
+    gaps_ns: NDArray[np.int64]
+    repeated: int
+    latency_median_s: float | None
+    latency_p99_s: float | None
+
+
 @dataclass(slots=True)
 class FlightLog:
     """One vehicle's flight, as reports and metrics take it.
@@ -135,6 +195,8 @@ class FlightLog:
         imu: samples of the IMU; None where nobody asked for them.
         ground_m: (N,) height of the ground beneath the truth, world, m; None where unknown.
         waypoints: (K, 3) corners of the mission, world, m.
+        inside: estimator to what it believed besides the motion, where that was kept.
+        arrivals: topic, as in ``topics``, to how its messages came, where that was looked at.
         wall_s: how long the flight took on the wall clock; 0 where unknown.
         notes: what a reader should know (a bag that was repaired, a topic that was missing).
     """
@@ -153,6 +215,8 @@ class FlightLog:
     gnss: Track | None = None
     imu: ImuSamples | None = None
     ground_m: Array | None = None
+    inside: dict[str, Inside] = field(default_factory=dict)
+    arrivals: dict[str, Arrivals] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
