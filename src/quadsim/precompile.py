@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,14 +27,13 @@ from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.estimation import ESTIMATORS
-from quadsim.estimation.interface import Estimator
-from quadsim.geometry.geodesy import Datum
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device, simulate
+from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -45,52 +42,40 @@ from quadsim.vehicle.fleet import Fleet
 MONTH_S = 30 * 86400.0
 
 
-def precompile_parts(scenario: Scenario) -> None:
-    """Fleet, sensors and estimators as the nodes and replays call them, one sample at a time."""
+def precompile_vehicle(scenario: Scenario) -> None:
+    """Fleet and sensors as the nodes call them, one sample at a time."""
     fleet = Fleet(scenario.vehicle, scenario.environment)
-    devices = {
-        kind: SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
+    devices: list[SimulatedSensor | SimulatedLidar] = [
+        SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
         for kind, params in scenario.sensors.items()
-    }
-    lidar = simulate(
-        "lidar",
-        load_device("lidar", "ideal_lidar"),
-        scenario.environment,
-        1,
-        "quad",
-        scenario.scene,
-    )
-    estimators = [
-        ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
-        for name in ("eskf", "ekf7", "gps_ins")
     ]
-    for stamp_ns in range(0, 3_000_000_000, scenario.imu_period_ns):
+    lidar = load_device("lidar", "ideal_lidar")
+    devices.append(simulate("lidar", lidar, scenario.environment, 1, "quad", scenario.scene))
+    for stamp_ns in range(0, 2_000_000_000, scenario.imu_period_ns):
         fleet.step_to(stamp_ns)
-        samples = {kind: device.measure(fleet.truth(0)) for kind, device in devices.items()}
-        lidar.measure(fleet.truth(0))
-        for estimator in estimators:
-            feed(estimator, stamp_ns, samples, scenario.environment.datum)
-    for estimator in estimators:
-        if estimator.running:
-            estimator.odometry()
-            estimator.pose_covariance()
-            estimator.twist_covariance()
+        for device in devices:
+            device.measure(fleet.truth(0))
 
 
-def feed(estimator: Estimator, stamp_ns: int, samples: Mapping[str, Any], datum: Datum) -> None:
-    """Hand samples of one instant to an estimator, as messages say them."""
-    if (imu := samples["imu"]) is not None:
-        covariance = np.eye(3) * 1e-4
-        estimator.imu(stamp_ns, imu.f_S, imu.w_S, covariance, covariance)
-    if (fix := samples["gnss"]) is not None:
-        estimator.gnss_position(stamp_ns, datum.to_geodetic(fix.p_W), np.eye(3))
-        estimator.gnss_velocity(stamp_ns, fix.v_W, np.eye(3))
-    if (field := samples["magnetometer"]) is not None:
-        estimator.magnetic_field(stamp_ns, field.m_S, np.eye(3) * 1e-14)
-    if (air := samples["barometer"]) is not None:
-        estimator.pressure(stamp_ns, float(air.pressure_pa), 1.0)
-    if (ground := samples["rangefinder"]) is not None:
-        estimator.range(stamp_ns, float(ground.range_m), 1e-4)
+def precompile_estimators(scenario: Scenario) -> None:
+    """Estimators as nodes and replays call them, over three seconds on the ground."""
+    datum, field_W_T = scenario.environment.datum, scenario.estimator.magnetic_field_W_T
+    fix, still = datum.to_geodetic((0.0, 0.0, 0.0)), np.zeros(3)
+    f_S, variance = np.array((0.0, 0.0, scenario.estimator.gravity_mps2)), np.eye(3) * 1e-4
+    for name in ("eskf", "ekf7", "gps_ins"):
+        estimator = ESTIMATORS[name](scenario.estimator, datum)
+        for sample in range(1500):
+            stamp_ns = sample * 2_000_000
+            estimator.imu(stamp_ns, f_S, still, variance, variance)
+            if sample % 50 == 0:
+                estimator.gnss_position(stamp_ns, fix, np.eye(3))
+                estimator.gnss_velocity(stamp_ns, still, np.eye(3))
+                estimator.magnetic_field(stamp_ns, np.array(field_W_T), np.eye(3) * 1e-14)
+                estimator.pressure(stamp_ns, 101_325.0, 1.0)
+                estimator.range(stamp_ns, 0.1, 1e-4)
+        estimator.odometry()
+        estimator.pose_covariance()
+        estimator.twist_covariance()
 
 
 def precompile_control(scenario: Scenario) -> None:
@@ -125,7 +110,8 @@ def precompile_assisted(params: FlightParams) -> None:
 
 def precompile_nodes(scenario: Scenario) -> None:
     """All that the nodes call."""
-    precompile_parts(scenario)
+    precompile_vehicle(scenario)
+    precompile_estimators(scenario)
     precompile_control(scenario)
 
 
@@ -141,17 +127,24 @@ def forget_old_kernels() -> None:
 
 
 def precompile_closed_loop(scenario: Scenario) -> None:
-    """The whole closed loop, as ``quadsim sim`` calls it."""
+    """The vehicle, then the whole closed loop, as ``quadsim sim`` calls it."""
+    precompile_vehicle(scenario)
     run(scenario)
 
 
+def precompile_rest(scenario: Scenario) -> None:
+    """What the closed loop is made of besides the vehicle, and the other estimators."""
+    precompile_estimators(scenario)
+    precompile_control(scenario)
+
+
 def main() -> None:
-    """Fill the cache, the closed loop beside the rest: they share little of what takes time."""
+    """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
     scenario = load_scenario("hover", duration_s=5.0)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
-        beside = processes.submit(precompile_closed_loop, scenario)
-        rest = processes.submit(precompile_nodes, scenario)
-        beside.result()
+        loop = processes.submit(precompile_closed_loop, scenario)
+        rest = processes.submit(precompile_rest, scenario)
+        loop.result()
         rest.result()
     set_filled()
     forget_old_kernels()

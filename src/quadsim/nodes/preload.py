@@ -11,7 +11,7 @@ from rclpy.type_support import check_for_type_support
 
 import quadsim.nodes.runtime
 from quadsim.nodes.topics import VEHICLE_TOPICS, WORLD_TOPICS
-from quadsim.precompile import precompile_control, precompile_parts
+from quadsim.precompile import precompile_nodes
 from quadsim.sim.scenario import load_scenario
 
 NODES = (
@@ -26,9 +26,7 @@ def preload() -> None:
         import_module(f"quadsim.nodes.{node}")
     for topic in (*WORLD_TOPICS, *VEHICLE_TOPICS):
         check_for_type_support(topic.message)
-    scenario = load_scenario("hover")
-    precompile_parts(scenario)
-    precompile_control(scenario)
+    precompile_nodes(load_scenario("hover"))
 
 
 assert quadsim.nodes.runtime  # rclpy itself
