@@ -27,6 +27,8 @@ from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.interface import Estimator
+from quadsim.estimation.smoother import Smoother
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
 from quadsim.parameters import pack
@@ -58,24 +60,36 @@ def precompile_vehicle(scenario: Scenario) -> None:
 
 
 def precompile_estimators(scenario: Scenario) -> None:
-    """Estimators as nodes and replays call them, over three seconds on the ground."""
-    datum, field_W_T = scenario.environment.datum, scenario.estimator.magnetic_field_W_T
-    fix, still = datum.to_geodetic((0.0, 0.0, 0.0)), np.zeros(3)
-    f_S, variance = np.array((0.0, 0.0, scenario.estimator.gravity_mps2)), np.eye(3) * 1e-4
+    """Estimators as the nodes call them."""
     for name in ("eskf", "ekf7", "gps_ins"):
-        estimator = ESTIMATORS[name](scenario.estimator, datum)
-        for sample in range(1500):
-            stamp_ns = sample * 2_000_000
-            estimator.imu(stamp_ns, f_S, still, variance, variance)
-            if sample % 50 == 0:
-                estimator.gnss_position(stamp_ns, fix, np.eye(3))
-                estimator.gnss_velocity(stamp_ns, still, np.eye(3))
-                estimator.magnetic_field(stamp_ns, np.array(field_W_T), np.eye(3) * 1e-14)
-                estimator.pressure(stamp_ns, 101_325.0, 1.0)
-                estimator.range(stamp_ns, 0.1, 1e-4)
+        estimator = ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
+        stand(estimator, scenario)
         estimator.odometry()
         estimator.pose_covariance()
         estimator.twist_covariance()
+
+
+def precompile_smoother(scenario: Scenario) -> None:
+    """The smoother, as replays call it."""
+    smoother = Smoother(scenario.estimator, scenario.environment.datum)
+    stand(smoother, scenario)
+    smoother.smooth()
+
+
+def stand(estimator: Estimator, scenario: Scenario) -> None:
+    """Hand an estimator the messages of three seconds on the ground."""
+    fix, still = scenario.environment.datum.to_geodetic((0.0, 0.0, 0.0)), np.zeros(3)
+    f_S = np.array((0.0, 0.0, scenario.estimator.gravity_mps2))
+    field_S, variance = np.array(scenario.estimator.magnetic_field_W_T), np.eye(3) * 1e-4
+    for sample in range(1500):
+        stamp_ns = sample * 2_000_000
+        estimator.imu(stamp_ns, f_S, still, variance, variance)
+        if sample % 50 == 0:
+            estimator.gnss_position(stamp_ns, fix, np.eye(3))
+            estimator.gnss_velocity(stamp_ns, still, np.eye(3))
+            estimator.magnetic_field(stamp_ns, field_S, np.eye(3) * 1e-14)
+            estimator.pressure(stamp_ns, 101_325.0, 1.0)
+            estimator.range(stamp_ns, 0.1, 1e-4)
 
 
 def precompile_control(scenario: Scenario) -> None:
@@ -136,6 +150,7 @@ def precompile_rest(scenario: Scenario) -> None:
     """What the closed loop is made of besides the vehicle, and the other estimators."""
     precompile_estimators(scenario)
     precompile_control(scenario)
+    precompile_smoother(scenario)
 
 
 def main() -> None:
