@@ -223,8 +223,7 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
         "lint-imports ",
         "mypy ",
         "pytest -m alone tests/graph",
-        "pytest -q -n 2 -m not alone tests/graph",
-        "pytest -q -n 2 tests/unit tests/property tests/launch tests/packaging",
+        "pytest -q -n 3 --dist worksteal -m not alone tests",
     ]
     checkout.run("doctor")
     assert checkout.calls() == ["quadsim doctor"]
