@@ -217,7 +217,7 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
     assert any(call.endswith("--editable .[ros,test]") for call in calls)
     beside = [call for call in calls if call.startswith("pytest -q -m not many tests/unit/")]
     assert len(beside) == 1
-    assert [call for call in calls if call not in beside][-7:] == [
+    assert [call for call in calls if call not in beside][-6:] == [
         "ruff check .",
         "ruff format --check .",
         "lint-imports ",
