@@ -1,18 +1,15 @@
-"""Opening rosbag2 folders and files (MCAP, SQLite; any ROS 2 distribution), and streaming them."""
+"""Opening bags of rosbag2 (MCAP, SQLite; any ROS 2 distribution), and streaming them."""
 
 from __future__ import annotations
 
-import os
 import struct
-import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from rosbags.highlevel import AnyReaderError
-from rosbags.interfaces import Connection, MessageDefinitionFormat
-from rosbags.rosbag2 import Reader, ReaderError
+import zstandard
 from rosbags.serde import SerdeError
 from rosbags.typesys import (
     Stores,
@@ -24,18 +21,17 @@ from rosbags.typesys import (
 from rosbags.typesys.store import Typestore
 
 from quadsim.analysis.bag.definitions import standard_types
-from quadsim.analysis.bag.metadata import FILE_NAME
-from quadsim.analysis.bag.repair import is_whole, repair, repair_file
+from quadsim.analysis.bag.folder import Opened, open_files
+from quadsim.analysis.bag.storage import BagMessage, StoredTopic, in_order
 from quadsim.errors import InputError, QuadsimError
 
-#: What a damaged bag makes the reading libraries raise.
+__all__ = ["BLOCK", "Bag", "BagMessage", "open_bag"]
+
+#: What a message that does not fit its type makes rosbags raise.
 _UNREADABLE = (
-    ReaderError,
-    AnyReaderError,
     SerdeError,
     TypesysError,
     struct.error,
-    OSError,
     ValueError,
     TypeError,
     KeyError,
@@ -45,15 +41,8 @@ _UNREADABLE = (
     RuntimeError,
 )
 BLOCK = 4096  # messages held at once
-
-
-class BagMessage(NamedTuple):
-    """One message as it lies in a bag: topic, type, log time (ns), CDR bytes."""
-
-    topic: str
-    type_name: str
-    log_ns: int
-    payload: bytes
+#: How a message begins that rosbag2 compressed by itself; one in CDR begins with a zero.
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Bag:
@@ -61,54 +50,78 @@ class Bag:
 
     Attributes:
         path: what was asked for.
-        notes: what was done to it when it was opened (repairs).
+        notes: what was done to it when it was opened (repairs), and what of it cannot be read;
+            damage that only reading finds is added when it is met.
+        custom: data of its recorder.
     """
 
-    def __init__(self, path: Path, reader: Reader, notes: list[str]) -> None:
+    def __init__(self, path: Path, opened: Opened) -> None:
         self.path = path
-        self.notes = notes
-        self._reader = reader
+        self.notes = opened.notes
+        self.custom = opened.custom
+        self._storages = opened.storages
         self._types: Typestore | None = None
-        metadata: Any = reader.storage.metadata
-        self.custom: dict[str, str] = dict(metadata.custom or {})
+        self._topics: dict[str, StoredTopic] = {}
+        self._mixed: set[str] = set()  # topics of several types
+        for storage in self._storages:
+            for stored in storage.topics:
+                self._add(stored)
+        self._name_unknown_types()
 
     @property
     def types(self) -> dict[str, str]:
         """Topic to type name."""
-        return {connection.topic: connection.msgtype for connection in self._reader.connections}
+        return {name: stored.type_name for name, stored in self._topics.items()}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Topic to number of messages."""
-        counts: dict[str, int] = {}
-        for connection in self._reader.connections:
-            counts[connection.topic] = counts.get(connection.topic, 0) + connection.msgcount
-        return counts
+        """Topic to number of messages, as the files' own index states it."""
+        return {name: stored.count for name, stored in self._topics.items()}
+
+    @property
+    def qos(self) -> dict[str, str]:
+        """Topic to offered quality of service, YAML; empty where the bag does not say."""
+        return {name: stored.qos_yaml for name, stored in self._topics.items()}
 
     @property
     def duration_s(self) -> float:
         """Time between the first and the last message, by log time, s."""
-        return max(0.0, (self._reader.duration - 1) * 1e-9)
+        filled = [s for s in self._storages if any(stored.count for stored in s.topics)]
+        start_ns = min((storage.start_ns for storage in filled), default=0)
+        return max(0, max((storage.end_ns for storage in filled), default=0) - start_ns) * 1e-9
 
-    def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
+    def messages(self, topics: Collection[str], start_ns: int = 0) -> Iterator[BagMessage]:
         """Messages of some topics in the order of their log time, in bounded memory.
 
+        Args:
+            topics: full names.
+            start_ns: log time of the first one wanted.
+
         Raises:
-            InputError: the bag is damaged.
+            InputError: a file can no longer be read.
         """
-        chosen = [c for c in self._reader.connections if c.topic in topics]
-        if not chosen:
-            return
-        messages = self._reader.messages(connections=chosen)
-        while True:
-            try:
-                item = next(messages, None)
-            except _UNREADABLE as error:
-                raise InputError(f"{self.path}: damaged ({_reason(error)})") from error
-            if item is None:
-                return
-            connection, log_ns, payload = item
-            yield BagMessage(connection.topic, connection.msgtype, log_ns, bytes(payload))
+        wanted = frozenset(topics) & self._topics.keys()
+        streams = [
+            (max(storage.start_ns, start_ns), partial(storage.messages, wanted, start_ns))
+            for storage in self._storages
+            if any(stored.name in wanted for stored in storage.topics)
+        ]
+        bad = 0
+        try:
+            for message in in_order(streams):
+                if message.topic in self._mixed and message.type_name != self.types[message.topic]:
+                    continue
+                if message.payload[:4] != _ZSTD:
+                    yield message
+                    continue
+                try:
+                    yield message._replace(payload=_decompressed(message.payload))
+                except zstandard.ZstdError:
+                    bad += 1
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
+        if bad:
+            self.notes.append(f"{self.path}: {bad} compressed messages are damaged: left out")
 
     def deserialize(self, message: BagMessage) -> Any:
         """Turn one message into an object, by the definitions the bag carries.
@@ -116,10 +129,8 @@ class Bag:
         Raises:
             QuadsimError: the bag does not say what the type is, or the message does not fit it.
         """
-        if self._types is None:
-            self._types = self._collect_types()
         try:
-            return self._types.deserialize_cdr(message.payload, message.type_name)
+            return self.typestore.deserialize_cdr(message.payload, message.type_name)
         except _UNREADABLE as error:
             raise QuadsimError(
                 f"{self.path}: {message.topic}: not a {message.type_name} ({_reason(error)})"
@@ -131,22 +142,62 @@ class Bag:
             return self.deserialize(message)
         return None
 
-    def _collect_types(self) -> Typestore:
-        types = get_typestore(Stores.EMPTY)
-        found: dict[str, Any] = dict(standard_types().fielddefs)
-        for connection in self._reader.connections:
-            found.update(_definitions(connection))
-        types.register(found)
-        return types
+    @property
+    def typestore(self) -> Typestore:
+        """The types of the bag's topics: by its own definitions, else the standard ones."""
+        if self._types is None:
+            found: dict[str, Any] = dict(standard_types().fielddefs)
+            for stored in self._topics.values():
+                found.update(_definitions(stored))
+            self._types = get_typestore(Stores.EMPTY)
+            self._types.register(found)
+        return self._types
+
+    def _add(self, stored: StoredTopic) -> None:
+        known = self._topics.get(stored.name)
+        if known is None:
+            self._topics[stored.name] = StoredTopic(
+                stored.name,
+                stored.type_name,
+                stored.count,
+                stored.encoding,
+                stored.definition,
+                stored.qos_yaml,
+                stored.type_hash,
+            )
+            return
+        if known.type_name != stored.type_name:
+            self._mixed.add(stored.name)
+            self.notes.append(
+                f"{self.path}: {stored.name} is {known.type_name} and {stored.type_name};"
+                f" {stored.count} messages of the second left out"
+            )
+            return
+        known.count += stored.count
+        if not known.definition:
+            known.encoding, known.definition = stored.encoding, stored.definition
+
+    def _name_unknown_types(self) -> None:
+        bare = {stored.type_name for stored in self._topics.values() if not stored.definition}
+        unknown = sorted(bare - standard_types().fielddefs.keys()) if bare else []
+        if unknown:
+            self.notes.append(
+                f"{self.path}: types that neither the bag nor ROS defines, not decoded:"
+                f" {', '.join(name or 'one without a name' for name in unknown)}"
+            )
 
 
-def _definitions(connection: Connection) -> dict[str, Any]:
-    definition = connection.msgdef
+def _decompressed(payload: bytes) -> bytes:
+    """One message that was compressed by itself; the frame need not state its size."""
+    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+
+
+def _definitions(stored: StoredTopic) -> dict[str, Any]:
     try:
-        if definition.format == MessageDefinitionFormat.MSG:
-            return dict(get_types_from_msg(definition.data, connection.msgtype))
-        if definition.format == MessageDefinitionFormat.IDL:
-            return dict(get_types_from_idl(definition.data))
+        if stored.encoding == "ros2msg":
+            return dict(get_types_from_msg(stored.definition, stored.type_name))
+        if stored.encoding in ("ros2idl", "omgidl"):
+            return dict(get_types_from_idl(stored.definition))
     except _UNREADABLE:
         return {}  # reading the topic then says that its type is not known
     return {}
@@ -159,67 +210,17 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def open_bag(path: Path | str) -> Iterator[Bag]:
-    """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file.
+    """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file, compressed or not.
 
     A cut MCAP is repaired first: in its place, or, where that cannot be written, in a scratch
-    folder. ``Bag.notes`` then says so.
+    folder. Compressed files are unpacked onto the disk. ``Bag.notes`` then says so.
 
     Raises:
         InputError: missing, not a bag, empty, or damaged beyond reading; one line with the remedy.
     """
     path = Path(path)
     with ExitStack() as stack:
-        source, notes = _make_readable(path, stack)
-        reader = Reader(source)
-        try:
-            reader.open()
-        except _UNREADABLE as error:
-            raise InputError(f"{path}: not a readable bag ({_reason(error)})") from error
-        stack.callback(reader.close)
-        bag = Bag(path, reader, notes)
+        bag = Bag(path, open_files(path, stack))
         if not sum(bag.counts.values()):
             raise InputError(f"{path}: the bag is empty; record again")
         yield bag
-
-
-def _make_readable(path: Path, stack: ExitStack) -> tuple[Path, list[str]]:
-    """What the reader can open, and what was done for it."""
-    if not path.exists():
-        raise InputError(f"{path}: no such bag; give a rosbag2 folder or a .mcap or .db3 file")
-    if path.is_file():
-        return _readable_file(path, stack)
-    files = sorted(path.glob("*.mcap"))
-    if not files:
-        databases = sorted(path.glob("*.db3"))
-        if (path / FILE_NAME).is_file():
-            return path, []
-        if len(databases) == 1:
-            return databases[0], [f"{path}: has no {FILE_NAME}; read {databases[0].name} alone"]
-        raise InputError(f"{path}: not a bag; a rosbag2 folder holds {FILE_NAME} and .mcap files")
-    if (path / FILE_NAME).is_file() and all(is_whole(file) for file in files):
-        return path, []
-    if os.access(path, os.W_OK):
-        return path, [str(done) for done in repair(path)]
-    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-bag-")))
-    notes = []
-    for file in files:
-        if is_whole(file):
-            (scratch / file.name).symlink_to(file.resolve())
-        else:
-            notes.append(str(repair_file(file, scratch / file.name)))
-    repair(scratch)
-    return scratch, notes or [f"{path}: has no {FILE_NAME}; read without it"]
-
-
-def _readable_file(path: Path, stack: ExitStack) -> tuple[Path, list[str]]:
-    if path.suffix == ".db3":
-        return path, []
-    if path.suffix != ".mcap":
-        raise InputError(f"{path}: not a bag; give a rosbag2 folder or a .mcap or .db3 file")
-    if is_whole(path):
-        return path, []
-    if os.access(path.parent, os.W_OK):
-        return path, [str(repair_file(path))]
-    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-bag-")))
-    done = repair_file(path, scratch / path.name)
-    return done.path, [str(done)]

@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from mcap.data_stream import ReadDataStream
-from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
-from mcap.stream_reader import CRCValidationError, breakup_chunk
+from mcap.stream_reader import breakup_chunk
 
+from quadsim.analysis.bag.mcap_file import McapStorage
+from quadsim.analysis.bag.mcap_records import DAMAGED, MAGIC, RECORD_HEAD, next_chunk
 from quadsim.analysis.bag.metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
 from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
 
-MAGIC = b"\x89MCAP0\r\n"
-_RECORD_HEAD = struct.Struct("<BQ")  # opcode, length of what follows
 #: Opcode, (length, times, size, checksum), length of the compression's name, (size of the records).
 _CHUNK_HEAD = struct.Struct("<B36xI8x")
-_UNREADABLE = (CRCValidationError, McapError, ValueError, RuntimeError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Repair:
         path: the file that was written anew, or the folder that got a ``metadata.yaml``.
         messages: how many messages it holds now.
         lost_bytes: bytes of the old file that could not be read.
-        damaged_chunks: chunks dropped because their checksum was wrong.
+        damaged_chunks: places that were left out: chunks with a wrong checksum, rows of a database.
     """
 
     path: Path
@@ -47,11 +45,13 @@ class Repair:
     def __str__(self) -> str:
         if not self.lost_bytes and not self.damaged_chunks:
             return f"{self.path}: not closed by its recorder; made whole, {self.messages} messages"
-        damaged = f", {self.damaged_chunks} damaged chunks dropped" if self.damaged_chunks else ""
-        return (
-            f"{self.path}: cut short; repaired, {self.messages} messages kept,"
-            f" {self.lost_bytes} bytes lost{damaged}"
-        )
+        lost = f", {self.lost_bytes} bytes lost" if self.lost_bytes else ""
+        damaged = f", {self.damaged_chunks} damaged places left out" if self.damaged_chunks else ""
+        return f"{self.path}: cut short; repaired, {self.messages} messages kept{lost}{damaged}"
+
+
+class BeingRecorded(InputError):
+    """A bag that has not ended yet."""
 
 
 def is_whole(path: Path) -> bool:
@@ -68,9 +68,9 @@ def _whole_records(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
     """Opcode and body of each record before ``end``; stops in front of one that is not whole."""
     while True:
         start = file.tell()
-        head = file.read(_RECORD_HEAD.size)
-        opcode, length = _RECORD_HEAD.unpack(head) if len(head) == _RECORD_HEAD.size else (0, 0)
-        if opcode == 0 or length > end - file.tell():  # 0 is no opcode: a tail of zeros
+        head = file.read(RECORD_HEAD.size)
+        opcode, length = RECORD_HEAD.unpack(head) if len(head) == RECORD_HEAD.size else (0, 0)
+        if not 0 < opcode <= Opcode.DATA_END or length > end - file.tell():
             file.seek(start)
             return
         yield opcode, file.read(length)
@@ -94,7 +94,7 @@ def _parsed(opcode: int, body: bytes) -> McapRecord | None:
 
 
 class _Salvage:
-    """Reads the records of an MCAP file as far as it goes."""
+    """Reads the records of an MCAP file, around what makes no sense."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -103,40 +103,47 @@ class _Salvage:
         self.damaged_chunks = 0
 
     def records(self) -> Iterator[McapRecord]:
-        """Schemas, channels, messages and metadata, up to the first byte that makes no sense."""
-        for opcode, body in _whole_records(self._file, self._size):
-            if opcode == Opcode.DATA_END:
-                return  # only the index was cut
-            try:
-                record = _parsed(opcode, body)
-                if isinstance(record, Chunk):
-                    yield from breakup_chunk(record, validate_crc=True)
-                elif record is not None:
-                    yield record
-            except _UNREADABLE:
-                self.damaged_chunks += 1
-        yield from self._cut_chunk()
-        self.lost_bytes = self._size - self._file.tell()
+        """Schemas, channels, messages and metadata, of all that can be read."""
+        while True:
+            for opcode, body in _whole_records(self._file, self._size):
+                if opcode == Opcode.DATA_END:
+                    return  # only the index was cut
+                try:
+                    record = _parsed(opcode, body)
+                    if isinstance(record, Chunk):
+                        yield from breakup_chunk(record, validate_crc=True)
+                    elif record is not None:
+                        yield record
+                except DAMAGED:
+                    self.damaged_chunks += 1
+            if not self._goes_on():
+                self.lost_bytes += self._size - self._file.tell()
+                return
 
-    def _cut_chunk(self) -> Iterator[McapRecord]:
-        """Whole messages at the start of an uncompressed chunk that the cut went through."""
+    def _goes_on(self) -> bool:
+        """Whether there is more behind what is no whole record; the file is then there.
+
+        The records of an uncompressed chunk that a cut goes through are read one by one.
+        """
         start = self._file.tell()
         head = self._file.read(_CHUNK_HEAD.size)
         opcode, name_length = _CHUNK_HEAD.unpack(head) if len(head) == _CHUNK_HEAD.size else (0, 1)
-        if opcode != Opcode.CHUNK or name_length:  # a name of a compression: not to be had in part
-            self._file.seek(start)
-            return
-        for kind, body in _whole_records(self._file, self._size):
-            record = _parsed(kind, body)
-            if record is not None:
-                yield record
+        if opcode == Opcode.CHUNK and not name_length:
+            return True
+        found = next_chunk(self._file, start + 1, self._size)
+        self._file.seek(start if found is None else found)
+        if found is None:
+            return False
+        self.lost_bytes += found - start
+        self.damaged_chunks += 1
+        return True
 
 
 @contextmanager
 def _taken(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         if not lock(file):
-            raise InputError(f"{path}: is being recorded; wait until its recorder has ended")
+            raise BeingRecorded(f"{path}: is being recorded; wait until its recorder has ended")
         yield file
 
 
@@ -237,40 +244,20 @@ def repair(bag: Path) -> list[Repair]:
 
 
 def _facts(paths: list[Path]) -> BagFacts:
-    """What ``metadata.yaml`` has to say, from the summaries of whole files."""
-    from mcap.reader import make_reader
-
+    """What ``metadata.yaml`` has to say of whole files."""
     files = []
     topics: dict[str, TopicFacts] = {}
     custom: dict[str, str] = {}
     for path in paths:
-        with path.open("rb") as stream:
-            reader = make_reader(stream)
-            summary = reader.get_summary()
-            statistics = None if summary is None else summary.statistics
-            if summary is None or statistics is None:
-                raise InputError(f"{path}: has no summary; record or convert it again")
-            files.append(
-                FileFacts(
-                    path.name,
-                    statistics.message_start_time,
-                    statistics.message_end_time,
-                    statistics.message_count,
-                )
+        storage = McapStorage(path, [])
+        storage.close()
+        count = sum(stored.count for stored in storage.topics)
+        files.append(FileFacts(path.name, storage.start_ns, storage.end_ns, count))
+        custom.update(storage.custom)
+        for stored in storage.topics:
+            facts = topics.setdefault(
+                stored.name,
+                TopicFacts(stored.name, stored.type_name, stored.qos_yaml, stored.type_hash),
             )
-            for number, channel in summary.channels.items():
-                schema = summary.schemas.get(channel.schema_id)
-                facts = topics.setdefault(
-                    channel.topic,
-                    TopicFacts(
-                        channel.topic,
-                        "" if schema is None else schema.name,
-                        channel.metadata.get("offered_qos_profiles", ""),
-                        channel.metadata.get("topic_type_hash", ""),
-                    ),
-                )
-                facts.count += statistics.channel_message_counts.get(number, 0)
-            for record in reader.iter_metadata():
-                if record.name == CUSTOM_RECORD:
-                    custom.update(record.metadata)
+            facts.count += stored.count
     return BagFacts(files, list(topics.values()), custom)

@@ -1,0 +1,317 @@
+"""Reading one MCAP file: in order, in bounded memory, around what is damaged.
+
+Memory: a table of chunks, 40 bytes each, and the chunks that overlap in time (two or three in a
+recording, of a megabyte or so). rosbags holds an index of every channel of every chunk, gives up at
+the first damaged chunk, and refuses messages outside of chunks that are not in order, as rosbag2's
+preset ``fastwrite`` writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from mcap.opcode import Opcode
+from mcap.records import Channel, Footer, Metadata, MetadataIndex, Schema, Statistics
+
+from quadsim.analysis.bag.mcap_records import (
+    DAMAGED,
+    MAGIC,
+    MESSAGE_HEAD,
+    RECORD_HEAD,
+    collect,
+    next_chunk,
+    stream_of,
+    unpacked,
+)
+from quadsim.analysis.bag.storage import END_OF_TIME_NS, BagMessage, StoredTopic
+from quadsim.analysis.bag.writer import CUSTOM_RECORD
+from quadsim.errors import InputError
+
+_CHUNK_INDEX = struct.Struct("<QQQQI")  # first and last time, offset, length, bytes of the map
+_FOOTER_BYTES = 29 + len(MAGIC)
+#: Messages outside of chunks are read in pieces of this size.
+_PIECE_BYTES = 1 << 20
+_TIME = itemgetter(2)
+
+
+class _Chunks:
+    """Where the chunks are, and when."""
+
+    def __init__(self) -> None:
+        self.start_ns, self.end_ns = array("q"), array("q")
+        self.offset, self.length = array("q"), array("q")
+        self.bare = bytearray()  # 1: a piece of the file itself, with messages outside of chunks
+        self.channels: list[frozenset[int] | None] = []  # None: not known
+        self._known: dict[frozenset[int], frozenset[int]] = {}
+
+    def add(
+        self,
+        times_ns: tuple[int, int],
+        place: tuple[int, int],
+        channels: frozenset[int] | None = None,
+        bare: bool = False,
+    ) -> None:
+        """Append one; ``place`` is where its record begins, and its length."""
+        self.start_ns.append(min(times_ns[0], END_OF_TIME_NS))
+        self.end_ns.append(min(times_ns[1], END_OF_TIME_NS))
+        self.offset.append(place[0])
+        self.length.append(place[1])
+        self.bare.append(bare)
+        if channels is not None:  # few sets, many chunks
+            channels = self._known.setdefault(channels, channels)
+        self.channels.append(channels)
+
+    def __len__(self) -> int:
+        return len(self.bare)
+
+
+class McapStorage:
+    """An open MCAP file; see :class:`quadsim.analysis.bag.storage.Storage`.
+
+    Args:
+        path: a file that was closed by its recorder (:func:`repair.is_whole`).
+        notes: gets one line for each thing that cannot be read.
+
+    Raises:
+        InputError: it is no MCAP file, or cannot be opened.
+    """
+
+    def __init__(self, path: Path, notes: list[str]) -> None:
+        self.path = path
+        self.custom: dict[str, str] = {}
+        self.start_ns, self.end_ns = 0, 0
+        self._notes = notes
+        self._told: set[int] = set()
+        self._schemas: dict[int, Schema] = {}
+        self._channels: dict[int, Channel] = {}
+        self._counts: dict[int, int] = {}
+        self._chunks = _Chunks()
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        if not self._read_summary():
+            self._chunks = _Chunks()
+            self._scan()
+        self.topics = [self._topic(number, channel) for number, channel in self._channels.items()]
+        self._order = np.argsort(np.frombuffer(self._chunks.start_ns, np.int64), kind="stable")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+        """Messages of some topics from a log time on, in its order."""
+        for batch in self._batches(self._wanted(wanted), start_ns):
+            if batch[0].log_ns < start_ns:
+                batch = batch[bisect_right(batch, start_ns - 1, key=_TIME) :]
+            yield from batch
+
+    def _wanted(self, wanted: Collection[str]) -> dict[int, tuple[str, str]]:
+        return {
+            number: (channel.topic, self._type_of(channel))
+            for number, channel in self._channels.items()
+            if channel.topic in wanted
+        }
+
+    def _batches(
+        self, wanted: dict[int, tuple[str, str]], start_ns: int
+    ) -> Iterator[list[BagMessage]]:
+        """Lists of messages; what a later chunk may still come before is held back."""
+        chunks = self._chunks
+        order = [
+            k
+            for k in self._order.tolist()
+            if chunks.end_ns[k] >= start_ns
+            and (chunks.channels[k] is None or not wanted.keys().isdisjoint(chunks.channels[k]))
+        ]
+        held: list[BagMessage] = []
+        for i, k in enumerate(order):
+            batch = held + self._read(k, wanted)
+            batch.sort(key=_TIME)  # stable; in order as a rule, which costs next to nothing
+            next_ns = chunks.start_ns[order[i + 1]] if i + 1 < len(order) else END_OF_TIME_NS
+            ready = len(batch)
+            if batch and batch[-1].log_ns > next_ns:
+                ready = bisect_right(batch, next_ns, key=_TIME)
+            held = batch[ready:]
+            if ready:
+                yield batch[:ready] if held else batch
+
+    def _read(self, k: int, wanted: dict[int, tuple[str, str]]) -> list[BagMessage]:
+        """Messages of one chunk, as far as it can be read."""
+        found: list[BagMessage] = []
+        try:
+            collect(self._content(k), wanted, found)
+        except DAMAGED as error:
+            self._tell(k, len(found), error)
+        return found
+
+    def _content(self, k: int) -> bytes:
+        """Records of a chunk, unpacked, with its checksum tested."""
+        chunks = self._chunks
+        self._file.seek(chunks.offset[k])
+        body = self._file.read(chunks.length[k])
+        if len(body) < chunks.length[k]:
+            raise ValueError("the file ends in it")
+        return body if chunks.bare[k] else unpacked(body)
+
+    def _tell(self, k: int, kept: int, error: BaseException) -> None:
+        if k in self._told:
+            return
+        self._told.add(k)
+        chunks = self._chunks
+        first_s = (chunks.start_ns[k] - self.start_ns) * 1e-9
+        last_s = (chunks.end_ns[k] - self.start_ns) * 1e-9
+        rest = f"only {kept} messages of it are read" if kept else "left out"
+        self._notes.append(
+            f"{self.path.name}: damaged from {first_s:.3f} to {last_s:.3f} s"
+            f" ({' '.join(str(error).split()) or type(error).__name__}): {rest}"
+        )
+
+    def _topic(self, number: int, channel: Channel) -> StoredTopic:
+        schema = self._schemas.get(channel.schema_id)
+        return StoredTopic(
+            channel.topic,
+            self._type_of(channel),
+            self._counts.get(number, 0),
+            "" if schema is None else schema.encoding,
+            "" if schema is None else schema.data.decode(errors="replace"),
+            channel.metadata.get("offered_qos_profiles", ""),
+            channel.metadata.get("topic_type_hash", ""),
+        )
+
+    def _type_of(self, channel: Channel) -> str:
+        schema = self._schemas.get(channel.schema_id)
+        return "" if schema is None else schema.name
+
+    # -- how the file is laid out
+
+    def _read_summary(self) -> bool:
+        """Topics and chunks from the file's end; False where it has not got them all."""
+        try:
+            size = self._file.seek(0, 2)
+            self._file.seek(size - _FOOTER_BYTES)
+            footer = self._file.read(_FOOTER_BYTES)
+            start = Footer.read(stream_of(footer[RECORD_HEAD.size :])).summary_start
+            if footer[0] != Opcode.FOOTER or not start:
+                return False
+            self._file.seek(start)
+            summary = self._file.read(size - start)
+            statistics = self._records_of_summary(summary)
+        except (*DAMAGED, OSError):
+            self._notes.append(f"{self.path.name}: its index is damaged; read without it")
+            return False
+        if statistics is None or statistics.chunk_count != len(self._chunks):
+            return False
+        if statistics.message_count and not statistics.chunk_count:
+            return False  # messages outside of chunks have no index
+        self._counts = dict(statistics.channel_message_counts)
+        self.start_ns = statistics.message_start_time
+        self.end_ns = statistics.message_end_time
+        return bool(self._channels) or not statistics.message_count
+
+    def _records_of_summary(self, summary: bytes) -> Statistics | None:
+        statistics = None
+        at = 0
+        while at + RECORD_HEAD.size <= len(summary) - len(MAGIC):
+            opcode, length = RECORD_HEAD.unpack_from(summary, at)
+            at += RECORD_HEAD.size
+            if opcode == Opcode.CHUNK_INDEX:
+                first, last, offset, size, width = _CHUNK_INDEX.unpack_from(summary, at)
+                begin = at + _CHUNK_INDEX.size
+                numbers = np.frombuffer(summary, "<u2,<u8", width // 10, begin)["f0"]
+                channels = frozenset(numbers.tolist()) if width else None
+                self._chunks.add((first, last), (offset, size), channels)
+            elif opcode == Opcode.STATISTICS:
+                statistics = Statistics.read(stream_of(summary[at : at + length]))
+            elif opcode == Opcode.METADATA_INDEX:
+                self._read_custom(MetadataIndex.read(stream_of(summary[at : at + length])))
+            else:
+                self._learn(opcode, summary[at : at + length])
+            at += length
+        return statistics
+
+    def _read_custom(self, index: MetadataIndex) -> None:
+        if index.name == CUSTOM_RECORD:
+            self._file.seek(index.offset + RECORD_HEAD.size)
+            self.custom.update(Metadata.read(stream_of(self._file.read(index.length))).metadata)
+
+    def _learn(self, opcode: int, body: bytes) -> None:
+        """Take note of a schema or a channel."""
+        if opcode == Opcode.SCHEMA:
+            schema = Schema.read(stream_of(body))
+            self._schemas.setdefault(schema.id, schema)
+        elif opcode == Opcode.CHANNEL:
+            channel = Channel.read(stream_of(body))
+            self._channels.setdefault(channel.id, channel)
+        elif opcode == Opcode.METADATA:
+            record = Metadata.read(stream_of(body))
+            if record.name == CUSTOM_RECORD:
+                self.custom.update(record.metadata)
+
+    def _scan(self) -> None:
+        """The same from the records themselves, all of them."""
+        self._counts, first_ns, last_ns = {}, END_OF_TIME_NS, 0
+        size = self._file.seek(0, 2)
+        at = len(MAGIC)
+        piece = at  # where messages outside of chunks begin that belong to no piece yet
+        while at < size - len(MAGIC):
+            self._file.seek(at)
+            head = self._file.read(RECORD_HEAD.size)
+            opcode, length = RECORD_HEAD.unpack(head.ljust(RECORD_HEAD.size, b"\0"))
+            end = at + RECORD_HEAD.size + length
+            whole = opcode not in (0, Opcode.DATA_END, Opcode.FOOTER) and end <= size
+            if opcode != Opcode.MESSAGE or end - piece > _PIECE_BYTES:
+                self._add_piece(piece, at)
+                piece = at
+            if not whole:
+                found = next_chunk(self._file, at + 1, size)
+                if opcode in (Opcode.DATA_END, Opcode.FOOTER) or found is None:
+                    break
+                self._notes.append(f"{self.path.name}: {found - at} bytes make no sense: left out")
+                at = piece = found
+                continue
+            if opcode == Opcode.CHUNK:
+                self._chunks.add((0, END_OF_TIME_NS), (at, end - at))
+            elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA):
+                self._learn(opcode, self._file.read(length))
+            at = end
+            if opcode != Opcode.MESSAGE:
+                piece = at
+        for k in range(len(self._chunks)):
+            low_ns, high_ns = self._scan_chunk(k)
+            self._chunks.start_ns[k], self._chunks.end_ns[k] = low_ns, high_ns
+            first_ns, last_ns = min(first_ns, low_ns), max(last_ns, high_ns)
+        self.start_ns, self.end_ns = min(first_ns, last_ns), last_ns
+
+    def _add_piece(self, begin: int, end: int) -> None:
+        if end > begin:
+            self._chunks.add((0, END_OF_TIME_NS), (begin, end - begin), bare=True)
+
+    def _scan_chunk(self, k: int) -> tuple[int, int]:
+        """First and last time of a chunk; topics and counts are noted."""
+        low_ns, high_ns, at = END_OF_TIME_NS, 0, 0
+        try:
+            content = self._content(k)
+            while at < len(content):
+                opcode, length = RECORD_HEAD.unpack_from(content, at)
+                end = at + RECORD_HEAD.size + length
+                if end > len(content):
+                    break  # reading says so
+                if opcode == Opcode.MESSAGE:
+                    _, _, number, _, log_ns = MESSAGE_HEAD.unpack_from(content, at)
+                    self._counts[number] = self._counts.get(number, 0) + 1
+                    low_ns, high_ns = min(low_ns, log_ns), max(high_ns, log_ns)
+                else:
+                    self._learn(opcode, content[at + RECORD_HEAD.size : end])
+                at = end
+        except DAMAGED:
+            pass  # reading says so
+        return min(low_ns, high_ns), high_ns
