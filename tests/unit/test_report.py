@@ -113,7 +113,7 @@ def test_figures_of_an_empty_flight_are_empty():
 def test_the_page_is_whole_and_needs_no_network(log):
     log.events.append(Event(log.start_ns, 2, "<script>alert(1)</script>", "a & b"))
     criteria = [Criterion("estimator.position_rmse_m", 0.2)]
-    page = render(log, summarize(log, criteria))
+    page = render({"circle": log}, {"circle": summarize(log, criteria)})
     assert page.count("Plotly.newPlot(") >= len(PARTS)
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page
@@ -127,9 +127,10 @@ def test_the_page_is_whole_and_needs_no_network(log):
 def test_a_report_of_forty_seconds_is_small_and_quick(tmp_path):
     log = long_flight(40.0)
     path = tmp_path / "report.html"
-    render(long_flight(1.0), summarize(long_flight(1.0)))  # imports, templates
+    short = long_flight(1.0)
+    render({"short": short}, {"short": summarize(short)})  # imports, templates
     begin_s = time.process_time()
-    write_report(log, summarize(log), path)
+    write_report({"long": log}, {"long": summarize(log)}, path)
     assert time.process_time() - begin_s < 5.0
     assert path.stat().st_size < 6e6
 
@@ -137,14 +138,14 @@ def test_a_report_of_forty_seconds_is_small_and_quick(tmp_path):
 def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path, log):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="cannot be written"):
-        write_report(log, summarize(log), tmp_path / "file" / "report.html")
+        write_report({"a": log}, {"a": summarize(log)}, tmp_path / "file" / "report.html")
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("circle", "file")] == []
 
 
 @needs_browser
 def test_a_browser_draws_every_plot_without_an_error(tmp_path, log):
     page = tmp_path / "report.html"
-    write_report(log, summarize(log), page)
+    write_report({"circle": log}, {"circle": summarize(log)}, page)
     # errors go to the title, which the dump then shows
     text = page.read_text(encoding="utf-8")
     probe = "<script>window.onerror = m => { document.title = 'ERROR ' + m; };</script>"

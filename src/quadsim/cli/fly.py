@@ -308,5 +308,5 @@ def _finish(
             log.events.append(Event(stamp_ns, ERROR, "timeout", "the mission did not end in time"))
         summary = summarize(log, scenario.criteria, bag=bag, report=page)
         if page is not None:
-            write_report(log, summary, page)
+            write_report({scenario.name: log}, {scenario.name: summary}, page)
     return summary

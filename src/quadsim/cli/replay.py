@@ -119,7 +119,8 @@ def replay(
     if report is not None:
         from quadsim.analysis.report.page import write_report
 
-        write_report(log, summary, report)
+        label = log.scenario or bag.name
+        write_report({label: log}, {label: summary}, report)
     if output is not None:
         write_whole(output, to_json(summary) + "\n")
     show_summary(summary, as_json)

@@ -69,7 +69,8 @@ def sim(
         if report:
             from quadsim.analysis.report.page import write_report
 
-            write_report(log, summary, scratch / "report.html")
+            runs, summaries = {loaded.name: log}, {loaded.name: summary}
+            write_report(runs, summaries, scratch / "report.html")
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     show_summary(summary, as_json)
     ctx.exit(exit_status(summary["passed"]))

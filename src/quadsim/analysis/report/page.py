@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from quadsim.analysis.report.figures import Runs
 from quadsim.analysis.report.template import TEMPLATE
 from quadsim.analysis.summary import Summary
 from quadsim.analysis.whole_files import write_whole
-from quadsim.sim.log import FlightLog
+from quadsim.errors import InputError
 
 MAX_EVENTS = 200
+MAX_RUNS = 8  # colours that everybody tells apart
 
 _ROWS = {
     "position_rmse_m": "position RMSE, m",
@@ -95,28 +96,38 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value is not None]
 
 
-def render(log: FlightLog, summary: Summary) -> str:
+def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     """The page as text.
 
     Args:
-        log: the flight.
-        summary: of the same flight, by :func:`quadsim.analysis.summary.summarize`.
+        runs: label to flight, one to :data:`MAX_RUNS`; the first is the one asked about.
+        summaries: the same labels to summaries, by :func:`quadsim.analysis.summary.summarize`.
+
+    Raises:
+        InputError: there is no run, or there are more than a reader can tell apart.
     """
-    title = log.scenario or Path(summary["bag"] or "Flight").name
+    if not 1 <= len(runs) <= MAX_RUNS:
+        raise InputError(f"a report compares 1 to {MAX_RUNS} runs, not {len(runs)}")
+    label, log = next(iter(runs.items()))
+    summary = summaries[label]
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters["figure"] = figure_text
-    estimators = summary["estimators"]
+    scores = {
+        (name if len(runs) == 1 else f"{run}: {name}"): score
+        for run in runs
+        for name, score in summaries[run]["estimators"].items()
+    }
     start_ns = log.start_ns
     return environment.from_string(TEMPLATE).render(
-        title=title,
+        title=label,
         summary=summary,
         facts=_facts(summary),
-        estimators=list(estimators),
+        estimators=list(scores),
         rows=[
-            {"name": text, "figures": [scores[key] for scores in estimators.values()]}
+            {"name": text, "figures": [score[key] for score in scores.values()]}
             for key, text in _ROWS.items()
         ],
-        parts=_drawn({title: log}),
+        parts=_drawn(runs),
         events=[
             {
                 "time_s": (event.stamp_ns - start_ns) * 1e-9,
@@ -130,10 +141,15 @@ def render(log: FlightLog, summary: Summary) -> str:
     )
 
 
-def write_report(log: FlightLog, summary: Summary, path: Path) -> None:
-    """Write the report of a flight, whole or not at all.
+def write_report(runs: Runs, summaries: Mapping[str, Summary], path: Path) -> None:
+    """Write the report of one flight, or of several in the same axes, whole or not at all.
+
+    Args:
+        runs: label to flight, one to :data:`MAX_RUNS`.
+        summaries: the same labels to summaries.
+        path: where the page goes.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or there are too many runs.
     """
-    write_whole(path, render(log, summary))
+    write_whole(path, render(runs, summaries))
