@@ -1,0 +1,115 @@
+"""Whether an estimator knows how good it is: NEES, NIS, and the time with a good estimate.
+
+Chi-square tests after Bar-Shalom, Li and Kirubarajan, *Estimation with Applications to Tracking and
+Navigation*, 2001, ch. 5.4. Deviations are those of single axes: correlations between axes are not
+in a message's diagonal, nor here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from quadsim.analysis.metrics import MAX_GAP_S, Errors
+from quadsim.sim.log import Array, Innovations, Stamps
+
+#: Two-sided, of the chi-square intervals.
+CONFIDENCE = 0.95
+POSITION_DOF, WHOLE_DOF = 3, 9
+
+Figures = dict[str, Any]
+
+
+def interval(dof: int, count: int = 1) -> list[float]:
+    """Where the mean of ``count`` independent normalised squares lies, with 95 % confidence."""
+    tail = 0.5 * (1.0 - CONFIDENCE)
+    bounds = chi2.ppf([tail, 1.0 - tail], dof * count) / count
+    return [float(bound) for bound in bounds]
+
+
+def _tested(squares: Array, dof: int) -> Figures:
+    """Mean, the interval of one, and the share of them that lies in it."""
+    squares = squares[np.isfinite(squares)]
+    low, high = interval(dof)
+    inside = (squares >= low) & (squares <= high)
+    return {
+        "dof": dof,
+        "mean": float(np.mean(squares)) if len(squares) else None,
+        "interval": [low, high],
+        "inside": float(np.mean(inside)) if len(squares) else None,
+        "count": len(squares),
+    }
+
+
+def normalised(error: Errors) -> tuple[Array, Array]:
+    """(K,) squares of the position's three axes, (M,) of position, velocity and attitude."""
+    if error.sigma is None:
+        return np.zeros(0), np.zeros(0)
+    whole = np.concatenate([error.position_W, error.velocity_W, error.attitude_W], axis=1)
+    found = []
+    for dof in (POSITION_DOF, WHOLE_DOF):
+        stated = (error.sigma[:, :dof] > 0.0).all(axis=1)
+        found.append(np.sum((whole[stated, :dof] / error.sigma[stated, :dof]) ** 2, axis=1))
+    return found[0], found[1]
+
+
+def nees(error: Errors) -> dict[str, Figures]:
+    """Normalised estimation error squared of the position, and of the nine numbers that are stated.
+
+    Errors of a flight hang together over time. So the interval is that of one sample: the mean
+    of a flight should lie in it, and over many flights in a narrower one (:func:`interval`).
+    """
+    position, whole = normalised(error)
+    return {
+        "position": _tested(position, POSITION_DOF),
+        "whole": _tested(whole, WHOLE_DOF),
+    }
+
+
+def nis(innovations: Innovations, from_ns: int) -> Figures:
+    """Normalised innovation squared of one kind of measurement, from a stamp on.
+
+    ``mean`` is that of the accepted, and ``mean_interval`` where it should lie: the innovations of
+    a filter that is right are white, so each of them is a sample.
+    """
+    late = innovations.stamp_ns >= from_ns
+    accepted = innovations.accepted[late]
+    dof = innovations.value.shape[1]
+    figures = _tested(innovations.nis[late][accepted], dof)
+    count = figures["count"]
+    figures["mean_interval"] = interval(dof, count) if count else None
+    figures["refused"] = int((~accepted).sum())
+    figures["refused_share"] = float(np.mean(~accepted)) if len(accepted) else None
+    return figures
+
+
+def availability(
+    stamp_ns: Stamps, first_ns: int, last_ns: int, error: Errors
+) -> dict[str, float | None]:
+    """Shares of the time with an estimate, and of the judged stamps with an honest one.
+
+    Args:
+        stamp_ns: (N,) of the estimate.
+        first_ns: of the flight's first IMU sample.
+        last_ns: of its last one.
+        error: of the estimate where the truth is known.
+
+    Returns:
+        ``share``: of the flight's time, the start included, a hole being longer than 0.5 s;
+        ``within_3_sigma``: of the stamps that are judged and state deviations, those with the
+        error of the position within three of them on every axis (0.992 for a filter that is right).
+    """
+    steps_s = np.diff(stamp_ns) * 1e-9
+    covered_s = float(np.sum(steps_s[steps_s <= MAX_GAP_S]))
+    flown_s = (last_ns - first_ns) * 1e-9
+    within = None
+    if error.sigma is not None:
+        stated = (error.sigma[:, :3] > 0.0).all(axis=1)
+        inside = np.abs(error.position_W[stated]) <= 3.0 * error.sigma[stated, :3]
+        within = float(np.mean(inside.all(axis=1))) if stated.any() else None
+    return {
+        "share": min(1.0, covered_s / flown_s) if flown_s > 0.0 else None,
+        "within_3_sigma": within,
+    }
