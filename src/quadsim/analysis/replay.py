@@ -8,16 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.bag.log import read_log
-from quadsim.analysis.bag.measurements import measurements
+from quadsim.analysis.bag.measurements import SENSORS, measurements
 from quadsim.analysis.bag.reading import Bag, open_bag
-from quadsim.analysis.bag.topics import IMU, datum_of, field_of, topic
+from quadsim.analysis.bag.topics import IMU, TRUTH, datum_of, field_of, topic
+from quadsim.analysis.inside import inside_of_smoothed, witness_of
+from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
@@ -25,9 +29,9 @@ from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.smoother import Smoother
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import load
+from quadsim.parameters import flatten, load, read_yaml_text, unflatten
 from quadsim.records import ODOMETRY
-from quadsim.sim.log import FlightLog, Track
+from quadsim.sim.log import FlightLog, Inside, Track, track_of
 
 Progress = Callable[[float], None]
 
@@ -37,16 +41,22 @@ class Replay:
     """What a replay gives.
 
     Attributes:
-        log: the flight, with the replayed estimates alone, in the order asked for.
+        log: the flight, with the replayed estimates alone, in the order asked for, what each
+            believed besides, and how the bag's messages came.
         counts: estimator to what it received and refused.
-        flown_s: time between the first and the last IMU stamp, s.
+        span_ns: first and last IMU stamp; equal in a bag without any.
         wall_s: how long reading, estimating and the log's reading took, s.
     """
 
     log: FlightLog
     counts: dict[str, dict[str, int]]
-    flown_s: float
+    span_ns: tuple[int, int]
     wall_s: float
+
+    @property
+    def flown_s(self) -> float:
+        """Time between the first and the last IMU stamp, s."""
+        return max(0.0, (self.span_ns[1] - self.span_ns[0]) * 1e-9)
 
 
 class _Run:
@@ -57,6 +67,7 @@ class _Run:
         self.rows: NDArray[Any] = np.zeros(samples, ODOMETRY)
         self.count = 0
         self.last_ns = -(2**63)
+        self.witness = witness_of(estimator)
         self.calls: dict[str, Callable[..., str]] = {
             kind: getattr(estimator, kind)
             for kind in (
@@ -78,22 +89,17 @@ class _Run:
             self.last_ns = stamp_ns
             self.rows[self.count] = odometry
             self.count += 1
+            if self.witness is not None:
+                self.witness.estimated(stamp_ns)
 
-    def track(self) -> Track:
+    def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
         if isinstance(self.estimator, Smoother):
-            rows = self.estimator.smooth().rows["odometry"]
-        else:
-            rows = self.rows[: self.count]
-        variances = [rows[name] for name in ("p_variance", "v_variance", "attitude_variance")]
-        return Track(
-            rows["stamp_ns"],
-            rows["p_W"],
-            rows["v_W"],
-            rows["q_WB"],
-            rows["w_B"],
-            np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0)),
-        )
+            rows = self.estimator.smooth().rows
+            q_BS = self.estimator.state["q_BS"]
+            return track_of(rows["odometry"]), inside_of_smoothed(rows, q_BS)
+        inside = None if self.witness is None else self.witness.inside()
+        return track_of(self.rows[: self.count]), inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +111,43 @@ class Settings:
         namespace: the vehicle.
         params: of the estimators; a magnetic field that the bag states takes the place of theirs.
         datum: origin of ``map``; None takes the bag's.
+        truth: topic of odometry or of poses that the estimates are judged by, relative to the
+            namespace or absolute; None takes ``ground_truth/odom``, and does without.
     """
 
     estimators: Sequence[str] = ("eskf",)
     namespace: str = "/quad"
     params: EstimatorParams = field(default_factory=EstimatorParams)
     datum: Datum | None = None
+    truth: str | None = None
 
 
-def estimator_params(config: str | None) -> EstimatorParams:
-    """Parameters of a file of ``config/estimators``, or the file's own path; None: ``eskf``."""
-    return load(EstimatorParams, find("estimators", config or "eskf"))
+def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
+    """Parameters of a file of ``config/estimators``, or the file's own path; None: ``eskf``.
+
+    Args:
+        config: name or path.
+        changes: ``key=value`` each, the key dotted (``noise.gyro_density``), the value as in YAML.
+
+    Raises:
+        InputError: naming file or key, value and what is allowed.
+    """
+    params = load(EstimatorParams, find("estimators", config or "eskf"))
+    if not changes:
+        return params
+    flat: dict[str, Any] = flatten(params)
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign:
+            raise InputError(f"--set {change}: allowed: KEY=VALUE, as noise.gyro_density=0.02")
+        if key not in flat:
+            near = get_close_matches(key, flat, 3, 0.5)
+            words = f"; close to it: {', '.join(near)}" if near else ""
+            raise InputError(f"--set {change}: unknown parameter {key!r}{words}")
+        flat[key] = read_yaml_text(value, f"--set {key}")
+        if isinstance(flat[key], list) is not isinstance(flatten(params)[key], list):
+            raise InputError(f"--set {change}: {value!r} is not like {flatten(params)[key]}")
+    return unflatten(EstimatorParams, flat, "--set")
 
 
 def load_kernels(settings: Settings) -> None:
@@ -166,29 +198,53 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
             )
             for name in settings.estimators
         }
-        flown_s = _run(bag, settings.namespace, list(runs.values()), progress)
-        tracks = {name: run.track() for name, run in runs.items()}
+        judge = (
+            None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
+        )
+        heard = Overheard(bag)
+        span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
+        found = {name: run.finish() for name, run in runs.items()}
         log = read_log(bag, settings.namespace, datum)
-    log.estimates = {name: track for name, track in tracks.items() if len(track)}
-    log.notes += [f"{name}: never started" for name, track in tracks.items() if not len(track)]
+        log.arrivals = heard.arrivals(settings.namespace)
+        if judge is not None:
+            _judge_by(log, bag, settings.namespace, judge)
+    started = {name: parts for name, parts in found.items() if len(parts[0])}
+    log.estimates = {name: track for name, (track, _) in started.items()}
+    log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
+    log.notes += [f"{name}: never started" for name in found if name not in started]
     counts = {name: run.estimator.counts for name, run in runs.items()}
-    return Replay(log, counts, flown_s, time.perf_counter() - begin_s)
+    return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
 
 
-def _run(bag: Bag, namespace: str, runs: list[_Run], progress: Progress | None) -> float:
-    """Feed every measurement to every estimator; give the time between first and last IMU, s."""
+def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:
+    """Take the truth from a topic that was named."""
+    unscored = f"no {topic(namespace, TRUTH)}: nothing is scored"
+    log.notes = [note for note in log.notes if note != unscored]
+    log.truth = read_truth(bag, full, log.notes)
+    if full in {topic(namespace, name) for name in SENSORS}:
+        log.notes.append(f"{full} judges the estimates, which are also given it")
+
+
+def _run(bag: Bag, namespace: str, runs: list[_Run], progress: Progress | None) -> tuple[int, int]:
+    """Feed every measurement to every estimator; give the first and the last stamp of the IMU."""
     first_ns = last_ns = told_ns = -1
+    witnesses = [run.witness for run in runs if run.witness is not None]
     for kind, stamp_ns, values in measurements(bag, namespace):
         for run in runs:
             run.calls[kind](stamp_ns, *values)
         if kind != "imu":
+            for witness in witnesses:
+                witness.measured(kind, stamp_ns)
             continue
         for run in runs:
             if run.estimator.running:
                 run.keep()
+        for witness in witnesses:
+            if witness.waiting:
+                witness.look()
         first_ns = stamp_ns if first_ns < 0 else first_ns
         last_ns = stamp_ns
         if progress is not None and stamp_ns - told_ns > 1_000_000_000:
             told_ns = stamp_ns
             progress((stamp_ns - first_ns) * 1e-9)
-    return max(0.0, (last_ns - first_ns) * 1e-9)
+    return first_ns, last_ns

@@ -1,0 +1,89 @@
+"""What estimates are judged by: the ground truth, or a motion capture system's poses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.log import ODOMETRY, POSE, read_track
+from quadsim.analysis.bag.reading import BLOCK, Bag
+from quadsim.analysis.bag.topics import topic
+from quadsim.errors import InputError, QuadsimError
+from quadsim.sim.log import Track
+
+POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
+TYPES = (ODOMETRY, POSE, POSE_WITH_COVARIANCE)
+
+
+def truth_topic(bag: Bag, namespace: str, name: str) -> str:
+    """Full name of the topic that the truth is taken from.
+
+    Args:
+        bag: an open bag.
+        namespace: the vehicle, which a name without a leading slash is relative to.
+        name: of the topic.
+
+    Raises:
+        InputError: the bag does not have it, or it is no pose.
+    """
+    full = name if name.startswith("/") else topic(namespace, name)
+    if not bag.counts.get(full):
+        there = sorted(t for t, kind in bag.types.items() if kind in TYPES and bag.counts[t])
+        raise InputError(
+            f"{bag.path}: no message on {full} (--truth); poses in this bag:"
+            f" {', '.join(there) or 'none'}"
+        )
+    if bag.types[full] not in TYPES:
+        raise InputError(
+            f"{bag.path}: {full} (--truth) is {bag.types[full]}; allowed: {', '.join(TYPES)}"
+        )
+    return full
+
+
+def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
+    """Motion on a topic of odometry or of poses; of poses the velocity is NaN: it is not known.
+
+    Args:
+        bag: an open bag.
+        full: name of the topic.
+        notes: gets what was left out.
+    """
+    if bag.types[full] == ODOMETRY:
+        track = read_track(bag, full, notes)
+        return Track(track.stamp_ns, track.p_W, track.v_W, track.q_WB, track.w_B)
+    blocks = []
+    waiting: list[bytes] = []
+    for message in bag.messages([full]):
+        waiting.append(message.payload)
+        if len(waiting) == BLOCK:
+            blocks += _decoded(bag, full, waiting, notes)
+            waiting = []
+    if waiting:
+        blocks += _decoded(bag, full, waiting, notes)
+    if not blocks:
+        return Track.empty()
+    stamp_ns = np.concatenate([block.stamp_ns for block in blocks])
+    p_W = np.concatenate([block["p"] for block in blocks])
+    q_WB = np.roll(np.concatenate([block["q_xyzw"] for block in blocks]), 1, axis=1)
+    length = np.linalg.norm(q_WB, axis=1)
+    good = np.isfinite(p_W).all(axis=1) & (np.abs(length - 1.0) < 0.01)
+    good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
+    if not good.all():
+        notes.append(
+            f"{full}: {int((~good).sum())} messages left out (NaN, no unit quaternion, or stamps"
+            " not rising)"
+        )
+    unknown = np.full((int(good.sum()), 3), np.nan)
+    q_WB = q_WB[good] / length[good, None]
+    return Track(stamp_ns[good], p_W[good], unknown, q_WB, unknown)
+
+
+def _decoded(bag: Bag, full: str, payloads: list[bytes], notes: list[str]) -> list[Any]:
+    try:
+        block: Block = decode(bag.types[full], payloads)
+    except QuadsimError as error:
+        notes.append(f"{full}: {len(payloads)} messages left out: {error}")
+        return []
+    return [block]
