@@ -60,7 +60,7 @@ def test_the_version():
         (["nonsense"], "No such command 'nonsense'"),
         (["sim", "--nonsense"], "No such option"),
         (["sim", "--seed", "-1"], "-1 is not in the range"),
-        (["replay"], "Missing argument 'BAG'"),
+        (["replay"], "Missing argument 'BAG...'"),
         (["replay", "x", "--settle", "soon"], "'soon' is not a valid float"),
         (["replay", "x", "--datum", "1,2"], "is not LAT,LON,H"),
     ],

@@ -1,19 +1,30 @@
-"""``quadsim replay``: estimators over a bag, scored against its truth."""
+"""``quadsim replay``: estimators over bags, scored against the truth in them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from quadsim.cli.common import (
+    BAD_INPUT,
     FlightProgress,
     exit_status,
     json_option,
     loading,
+    one_line,
+    say,
     to_json,
 )
 from quadsim.errors import InputError
+
+if TYPE_CHECKING:
+    from quadsim.analysis.replay import Settings
+    from quadsim.analysis.scoring import Run, Scoring
+
+#: As :data:`quadsim.analysis.trajectory.ALIGNMENTS`, which ``--help`` need not load.
+ALIGNMENTS = NONE, *_ = ("none", "yaw", "se3", "sim3")
 
 
 def _datum(
@@ -45,7 +56,7 @@ class EstimatorOption(click.Option):
 
 
 @click.command()
-@click.argument("bag", type=click.Path(path_type=Path))
+@click.argument("bags", metavar="BAG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--estimator",
     "estimators",
@@ -63,38 +74,82 @@ class EstimatorOption(click.Option):
     show_default=True,
     help="Time from the start that is not scored, s.",
 )
-@click.option("--config", help="Parameters: a file of config/estimators, or a path.")
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    help="Parameters: a file of config/estimators, or a path; each of several is a run.",
+)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a parameter.")
 @click.option("--datum", callback=_datum, help="Origin of map as LAT,LON,H, in degrees and m.")
+@click.option(
+    "--truth",
+    metavar="TOPIC",
+    help="Odometry or poses to score against.  [default: ground_truth/odom, where there is one]",
+)
+@click.option(
+    "--align",
+    type=click.Choice(ALIGNMENTS),
+    default=NONE,
+    show_default=True,
+    help="Move each estimate as a whole onto the truth before it is scored.",
+)
+@click.option(
+    "--rpe",
+    "spans",
+    multiple=True,
+    metavar="SPAN",
+    help="Relative errors over so many seconds or metres.  [default: 1s, 5s, 10m]",
+)
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report here."
 )
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the JSON here too."
 )
+@click.option(
+    "--csv",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write every estimate with its errors into this folder.",
+)
+@click.option(
+    "--tum",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the trajectories, and the truth's, into this folder as TUM files.",
+)
 @json_option
 @click.pass_context
 def replay(
     ctx: click.Context,
-    bag: Path,
+    bags: tuple[Path, ...],
     estimators: tuple[str, ...],
     namespace: str,
     settle_s: float,
-    config: str | None,
+    configs: tuple[str, ...],
+    changes: tuple[str, ...],
     datum: tuple[float, float, float] | None,
+    truth: str | None,
+    align: str,
+    spans: tuple[str, ...],
     report: Path | None,
     output: Path | None,
+    csv: Path | None,
+    tum: Path | None,
     as_json: bool,
 ) -> None:
-    """Run estimators over the sensor topics of BAG and score them against its ground truth.
+    """Run estimators over the sensor topics of bags and score them against the truth in them.
 
     BAG is a rosbag2 folder or a single .mcap or .db3 file. A bag that was cut is repaired first.
-    Exit status: 0 the estimators ran, 1 one never started, 2 bad input.
+    Exit status: 0 the estimators ran, 1 one never started, 2 bad input. Of several bags one that
+    cannot be replayed is named, and the others are done; the status is then 2.
     """
+    from quadsim.analysis.comparison import combined, titles
+    from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.analysis.replay import Settings, estimator_params, load_kernels
-    from quadsim.analysis.replay import replay as run
-    from quadsim.analysis.summary import summarize
+    from quadsim.analysis.scoring import Scoring
+    from quadsim.analysis.trajectory import SPANS, span_of
     from quadsim.analysis.whole_files import write_whole
-    from quadsim.cli.show import show_summary
+    from quadsim.cli.show import show_runs, show_summary
     from quadsim.geometry.geodesy import Datum
     from quadsim.parameters import from_mapping
 
@@ -102,26 +157,76 @@ def replay(
     if datum is not None:
         keys = ("latitude_deg", "longitude_deg", "height_m")
         place = from_mapping(Datum, dict(zip(keys, datum, strict=True)), "--datum")
-    if report is not None and report.suffix != ".html":
-        raise InputError(f"--report {report}: a report ends in .html")
-    settings = Settings(estimators, namespace, estimator_params(config), place)
+    files = configs or (None,)
+    settings = [
+        Settings(estimators, namespace, estimator_params(file, changes), place, truth)
+        for file in files
+    ]
+    scoring = Scoring(settle_s, align, tuple(span_of(text) for text in spans) or SPANS)
+    _check_report(report, len(bags) * len(files))
     with loading("loading the kernels"):
-        load_kernels(settings)
-    with FlightProgress(bag.name, None) as progress:
-        result = run(bag, settings, progress.update)
-    log = result.log
-    log.wall_s = result.wall_s
-    summary = summarize(log, settle_s=settle_s, bag=bag, report=report)
-    summary["duration_s"] = result.flown_s
-    summary["real_time_factor"] = result.flown_s / result.wall_s
-    summary["counts"] = result.counts
-    summary["passed"] = len(log.estimates) == len(set(estimators))
+        for each in settings:
+            load_kernels(each)
+    names = titles(bags, files)
+    runs: list[tuple[Run, str | None]] = []
+    failures: dict[str, str] = {}
+    for i, bag in enumerate(bags):
+        for k, file in enumerate(files):
+            try:
+                run = _one(bag, names[i, k], settings[k], scoring)
+            except InputError as error:
+                if len(bags) == 1:
+                    raise
+                say(f"error: {one_line(error)}")
+                failures[str(bag)] = one_line(error)
+                break
+            runs.append((run, file if len(files) > 1 else None))
+    if not runs:
+        ctx.exit(BAD_INPUT)
+    single = len(bags) * len(files) == 1
+    summary = runs[0][0].summary if single else combined(runs, failures, settle_s)
+    summary["report"] = None if report is None else str(report)
     if report is not None:
-        from quadsim.analysis.report.page import write_report
-
-        label = log.scenario or bag.name
-        write_report({label: log}, {label: summary}, report)
+        _report([run for run, _ in runs], report)
+    for folder, export in ((csv, export_csv), (tum, export_tum)):
+        if folder is not None:
+            for run, _ in runs:
+                export(run, folder)
     if output is not None:
         write_whole(output, to_json(summary) + "\n")
-    show_summary(summary, as_json)
-    ctx.exit(exit_status(summary["passed"]))
+    (show_summary if single else show_runs)(summary, as_json)
+    ctx.exit(BAD_INPUT if failures else exit_status(summary["passed"]))
+
+
+def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
+    """Replay one bag with one set of parameters, and judge it."""
+    from quadsim.analysis.replay import replay as run
+    from quadsim.analysis.scoring import judged
+
+    with FlightProgress(title, None) as progress:
+        result = run(bag, settings, progress.update)
+    return judged(title, bag, settings.estimators, result, scoring)
+
+
+def _check_report(report: Path | None, count: int) -> None:
+    """Refuse a report that could not be written, before any work is done."""
+    if report is None:
+        return
+    from quadsim.analysis.report.page import MAX_RUNS
+
+    if report.suffix != ".html":
+        raise InputError(f"--report {report}: a report ends in .html")
+    if count > MAX_RUNS:
+        raise InputError(f"--report {report}: {count} runs; a report compares at most {MAX_RUNS}")
+
+
+def _report(runs: list[Run], path: Path) -> None:
+    """One page of all runs; of a single one, under the name of its scenario."""
+    from quadsim.analysis.report.page import write_report
+
+    if len(runs) == 1:
+        label = runs[0].log.scenario or runs[0].title
+        write_report({label: runs[0].log}, {label: runs[0].summary}, path)
+        return
+    logs = {run.title: run.log for run in runs}
+    write_report(logs, {run.title: run.summary for run in runs}, path)

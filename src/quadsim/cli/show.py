@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from quadsim.cli.common import print_json
@@ -19,6 +19,8 @@ _COLUMNS = {
     "tilt_rmse_rad": "tilt RMSE, rad",
     "nees_mean": "NEES",
 }
+#: The same where every column counts.
+_SHORT = dict(zip(_COLUMNS, ("RMSE, m", "max, m", "m/s", "yaw", "tilt", "NEES"), strict=True))
 
 
 def number(value: float | None) -> str:
@@ -53,8 +55,9 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     if summary["estimators"]:
         table = Table("estimator", *_COLUMNS.values())
         for name, scores in summary["estimators"].items():
-            table.add_row(name, *(number(scores[key]) for key in _COLUMNS))
+            table.add_row(name, *_figures(scores))
         console.print(table)
+        _show_more(console, summary["estimators"])
     if summary["tracking"]:
         console.print(f"tracking RMSE {number(summary['tracking']['position_rmse_m'])} m")
     if summary["criteria"]:
@@ -68,3 +71,76 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     for key in ("bag", "report"):
         if summary[key]:
             console.print(Text(f"{key}: {summary[key]}"), soft_wrap=True)
+
+
+def show_runs(summary: Mapping[str, Any], as_json: bool) -> None:
+    """Print a summary of several replays: the JSON object, or tables."""
+    if as_json:
+        print_json(summary)
+        return
+    console = Console(highlight=False)
+    factor = summary["real_time_factor"]
+    speed = "" if factor is None else f", {factor:.2f} x real time"
+    count = len(summary["runs"])
+    head = Text(
+        f"{count} replay{'' if count == 1 else 's'}: {summary['duration_s']:.1f} s{speed}: "
+    )
+    console.print(head + verdict(summary["passed"]))
+    narrow = [Column(name, no_wrap=True) for name in _SHORT.values()]
+    table = Table(Column("replay", overflow="fold"), *narrow)
+    for run in summary["runs"]:
+        table.add_row(Text(run["title"], "bold"))
+        for name, scores in run["estimators"].items():
+            table.add_row(f"  {name}", *_figures(scores))
+    table.add_section()
+    for name, scores in summary["estimators"].items():
+        table.add_row(Text(name, "bold"))
+        table.add_row("  mean", *_figures(scores))
+        worst = {key: item and item["value"] for key, item in summary["worst"][name].items()}
+        table.add_row("  worst", *_figures(worst))
+    console.print(table)
+    _show_more(console, summary["estimators"])
+    for run in summary["runs"]:
+        for line in (*run["errors"], *run["notes"]):
+            console.print(Text(f"{run['title']}: {line}", "yellow"))
+    for failure in summary["failures"]:
+        console.print(Text(failure["error"], "red"))
+    if summary["report"]:
+        console.print(Text(f"report: {summary['report']}"), soft_wrap=True)
+
+
+def _figures(scores: Mapping[str, Any]) -> list[str]:
+    return [number(scores[key]) for key in _COLUMNS]
+
+
+def _show_more(console: Console, estimators: Mapping[str, Mapping[str, Any]]) -> None:
+    """What a replay says beyond the figures of a flight: drift, availability, innovations."""
+    judged = {name: scores for name, scores in estimators.items() if "rpe" in scores}
+    if not judged:
+        return
+    table = Table("estimator", "apart", "RPE, m", "RPE, rad", "drift", "pairs")
+    for name, scores in judged.items():
+        for span, rpe in scores["rpe"].items():
+            figures = (rpe["translation_rmse_m"], rpe["rotation_rmse_rad"])
+            drift = share(rpe.get("drift_share"))
+            table.add_row(name, span, *map(number, figures), drift, str(rpe["count"]))
+    console.print(table)
+    table = Table("estimator", "measurement", "numbers", "NIS", "refused", "of")
+    for name, scores in judged.items():
+        for kind, nis in scores["nis"].items():
+            mean, count = number(nis["mean"]), nis["count"] + nis["refused"]
+            refused = share(nis["refused_share"])
+            table.add_row(name, kind, f"{nis['dof']:g}", mean, refused, str(count))
+    if table.rows:
+        console.print(table)
+    for name, scores in judged.items():
+        there = scores["availability"]
+        console.print(
+            f"{name}: there for {share(there['share'])} of the time;"
+            f" position within 3 sigma for {share(there['within_3_sigma'])}"
+        )
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage."""
+    return "-" if value is None else f"{100.0 * value:.4g} %"

@@ -1,0 +1,134 @@
+"""Several replays in one summary: each of them, their means, and the worst."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quadsim.analysis.consistency import POSITION_DOF, interval
+from quadsim.analysis.metrics import Score
+from quadsim.analysis.scoring import Run
+from quadsim.analysis.summary import Summary
+from quadsim.analysis.surroundings import machine, versions
+
+#: Figures of which the worst is named, all of them errors: the largest.
+_ERRORS = tuple(name for name in Score.__dataclass_fields__ if name != "count")
+
+
+def titles(bags: Sequence[Path], files: Sequence[str | None]) -> dict[tuple[int, int], str]:
+    """Titles of the runs of each bag with each parameter file, no two alike.
+
+    A bag goes by the end of its path that no other has, a file by its name.
+
+    Args:
+        bags: paths.
+        files: of parameters, as they were asked for.
+
+    Returns:
+        Number of the bag, and of the file, to the title.
+    """
+    bag_names = _apart([_name_of(bag) for bag in bags])
+    file_names = _apart([Path(file).stem if file else "eskf" for file in files])
+    return {
+        (i, k): f"{bag}, {file}" if len(files) > 1 else bag
+        for i, bag in enumerate(bag_names)
+        for k, file in enumerate(file_names)
+    }
+
+
+def _name_of(bag: Path) -> str:
+    """A bag's folder, with the one above it where it is only called ``bag``."""
+    whole = bag.resolve()
+    return f"{whole.parent.name}/{whole.name}" if whole.name == "bag" else whole.name
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names, those that came before with a number behind them."""
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return result
+
+
+def combined(
+    runs: Sequence[tuple[Run, str | None]], failures: Mapping[str, str], settle_s: float
+) -> Summary:
+    """One summary of several runs.
+
+    Args:
+        runs: each with the name of its parameter file where there are several.
+        failures: bags that could not be replayed, and why.
+        settle_s: time from the start that was not scored, s.
+
+    Returns:
+        ``runs``, each a summary of its own; ``estimators``: name (with its file) to the means over
+        the bags, with ``nees_interval``, where the mean of so many independent flights lies;
+        ``worst``: the same names to ``{value, run}``.
+    """
+    summaries = [run.summary for run, _ in runs]
+    columns: dict[str, list[Summary]] = {}
+    for run, file in runs:
+        for name, scores in run.summary["estimators"].items():
+            label = name if file is None else f"{name}, {file}"
+            columns.setdefault(label, []).append(scores | {"run": run.title})
+    means = {label: {"name": label} | _mean(scores) for label, scores in columns.items()}
+    for label, scores in columns.items():
+        judged = [score for score in scores if score["nees_mean"] is not None]
+        means[label]["runs"] = len(scores)
+        means[label]["nees_interval"] = interval(POSITION_DOF, len(judged)) if judged else None
+    duration_s = sum(float(summary["duration_s"]) for summary in summaries)
+    wall_s = sum(float(summary["wall_s"]) for summary in summaries)
+    whole = hashlib.sha256("".join(str(s["digest"]) for s in summaries).encode())
+    return {
+        "scenario": None,
+        "seed": None,
+        "duration_s": duration_s,
+        "wall_s": wall_s,
+        "real_time_factor": duration_s / wall_s if wall_s else None,
+        "passed": not failures and all(bool(summary["passed"]) for summary in summaries),
+        "criteria": [],
+        "estimator": next(iter(means.values()), None),
+        "estimators": means,
+        "worst": {label: _worst(scores) for label, scores in columns.items()},
+        "tracking": None,
+        "runs": summaries,
+        "failures": [{"bag": bag, "error": error} for bag, error in failures.items()],
+        "errors": [],
+        "notes": [],
+        "settle_s": settle_s,
+        "bag": None,
+        "report": None,
+        "digest": whole.hexdigest(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _mean(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means of the numbers in nested mappings over those that have them; counts are added up."""
+    result: dict[str, Any] = {}
+    for key in dict.fromkeys(key for part in parts for key in part):
+        values = [part[key] for part in parts if part.get(key) is not None]
+        if key in ("name", "run", "interval", "mean_interval"):
+            continue
+        if any(isinstance(value, Mapping) for value in values):
+            result[key] = _mean(values)
+        elif key in ("count", "refused"):
+            result[key] = sum(values)
+        else:
+            result[key] = sum(values) / len(values) if values else None
+    return result
+
+
+def _worst(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The largest of each error, and the run it comes from."""
+    result: dict[str, Any] = {}
+    for key in _ERRORS:
+        found = [(score[key], score["run"]) for score in scores if score[key] is not None]
+        value, run = max(found, default=(None, None))
+        result[key] = None if run is None else {"value": value, "run": run}
+    return result
