@@ -17,22 +17,26 @@ from quadsim.analysis.surroundings import machine, versions
 _ERRORS = tuple(name for name in Score.__dataclass_fields__ if name != "count")
 
 
-def titles(bags: Sequence[Path], files: Sequence[str | None]) -> dict[tuple[int, int], str]:
+def titles(
+    bags: Sequence[Path], files: Sequence[str | None]
+) -> dict[tuple[int, int], tuple[str, str | None]]:
     """Titles of the runs of each bag with each parameter file, no two alike.
 
-    A bag goes by the end of its path that no other has, a file by its name.
+    A bag goes by its name, a file by its own without the end.
 
     Args:
         bags: paths.
         files: of parameters, as they were asked for.
 
     Returns:
-        Number of the bag, and of the file, to the title.
+        Number of the bag, and of the file, to the title, and what the file is called; None where
+        there is one alone.
     """
     bag_names = _apart([_name_of(bag) for bag in bags])
     file_names = _apart([Path(file).stem if file else "eskf" for file in files])
+    several = len(files) > 1
     return {
-        (i, k): f"{bag}, {file}" if len(files) > 1 else bag
+        (i, k): (f"{bag}, {file}", file) if several else (bag, None)
         for i, bag in enumerate(bag_names)
         for k, file in enumerate(file_names)
     }
@@ -60,7 +64,7 @@ def combined(
     """One summary of several runs.
 
     Args:
-        runs: each with the name of its parameter file where there are several.
+        runs: each with what its parameter file is called, where there are several.
         failures: bags that could not be replayed, and why.
         settle_s: time from the start that was not scored, s.
 

@@ -101,15 +101,15 @@ def availability(
         ``within_3_sigma``: of the stamps that are judged and state deviations, those with the
         error of the position within three of them on every axis (0.992 for a filter that is right).
     """
-    steps_s = np.diff(stamp_ns) * 1e-9
-    covered_s = float(np.sum(steps_s[steps_s <= MAX_GAP_S]))
-    flown_s = (last_ns - first_ns) * 1e-9
+    steps_ns = np.diff(stamp_ns)
+    covered_ns = int(np.sum(steps_ns[steps_ns <= MAX_GAP_S * 1e9]))
+    flown_ns = last_ns - first_ns
     within = None
     if error.sigma is not None:
         stated = (error.sigma[:, :3] > 0.0).all(axis=1)
         inside = np.abs(error.position_W[stated]) <= 3.0 * error.sigma[stated, :3]
         within = float(np.mean(inside.all(axis=1))) if stated.any() else None
     return {
-        "share": min(1.0, covered_s / flown_s) if flown_s > 0.0 else None,
+        "share": min(1.0, covered_ns / flown_ns) if flown_ns > 0 else None,
         "within_3_sigma": within,
     }

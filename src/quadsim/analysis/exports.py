@@ -45,6 +45,9 @@ def _written(path: Path) -> Iterator[IO[str]]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
         with temporary.open("w", encoding="utf-8") as file:
             yield file
         temporary.replace(path)

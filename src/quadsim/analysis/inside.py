@@ -5,6 +5,7 @@ The innovations are the filter's own: its kernels leave the last one of each sen
 
 from __future__ import annotations
 
+import math
 from array import array
 from typing import Any
 
@@ -60,6 +61,20 @@ class _Sensor:
         self.nis = array("d")
         self.numbers = array("d")
 
+    def append(self, accepted: bool, nis: Array, innovation: Array, variance: Array) -> None:
+        """Write down the last one of a record."""
+        last = float(nis[self.sensor])  # zero of a refusal: the filter has begun again since
+        self.accepted.append(accepted)
+        self.nis.append(last if accepted or last > 0.0 else math.nan)
+        self.numbers.extend(innovation[self.sensor, : self.width].tolist())
+        self.numbers.extend(variance[self.sensor, : self.width].tolist())
+
+    def drop(self) -> None:
+        """Forget what was written last, but for its stamp."""
+        self.accepted.pop()
+        self.nis.pop()
+        del self.numbers[-2 * self.width :]
+
     def kept(self) -> Innovations:
         """What was written down."""
         numbers = np.array(self.numbers).reshape(-1, 2, self.width)
@@ -76,8 +91,9 @@ class Witness:
     """Looks into an estimator after each message.
 
     A measurement that is stamped after the newest IMU sample waits for it in the filter, and here.
-    Of one that comes after a later one of its sensor nothing is kept: the filter has gone back and
-    run what followed again, and the record holds the last of these.
+    One that comes late takes the filter back, which then runs again what followed: of each sensor
+    the newest is written down anew, those before stay as they were judged first. Of one that comes
+    after a later one of its own sensor nothing is kept.
 
     Args:
         estimator: that takes the messages.
@@ -99,6 +115,8 @@ class Witness:
         self._sensors = {
             kind: [_Sensor(sensor) for sensor in sensors] for kind, sensors in LEFT_BY.items()
         }
+        self._all = [sensor for sensors in self._sensors.values() for sensor in sensors]
+        self._last_nis: list[float] = self._nis.tolist()
         self._next_ns = -(2**63)
         self._bias_ns = array("q")
         self._biases = array("d")
@@ -119,8 +137,15 @@ class Witness:
             if stamp_ns > now_ns:
                 left.append((kind, stamp_ns))
         self.waiting = left
+        nis = self._nis.tolist()
+        if nis != self._last_nis:
+            for sensor in self._all:
+                if nis[sensor.sensor] != self._last_nis[sensor.sensor]:
+                    self._judge_again(sensor)
+            self._last_nis = nis
 
     def _note(self, kept: _Sensor, stamp_ns: int) -> None:
+        """Write down what is new of a sensor."""
         sensor = kept.sensor
         refused = int(self._rejected[sensor])
         seen = int(self._accepted[sensor]) + refused
@@ -129,11 +154,20 @@ class Witness:
         if seen > kept.seen and stamp_ns > kept.newest_ns:
             kept.newest_ns = stamp_ns
             kept.stamp_ns.append(stamp_ns)
-            kept.accepted.append(refused == kept.refused)
-            kept.nis.append(self._nis[sensor])
-            kept.numbers.extend(self._innovation[sensor, : kept.width].tolist())
-            kept.numbers.extend(self._variance[sensor, : kept.width].tolist())
+            kept.append(refused == kept.refused, self._nis, self._innovation, self._variance)
+            self._last_nis[sensor] = float(self._nis[sensor])
         kept.seen, kept.refused = seen, refused
+
+    def _judge_again(self, kept: _Sensor) -> None:
+        """The filter has gone back and run its newest measurement of a sensor again."""
+        refused = int(self._rejected[kept.sensor])
+        seen = int(self._accepted[kept.sensor]) + refused
+        if seen != kept.seen or not kept.nis:
+            return
+        accepted = bool(kept.accepted[-1]) == (refused == kept.refused)
+        kept.drop()
+        kept.append(accepted, self._nis, self._innovation, self._variance)
+        kept.refused = refused
 
     def estimated(self, stamp_ns: int) -> None:
         """There is a new estimate: write the biases down, if it is time."""
@@ -156,8 +190,7 @@ class Witness:
         q_BS = self._state["q_BS"] if self._has_biases else np.array([[1.0, 0.0, 0.0, 0.0]])
         innovations = {
             SENSORS[sensor.sensor]: sensor.kept()
-            for sensors in self._sensors.values()
-            for sensor in sensors
+            for sensor in self._all
             if any(sensor.nis)  # what is not fused by a Kalman update has none
         }
         return _turned(

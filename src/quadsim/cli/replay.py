@@ -171,16 +171,16 @@ def replay(
     runs: list[tuple[Run, str | None]] = []
     failures: dict[str, str] = {}
     for i, bag in enumerate(bags):
-        for k, file in enumerate(files):
+        for k in range(len(files)):
             try:
-                run = _one(bag, names[i, k], settings[k], scoring)
+                run = _one(bag, names[i, k][0], settings[k], scoring)
             except InputError as error:
                 if len(bags) == 1:
                     raise
                 say(f"error: {one_line(error)}")
                 failures[str(bag)] = one_line(error)
                 break
-            runs.append((run, file if len(files) > 1 else None))
+            runs.append((run, names[i, k][1]))
     if not runs:
         ctx.exit(BAD_INPUT)
     single = len(bags) * len(files) == 1

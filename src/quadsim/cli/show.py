@@ -19,13 +19,19 @@ _COLUMNS = {
     "tilt_rmse_rad": "tilt RMSE, rad",
     "nees_mean": "NEES",
 }
-#: The same where every column counts.
-_SHORT = dict(zip(_COLUMNS, ("RMSE, m", "max, m", "m/s", "yaw", "tilt", "NEES"), strict=True))
+#: The same where many rows are compared, and every column counts.
+_SHORT = {
+    "position_rmse_m": "RMSE, m",
+    "velocity_rmse_mps": "m/s",
+    "yaw_rmse_rad": "yaw, rad",
+    "tilt_rmse_rad": "tilt",
+    "nees_mean": "NEES",
+}
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, digits: int = 4) -> str:
     """A number as a table shows it."""
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else f"{value:.{digits}g}"
 
 
 def criterion_words(item: Mapping[str, Any]) -> tuple[str, str]:
@@ -55,7 +61,7 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     if summary["estimators"]:
         table = Table("estimator", *_COLUMNS.values())
         for name, scores in summary["estimators"].items():
-            table.add_row(name, *_figures(scores))
+            table.add_row(name, *(number(scores[key]) for key in _COLUMNS))
         console.print(table)
         _show_more(console, summary["estimators"])
     if summary["tracking"]:
@@ -91,13 +97,13 @@ def show_runs(summary: Mapping[str, Any], as_json: bool) -> None:
     for run in summary["runs"]:
         table.add_row(Text(run["title"], "bold"))
         for name, scores in run["estimators"].items():
-            table.add_row(f"  {name}", *_figures(scores))
+            table.add_row(f"  {name}", *(number(scores[key], 3) for key in _SHORT))
     table.add_section()
     for name, scores in summary["estimators"].items():
         table.add_row(Text(name, "bold"))
-        table.add_row("  mean", *_figures(scores))
+        table.add_row("  mean", *(number(scores[key], 3) for key in _SHORT))
         worst = {key: item and item["value"] for key, item in summary["worst"][name].items()}
-        table.add_row("  worst", *_figures(worst))
+        table.add_row("  worst", *(number(worst[key], 3) for key in _SHORT))
     console.print(table)
     _show_more(console, summary["estimators"])
     for run in summary["runs"]:
@@ -107,10 +113,6 @@ def show_runs(summary: Mapping[str, Any], as_json: bool) -> None:
         console.print(Text(failure["error"], "red"))
     if summary["report"]:
         console.print(Text(f"report: {summary['report']}"), soft_wrap=True)
-
-
-def _figures(scores: Mapping[str, Any]) -> list[str]:
-    return [number(scores[key]) for key in _COLUMNS]
 
 
 def _show_more(console: Console, estimators: Mapping[str, Mapping[str, Any]]) -> None:
