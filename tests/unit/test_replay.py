@@ -1,0 +1,429 @@
+"""``quadsim replay`` beyond one bag: truths, what an estimator believed, arrivals, files, runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rosbags.typesys import Stores, get_typestore
+from scipy.spatial.transform import Rotation
+
+from quadsim.analysis import metrics
+from quadsim.analysis.replay import Settings, estimator_params, replay
+from quadsim.cli.main import main
+from quadsim.errors import InputError
+from quadsim.estimation import ESTIMATORS
+
+TYPES = get_typestore(Stores.ROS2_JAZZY)
+# the circle that tests/unit/conftest.py flies
+START_NS = 1_000_000_000
+TRUTH, IMU, FIX = "/quad/ground_truth/odom", "/quad/imu/data_raw", "/quad/gps/fix"
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["replay", *arguments])
+
+
+def content_of(item: Any) -> Any:
+    return TYPES.deserialize_cdr(item.payload, item.type_name)
+
+
+def made(item: Any, content: Any, **fields: Any) -> Any:
+    """A row like another with other content, by rosbags' serialiser."""
+    fields = {"type_name": content.__msgtype__, **fields}
+    payload = bytes(TYPES.serialize_cdr(content, fields["type_name"]))
+    return item._replace(payload=payload, **fields)
+
+
+def first(rows: Any, seconds: float) -> list[Any]:
+    """Messages of the flight's beginning."""
+    return [item for item in rows if item.stamp_ns < START_NS + round(seconds * 1e9)]
+
+
+def settings(*names: str, **options: Any) -> Settings:
+    return Settings(names or ("eskf",), params=estimator_params(None), **options)
+
+
+@pytest.fixture(scope="module")
+def tilted_bag(circle_rows: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The circle's messages with an IMU that has biases and sits askew, and one wild fix."""
+    turn_BS = Rotation.from_euler("ZYX", [90.0, 0.0, 180.0], degrees=True)
+    rows = []
+    fixes = 0
+    for item in circle_rows:
+        if item.topic == IMU:
+            content = content_of(item)
+            for vector, bias_B in (
+                (content.angular_velocity, GYRO_BIAS_B),
+                (content.linear_acceleration, np.zeros(3)),
+            ):
+                at = turn_BS.inv().apply(np.array([vector.x, vector.y, vector.z]) + bias_B)
+                vector.x, vector.y, vector.z = (float(x) for x in at)
+            item = made(item, content)
+        elif item.topic == "/quad/imu/mag":
+            content = content_of(item)
+            vector = content.magnetic_field
+            at = turn_BS.inv().apply([vector.x, vector.y, vector.z])
+            vector.x, vector.y, vector.z = (float(x) for x in at)
+            item = made(item, content)
+        elif item.topic == FIX:
+            fixes += 1
+            if fixes == WILD_FIX:
+                content = content_of(item)
+                content.altitude += 50.0
+                item = made(item, content)
+        rows.append(item)
+    return rows
+
+
+GYRO_BIAS_B = np.array([0.004, -0.006, 0.01])
+WILD_FIX = 80
+MOUNT = ("mount.imu_roll_pitch_yaw_deg=[180, 0, 90]",)
+
+
+# --- what an estimator believed ------------------------------------------------------------------
+
+
+def test_innovations_and_biases_are_the_filters_own(tilted_bag, write_rows):
+    params = estimator_params(None, MOUNT)
+    bag = write_rows(tilted_bag)
+    runs = {}
+
+    class Kept(ESTIMATORS["eskf"]):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            runs["eskf"] = self
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ESTIMATORS, "eskf", Kept)
+        log = replay(bag, Settings(("eskf",), params=params)).log
+    state, inside = runs["eskf"].state, log.inside["eskf"]
+    # the filter's own sums: nothing was missed, and nothing counted twice
+    names = ("gnss_position", "gnss_velocity", "magnetic_field")
+    for sensor, name in enumerate(names):
+        found = inside.innovations[name]
+        assert found.accepted.sum() == state.accepted[sensor]
+        assert (~found.accepted).sum() == state.rejected[sensor]
+        assert found.nis[found.accepted].sum() == pytest.approx(state.nis_sum[sensor])
+        assert (np.diff(found.stamp_ns) > 0).all()
+    heading = inside.innovations["magnetic_field"]
+    np.testing.assert_allclose(heading.nis, (heading.value[:, 0] / heading.sigma[:, 0]) ** 2)
+    # a fix 50 m too high is refused, and says so: fixes come each 0.1 s from the start on
+    position = inside.innovations["gnss_position"]
+    (refused,) = np.flatnonzero(~position.accepted)
+    assert position.stamp_ns[refused] == START_NS + (WILD_FIX - 1) * 100_000_000
+    np.testing.assert_allclose(position.value[refused], [0.0, 0.0, 50.0], atol=0.3)
+    assert position.sigma[refused, 2] == pytest.approx(0.2, rel=0.2)  # as the fix states
+    # the bias is found, in the axes of the body though the IMU sits askew
+    error = inside.gyro_bias_B[-1] - GYRO_BIAS_B
+    assert (np.abs(error) < 3.0 * inside.sigma[-1, :3]).all()
+    np.testing.assert_allclose(inside.gyro_bias_B[-1], GYRO_BIAS_B, atol=2e-3)
+    assert np.diff(inside.stamp_ns).min() >= 100_000_000
+
+
+def test_each_estimator_says_what_it_has(circle_bag):
+    log = replay(circle_bag, settings(*ESTIMATORS)).log
+    assert list(log.inside) == list(ESTIMATORS)
+    fused = {name: set(inside.innovations) for name, inside in log.inside.items()}
+    assert fused["blind"] == fused["smoother"] == set()
+    assert fused["gps_ins"] == {"gnss_position", "gnss_velocity"}
+    assert fused["ekf7"] == {"gnss_position", "gnss_velocity", "magnetic_field"}
+    assert (log.inside["ekf7"].innovations["gnss_position"].nis > 0.0).all()
+    for name in ("ekf7", "gps_ins"):
+        assert len(log.inside[name].stamp_ns) == 0  # they know no bias
+    for name in ("smoother", "eskf", "blind"):
+        inside = log.inside[name]
+        assert inside.gyro_bias_B.shape == inside.accel_bias_B.shape == (len(inside.stamp_ns), 3)
+        assert len(inside.stamp_ns) > 100
+        # the circle's IMU has none
+        assert (np.abs(inside.gyro_bias_B[-1]) <= 3.0 * inside.sigma[-1, :3]).all()
+
+
+# --- how messages came ---------------------------------------------------------------------------
+
+
+def test_arrivals_are_what_was_recorded(circle_rows, write_rows):
+    """The fix comes 0.15 s late, once 1 s; its stamps have a hole of 0.5 s; one mag is repeated."""
+    rows = []
+    fix = mag = 0
+    for item in first(circle_rows, 7.0):
+        if item.topic == FIX:
+            fix += 1
+            if 50 <= fix < 54:
+                continue
+            item = item._replace(stamp_ns=item.stamp_ns + (10**9 if fix == 30 else 150_000_000))
+        if item.topic == "/quad/imu/mag":
+            mag += 1
+            if mag == 10:
+                rows.append(item)
+        rows.append(item)
+    log = replay(write_rows(sorted(rows, key=lambda item: item.stamp_ns)), settings()).log
+    assert log.arrivals.keys() == log.topics.keys()
+    assert {name: how.count for name, how in log.arrivals.items()} == log.topics
+    imu, fixes = log.arrivals["imu/data_raw"], log.arrivals["gps/fix"]
+    assert imu.rate_hz == pytest.approx(100.0)
+    assert imu.latency_p99_s == 0.0
+    assert len(imu.gaps_ns) == 0
+    assert fixes.rate_hz == pytest.approx(10.0)
+    assert fixes.latency_median_s == pytest.approx(0.15)
+    assert 0.15 < fixes.latency_p99_s < 1.0
+    # the one that came late, in the order of the recording, is a step back of the stamps
+    assert fixes.repeated == 1
+    hole = [START_NS + 4_800_000_000, START_NS + 5_300_000_000]
+    assert hole in fixes.gaps_ns.tolist()
+    assert log.arrivals["imu/mag"].repeated == 1
+    assert log.arrivals["events"].latency_median_s is None  # without a header
+    assert log.arrivals["events"].rate_hz is None
+
+
+# --- truths --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["PoseStamped", "PoseWithCovarianceStamped"])
+def test_poses_of_motion_capture_are_a_truth(circle_rows, write_rows, kind):
+    rows = first(circle_rows, 4.0)
+    for item in tuple(rows):
+        if item.topic == TRUTH:
+            odometry = content_of(item)
+            pose = odometry.pose.pose if kind == "PoseStamped" else odometry.pose
+            content = TYPES.types[f"geometry_msgs/msg/{kind}"](header=odometry.header, pose=pose)
+            rows.append(made(item, content, topic="/mocap/quad"))
+    bag = write_rows(rows)
+    known, told = (
+        replay(bag, settings("eskf", truth=truth)).log for truth in (None, "/mocap/quad")
+    )
+    expected = metrics.score(known.estimates["eskf"], known.truth)
+    found = metrics.score(told.estimates["eskf"], told.truth)
+    assert found.position_rmse_m == expected.position_rmse_m
+    assert found.yaw_rmse_rad == expected.yaw_rmse_rad
+    assert found.velocity_rmse_mps is None
+    assert told.notes == []
+
+
+def test_a_truth_without_the_usual_topic_is_enough(circle_rows, write_rows):
+    rows = [
+        item._replace(topic="/quad/vicon/odom") if item.topic == TRUTH else item
+        for item in first(circle_rows, 3.0)
+    ]
+    bag = write_rows(rows)
+    log = replay(bag, settings(truth="vicon/odom")).log
+    assert len(log.truth) == 300
+    assert not any("nothing is scored" in note for note in log.notes)
+    assert any("nothing is scored" in note for note in replay(bag, settings()).log.notes)
+    with pytest.raises(InputError, match=r"poses in this bag: .*/quad/vicon/odom"):
+        replay(bag, settings(truth="vicon/pose"))
+    with pytest.raises(InputError, match=r"is sensor_msgs/msg/Imu; allowed: nav_msgs"):
+        replay(bag, settings(truth="imu/data_raw"))
+
+
+def test_bad_poses_are_left_out_and_counted(circle_rows, write_rows):
+    rows = first(circle_rows, 3.0)
+    for number, item in enumerate([item for item in rows if item.topic == TRUTH]):
+        odometry = content_of(item)
+        if number == 5:
+            odometry.pose.pose.position.x = float("nan")
+        if number == 6:
+            odometry.pose.pose.orientation.w = odometry.pose.pose.orientation.z = 0.0
+        pose = TYPES.types["geometry_msgs/msg/PoseStamped"](odometry.header, odometry.pose.pose)
+        rows.append(made(item, pose, topic="/mocap/quad"))
+    log = replay(write_rows(rows), settings(truth="/mocap/quad")).log
+    assert len(log.truth) == 298
+    assert any("2 messages left out" in note for note in log.notes)
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def test_parameters_are_set_one_by_one():
+    params = estimator_params(
+        "eskf", ["noise.gyro_density=2e-2", "flat_ground=false", "magnetic_field_W_T=[1e-5, 0, 0]"]
+    )
+    assert params.noise.gyro_density == 0.02
+    assert params.flat_ground is False
+    assert params.magnetic_field_W_T == (1e-5, 0.0, 0.0)
+    assert params.noise.accel_density == estimator_params("eskf").noise.accel_density
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("noise.gyro_density", "allowed: KEY=VALUE"),
+        ("noise.gyro_densit=1", "unknown parameter 'noise.gyro_densit'; close to it: noise.gyro_d"),
+        ("noise.gyro_density=soon", "'soon' is not a number"),
+        ("noise.gyro_density=-1", "-1.0 is out of range; allowed: > 0"),
+        ("noise.gnss_position_sigma_m=2", "'2' is not like [1.5, 1.5, 3.0]"),
+        ("noise.gyro_density={", "not valid YAML"),
+    ],
+)
+def test_bad_parameters_are_named(change, words):
+    with pytest.raises(InputError) as caught:
+        estimator_params(None, [change])
+    assert words in str(caught.value)
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def half(circle_rows: Any) -> list[Any]:
+    """The circle's first 8 s with a truth that is off by 1 m eastwards."""
+    rows = []
+    for item in first(circle_rows, 8.0):
+        if item.topic == TRUTH:
+            content = content_of(item)
+            content.pose.pose.position.x -= 1.0
+            item = made(item, content)
+        rows.append(item)
+    return rows
+
+
+def test_several_bags_give_their_runs_the_means_and_the_worst(
+    circle_bag, half, write_rows, tmp_path
+):
+    other = write_rows(half, "half")
+    copy, page = tmp_path / "out.json", tmp_path / "page.html"
+    names = ("--estimator", "blind", "--estimator", "eskf")
+    files = ("--output", str(copy), "--report", str(page))
+    result = run(str(circle_bag), str(other), *names, *files, "--settle", "2", "--json")
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert json.loads(copy.read_text(encoding="utf-8")) == summary
+    assert [item["title"] for item in summary["runs"]] == ["circle", "half"]
+    one, two = (item["estimators"]["eskf"] for item in summary["runs"])
+    assert two["position_rmse_m"] == pytest.approx(1.0, abs=0.1)
+    assert list(summary["estimators"]) == ["blind", "eskf"]
+    assert summary["estimator"]["name"] == "blind"
+    mean, worst = summary["estimators"]["eskf"], summary["worst"]["eskf"]
+    for key in ("position_rmse_m", "tilt_rmse_rad", "nees_mean"):
+        assert mean[key] == pytest.approx((one[key] + two[key]) / 2.0)
+        assert worst[key]["value"] == max(one[key], two[key])
+    assert mean["ate"]["se3"]["rmse_m"] == pytest.approx(
+        (one["ate"]["se3"]["rmse_m"] + two["ate"]["se3"]["rmse_m"]) / 2.0
+    )
+    assert mean["nis"]["gnss_position"]["count"] == sum(
+        item["nis"]["gnss_position"]["count"] for item in (one, two)
+    )
+    assert worst["position_rmse_m"]["run"] == "half"
+    assert mean["runs"] == 2
+    assert summary["duration_s"] == pytest.approx(11.99 + 7.99)
+    assert summary["passed"] is True
+    assert summary["report"] == str(page)
+    assert "half" in page.read_text(encoding="utf-8")
+    # what each says is what it says alone, and saying it twice changes nothing
+    alone = json.loads(run(str(other), *names, "--settle", "2", "--json").stdout)
+    again = summary["runs"][1]
+    assert alone["digest"] == again["digest"]
+    assert alone["estimators"] == again["estimators"]
+
+
+def test_the_keys_of_one_bag_stay(circle_bag):
+    summary = json.loads(run(str(circle_bag), "--json").stdout)
+    assert summary.keys() >= {
+        *("scenario", "seed", "duration_s", "wall_s", "real_time_factor", "passed", "criteria"),
+        *("estimator", "estimators", "tracking", "topics", "bag", "report", "digest", "counts"),
+        *("errors", "notes", "settle_s", "versions", "machine"),
+    }
+    assert summary["estimator"] == summary["estimators"]["eskf"]
+    assert summary["estimator"].keys() >= {
+        *("name", "position_rmse_m", "position_max_m", "velocity_rmse_mps", "yaw_rmse_rad"),
+        *("tilt_rmse_rad", "nees_mean", "count"),
+    }
+    assert summary["topics"]["imu/data_raw"]["count"] == 1200
+    assert "runs" not in summary
+
+
+def test_a_bad_bag_does_not_lose_the_others(circle_bag, tmp_path):
+    missing = tmp_path / "missing"
+    result = run(str(missing), str(circle_bag), "--json")
+    assert result.exit_code == 2
+    (line,) = [text for text in result.stderr.splitlines() if "error" in text]
+    assert line.startswith(f"quadsim: error: {missing}: no such bag")
+    summary = json.loads(result.stdout)
+    assert [item["title"] for item in summary["runs"]] == ["circle"]
+    assert summary["failures"][0]["bag"] == str(missing)
+    assert summary["passed"] is False
+    result = run(str(missing), str(tmp_path / "gone"), "--json")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_parameter_files_are_compared(circle_bag, tmp_path):
+    noisy = tmp_path / "noisy.yaml"
+    noisy.write_text("noise: {accel_density: 5.0}\n")
+    files = ("--config", "eskf", "--config", str(noisy))
+    summary = json.loads(run(str(circle_bag), *files, "--json").stdout)
+    assert [item["title"] for item in summary["runs"]] == ["circle, eskf", "circle, noisy"]
+    assert list(summary["estimators"]) == ["eskf, eskf", "eskf, noisy"]
+    result = run(str(circle_bag), *files)
+    assert result.exit_code == 0
+    for words in ("circle, noisy", "mean", "worst", "gnss_position", "10m"):
+        assert words in result.stdout
+
+
+def test_alignment_moves_what_is_scored(half, write_rows):
+    bag = write_rows(half)
+    options = ("--settle", "2", "--json")
+    plain, moved = (
+        json.loads(run(str(bag), "--align", kind, *options).stdout) for kind in ("none", "yaw")
+    )
+    assert plain["estimator"]["position_rmse_m"] == pytest.approx(1.0, abs=0.1)
+    assert plain["estimator"]["position_rmse_m"] == plain["estimator"]["ate"]["none"]["rmse_m"]
+    assert moved["estimator"]["position_rmse_m"] == pytest.approx(
+        plain["estimator"]["ate"]["yaw"]["rmse_m"]
+    )
+    assert moved["estimator"]["position_rmse_m"] < 0.1
+    assert moved["estimator"]["nees_mean"] is None
+    assert moved["digest"] == plain["digest"]
+    assert moved["alignment"] == "yaw"
+
+
+def test_trajectories_and_errors_are_written(circle_bag, tmp_path):
+    folder = tmp_path / "out"
+    result = run(str(circle_bag), "--tum", str(folder), "--csv", str(folder), "--rpe", "2s")
+    assert result.exit_code == 0, result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "circle_eskf.csv",
+        "circle_eskf.tum",
+        "circle_truth.tum",
+    ]
+    log = replay(circle_bag, settings()).log
+    track = log.estimates["eskf"]
+    tum = np.loadtxt(folder / "circle_eskf.tum")
+    np.testing.assert_array_equal(np.round(tum[:, 0] * 1e9).astype(np.int64), track.stamp_ns)
+    np.testing.assert_allclose(tum[:, 1:4], track.p_W, rtol=1e-8)
+    turned = Rotation.from_quat(tum[:, 4:]) * Rotation.from_quat(np.roll(track.q_WB, -1, 1)).inv()
+    assert turned.magnitude().max() < 1e-7
+    assert len(np.loadtxt(folder / "circle_truth.tum")) == 1200
+    table = np.genfromtxt(folder / "circle_eskf.csv", delimiter=",", names=True)
+    error = metrics.errors(track, log.truth)
+    assert len(table) == len(error)
+    np.testing.assert_allclose(table["error_p_y_m"], error.position_W[:, 1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table["error_tilt_rad"], error.tilt, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table["sigma_v_z_mps"], track.sigma[:, 5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rpe", "1km"], "'1km' is no span"),
+        (["--align", "se4"], "'se4' is not one of"),
+        (["--truth", "mocap"], "no message on /quad/mocap (--truth)"),
+        (["--set", "noise.gyro_density=0"], "gyro_density: 0.0 is out of range"),
+        (["--report", "x.html", *(f"--config=c{i}" for i in range(9))], "unknown estimator 'c0'"),
+    ],
+)
+def test_bad_input_is_one_line(circle_bag, arguments, words):
+    result = run(str(circle_bag), *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr.splitlines()[-1]
+
+
+def test_a_file_in_the_folders_place_is_named(circle_bag, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    result = run(str(circle_bag), "--tum", str(taken / "out"))
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr.splitlines()[-1]
