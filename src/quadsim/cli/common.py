@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -98,6 +100,19 @@ def to_json(value: Any) -> str:
 def print_json(value: Any) -> None:
     """Print the one JSON object of a command on stdout."""
     click.echo(to_json(value))
+
+
+def ready_for_ros() -> None:
+    """Set what the ROS wheels need, and keep the graph on this machine unless told otherwise.
+
+    Raises:
+        InputError: ROS is not installed.
+    """
+    if find_spec("rclpy") is None:
+        raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
+    if "AMENT_PREFIX_PATH" not in os.environ:
+        os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
 
 def run_folder(name: str, output: Path | None) -> Path:

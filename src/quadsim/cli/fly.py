@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from quadsim.cli.common import (
     json_option,
     loading,
     output_option,
+    ready_for_ros,
     run_folder,
     say,
     to_json,
@@ -37,19 +36,6 @@ if TYPE_CHECKING:
 PILOTED_S = 3600.0
 #: Mapping of the keys of a terminal.
 KEYBOARD = "keyboard"
-
-
-def _ready_for_ros() -> None:
-    """Set what the ROS wheels need, and keep the graph on this machine unless told otherwise.
-
-    Raises:
-        InputError: ROS is not installed.
-    """
-    if find_spec("rclpy") is None:
-        raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
-    if "AMENT_PREFIX_PATH" not in os.environ:
-        os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
 
 @contextmanager
@@ -201,7 +187,7 @@ def fly(
     if "dynamics" in without:
         raise InputError("--without dynamics: its clock is the flight's; see docs/nodes.md")
     folder = run_folder(scenario, output)
-    _ready_for_ros()
+    ready_for_ros()
     from quadsim.nodes.domain import chosen_domain, held
 
     domain = chosen_domain(domain)
