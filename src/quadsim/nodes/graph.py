@@ -237,18 +237,20 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     return nodes
 
 
-def _flag(name: str, text: str) -> bool:
+def as_flag(name: str, text: str) -> bool:
+    """True or false, of a launch argument."""
     if text.lower() not in ("true", "false"):
         raise InputError(f"launch argument {name}: {text!r}; allowed: true, false")
     return text.lower() == "true"
 
 
-def _names(text: str) -> tuple[str, ...]:
+def as_names(text: str) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+def as_number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+    """A number, of a launch argument."""
     try:
         return kind(text)
     except ValueError:
@@ -268,7 +270,7 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         raise InputError(
             f"launch argument pacing: {values['pacing']!r}; allowed: realtime, lockstep"
         )
-    seed = _number("seed", values["seed"], int) if values["seed"] else None
+    seed = as_number("seed", values["seed"], int) if values["seed"] else None
     scenario = load_scenario(
         values["scenario"],
         vehicle=values["vehicle"] or None,
@@ -280,14 +282,14 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
     return describe(
         scenario,
         GraphOptions(
-            count=_number("count", values["count"], int),
+            count=as_number("count", values["count"], int),
             pacing=values["pacing"],
-            rate=_number("rate", values["rate"], float),
-            arm=_flag("arm", values["arm"]),
+            rate=as_number("rate", values["rate"], float),
+            arm=as_flag("arm", values["arm"]),
             bag=bag,
-            sim_time=_flag("use_sim_time", values["use_sim_time"]),
-            without=_names(values["without"]),
-            beside=_names(values["beside"]),
+            sim_time=as_flag("use_sim_time", values["use_sim_time"]),
+            without=as_names(values["without"]),
+            beside=as_names(values["beside"]),
             joystick=values["joystick"],
         ),
     )
