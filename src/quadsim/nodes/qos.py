@@ -10,7 +10,8 @@ from quadsim.analysis.bag.metadata import qos_yaml
 FAST_DEPTH = 200
 
 
-def _profile(depth: int, reliable: bool = True, latched: bool = False) -> QoSProfile:
+def profile(depth: int, reliable: bool = True, latched: bool = False) -> QoSProfile:
+    """The newest messages, reliable or not, latched (transient local) or not."""
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=depth,
@@ -20,21 +21,21 @@ def _profile(depth: int, reliable: bool = True, latched: bool = False) -> QoSPro
 
 
 #: At the IMU's rate, nothing lost.
-FAST = _profile(FAST_DEPTH)
+FAST = profile(FAST_DEPTH)
 #: Commands and states at lower rates.
-RELIABLE = _profile(10)
+RELIABLE = profile(10)
 #: What a late listener gets too; a few, for events and status.
-LATCHED = _profile(1, latched=True)
-EVENTS = _profile(50, latched=True)
+LATCHED = profile(1, latched=True)
+EVENTS = profile(50, latched=True)
 #: Sensors, as listeners take them (REP-2003): whatever the driver offers will do.
-SENSOR_INPUT = _profile(FAST_DEPTH, reliable=False)
+SENSOR_INPUT = profile(FAST_DEPTH, reliable=False)
 #: The clock, as ROS does.
-CLOCK = _profile(10, reliable=False)
+CLOCK = profile(10, reliable=False)
 
 
-def best_effort(profile: QoSProfile) -> QoSProfile:
+def best_effort(given: QoSProfile) -> QoSProfile:
     """The same for a listener that takes what is offered, reliable or not."""
-    return _profile(profile.depth, reliable=False)
+    return profile(given.depth, reliable=False)
 
 
 def as_yaml(profile: QoSProfile) -> str:

@@ -127,10 +127,15 @@ def run(
     return PASSED
 
 
-def main_of(make: Make) -> None:
-    """What a node's executable does: ``ros2 run quadsim imu --ros-args ...``."""
+def main_of(make: Make, stop: threading.Event | None = None) -> None:
+    """What a node's executable does: ``ros2 run quadsim imu --ros-args ...``.
+
+    Args:
+        make: makes the node.
+        stop: set by a node that comes to an end by itself.
+    """
     unknown = remove_ros_args(sys.argv)[1:]
     if unknown:
         sys.stderr.write(f"quadsim: error: {unknown[0]!r} is no ROS argument (see --ros-args -p)\n")
         sys.exit(BAD_INPUT)
-    sys.exit(run([make], sys.argv))
+    sys.exit(run([make], sys.argv, stop=stop))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -153,3 +153,19 @@ def every_topic(namespaces: list[str]) -> Iterator[tuple[str, Topic]]:
     for namespace in namespaces:
         for topic in VEHICLE_TOPICS:
             yield full_name(namespace, topic.name), topic
+
+
+#: Topics that nodes publish besides those of the table.
+_ALSO = {"/tf": ("estimator",)}
+
+
+def published_by(table: Mapping[str, Topic], executables: Collection[str]) -> set[str]:
+    """Full names of the topics that some nodes publish.
+
+    Args:
+        table: full name to topic, as of :func:`every_topic`.
+        executables: the nodes.
+    """
+    wanted = set(executables)
+    found = {name for name, topic in table.items() if wanted & set(topic.publishers)}
+    return found | {name for name, nodes in _ALSO.items() if wanted & set(nodes)}
