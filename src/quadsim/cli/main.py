@@ -39,6 +39,11 @@ COMMANDS = {
         "identify",
         "Estimate a vehicle's figures from a bag; make a vehicle file.",
     ),
+    "view": (
+        "quadsim.cli.view",
+        "view",
+        "Look at a flight in 3-D: live, from a bag, or flown for it.",
+    ),
     "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
 }
 

@@ -1,18 +1,253 @@
-"""Flights of the closed loop, and logs of flights in general, drawn whole."""
+"""What can be looked at: flights of the closed loop, bags, and the world around a live graph."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import rerun as rr
+import rerun.blueprint as rrb
 
+from quadsim.analysis.bag import topics
+from quadsim.analysis.bag.reading import Bag
 from quadsim.control.parameters import FenceParams
-from quadsim.sim.log import Array, FlightLog, Track
-from quadsim.sim.scenario import Scenario
+from quadsim.errors import InputError
+from quadsim.files import find
+from quadsim.geometry.geodesy import Datum
+from quadsim.parameters import load
+from quadsim.sim.closed_loop import ClosedLoop, Progress, vehicle_names
+from quadsim.sim.log import FlightLog
+from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import layout
-from quadsim.view.scenery import Place, draw_scene
-from quadsim.view.vehicle import BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
+from quadsim.view.scenery import MARGIN_M, Place, draw_scene
+from quadsim.view.vehicle import BLIND, ESTIMATE, REFERENCE, TRUTH, Timeline, VehicleView
+from quadsim.world.scene import EMPTY_SCENE
+
+APPLICATION = "quadsim"
+#: Messages of a bag between two drawings.
+BLOCK = 5000
+#: Vehicle that is drawn where nothing says which flew.
+DEFAULT_VEHICLE = "x500"
+
+
+@dataclass
+class Picture:
+    """What is drawn of one world: the recording, the scenario if it is known, the vehicles.
+
+    Attributes:
+        recording: gets everything.
+        scenario: for the world, the vehicle, the fence and the mounts; None draws flat ground.
+        camera: that is seen first.
+        rate_hz: of poses and series.
+        live: follow the newest time.
+        timeline: where time begins.
+        views: of the vehicles by name.
+        notes: what is not drawn, and why.
+    """
+
+    recording: rr.RecordingStream
+    scenario: Scenario | None = None
+    camera: str = "chase"
+    rate_hz: float = 50.0
+    live: bool = False
+    timeline: Timeline = field(default_factory=Timeline)
+    views: dict[str, VehicleView] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def view(self, name: str, has_truth: bool) -> VehicleView:
+        """Make the view of a vehicle."""
+        params = self.scenario.vehicle if self.scenario else None
+        self.views[name] = VehicleView(
+            self.recording,
+            name,
+            params or load(VehicleParams, find("vehicles", DEFAULT_VEHICLE)),
+            self.timeline,
+            self.rate_hz,
+            has_truth,
+        )
+        return self.views[name]
+
+    @property
+    def place(self) -> Place:
+        """Where the vehicles have been so far."""
+        corners = [corner for view in self.views.values() for corner in (view.low_W, view.high_W)]
+        return Place.around(np.array(corners).reshape(-1, 3))
+
+    def draw_world(self, place: Place | None = None) -> None:
+        """Ground and obstacles about a place, fences about the starts."""
+        scenario = self.scenario
+        draw_scene(
+            self.recording,
+            scenario.scene if scenario else EMPTY_SCENE,
+            scenario.environment.ground_height_m if scenario else 0.0,
+            place or self.place,
+        )
+        fence = scenario.autopilot.flight.fence if scenario else FenceParams()
+        for view in self.views.values():
+            if view.start_W is not None:
+                view.fence(fence, view.start_W)
+
+    def lay_out(self, tracks: Sequence[str] = (), shown: Sequence[str] = ()) -> rrb.Blueprint:
+        """Send the layout for what has been drawn, or for what is said will be."""
+        place = self.place
+        views = self.views.values()
+        heights = [0.5 * (view.low_W[2] + view.high_W[2]) for view in views]
+        middle_m = float(np.mean([height for height in heights if np.isfinite(height)] or [1.0]))
+        blueprint = layout(
+            list(self.views),
+            tracks or sorted({track for view in views for track in view.tracks}),
+            max(view.reach_m for view in views),
+            (place.x_m, place.y_m, middle_m),
+            max(1.2 * (place.half_m - MARGIN_M), 6.0),
+            self.camera,
+            shown or sorted({group for view in views for group in view.series.groups}),
+            self.live,
+        )
+        self.recording.send_blueprint(blueprint)
+        return blueprint
+
+
+def new_recording() -> rr.RecordingStream:
+    """A recording that is not sent anywhere yet."""
+    return rr.RecordingStream(APPLICATION)
+
+
+def draw_log(view: VehicleView, log: FlightLog) -> None:
+    """Draw a flight that is known whole.
+
+    The first estimate is the one that flew; the one named ``blind`` is the blind one.
+    """
+    view.track(TRUTH, log.truth)
+    for i, (name, track) in enumerate(log.estimates.items()):
+        view.track(BLIND if name == BLIND else ESTIMATE if i == 0 else name, track)
+    if log.reference is not None and len(log.reference):
+        view.track(REFERENCE, log.reference)
+    view.rotors(log.motor_stamps_ns, log.motor_speed_radps)
+    if log.gnss is not None:
+        view.fixes(log.gnss)
+    view.mission(log.waypoints)
+    view.events(log.events)
+    for inside in log.inside.values():
+        view.series.inside(inside)
+        break
+
+
+def draw_scenario(picture: Picture, progress: Progress | None = None) -> None:
+    """Fly the picture's scenario in the closed loop and draw every vehicle of it.
+
+    Raises:
+        QuadsimError: the flight broke.
+    """
+    scenario = picture.scenario
+    assert scenario is not None
+    mounts = Mounts.of(scenario)
+    for name in vehicle_names(scenario.file.vehicles):
+        loop = ClosedLoop(scenario, vehicle=name)
+        log = loop.fly(progress)
+        view = picture.view(name, has_truth=True)
+        draw_log(view, log)
+        readings = loop.samples("rangefinder")
+        if len(readings):
+            view.range(readings["stamp_ns"], readings["range_m"].ravel(), mounts.rangefinder_B_m)
+        wind_W = scenario.environment.wind_W_mps
+        if any(wind_W):
+            view.wind(log.truth.stamp_ns, np.broadcast_to(wind_W, (len(log.truth), 3)))
+    picture.draw_world()
+    picture.lay_out()
+
+
+def scenario_of(bag: Bag) -> tuple[Scenario | None, str]:
+    """The scenario that a bag says it holds, if it is here; else why it is not."""
+    name = bag.custom.get("scenario", "")
+    if not name:
+        return None, "the bag names no scenario: flat ground and the default vehicle are drawn"
+    try:
+        return load_scenario(name), ""
+    except InputError as error:
+        return None, f"{error}: flat ground and the default vehicle are drawn"
+
+
+def wanted(types: Mapping[str, str], namespace: str) -> dict[str, tuple[str, str]]:
+    """Topics of a vehicle that are drawn.
+
+    Args:
+        types: full name of each topic to its type.
+        namespace: of the vehicle.
+
+    Returns:
+        Full name to relative name and type.
+    """
+    found = {}
+    begin = topics.topic(namespace, "")
+    for full, type_name in types.items():
+        name = full.removeprefix(begin)
+        beside = name.startswith(ESTIMATES) and "/" not in name.removeprefix(ESTIMATES)
+        if full.startswith(begin) and (
+            TOPICS.get(name) == type_name or (beside and type_name == ODOMETRY)
+        ):
+            found[full] = (name, type_name)
+    return found
+
+
+def vehicle_name(namespace: str) -> str:
+    """Name of a vehicle, for entities."""
+    return namespace.strip("/").replace("/", "_") or "vehicle"
+
+
+def draw_bag(
+    picture: Picture,
+    bag: Bag,
+    namespaces: Sequence[str] = (),
+    datum: Datum | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Draw a bag in a stream, in bounded memory.
+
+    Args:
+        picture: to draw in.
+        bag: an open bag.
+        namespaces: of the vehicles; none: all that there are.
+        datum: origin of ``map``; None takes the bag's.
+        progress: called now and then with the time of the bag so far, s.
+
+    Raises:
+        InputError: there is no such vehicle, or the bag is damaged.
+    """
+    there = [full for full, count in bag.counts.items() if count]
+    types = {full: bag.types[full] for full in there}
+    chosen = list(namespaces) or topics.namespaces(bag)
+    place = datum or topics.datum_of(bag)
+    feeds: dict[str, tuple[Feed, str, str]] = {}
+    for namespace in chosen:
+        drawn = wanted(types, namespace)
+        names = {name for name, _ in drawn.values()}
+        if not any(type_name == ODOMETRY for _, type_name in drawn.values()):
+            vehicles = ", ".join(topics.namespaces(bag)) or "none"
+            raise InputError(
+                f"{bag.path}: no odometry of {namespace}; vehicles in this bag: {vehicles}"
+                " (choose with --namespace)"
+            )
+        view = picture.view(vehicle_name(namespace), "ground_truth/odom" in names)
+        feed = Feed(view, Mounts.of(picture.scenario), place, picture.rate_hz)
+        feeds |= {full: (feed, name, type_name) for full, (name, type_name) in drawn.items()}
+        if "gps/fix" in names and place is None:
+            picture.notes.append("no /datum: the GPS fixes are not drawn (give --datum LAT,LON,H)")
+    every = {id(feed): feed for feed, _, _ in feeds.values()}.values()
+    begin_ns = None
+    for i, message in enumerate(bag.messages(feeds), start=1):
+        feed, name, type_name = feeds[message.topic]
+        feed.take(name, type_name, message.payload)
+        if i % BLOCK == 0:
+            for one in every:
+                one.flush()
+            begin_ns = message.log_ns if begin_ns is None else begin_ns
+            if progress is not None:
+                progress((message.log_ns - begin_ns) * 1e-9)
+    for one in every:
+        one.flush()
+    picture.draw_world()
+    picture.lay_out()
 

@@ -13,6 +13,7 @@ CAMERAS = ("chase", "fixed", "cockpit", "free")
 TABS = {
     "errors": ("position_error", "velocity_error", "attitude_error"),
     "motion": ("position", "velocity", "attitude"),
+    "blind": ("blind_error",),
     "power": ("motor_speed", "battery"),
     "sensors": ("innovations", "biases", "range", "wind"),
 }
@@ -20,6 +21,7 @@ _TITLES = {
     "position_error": "position error, m (3 σ)",
     "velocity_error": "velocity error, m/s (3 σ)",
     "attitude_error": "attitude error, deg (3 σ)",
+    "blind_error": "position error of inertial navigation alone, m",
     "position": "position, m",
     "velocity": "velocity, m/s",
     "attitude": "attitude, deg",

@@ -43,6 +43,8 @@ class Series:
     def __init__(self, send: Send, fix: Fix, root: str, colours: Mapping[str, Colour]) -> None:
         self._send, self._fix, self._root, self._colours = send, fix, root, colours
         self._truth = Track.empty()
+        #: Groups that hold something, as :data:`quadsim.view.layout.TABS` names them.
+        self.groups: set[str] = set()
 
     def plot(
         self,
@@ -66,6 +68,7 @@ class Series:
         if not len(stamp_ns):
             return
         full = f"{self._root}/{path}"
+        self.groups.add(path.partition("/")[0])
         widths = [width] * len(names)
         self._fix(full, rr.SeriesLines(names=list(names), colors=list(colours), widths=widths))
         columns = rr.Scalars.columns(scalars=np.ascontiguousarray(values, float).ravel())
@@ -101,6 +104,10 @@ class Series:
 
     def _errors(self, name: str, track: Track) -> None:
         error = errors(track, self._truth)
+        if name == "blind":  # its error grows without bound: a plot of its own
+            names = [f"{name} {axis}" for axis in AXES]
+            self.plot("blind_error/blind", error.stamp_ns, error.position_W, names, AXIS_COLOURS)
+            return
         groups = {
             "position": (error.position_W, slice(0, 3), 1.0),
             "velocity": (error.velocity_W, slice(3, 6), 1.0),

@@ -21,6 +21,7 @@ flies. Entities (NAME is the vehicle's, ``quad``):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import rerun as rr
@@ -58,14 +59,36 @@ PIECE_NS = 200_000_000
 FENCE_M = 10.0
 
 
+@dataclass(slots=True)
+class Timeline:
+    """Where time begins: at 0 of a simulation, at the first stamp of a clock that tells the date."""
+
+    zero_ns: int | None = None
+
+    def since(self, stamp_ns: int) -> int:
+        """Time since the beginning, ns."""
+        if self.zero_ns is None:
+            self.zero_ns = 0 if stamp_ns < _DATES_NS else stamp_ns
+        return stamp_ns - self.zero_ns
+
+
+#: Stamps above this are dates, not times since a start: three years after 1970.
+_DATES_NS = 100_000_000_000_000_000
+
+
 class VehicleView:
     """Logs one vehicle.
+
+    Attributes:
+        low_W, high_W: corners of the box that its body has been in, m.
+        start_W: where it was first, m; None before that.
+        start_ns: when.
 
     Args:
         recording: gets the entities.
         name: of the vehicle.
         params: its file.
-        zero_ns: stamp at which the timeline begins.
+        timeline: where time begins, shared by the vehicles of a recording.
         rate_hz: of poses and series; denser tracks are thinned.
         has_truth: whether a truth is known; without one the estimate has the body.
     """
@@ -75,12 +98,15 @@ class VehicleView:
         recording: rr.RecordingStream,
         name: str,
         params: VehicleParams,
-        zero_ns: int = 0,
+        timeline: Timeline,
         rate_hz: float = 50.0,
         has_truth: bool = True,
     ) -> None:
         self.name, self.has_truth = name, has_truth
-        self._recording, self._zero_ns = recording, zero_ns
+        self._recording, self._timeline = recording, timeline
+        self.low_W, self.high_W = np.full(3, np.inf), np.full(3, -np.inf)
+        self.start_W: Array | None = None
+        self.start_ns = 0
         self._period_ns = round(1e9 / rate_hz)
         self._root = f"/world/{name}"
         self._shape = vehicle_shape(params)
@@ -102,9 +128,16 @@ class VehicleView:
             self._recording.log(path, what, static=True)
 
     def _send(self, path: str, stamp_ns: Stamps, columns: rr.ComponentColumnList) -> None:
-        times = (np.asarray(stamp_ns, np.int64) - self._zero_ns).astype("timedelta64[ns]")
-        index = rr.TimeColumn(TIMELINE, duration=times)
+        stamp_ns = np.asarray(stamp_ns, np.int64)
+        first_ns = int(stamp_ns[0])
+        times = stamp_ns - first_ns + self._timeline.since(first_ns)
+        index = rr.TimeColumn(TIMELINE, duration=times.astype("timedelta64[ns]"))
         self._recording.send_columns(path, [index], [*columns])
+
+    def _at(self, stamp_ns: int) -> None:
+        """Let what is logged next be of a stamp."""
+        since = np.timedelta64(self._timeline.since(stamp_ns), "ns")
+        self._recording.set_time(TIMELINE, duration=since)
 
     def _rows(self, what: str, stamp_ns: Stamps, period_ns: int | None = None) -> NDArray[np.intp]:
         """Rows of a block that are drawn."""
@@ -150,7 +183,11 @@ class VehicleView:
         self._series.motion(name, track)
         body = TRUTH if self.has_truth else ESTIMATE
         if name == body:
+            if self.start_W is None:
+                self.start_W, self.start_ns = track.p_W[0], int(track.stamp_ns[0])
             self._place = (track.stamp_ns, track.p_W)
+            self.low_W = np.minimum(self.low_W, track.p_W.min(axis=0))
+            self.high_W = np.maximum(self.high_W, track.p_W.max(axis=0))
             self._pose("vehicle", track.stamp_ns, track.p_W, track.q_WB)
             self._pose("chase", track.stamp_ns, track.p_W, heading(track.q_WB))
         if name == ESTIMATE:
@@ -297,6 +334,16 @@ class VehicleView:
         """The time series, for what has no picture in space."""
         return self._series
 
+    @property
+    def tracks(self) -> list[str]:
+        """Names of the trails so far."""
+        return [path.rpartition("/")[2] for path in self._ends]
+
+    @property
+    def reach_m(self) -> float:
+        """Size of the body."""
+        return self._shape.reach_m
+
     # ---- what does not move --------------------------------------------------------------------
 
     def mission(self, points_W: Array, stamp_ns: int | None = None) -> None:
@@ -311,7 +358,7 @@ class VehicleView:
             if stamp_ns is None:
                 self._recording.log(path, what, static=True)
                 continue
-            self._recording.set_time(TIMELINE, duration=1e-9 * (stamp_ns - self._zero_ns))
+            self._at(stamp_ns)
             self._recording.log(path, what)
 
     def fence(self, fence: FenceParams, home_W_m: Array) -> None:
@@ -338,6 +385,6 @@ class VehicleView:
         """Events as lines of text."""
         for event in events:
             level = _LEVELS.get(event.level, rr.TextLogLevel.INFO)
-            self._recording.set_time(TIMELINE, duration=1e-9 * (event.stamp_ns - self._zero_ns))
+            self._at(event.stamp_ns)
             words = f"{event.name}: {event.message}"
             self._recording.log(f"/{self.name}/events", rr.TextLog(words, level=level))

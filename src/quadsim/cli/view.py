@@ -1,0 +1,206 @@
+"""``quadsim view``: a flight in three dimensions and as time series, live, from a bag, or flown."""
+
+from __future__ import annotations
+
+import webbrowser
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from quadsim.cli.common import FlightProgress, loading, say
+from quadsim.errors import InputError
+
+if TYPE_CHECKING:
+    from quadsim.geometry.geodesy import Datum
+    from quadsim.sim.scenario import Scenario
+    from quadsim.view.flights import Picture
+    from quadsim.view.output import Viewer
+
+#: As :data:`quadsim.view.layout.CAMERAS`, which needs Rerun to be read.
+CAMERAS = ("chase", "fixed", "cockpit", "free")
+REMEDY = "install it: pip install 'quadsim[view]'"
+BAGS = (".mcap", ".db3")
+RECORDING = ".rrd"
+
+
+def _ready() -> None:
+    """Refuse to begin without Rerun."""
+    if find_spec("rerun") is None and find_spec("rerun_sdk") is None:
+        raise InputError(f"quadsim view needs Rerun (rerun-sdk); {REMEDY}")
+    if find_spec("rerun") is None:
+        raise InputError(f"Rerun (rerun-sdk) is not whole; {REMEDY} --force-reinstall")
+
+
+def is_bag(what: str) -> bool:
+    """Whether an argument means a bag: a folder, or a file that ends like one."""
+    path = Path(what)
+    return path.suffix in BAGS or path.is_dir() or (path / "metadata.yaml").is_file()
+
+
+def _datum(text: str | None) -> Datum | None:
+    from quadsim.geometry.geodesy import Datum
+    from quadsim.parameters import from_mapping
+
+    if text is None:
+        return None
+    try:
+        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--datum: {text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
+    keys = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
+    return from_mapping(Datum, keys, "--datum")
+
+
+@click.command()
+@click.argument("what", required=False)
+@click.option("--scenario", help="World, vehicle and mounts to draw with a bag or a live graph.")
+@click.option("--vehicle", help="A vehicle of config/vehicles, or a file.")
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="A vehicle (may be repeated).  [default: all]"
+)
+@click.option("--datum", help="Origin of map as LAT,LON,H, where there is no /datum.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of a scenario's flight.")
+@click.option("--duration", "duration_s", type=float, help="Fly a scenario this long at most, s.")
+@click.option(
+    "--camera", type=click.Choice(CAMERAS), default="chase", show_default=True,
+    help="The one that is seen first.",
+)  # fmt: skip
+@click.option("--web", "--serve", "web", is_flag=True, help="A page for a browser, not a window.")
+@click.option("--browser/--no-browser", default=False, help="With --web: open a browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the page.  [default: any]")
+@click.option(
+    "--bind", default="127.0.0.1", show_default=True, help="With --web: address to serve at."
+)
+@click.option(
+    "--save", type=click.Path(path_type=Path, dir_okay=False), help="Write a Rerun recording (.rrd)."
+)
+@click.option(
+    "--rate", "rate_hz", type=click.FloatRange(1.0, 200.0), default=50.0, show_default=True,
+    help="Poses a second that are drawn at most.",
+)  # fmt: skip
+@click.option(
+    "--memory-limit", default="1GiB", show_default=True,
+    help="Of what the viewer keeps; the oldest goes first.",
+)  # fmt: skip
+@click.option("--domain", type=int, help="DDS domain of the live graph.  [default: ROS_DOMAIN_ID]")
+def view(
+    what: str | None,
+    scenario: str | None,
+    vehicle: str | None,
+    namespaces: tuple[str, ...],
+    datum: str | None,
+    seed: int | None,
+    duration_s: float | None,
+    camera: str,
+    web: bool,
+    browser: bool,
+    port: int,
+    bind: str,
+    save: Path | None,
+    rate_hz: float,
+    memory_limit: str,
+    domain: int | None,
+) -> None:
+    """Look at a flight: WHAT is a bag, a scenario to be flown, a saved .rrd; without it, live.
+
+    In a window of Rerun, in a browser (--web), or into a file (--save). Exit status: 0 closed,
+    2 bad input.
+    """
+    _ready()
+    from quadsim.view.output import check_bind, check_memory, has_display, viewer
+
+    check_memory(memory_limit)
+    if save is not None and save.suffix != RECORDING:
+        raise InputError(f"--save {save}: a recording ends in {RECORDING}")
+    place = _datum(datum)
+    opened = what if what is not None and what.endswith(RECORDING) else ""
+    if opened and not Path(opened).is_file():
+        raise InputError(f"{opened}: no such file")
+    flown = None if what is None or opened or is_bag(what) else what
+    if flown is not None and scenario is not None:
+        raise InputError(f"--scenario {scenario}: {what} is a scenario itself; give one of the two")
+    loaded = _scenario(flown or scenario, vehicle, seed, duration_s)
+    with ExitStack() as stack:
+        shown = None
+        if web or save is None:
+            bound = check_bind(bind)
+            shown = stack.enter_context(viewer(web, memory_limit, bound, port, opened))
+            if web:
+                say(f"open {shown.page} (Ctrl-C ends it)")
+                if browser and has_display():
+                    webbrowser.open(shown.page)
+        if not opened:
+            _draw(what, flown, loaded, namespaces, place, camera, rate_hz, domain, shown, save)
+        if shown is not None and what is not None:
+            shown.wait()
+
+
+def _scenario(
+    name: str | None, vehicle: str | None, seed: int | None, duration_s: float | None
+) -> Scenario | None:
+    from quadsim.sim.scenario import load_scenario
+
+    if name is None:
+        return None
+    with loading("loading"):
+        return load_scenario(name, vehicle=vehicle, seed=seed, duration_s=duration_s)
+
+
+def _draw(
+    what: str | None,
+    flown: str | None,
+    scenario: Scenario | None,
+    namespaces: tuple[str, ...],
+    datum: Datum | None,
+    camera: str,
+    rate_hz: float,
+    domain: int | None,
+    shown: Viewer | None,
+    save: Path | None,
+) -> None:
+    """Draw what was asked for, to where it was asked."""
+    from quadsim.view.flights import Picture, draw_scenario, new_recording
+    from quadsim.view.output import send_to
+
+    recording = new_recording()
+    send_to(recording, shown, save)
+    picture = Picture(recording, scenario, camera, rate_hz, live=what is None)
+    try:
+        if what is None:
+            from quadsim.cli.common import ready_for_ros
+
+            ready_for_ros()
+            from quadsim.nodes.viewer import watch
+
+            watch(picture, namespaces, datum, domain, shown)
+        elif flown is not None:
+            assert scenario is not None
+            with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
+                draw_scenario(picture, progress.update)
+        else:
+            _draw_bag(picture, Path(what), namespaces, datum)
+    finally:
+        recording.flush()
+    for note in picture.notes:
+        say(note)
+    if save is not None:
+        recording.disconnect()
+        say(f"saved {save}; look at it with: quadsim view {save}")
+
+
+def _draw_bag(
+    picture: Picture, path: Path, namespaces: tuple[str, ...], datum: Datum | None
+) -> None:
+    from quadsim.analysis.bag.reading import open_bag
+    from quadsim.view.flights import draw_bag, scenario_of
+
+    with open_bag(path) as bag:
+        picture.notes += bag.notes
+        if picture.scenario is None:
+            picture.scenario, note = scenario_of(bag)
+            picture.notes += [note] if note else []
+        with FlightProgress(path.name, bag.duration_s) as progress:
+            draw_bag(picture, bag, namespaces, datum, progress.update)
