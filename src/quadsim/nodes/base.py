@@ -97,7 +97,7 @@ class QuadsimNode(Node):
             topic.message,
             full,
             topic.offered,
-            event_callbacks=self._publisher_events(full),
+            event_callbacks=self.publisher_events(full),
         )
         if needed:
             self.need(publisher.get_subscription_count)
@@ -177,7 +177,8 @@ class QuadsimNode(Node):
             use_default_callbacks=False,
         )
 
-    def _publisher_events(self, topic: str) -> PublisherEventCallbacks:
+    def publisher_events(self, topic: str) -> PublisherEventCallbacks:
+        """The same for a publisher."""
         return PublisherEventCallbacks(
             incompatible_qos=lambda event: self._incompatible(topic, event),
             use_default_callbacks=False,

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import rclpy
@@ -37,6 +38,11 @@ class Make(Protocol):
     def __call__(self, context: Context, **kwargs: Any) -> Node:
         """Make it."""
         ...
+
+
+def in_order_of_arrival() -> bool:
+    """Whether our nodes take messages in the order of their arrival, whatever the topic."""
+    return find_spec("rclpy.experimental") is not None
 
 
 def make_executor(context: Context) -> Executor:

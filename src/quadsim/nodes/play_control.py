@@ -1,0 +1,214 @@
+"""When a message of a bag is due: rate, pause, step and seek, from any thread; no ROS here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import accumulate
+
+#: While nothing is due: how often a standing clock is told, s.
+IDLE_S = 0.1
+#: Lateness is counted in bins of this width, the last of which holds all that is later, ns.
+BIN_NS = 10_000
+BINS = 10_000
+
+
+class Lateness:
+    """How late messages were published, as a histogram: it stays small however long it runs."""
+
+    def __init__(self) -> None:
+        self._bins = [0] * (BINS + 1)
+        self.count = 0
+
+    def add(self, late_ns: int) -> None:
+        """Count one message."""
+        self._bins[min(late_ns // BIN_NS, BINS)] += 1
+        self.count += 1
+
+    def quantile_ms(self, fraction: float) -> float | None:
+        """Lateness that so many do not exceed, ms (upper end of its bin); None without any."""
+        if not self.count:
+            return None
+        below = accumulate(self._bins)
+        index = next(i for i, number in enumerate(below) if number >= fraction * self.count)
+        return (index + 1) * BIN_NS * 1e-6
+
+
+class PlayControl:
+    """The relation of bag time to wall time, and what people want of it.
+
+    Args:
+        rate: bag time over wall time; 0: nothing is waited for.
+        paused: whether it begins so.
+        idle: called now and then while paused.
+        now_ns: steady clock.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        paused: bool,
+        idle: Callable[[], None] = lambda: None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._condition = threading.Condition()
+        self._idle = idle
+        self._now_ns = now_ns
+        self._rate = rate
+        self._paused = paused
+        self._stopping = False
+        self._seek_ns: int | None = None
+        self._steps = 0
+        self._free_ns = 0  # while paused: what is due up to here is played
+        self._anchor = (now_ns(), 0)
+        self.position_ns = 0
+        self.lateness = Lateness()
+
+    # ---- what people ask -----------------------------------------------------------------------
+
+    @property
+    def rate(self) -> float:
+        """Bag time over wall time, as asked for."""
+        return self._rate
+
+    @property
+    def paused(self) -> bool:
+        """Whether it stands."""
+        return self._paused
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is to end."""
+        return self._stopping
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether what is being played is to be left: for a jump, or for good."""
+        return self._stopping or self._seek_ns is not None
+
+    def set_rate(self, rate: float) -> None:
+        """Go on at another rate."""
+        with self._condition:
+            self._move_anchor()
+            self._rate = rate
+            self._condition.notify_all()
+
+    def pause(self, paused: bool) -> None:
+        """Stand, or go on."""
+        with self._condition:
+            if paused != self._paused:
+                if paused:
+                    self._move_anchor()
+                else:
+                    self._anchor = (self._now_ns(), max(self._anchor[1], self.position_ns))
+                self._paused = paused
+                self._steps = self._free_ns = 0
+            self._condition.notify_all()
+
+    def step(self, span_ns: int) -> bool:
+        """While paused: play the next message, or so much of the bag; False: it is not paused."""
+        with self._condition:
+            if not self._paused:
+                return False
+            if span_ns:
+                self._free_ns = max(self._free_ns, self.position_ns) + span_ns
+            else:
+                self._steps += 1
+            self._condition.notify_all()
+        return True
+
+    def seek(self, to_ns: int) -> None:
+        """Go on at another log time."""
+        with self._condition:
+            self._seek_ns = to_ns
+            self._condition.notify_all()
+
+    def stop(self) -> None:
+        """End."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+
+    def notify(self) -> None:
+        """Something that is waited for may have come."""
+        with self._condition:
+            self._condition.notify_all()
+
+    # ---- what the player does ------------------------------------------------------------------
+
+    def take_seek(self) -> int | None:
+        """Where to go on, if somebody wants to; asked once."""
+        with self._condition:
+            target, self._seek_ns = self._seek_ns, None
+        return target
+
+    def begin(self, at_ns: int) -> None:
+        """Play from a log time on, from now."""
+        with self._condition:
+            self._anchor = (self._now_ns(), at_ns)
+            self.position_ns = at_ns
+            self._steps = self._free_ns = 0
+
+    def wait(self, log_ns: int, tick: bool) -> bool:
+        """Wait until something is due.
+
+        Args:
+            log_ns: its log time.
+            tick: whether it is a tick of the clock, which takes no step.
+
+        Returns:
+            False: somebody wants to be elsewhere, or the end.
+        """
+        with self._condition:
+            while not self.interrupted:
+                if self._paused:
+                    if self._is_free(log_ns, tick):
+                        break
+                    self._condition.wait(IDLE_S)
+                    self._idle()
+                    continue
+                if self._rate == 0.0:
+                    break
+                wall_ns, bag_ns = self._anchor
+                late_ns = self._now_ns() - wall_ns - int((log_ns - bag_ns) / self._rate)
+                if late_ns >= 0:
+                    self.lateness.add(late_ns)
+                    break
+                self._condition.wait(-late_ns * 1e-9)
+            else:
+                return False
+            self.position_ns = log_ns
+        return True
+
+    def wait_until(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Wait for something else; False: the time is over, or it is interrupted."""
+        deadline = time.monotonic() + within_s
+        with self._condition:
+            while not condition():
+                rest_s = deadline - time.monotonic()
+                if self.interrupted or rest_s <= 0.0:
+                    return False
+                self._condition.wait(min(rest_s, IDLE_S))
+        return True
+
+    def _is_free(self, log_ns: int, tick: bool) -> bool:
+        """Whether a step lets this go, though all stands; it takes the step."""
+        if log_ns <= self._free_ns:
+            return True
+        if self._steps and not tick:
+            self._steps -= 1
+            return True
+        return bool(self._steps)
+
+    def _move_anchor(self) -> None:
+        """Let the relation begin anew at this moment."""
+        now_ns = self._now_ns()
+        wall_ns, bag_ns = self._anchor
+        if self._paused:
+            bag_ns = max(bag_ns, self.position_ns)
+        elif self._rate == 0.0:
+            bag_ns = self.position_ns
+        else:
+            bag_ns += int((now_ns - wall_ns) * self._rate)
+        self._anchor = (now_ns, bag_ns)
