@@ -70,12 +70,16 @@ def _datum(text: str | None) -> Datum | None:
 )  # fmt: skip
 @click.option("--web", "--serve", "web", is_flag=True, help="A page for a browser, not a window.")
 @click.option("--browser/--no-browser", default=False, help="With --web: open a browser.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the page.  [default: any]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Of the page.  [default: any]"
+)
 @click.option(
     "--bind", default="127.0.0.1", show_default=True, help="With --web: address to serve at."
 )
 @click.option(
-    "--save", type=click.Path(path_type=Path, dir_okay=False), help="Write a Rerun recording (.rrd)."
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a Rerun recording (.rrd).",
 )
 @click.option(
     "--rate", "rate_hz", type=click.FloatRange(1.0, 200.0), default=50.0, show_default=True,

@@ -250,4 +250,3 @@ def draw_bag(
         one.flush()
     picture.draw_world()
     picture.lay_out()
-

@@ -169,5 +169,3 @@ def layout(
         auto_views=False,
         auto_layout=False,
     )
-
-

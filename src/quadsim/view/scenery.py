@@ -86,7 +86,9 @@ def flat_shape(place: Place, height_m: float) -> Triangles:
         tile_m *= 10.0
     count = int(np.ceil(place.half_m / tile_m))
     x0, y0 = np.round(np.array([place.x_m, place.y_m]) / tile_m)
-    i, j = (axis.ravel() for axis in np.meshgrid(np.arange(-count, count), np.arange(-count, count)))
+    i, j = (
+        axis.ravel() for axis in np.meshgrid(np.arange(-count, count), np.arange(-count, count))
+    )
     corners = np.stack([np.stack([x0 + i + di, y0 + j + dj], -1) for di, dj in _CORNERS], axis=1)
     points = np.dstack([tile_m * corners, np.full(corners.shape[:2], height_m)]).reshape(-1, 3)
     first = 4 * np.arange(len(i))[:, None]

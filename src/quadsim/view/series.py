@@ -127,7 +127,14 @@ class Series:
     def motors(self, stamp_ns: Stamps, speed_radps: Array) -> None:
         """Speeds of the rotors, rad/s."""
         names = [f"rotor {i}" for i in range(speed_radps.shape[1])]
-        palette = [*AXIS_COLOURS, (200, 140, 0), (120, 60, 160), (0, 140, 140), (90,) * 3, (170,) * 3]
+        palette = [
+            *AXIS_COLOURS,
+            (200, 140, 0),
+            (120, 60, 160),
+            (0, 140, 140),
+            (90,) * 3,
+            (170,) * 3,
+        ]
         colours = [palette[i % len(palette)] for i in range(len(names))]
         self.plot("motor_speed", stamp_ns, speed_radps, names, colours)
 

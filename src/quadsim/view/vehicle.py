@@ -210,9 +210,7 @@ class VehicleView:
         self._send(
             f"{self._root}/uncertainty",
             track.stamp_ns,
-            rr.Ellipsoids3D.columns(
-                centers=track.p_W, half_sizes=half_axes_m, quaternions=xyzw(q)
-            ),
+            rr.Ellipsoids3D.columns(centers=track.p_W, half_sizes=half_axes_m, quaternions=xyzw(q)),
         )
 
     def _setpoint(self, track: Track) -> None:
@@ -226,17 +224,13 @@ class VehicleView:
         ahead = heading(track.q_WB)
         cos, sin = ahead[:, 0] ** 2 - ahead[:, 3] ** 2, 2.0 * ahead[:, 0] * ahead[:, 3]
         arrows = length_m * np.stack([cos, sin, np.zeros_like(cos)], axis=1)
-        self._send(
-            path, track.stamp_ns, rr.Arrows3D.columns(origins=track.p_W, vectors=arrows)
-        )
+        self._send(path, track.stamp_ns, rr.Arrows3D.columns(origins=track.p_W, vectors=arrows))
 
     def _trail(self, name: str, track: Track) -> None:
         """Pieces of the path; what is seen of them ends at the time looked at."""
         path = f"{self._root}/trail/{name}"
         width_m = _WIDTHS_M.get(name, 0.012)
-        self._fix(
-            path, rr.LineStrips3D.from_fields(colors=[self._colours[name]], radii=[width_m])
-        )
+        self._fix(path, rr.LineStrips3D.from_fields(colors=[self._colours[name]], radii=[width_m]))
         ends = np.flatnonzero(np.diff(track.stamp_ns // PIECE_NS, append=-1))
         points = np.asarray(track.p_W, np.float32)
         before = self._ends.get(path)

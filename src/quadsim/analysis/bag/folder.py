@@ -13,7 +13,7 @@ import yaml
 import zstandard
 
 from quadsim.analysis.bag.database import SqliteStorage, salvage_database, settled
-from quadsim.analysis.bag.mcap_file import McapStorage
+from quadsim.analysis.bag.mcap_storage import McapStorage
 from quadsim.analysis.bag.metadata import FILE_NAME, KEY
 from quadsim.analysis.bag.repair import BeingRecorded, is_whole, repair, repair_file
 from quadsim.analysis.bag.storage import Storage

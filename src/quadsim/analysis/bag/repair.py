@@ -16,8 +16,8 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
 from mcap.stream_reader import breakup_chunk
 
-from quadsim.analysis.bag.mcap_file import McapStorage
 from quadsim.analysis.bag.mcap_records import DAMAGED, MAGIC, RECORD_HEAD, next_chunk
+from quadsim.analysis.bag.mcap_storage import McapStorage
 from quadsim.analysis.bag.metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
 from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
