@@ -277,13 +277,14 @@ def check(items: Sequence[Item], where: str) -> None:
             )
 
 
-def items_from(content: object, where: str) -> tuple[Item, ...]:
+def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, ...]:
     """Read the items of a mission from the plain values of a file.
 
     Args:
         content: a list of mappings with one key each, or a mapping of ``items`` (that list) and
             ``height``, what heights of places count from; see the module.
         where: the file that errors name.
+        whole: whether it must begin with the take-off and land last, if at all.
 
     Raises:
         InputError: naming the item, the key, the value and what is allowed.
@@ -295,7 +296,8 @@ def items_from(content: object, where: str) -> tuple[Item, ...]:
         content = content.get("items", [])
     items: list[Item] = []
     _read(content, f"{where}: mission", height, items)
-    check(items, where)
+    if whole:
+        check(items, where)
     return tuple(items)
 
 

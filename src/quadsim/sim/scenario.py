@@ -369,25 +369,35 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         commands=commands_from(commands, str(path)),
         ahrs=attitude_device(devices, estimator, file, str(path)),
     )
+    check_scenario(scenario)
+    return scenario
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Refuse what the parts of a scenario, each right by itself, cannot give together.
+
+    Raises:
+        InputError: one line that names the file, the key and what is allowed.
+    """
+    path, environment = str(scenario.path), scenario.environment
     check_trajectories(
         scenario.items,
         [name_of(item) for item in scenario.items],
         scenario.autopilot,
-        scenario.environment.ground_height_m,
-        str(path),
+        environment.ground_height_m,
+        path,
     )
-    check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, str(path))
+    check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, path)
     _check_rates(scenario)
     check_mission(
         scenario.items,
         scenario.autopilot.flight,
         scenario.vehicle,
-        file.environment,
-        scene,
-        file.start.poses(1)[0],
-        str(path),
+        environment,
+        scenario.scene,
+        scenario.file.start.poses(1)[0],
+        path,
     )
-    return scenario
 
 
 def _check_rates(scenario: Scenario) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ class FileFacts:
     start_ns: int = 0
     end_ns: int = 0
     count: int = 0
+
+    def add(self, stamp_ns: int) -> None:
+        """One more message, at its log time."""
+        self.start_ns = min(self.start_ns, stamp_ns) if self.count else stamp_ns
+        self.end_ns = max(self.end_ns, stamp_ns)
+        self.count += 1
 
 
 @dataclass(slots=True)
@@ -95,6 +101,18 @@ class BagFacts:
     def write(self, folder: Path) -> None:
         """Write ``metadata.yaml`` whole or not at all."""
         write_whole(folder / FILE_NAME, self.text())
+
+
+def combined(parts: Sequence[BagFacts], custom: Mapping[str, str]) -> BagFacts:
+    """What ``metadata.yaml`` says of a bag of several files, from what it would say of each."""
+    topics: dict[str, TopicFacts] = {}
+    for part in parts:
+        for topic in part.topics:
+            if topic.name in topics:
+                topics[topic.name].count += topic.count
+            else:
+                topics[topic.name] = replace(topic)
+    return BagFacts([file for part in parts for file in part.files], list(topics.values()), custom)
 
 
 _TIMES = ("deadline", "lifespan", "liveliness_lease_duration")

@@ -1,129 +1,93 @@
 """Writing rosbag2 folders in MCAP so that a process killed in flight loses less than a second.
 
-Messages go to the file in small uncompressed chunks, at least every quarter of a second. While
-the writer lives it holds a lock on the file, so that nobody repairs a bag that is being recorded;
-the system takes the lock away when the process ends, however it ends.
+Messages go to the file in small chunks, at least every quarter of a second; from there on the
+system keeps them, whatever becomes of the process. A file that is closed is synchronised with the
+disk. While the writer lives it holds a lock on the file, so that nobody repairs a bag that is being
+recorded; the system takes the lock away when the process ends, however it ends.
+
+A disk that is full ends the recording, not the process: the last chunks make room for the index,
+and the bag is whole (:mod:`quadsim.analysis.bag.ending`).
 """
 
 from __future__ import annotations
 
-import fcntl
+import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
 
-import yaml
-from mcap.writer import CompressionType, Writer
-
-from quadsim.analysis.bag.definitions import definition_of
-from quadsim.analysis.bag.metadata import BagFacts, FileFacts, TopicFacts
+from quadsim.analysis.bag.mcap_file import COMPRESSIONS, McapFile
+from quadsim.analysis.bag.metadata import BagFacts, combined
 from quadsim.errors import InputError, QuadsimError
 
-CHUNK_BYTES = 64 * 1024
 FLUSH_EVERY_S = 0.25
 
-#: Name of the MCAP metadata record that holds the bag's custom data from the first byte on, so
-#: that a bag whose recorder was killed still knows its scenario and seed.
-CUSTOM_RECORD = "quadsim"
+#: Room on the disk without which no recording begins, bytes.
+LEAST_ROOM = 16_000_000
 
 
-def lock(file: BinaryIO) -> bool:
-    """Take the file for this process alone; False if another one holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a bag lies on the disk.
 
+    Attributes:
+        split_bytes: a new file when one has grown so large; 0: never.
+        split_ns: a new file after so much log time; 0: never.
+        compression: ``none``, or ``zstd``, chunk by chunk.
+    """
 
-class McapFile:
-    """One MCAP file with rosbag2's conventions: profile ``ros2``, ``cdr``, ``ros2msg`` schemas."""
+    split_bytes: int = 0
+    split_ns: int = 0
+    compression: str = "none"
 
-    def __init__(self, path: Path, custom: Mapping[str, str], library: str = "quadsim") -> None:
-        self.path = path
-        self.topics: dict[str, TopicFacts] = {}
-        self.facts = FileFacts(path.name)
-        self._channels: dict[str, int] = {}
-        self._schemas: dict[str, int] = {}
-        self._custom = dict(custom)
-        self._file = path.open("xb")
-        lock(self._file)
-        # mcap declares some of its methods without types
-        self._writer: Any = Writer(self._file, CHUNK_BYTES, CompressionType.NONE)
-        self._writer.start("ros2", library)
-        if self._custom:
-            self._writer.add_metadata(CUSTOM_RECORD, self._custom)
-
-    def add_topic(
-        self, topic: str, type_name: str, qos: str, schema: tuple[str, str] | None = None
-    ) -> None:
-        """Make a topic known, with no message yet.
-
-        Args:
-            topic: full name.
-            type_name: ``package/msg/Type``.
-            qos: ``offered_qos_profiles`` as YAML; may be empty.
-            schema: (encoding, text) of the type; None takes the standard definition.
-        """
-        text, type_hash = definition_of(type_name)
-        encoding, text = schema if schema is not None else ("ros2msg" if text else "", text)
-        if type_name not in self._schemas:
-            self._schemas[type_name] = self._writer.register_schema(
-                type_name, encoding, text.encode()
+    def __post_init__(self) -> None:
+        """Refuse what no bag can be."""
+        if self.compression not in COMPRESSIONS:
+            raise InputError(
+                f"compression {self.compression!r}; allowed: {', '.join(COMPRESSIONS)}"
             )
-        self._channels[topic] = self._writer.register_channel(
-            topic,
-            "cdr",
-            self._schemas[type_name],
-            {"offered_qos_profiles": qos, "topic_type_hash": type_hash},
+        if self.split_bytes < 0 or self.split_ns < 0:
+            raise InputError("a bag is split by a size and a time above 0, or 0 for never")
+
+
+def need_room(folder: Path) -> None:
+    """Refuse to record where the disk is full.
+
+    Args:
+        folder: of the bag, or the first above it that exists.
+
+    Raises:
+        InputError: saying how much is free.
+    """
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        found = os.statvfs(place)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be looked at ({error.strerror})") from None
+    free = found.f_bavail * found.f_frsize
+    if free < LEAST_ROOM:
+        raise InputError(
+            f"{folder}: the disk is full: {free / 1e6:.1f} MB are free; a recording needs"
+            f" {LEAST_ROOM / 1e6:g} MB to begin with"
         )
-        self.topics[topic] = TopicFacts(topic, type_name, qos, type_hash)
-
-    def add(self, topic: str, stamp_ns: int, payload: bytes) -> None:
-        """Append one serialised message of a known topic at its log time."""
-        facts = self.topics[topic]
-        self._writer.add_message(
-            self._channels[topic], stamp_ns, payload, stamp_ns, facts.count & 0xFFFFFFFF
-        )
-        facts.count += 1
-        file = self.facts
-        file.start_ns = stamp_ns if not file.count else min(file.start_ns, stamp_ns)
-        file.end_ns = max(file.end_ns, stamp_ns)
-        file.count += 1
-
-    def flush(self) -> None:
-        """Hand everything to the operating system: from here a kill loses none of it."""
-        self._writer.flush()
-
-    def close(self) -> BagFacts:
-        """Write index and summary; give what ``metadata.yaml`` says."""
-        bag = BagFacts([self.facts], list(self.topics.values()), self._custom)
-        self._writer.flush()
-        self._writer.add_metadata(
-            "rosbag2",
-            {"serialized_metadata": yaml.safe_dump(bag.information(), sort_keys=False)},
-        )
-        self._writer.finish()
-        self._file.close()
-        return bag
-
-    def abandon(self) -> None:
-        """Close without index."""
-        self._file.close()
 
 
 class BagWriter:
-    """A rosbag2 folder with one MCAP file, written as messages come.
+    """A rosbag2 folder of one or several MCAP files, written as messages come.
 
     Args:
         path: the bag's folder; it is made, with its parents, and must not exist.
         custom: what to keep in the bag's metadata (scenario, seed, versions, ...).
         clock: seconds, steady; when to flush.
+        storage: how it lies on the disk.
+
+    Attributes:
+        stopped: why nothing is recorded any more, in words; empty while all is well.
 
     Raises:
-        InputError: the folder exists or cannot be made.
+        InputError: the folder exists, cannot be made, or the disk is full.
     """
 
     def __init__(
@@ -131,10 +95,17 @@ class BagWriter:
         path: Path,
         custom: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        storage: Storage | None = None,
     ) -> None:
         self.path = Path(path)
+        self.stopped = ""
+        self._storage = storage or Storage()
+        self._custom = dict(custom or {})
+        self._closed: list[BagFacts] = []
+        need_room(self.path)
         try:
             self.path.mkdir(parents=True)
+            self._file = self._new_file()
         except FileExistsError:
             raise InputError(
                 f"{self.path}: exists already; a bag never overwrites, name a new folder"
@@ -143,13 +114,25 @@ class BagWriter:
             raise InputError(f"{self.path}: cannot be made ({error.strerror})") from None
         self._clock = clock
         self._flushed_s = clock()
-        self._file = McapFile(self.path / f"{self.path.name}_0.mcap", custom or {})
         self._open = True
+
+    def _new_file(self) -> McapFile:
+        name = f"{self.path.name}_{len(self._closed)}.mcap"
+        return McapFile(self.path / name, self._custom, compression=self._storage.compression)
 
     @property
     def counts(self) -> dict[str, int]:
         """Messages written so far, by topic."""
-        return {name: topic.count for name, topic in self._file.topics.items()}
+        return {topic.name: topic.count for topic in self._facts().topics}
+
+    def _facts(self) -> BagFacts:
+        """What ``metadata.yaml`` would say now."""
+        parts = [*self._closed, *([self._file.bag()] if self._open else [])]
+        return combined(parts, self._custom)
+
+    def tell(self, key: str, value: str) -> None:
+        """Keep one thing more in the bag's metadata, known only now."""
+        self._custom[key] = self._file.custom[key] = value
 
     def add_topic(self, topic: str, type_name: str, qos_yaml: str | None = None) -> None:
         """Make a topic known before its first message; a second call changes nothing.
@@ -168,7 +151,7 @@ class BagWriter:
     def add(
         self, topic: str, type_name: str, qos_yaml: str | None, stamp_ns: int, payload: bytes
     ) -> None:
-        """Append one message.
+        """Append one message; nothing happens when the recording has :attr:`stopped`.
 
         Args:
             topic: full name.
@@ -177,27 +160,78 @@ class BagWriter:
             stamp_ns: log time, ns; rosbag2 orders messages by it.
             payload: the message as CDR, with its four bytes of header.
         """
-        if topic not in self._file.topics:
-            self.add_topic(topic, type_name, qos_yaml)
-        self._file.add(topic, stamp_ns, payload)
+        if self.stopped:
+            return
+        try:
+            self._split_when_due(stamp_ns)
+            if topic not in self._file.topics:
+                self.add_topic(topic, type_name, qos_yaml)
+            self._file.add(topic, stamp_ns, payload)
+        except OSError as error:
+            self._stop(error)
+            return
         self.flush_when_due()
+
+    def _split_when_due(self, stamp_ns: int) -> None:
+        """Go on in a new file, with the topics of the last, when that one is full."""
+        split, facts = self._storage, self._file.facts
+        large = 0 < split.split_bytes <= self._file.size
+        old = 0 < split.split_ns <= stamp_ns - facts.start_ns
+        if not facts.count or not (large or old):
+            return
+        before = self._file
+        self._closed.append(before.close())
+        self._file = self._new_file()
+        for topic in before.topics.values():
+            self._file.add_topic(topic.name, topic.type_name, topic.qos_yaml)
+
+    def _stop(self, error: OSError) -> None:
+        """Make the bag whole on a disk that takes no more."""
+        reason = error.strerror or str(error)
+        self._open = False
+        facts = self._file.facts
+        heard = facts.count, facts.end_ns
+        try:
+            self._closed.append(self._file.end())
+            self._facts().write(self.path)
+        except (OSError, InputError):
+            self._file.abandon()
+            self.stopped = f"{reason}; recording has stopped, and the bag has to be repaired"
+            return
+        lost = (
+            f"its last {heard[0] - facts.count} messages,"
+            f" {(heard[1] - facts.end_ns) * 1e-9:.2f} s, made room for the index"
+        )
+        self.stopped = f"{reason}; recording has stopped, the bag is whole: {lost}"
 
     def flush_when_due(self) -> None:
         """Flush if a quarter of a second has passed; call it also when no message comes."""
         now_s = self._clock()
         if now_s - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now_s
-            self._file.flush()
+            self.flush()
 
     def flush(self) -> None:
         """Hand everything to the operating system now."""
-        self._file.flush()
+        if self.stopped:
+            return
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._stop(error)
 
     def close(self) -> None:
         """Write index, summary and ``metadata.yaml``; a second call changes nothing."""
-        if self._open:
-            self._open = False
-            self._file.close().write(self.path)
+        if not self._open:
+            return
+        try:
+            facts = self._file.close()
+        except OSError as error:
+            self._stop(error)
+            return
+        self._open = False
+        self._closed.append(facts)
+        self._facts().write(self.path)
 
     def __enter__(self) -> BagWriter:
         return self
