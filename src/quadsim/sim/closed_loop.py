@@ -486,8 +486,10 @@ class ClosedLoop:
 
     def digest(self) -> str:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""
-        content = hashlib.sha256(self.rows().tobytes())
-        content.update(self.state.tobytes())
+        rows, states = self.rows(), self._states.copy()
+        states["log_count"] = len(rows)  # however many more were written
+        content = hashlib.sha256(rows.tobytes())
+        content.update(states.tobytes())
         content.update(self._linear.tobytes())
         content.update(self._attitude.tobytes())
         return content.hexdigest()
@@ -511,15 +513,24 @@ def vehicle_names(count: int) -> list[str]:
     return [VEHICLE_NAME] if count == 1 else [f"{VEHICLE_NAME}{i + 1}" for i in range(count)]
 
 
-def run_all(scenario: Scenario, progress: Progress | None = None) -> tuple[list[FlightLog], str]:
+def run_all(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    make: Callable[[Scenario, str], ClosedLoop] | None = None,
+) -> tuple[list[FlightLog], str]:
     """Fly every vehicle of a scenario to its end, each alone and with noise of its own.
+
+    Args:
+        scenario: what flies.
+        progress: as of :meth:`ClosedLoop.fly`.
+        make: makes the loop of a vehicle, if a plain one will not do.
 
     Returns:
         The flights, and one digest of all.
     """
     logs, digests = [], []
     for name in vehicle_names(scenario.file.vehicles):
-        loop = ClosedLoop(scenario, vehicle=name)
+        loop = make(scenario, name) if make is not None else ClosedLoop(scenario, vehicle=name)
         logs.append(loop.fly(progress))
         digests.append(loop.digest())
     if len(digests) == 1:

@@ -1,0 +1,117 @@
+"""The closed loop with everything kept that the graph would have published."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.compiled import record_dtype
+from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, SETPOINT
+from quadsim.sensors import SENSORS
+from quadsim.sim.closed_loop import LOG_HZ, ClosedLoop
+from quadsim.sim.scenario import Scenario
+from quadsim.vehicle.state import LOAD_P
+
+#: What is kept at each mission tick: the wish at its begin, the vehicle at its end.
+TICK = record_dtype(
+    [
+        ("begin_ns", np.int64),
+        ("end_ns", np.int64),
+        ("wished", np.int64),  # whether the setpoint is a reference
+        ("setpoint", SETPOINT),
+        ("command", ATTITUDE_COMMAND),
+        ("a_W", np.float64, (3,)),
+        ("w_dot_B", np.float64, (3,)),
+        ("wind_W", np.float64, (3,)),
+        ("load_W", np.float64, (3,)),
+        ("contact", np.int64),
+        ("current_A", np.float64, (MAX_ROTORS,)),
+        ("battery_V", np.float64),
+        ("charge", np.float64),  # 0 to 1
+        ("published", np.int64, (len(SENSORS),)),  # samples of each sensor so far
+    ]
+)
+
+
+class RecordedLoop(ClosedLoop):
+    """A flight of which every sample and every row at the IMU's rate is kept.
+
+    Its log and its digest are those of a :class:`ClosedLoop` of the same scenario.
+
+    Args:
+        scenario: what flies.
+        vehicle: its name.
+    """
+
+    def __init__(self, scenario: Scenario, vehicle: str) -> None:
+        super().__init__(
+            scenario, keep_samples=True, log_hz=scenario.imu.rate_hz, vehicle=vehicle
+        )
+        self._ticks: NDArray[np.record] = np.zeros(len(self._reference), TICK)
+        self._tick = 0
+        #: Stamp and content of ``mission/status``, at each change.
+        self.status: list[tuple[int, dict[str, str]]] = [(0, self.manager.status())]
+        #: Stamp, and whether the truth is flown on, at each change.
+        self.sources: list[tuple[int, bool]] = [(0, self.use_truth)]
+        self.waypoints = self.manager.waypoints()
+
+    def tick(self) -> None:
+        """One mission tick, kept."""
+        begin_ns = self.stamp_ns
+        super().tick()
+        row, state = self._ticks[self._tick], self.state
+        vehicle, true = state.vehicle, state.truth[0]
+        row.begin_ns, row.end_ns = begin_ns, self.stamp_ns
+        row.wished = self.manager.has_reference
+        row.setpoint, row.command = self._setpoint, self._command
+        row.a_W, row.w_dot_B, row.wind_W = true.a_W, true.w_dot_B, true.wind_W
+        row.load_W = vehicle.x[LOAD_P : LOAD_P + 3]
+        row.contact = vehicle.contact
+        row.current_A, row.battery_V = vehicle.held.motor_current_A, vehicle.held.battery_V
+        full_C = self.scenario.vehicle.battery.capacity_Ah * 3600.0
+        row.charge = max(0.0, vehicle.charge_C / full_C)
+        row.published = [int(state[f"{kind}_count"]) for kind in SENSORS]
+        self._tick += 1
+        status = self.manager.status()
+        if status != self.status[-1][1]:
+            self.status.append((begin_ns, status))
+        if self.use_truth != self.sources[-1][1]:
+            self.sources.append((begin_ns, self.use_truth))
+
+    def ticks(self) -> NDArray[np.record]:
+        """(N,) TICK records so far."""
+        return self._ticks[: self._tick]
+
+    def all_rows(self) -> NDArray[np.record]:
+        """(N,) LOG_ROW records so far, at the IMU's rate."""
+        return super().rows()
+
+    def rows(self) -> NDArray[np.record]:
+        """Those of them that a plain closed loop logs."""
+        rows = self.all_rows()
+        period_ns = round(1e9 / LOG_HZ)
+        now_ns = rows["stamp_ns"]
+        return rows[now_ns // period_ns > (now_ns - self._imu_period_ns) // period_ns]
+
+    def arrivals_ns(self, kind: str) -> NDArray[np.int64]:
+        """When each sample of a sensor was published, ns.
+
+        The loop does not say; but what was taken at an IMU stamp arrives after its latency at the
+        next one, and the tick within which it came is known (of which a fault's delay needs use).
+        """
+        params = self.scenario.sensors[kind]
+        period_ns, imu_ns = int(self.setup[f"{kind}_period_ns"]), self._imu_period_ns
+        stamp_ns = self.samples(kind)["stamp_ns"]
+        # a jitter is less than half a period, so the nearest time of sampling is the right one
+        near = stamp_ns[:, None] // period_ns + np.array([0, 1])
+        taken_ns = -(-near * period_ns // imu_ns) * imu_ns
+        best = np.argmin(np.abs(taken_ns - stamp_ns[:, None]), axis=1)
+        sampled_ns = taken_ns[np.arange(len(best)), best]
+        wanted_ns = sampled_ns + round(params.latency_s * 1e9)
+        arrived_ns = -(-wanted_ns // imu_ns) * imu_ns
+        ticks = self.ticks()
+        published = ticks["published"][:, list(SENSORS).index(kind)]
+        within = np.searchsorted(published, np.arange(len(stamp_ns)), side="right")
+        within = np.minimum(within, len(ticks) - 1)
+        first_ns, last_ns = ticks["begin_ns"][within] + imu_ns, ticks["end_ns"][within]
+        return np.asarray(np.maximum.accumulate(np.clip(arrived_ns, first_ns, last_ns)))
