@@ -223,7 +223,8 @@ def test_a_magnetometer_started_alone_measures_the_field_at_its_datum(bench):
 
 
 def test_the_recorder_keeps_the_field_in_the_bag(bench, tmp_path):
-    parameters = {"output": str(tmp_path / "bag"), "magnetic_field_W_T": "1e-06 2.1e-05 -4.3e-05"}
+    metadata = json.dumps({"magnetic_field_W_T": "1e-06 2.1e-05 -4.3e-05"})
+    parameters = {"output": str(tmp_path / "bag"), "metadata": metadata}
     node = bench.add(recorder.make(bench.context, overrides=parameters))
     Truth(bench).until(lambda: node.health()[2]["messages"] > 0)
     bench.nodes.remove(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_estimator_and_recorder_of_a_scenario_know_its_field():
     assert scenario.estimator.magnetic_field_W_T == field
     nodes = {node.executable: node for node in describe(scenario, GraphOptions(bag="bag"))}
     assert nodes["estimator"].parameters["magnetic_field_W_T"] == list(field)
-    kept = nodes["recorder"].parameters["magnetic_field_W_T"]
+    kept = json.loads(nodes["recorder"].parameters["metadata"])["magnetic_field_W_T"]
     assert tuple(float(part) for part in kept.split()) == field  # to the bit
     assert nodes["magnetometer"].parameters["environment.magnetic_field"] == "model"
 

@@ -77,6 +77,39 @@ def flight_options(command: F) -> F:
     return command
 
 
+def recording_options(command: F) -> F:
+    """Options of every command that records: topics, files, compression."""
+    for option in (
+        click.option(
+            "--compression",
+            type=click.Choice(["none", "zstd"]),
+            default="none",
+            show_default=True,
+            help="Of the bag, chunk by chunk.",
+        ),
+        click.option(
+            "--split-s",
+            type=click.FloatRange(0.0, 1e6),
+            default=0.0,
+            help="A new file of the bag after this time, s.",
+        ),
+        click.option(
+            "--split-mb",
+            type=click.FloatRange(0.0, 1e6),
+            default=0.0,
+            help="A new file of the bag at this size, MB.",
+        ),
+        click.option(
+            "--record-profile",
+            default="all",
+            show_default=True,
+            help="Topics of the bag: a file of config/recording, or a path.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def plain(value: Any) -> Any:
     """A value as JSON knows it: numpy turned into Python, NaN and infinity into null."""
     if isinstance(value, Mapping):

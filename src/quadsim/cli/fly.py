@@ -20,6 +20,7 @@ from quadsim.cli.common import (
     loading,
     output_option,
     ready_for_ros,
+    recording_options,
     run_folder,
     say,
     to_json,
@@ -143,6 +144,7 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
     help="Fly by the topic joy through a mapping of config/joysticks; arm by its button.",
 )
 @click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
+@recording_options
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
 @json_option
@@ -165,6 +167,10 @@ def fly(
     pilot: bool,
     joystick: str | None,
     domain: int | None,
+    record_profile: str,
+    split_mb: float,
+    split_s: float,
+    compression: str,
     output: Path | None,
     report: bool,
     as_json: bool,
@@ -196,6 +202,8 @@ def fly(
             from quadsim.nodes.processes import prepare
 
             prepare()
+            from quadsim.analysis.bag.profiles import Recording
+            from quadsim.analysis.bag.writer import need_room
             from quadsim.analysis.criteria import check_signals
             from quadsim.control.joystick import load_joystick
             from quadsim.nodes.graph import GraphOptions, describe
@@ -213,6 +221,9 @@ def fly(
             check_signals(loaded.criteria, str(loaded.path))
             if joystick is not None:
                 load_joystick(joystick)
+            recording = Recording(record_profile, split_mb, split_s, compression)
+            recording.profile()
+            need_room(folder)
         bag = folder / "bag"
         options = GraphOptions(
             count=count,
@@ -224,6 +235,7 @@ def fly(
             without=without,
             beside=beside,
             joystick=KEYBOARD if pilot else joystick or "",
+            recording=recording,
         )
         specs = describe(loaded, options)
         failure = ""
@@ -258,7 +270,7 @@ def fly(
         ctx.exit(INTERRUPTED)
     from quadsim.analysis.whole_files import write_whole
 
-    summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report)
+    summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report, count)
     summary |= _graph_values(supervisor.outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     from quadsim.cli.show import show_summary
@@ -268,25 +280,34 @@ def fly(
 
 
 def _finish(
-    folder: Path, bag: Path, scenario: Scenario, outcome: Outcome, failure: str, report: bool
+    folder: Path,
+    bag: Path,
+    scenario: Scenario,
+    outcome: Outcome,
+    failure: str,
+    report: bool,
+    count: int,
 ) -> dict[str, Any]:
     """Read the bag, score the first vehicle's flight, write its report."""
     from quadsim.analysis.bag.log import read_log
     from quadsim.analysis.bag.reading import open_bag
-    from quadsim.analysis.bag.topics import namespaces
     from quadsim.analysis.criteria import need_imu
     from quadsim.analysis.report.page import write_report
     from quadsim.analysis.summary import summarize
+    from quadsim.nodes.vehicles import namespaces
     from quadsim.sim.log import ERROR, Event
     from quadsim.world.build import ground_beneath
 
     page = folder / "report.html" if report else None
     with working("reading the bag"), open_bag(bag) as opened:
-        log = read_log(opened, namespaces(opened)[0], with_imu=need_imu(scenario.criteria))
+        log = read_log(opened, namespaces(count)[0], with_imu=need_imu(scenario.criteria))
         log.wall_s = outcome.wall_s
         log.ground_m = ground_beneath(
             scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
         )
+        recorder = outcome.reports.get("/recorder")
+        if recorder is not None and recorder.message != "recording":
+            log.notes.append(f"{bag}: {recorder.message}")
         stamp_ns = round(outcome.flown_s * 1e9)
         if failure:
             log.events.append(Event(stamp_ns, ERROR, "graph", failure))

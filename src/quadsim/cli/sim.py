@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,14 +14,90 @@ from quadsim.cli.common import (
     json_option,
     loading,
     output_option,
+    recording_options,
     run_folder,
     staged,
     to_json,
 )
+from quadsim.errors import InputError
+
+if TYPE_CHECKING:
+    from quadsim.analysis.bag.origin import Origin
+    from quadsim.analysis.bag.profiles import Recording
+    from quadsim.sim.log import FlightLog
+    from quadsim.sim.scenario import Scenario
+
+
+def _scenario_of(
+    ctx: click.Context, from_bag: Path | None, name: str, overrides: dict[str, Any]
+) -> tuple[Scenario, Origin | None]:
+    """The scenario of a file with what is given instead, or the one of a bag as it was.
+
+    Raises:
+        InputError: options that would change the run of a bag.
+    """
+    from quadsim.analysis.bag.origin import origin_of
+    from quadsim.sim.scenario import load_scenario
+
+    if from_bag is None:
+        return load_scenario(name, **overrides), None
+    given = [
+        key
+        for key in ("scenario", *overrides)
+        if ctx.get_parameter_source(key) != click.core.ParameterSource.DEFAULT
+    ]
+    if given:
+        options = ", ".join(f"--{key.removesuffix('_s')}" for key in given)
+        raise InputError(f"--from-bag: repeats the run as it was; leave out {options}")
+    origin = origin_of(from_bag)
+    return origin.scenario, origin
+
+
+def _fly(
+    scenario: Scenario, bag: Path | None, recording: Recording, progress: Any
+) -> tuple[list[FlightLog], str]:
+    """Fly, with a bag where one is wanted: made before the flight, filled behind it."""
+    from quadsim.analysis.bag.flight import write_flight
+    from quadsim.analysis.bag.origin import DIGEST, run_facts
+    from quadsim.analysis.bag.writer import BagWriter
+    from quadsim.cli.common import say
+    from quadsim.sim.closed_loop import run_all
+    from quadsim.sim.recorded import RecordedLoop
+
+    if bag is None:
+        return run_all(scenario, progress)
+    loops: list[RecordedLoop] = []
+
+    def make(flown: Scenario, vehicle: str) -> RecordedLoop:
+        loops.append(RecordedLoop(flown, vehicle))
+        return loops[-1]
+
+    recording.profile()
+    with BagWriter(bag, run_facts(scenario), storage=recording.storage()) as writer:
+        try:
+            logs, digest = run_all(scenario, progress, make)
+            writer.tell(DIGEST, digest)
+        finally:
+            write_flight(writer, loops, recording)
+    if writer.stopped:
+        say(f"{bag}: {writer.stopped}")
+        logs[0].notes.append(f"{bag}: {writer.stopped}")
+    return logs, digest
 
 
 @click.command()
 @flight_options
+@click.option(
+    "--bag",
+    type=click.Path(path_type=Path),
+    help="Write a bag here, as the graph would; the folder must not exist.",
+)
+@click.option(
+    "--from-bag",
+    type=click.Path(path_type=Path),
+    help="Repeat the run that this bag was made by, from its metadata alone.",
+)
+@recording_options
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
 @json_option
@@ -33,6 +110,12 @@ def sim(
     vehicle: str | None,
     seed: int | None,
     duration_s: float | None,
+    bag: Path | None,
+    from_bag: Path | None,
+    record_profile: str,
+    split_mb: float,
+    split_s: float,
+    compression: str,
     output: Path | None,
     report: bool,
     as_json: bool,
@@ -42,30 +125,35 @@ def sim(
     The run's folder gets summary.json and report.html. The same scenario and seed give the same
     digest every time. Exit status: 0 passed, 1 failed a criterion, 2 bad input.
     """
-    folder = run_folder(scenario, output)
     with loading("loading"):
+        from quadsim.analysis.bag.profiles import Recording
         from quadsim.analysis.criteria import check_signals
         from quadsim.analysis.summary import summarize
         from quadsim.analysis.whole_files import write_whole
         from quadsim.cli.show import show_summary
-        from quadsim.sim.closed_loop import run_all
-        from quadsim.sim.scenario import load_scenario
 
-        loaded = load_scenario(
-            scenario,
-            autopilot=autopilot,
-            sensors=sensors,
-            vehicle=vehicle,
-            seed=seed,
-            duration_s=duration_s,
-        )
+        overrides = {
+            "autopilot": autopilot,
+            "sensors": sensors,
+            "vehicle": vehicle,
+            "seed": seed,
+            "duration_s": duration_s,
+        }
+        loaded, origin = _scenario_of(ctx, from_bag, scenario, overrides)
+    folder = run_folder(loaded.name, output)
     check_signals(loaded.criteria, str(loaded.path))
+    recording = Recording(record_profile, split_mb, split_s, compression)
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
-        (log, *others), digest = run_all(loaded, progress.update)
+        (log, *others), digest = _fly(loaded, bag, recording, progress.update)
+    if origin is not None:
+        log.notes += origin.compare(digest)
     with staged(folder) as scratch:
         page = folder / "report.html" if report else None
-        summary = summarize(log, loaded.criteria, report=page, others=others)
+        summary = summarize(log, loaded.criteria, bag=bag, report=page, others=others)
         summary["digest"] = digest
+        if origin is not None:
+            summary["repeated"] = {"bag": from_bag, "digest": origin.digest or None}
+            summary["repeated"]["same"] = digest == origin.digest
         if report:
             from quadsim.analysis.report.page import write_report
 

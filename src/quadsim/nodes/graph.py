@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quadsim.analysis.bag.metadata import FIELD
+from quadsim.analysis.bag.origin import run_facts
+from quadsim.analysis.bag.profiles import Recording
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import ERROR_STATE
 from quadsim.nodes.vehicles import namespaces
-from quadsim.parameters import IsDataclass, flatten
+from quadsim.parameters import IsDataclass, flatten, from_mapping
 from quadsim.sensors import DEVICES
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
@@ -30,6 +32,10 @@ LAUNCH_ARGUMENTS = {
     "pacing": ("realtime", "realtime or lockstep"),
     "rate": ("1.0", "simulated over wall time; lockstep: 0 is as fast as the graph goes"),
     "record": ("true", "true, false, or the folder of the bag"),
+    "record_profile": ("all", "a file of config/recording, or a path: topics of the bag"),
+    "split_mb": ("0", "a new file of the bag at this size, MB; 0: never"),
+    "split_s": ("0", "a new file of the bag after this time, s; 0: never"),
+    "compression": ("none", "of the bag: none or zstd"),
     "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
     "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
     "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
@@ -89,6 +95,7 @@ class GraphOptions:
         beside: estimators that run beside the vehicle's own.
         remappings: executable to pairs of names.
         joystick: mapping through which autopilots obey ``joy``; empty: they do not.
+        recording: which topics, and how the bag lies on the disk.
     """
 
     count: int = 1
@@ -102,6 +109,7 @@ class GraphOptions:
     beside: tuple[str, ...] = ()
     remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     joystick: str = ""
+    recording: Recording = field(default_factory=Recording)
 
 
 def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
@@ -227,11 +235,10 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         executables = sorted({node.executable for node in nodes} | {"recorder"})
         parameters = {
             "output": options.bag,
-            "scenario": scenario.name,
-            "seed": scenario.file.seed,
+            **flatten(options.recording),
+            "metadata": json.dumps(run_facts(scenario)),
             "count": options.count,
             "nodes": " ".join(executables),
-            FIELD: " ".join(repr(part) for part in scenario.environment.field_W_T()),
         }
         nodes.append(spec("recorder", "/", parameters))
     return nodes
@@ -291,5 +298,15 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
             without=as_names(values["without"]),
             beside=as_names(values["beside"]),
             joystick=values["joystick"],
+            recording=from_mapping(
+                Recording,
+                {
+                    "record_profile": values["record_profile"],
+                    "split_mb": _number("split_mb", values["split_mb"], float),
+                    "split_s": _number("split_s", values["split_s"], float),
+                    "compression": values["compression"],
+                },
+                "launch argument",
+            ),
         ),
     )

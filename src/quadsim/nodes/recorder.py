@@ -1,4 +1,4 @@
-"""Node ``recorder``: every topic of the graph, raw, into a bag (MCAP).
+"""Node ``recorder``: the topics of a profile, raw, into a bag (MCAP).
 
 A message's log time is the newest simulated time that the recorder has seen (``/clock`` or the
 truth's stamp), so that a bag replays in the order in which things were heard, a sensor's latency
@@ -7,6 +7,7 @@ included, however slow the machine was. Without a simulation it is the system's 
 
 from __future__ import annotations
 
+import json
 import time
 from functools import partial
 from pathlib import Path
@@ -15,20 +16,24 @@ from typing import Any
 from rclpy.context import Context
 from rclpy.serialization import deserialize_message
 
-from quadsim import __version__
-from quadsim.analysis.bag.metadata import FIELD
+from quadsim.analysis.bag.origin import surroundings
+from quadsim.analysis.bag.profiles import Recording, Thinning
 from quadsim.analysis.bag.writer import BagWriter
+from quadsim.errors import InputError
 from quadsim.nodes import qos, topics
-from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import stamp_of
 from quadsim.nodes.estimator_params import BESIDE
-from quadsim.nodes.params import declare_int, declare_text
+from quadsim.nodes.params import declare, declare_int, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.world_messages import stamp_ns_of
+from quadsim.sim.log import WARN
 
 FLUSH_PERIOD_S = 0.25
+#: Name of the event that says so, on ``events`` of the first vehicle.
+STOPPED = "recording_stopped"
 
 
 class RecorderNode(QuadsimNode):
@@ -37,20 +42,17 @@ class RecorderNode(QuadsimNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("recorder", **kwargs)
         output = declare_text(self, "output", "", "folder of the bag; it must not exist")
-        scenario = declare_text(self, "scenario", "", "kept in the bag")
-        seed = declare_int(self, "seed", 0, "kept in the bag", 0)
+        recording = declare(self, Recording())
+        metadata = declare_text(self, "metadata", "", "kept in the bag: texts by name, as JSON")
         count = declare_int(self, "count", 1, "vehicles", 1)
-        field_W_T = declare_text(
-            self, FIELD, "", "magnetic field, east, north, up in T; kept in the bag, for replays"
-        )
         running = declare_text(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
+        self._profile = recording.profile()
         folder = Path(output or f"bag-{time.strftime('%Y%m%d-%H%M%S')}")
-        custom = {"scenario": scenario, "seed": str(seed), "quadsim": __version__}
-        if field_W_T:
-            custom[FIELD] = field_W_T
-        self._bag = BagWriter(folder, custom)
+        self._bag = BagWriter(folder, self._custom(metadata), storage=recording.storage())
+        self._said_stopped = False
+        self._kept: dict[str, Thinning] = {}
         self._time_ns = 0
         self._simulated = "dynamics" in running  # what is latched is heard before the clock
         for name, topic in topics.every_topic(namespaces(count)):
@@ -59,17 +61,36 @@ class RecorderNode(QuadsimNode):
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
                 self._record(topics.full_name(namespace, topic.name), topic, needed=False)
-        self.wall_timer(FLUSH_PERIOD_S, self._bag.flush_when_due)
+        self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces(count)[0], "events"))
+        self.wall_timer(FLUSH_PERIOD_S, self._flush)
+
+    def _custom(self, metadata: str) -> dict[str, str]:
+        """What the bag keeps: what the graph says of the run, else what is known here."""
+        if not metadata:
+            return surroundings()
+        try:
+            return {str(key): str(text) for key, text in json.loads(metadata).items()}
+        except (ValueError, AttributeError):
+            where = f"node {self.get_fully_qualified_name()}: parameter metadata"
+            raise InputError(f"{where}: no JSON object of texts by their names") from None
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:
-        """Subscribe to one topic, reliable where it is offered so."""
+        """Subscribe to one topic, reliable where it is offered so.
+
+        The clock and the truth are heard in any case: they tell the time.
+        """
+        keeps = self._profile.keeps(topic.name)
         callback: Any = self._write
         if topic is topics.CLOCK:
-            callback = self._write_clock
+            callback = self._hear_clock
         elif topic is topics.TRUTH:
-            callback = self._write_truth
+            callback = self._hear_truth
+        elif not keeps:
+            return
         offered = qos.as_yaml(topic.offered)
-        self._bag.add_topic(name, topic.type_name, offered)
+        if keeps:
+            self._bag.add_topic(name, topic.type_name, offered)
+            self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         self.create_subscription(
             topic.message,
             name,
@@ -82,24 +103,41 @@ class RecorderNode(QuadsimNode):
             self.need(partial(self.count_publishers, name))
 
     def _write(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+        kept = self._kept.get(name)
+        if kept is None:
+            return
         stamp_ns = self._time_ns if self._simulated else time.time_ns()
-        self._bag.add(name, type_name, offered, stamp_ns, payload)
+        if kept.keeps(stamp_ns):
+            self._bag.add(name, type_name, offered, stamp_ns, payload)
+
+    def _flush(self) -> None:
+        """Hand what is there to the system; say once that the disk takes no more."""
+        self._bag.flush_when_due()
+        if self._bag.stopped and not self._said_stopped:
+            self._said_stopped = True
+            words = f"{self._bag.path}: {self._bag.stopped}"
+            self._stops.publish(make_status(WARN, STOPPED, words))
+            self.get_logger().error(words)
+            self.report()
 
     def _advance(self, stamp_ns: int) -> None:
         self._simulated = True
         self._time_ns = max(self._time_ns, stamp_ns)
 
-    def _write_clock(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+    def _hear_clock(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
         self._advance(stamp_ns_of(deserialize_message(payload, topics.CLOCK.message).clock))
         self._write(name, type_name, offered, payload)
 
-    def _write_truth(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+    def _hear_truth(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
         self._advance(stamp_of(payload))
         self._write(name, type_name, offered, payload)
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Messages written so far."""
-        return 0, "recording", {"messages": sum(self._bag.counts.values())}
+        values = {"messages": sum(self._bag.counts.values())}
+        if self._bag.stopped:
+            return 2, self._bag.stopped, values
+        return 0, "recording", values
 
     def destroy_node(self) -> None:
         """Close the bag; the node is gone afterwards."""

@@ -44,9 +44,7 @@ class RecordedLoop(ClosedLoop):
     """
 
     def __init__(self, scenario: Scenario, vehicle: str) -> None:
-        super().__init__(
-            scenario, keep_samples=True, log_hz=scenario.imu.rate_hz, vehicle=vehicle
-        )
+        super().__init__(scenario, keep_samples=True, log_hz=scenario.imu.rate_hz, vehicle=vehicle)
         self._ticks: NDArray[np.record] = np.zeros(len(self._reference), TICK)
         self._tick = 0
         #: Stamp and content of ``mission/status``, at each change.

@@ -157,9 +157,7 @@ class _Vehicle:
         for x, y, z in loop.waypoints.tolist():
             point = make("geometry_msgs/msg/Pose", position=_vector("Point", x, y, z))
             point.orientation.w = 1.0
-            poses.append(
-                make("geometry_msgs/msg/PoseStamped", header=header("map"), pose=point)
-            )
+            poses.append(make("geometry_msgs/msg/PoseStamped", header=header("map"), pose=point))
         path = serialise(make("nav_msgs/msg/Path", header=header("map"), poses=poses))
         yield self._single("mission", "nav_msgs/msg/Path", LATCHED, [(0, path)])
         sources = [
@@ -204,9 +202,7 @@ class _Vehicle:
         yield self._single("contact", "std_msgs/msg/Bool", LATCHED, touches)
         yield self._battery()
 
-    def _motors(
-        self, short: str, qos: str, rows: Any, column: str, stamp_ns: Stamps
-    ) -> Stream:
+    def _motors(self, short: str, qos: str, rows: Any, column: str, stamp_ns: Stamps) -> Stream:
         speeds = [-1.0 - i for i in range(self._rotors)]
         names = list(self._scenario.vehicle.commands)
         joints = make("sensor_msgs/msg/JointState", name=names, velocity=np.array(speeds))
@@ -272,9 +268,7 @@ class _Vehicle:
             lambda part: {"f": samples["f_S"][part], "w": samples["w_S"][part]},
         )  # fmt: skip
 
-    def _sampled(
-        self, kind: str, short: str, message: Any, samples: Any, columns: Any
-    ) -> Stream:
+    def _sampled(self, kind: str, short: str, message: Any, samples: Any, columns: Any) -> Stream:
         arrived_ns = self._loop.arrivals_ns(kind)
         return self._columns(short, FAST, message, samples["stamp_ns"], columns, arrived_ns)
 
@@ -311,9 +305,7 @@ class _Vehicle:
             covariance[:, (0, 7, 14)] = known["v_variance"][part]
             return {"v": known["v_W"][part], "covariance": covariance}
 
-        yield self._columns(
-            "gps/vel", FAST, twist, known["stamp_ns"], velocity, arrived_ns[found]
-        )
+        yield self._columns("gps/vel", FAST, twist, known["stamp_ns"], velocity, arrived_ns[found])
 
     def _magnetometer(self, samples: Any) -> Iterator[Stream]:
         message = make("sensor_msgs/msg/MagneticField", header=self._frame("imu_link"))
@@ -445,9 +437,7 @@ def _world(loops: Sequence[RecordedLoop]) -> Iterator[Stream]:
     )  # fmt: skip
     once = [serialise(place)]
     zero = np.zeros(1, np.int64)
-    yield Stream(
-        "/datum", "/datum", place.__msgtype__, LATCHED, zero, lambda part: once[part]
-    )
+    yield Stream("/datum", "/datum", place.__msgtype__, LATCHED, zero, lambda part: once[part])
     longest = max((loop.all_rows()["stamp_ns"] for loop in loops), key=len)
     ticks = longest[_due(longest, longest - loops[0].setup.imu_period_ns, CLOCK_NS)]
     clock = Template(make("rosgraph_msgs/msg/Clock", clock=time_of(0)))
@@ -485,8 +475,8 @@ def write_flight(bag: BagWriter, loops: Sequence[RecordedLoop], recording: Recor
             part = slice(done[k], int(np.searchsorted(stream.log_ns, until_ns, side="left")))
             done[k] = part.stop
             if part.stop > part.start:
-                log_ns = stream.log_ns[part].tolist()
-                items += [(at, k, payload) for at, payload in zip(log_ns, stream.make(part))]
+                log_ns, payloads = stream.log_ns[part].tolist(), stream.make(part)
+                items += [(at, k, payload) for at, payload in zip(log_ns, payloads, strict=True)]
         items.sort(key=lambda item: item[:2])
         for log_ns, k, payload in items:
             stream = kept[k]

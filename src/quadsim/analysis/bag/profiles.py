@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated
 
-from quadsim.analysis.bag.mcap_file import COMPRESSIONS
+from quadsim.analysis.bag.mcap_writing import COMPRESSIONS
 from quadsim.analysis.bag.writer import Storage
 from quadsim.errors import InputError
 from quadsim.files import find

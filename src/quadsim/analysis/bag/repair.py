@@ -18,8 +18,8 @@ from mcap.stream_reader import breakup_chunk
 
 from quadsim.analysis.bag.mcap_records import DAMAGED, MAGIC, RECORD_HEAD, next_chunk
 from quadsim.analysis.bag.mcap_storage import McapStorage
-from quadsim.analysis.bag.mcap_file import CUSTOM_RECORD, McapFile, lock
 from quadsim.analysis.bag.metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
+from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
 
 #: Opcode, (length, times, size, checksum), length of the compression's name, (size of the records).

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from quadsim.analysis.bag.mcap_file import COMPRESSIONS, McapFile
+from quadsim.analysis.bag.mcap_writing import COMPRESSIONS, CUSTOM_RECORD, McapFile, lock
 from quadsim.analysis.bag.metadata import BagFacts, combined
 from quadsim.errors import InputError, QuadsimError
+
+__all__ = ["CUSTOM_RECORD", "BagWriter", "McapFile", "Storage", "lock", "need_room"]
 
 FLUSH_EVERY_S = 0.25
 

@@ -56,9 +56,10 @@ class McapFile:
         self._file = path.open("x+b", buffering=0)
         lock(self._file)
         chunk_bytes = CHUNK_BYTES if compression == "none" else COMPRESSED_CHUNK_BYTES
-        # mcap declares some of its methods without types
         self._stream = _Whole(self._file)
-        self._writer: Any = Writer(cast(IO[Any], self._stream), chunk_bytes, COMPRESSIONS[compression])
+        self._writer: Any = Writer(
+            cast(IO[Any], self._stream), chunk_bytes, COMPRESSIONS[compression]
+        )
         self._writer.start("ros2", library)
         if self.custom:
             self._writer.add_metadata(CUSTOM_RECORD, self.custom)
