@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests of the graph start real nodes. What else runs on this machine must not hear them.
@@ -19,3 +20,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("quadsim")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update-golden``: the figures of tests/golden become what they are now."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/expected")
+
+
+@pytest.fixture
+def update_golden(pytestconfig: pytest.Config) -> bool:
+    """Whether expected figures are to be rewritten."""
+    return bool(pytestconfig.getoption("--update-golden"))

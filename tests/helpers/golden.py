@@ -1,0 +1,97 @@
+"""Figures of a flight as a text that people read, and what differs between two such texts.
+
+A line is a name and a value: a number to four digits, or words. Two processors round differently
+and add in another order; what that does to the figures is measured in docs/golden.md, and is far
+below RELATIVE. A change of behaviour is above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DIGITS = 4
+#: Twice what the fourth digit can be off by its own rounding.
+RELATIVE = 1e-3
+#: Numbers below are noise about zero.
+ABSOLUTE = 1e-9
+
+HEAD = "# Expected figures: see docs/golden.md, and rewrite them knowingly.\n"
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names with dots, and their values, lists taken apart."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            yield from flat({str(i): item for i, item in enumerate(value)}, f"{name}.")
+        else:
+            yield name, value
+
+
+def rounded(value: Any) -> Any:
+    """A number to so many digits; others as they are."""
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def text_of(values: Mapping[str, Any]) -> str:
+    """The text of nested figures."""
+    lines = {name: rounded(value) for name, value in flat(values)}
+    return HEAD + str(yaml.safe_dump(lines, sort_keys=False, width=1000, allow_unicode=True))
+
+
+def same(now: Any, then: Any) -> bool:
+    """Whether a figure is what was expected."""
+    if isinstance(now, bool) or not isinstance(now, float) or not isinstance(then, int | float):
+        return bool(now == then)
+    return abs(now - then) <= max(RELATIVE * abs(then), ABSOLUTE)
+
+
+def _line(sign: str, name: str, value: Any, then: Any = None) -> str:
+    words = f"{sign} {name}: {rounded(value)}"
+    if isinstance(value, float) and isinstance(then, int | float) and then:
+        words += f"   ({100.0 * (value - then) / abs(then):+.2f} %)"
+    return words
+
+
+def difference(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
+    """Lines that say what changed: ``-`` as expected, ``+`` as it is; empty for nothing."""
+    found, expected = dict(flat(now)), dict(flat(then))
+    lines = []
+    for name in [*expected, *(name for name in found if name not in expected)]:
+        if name not in found:
+            lines.append(_line("-", name, expected[name]))
+        elif name not in expected:
+            lines.append(_line("+", name, found[name]))
+        elif not same(found[name], expected[name]):
+            lines.append(_line("-", name, expected[name]))
+            lines.append(_line("+", name, found[name], expected[name]))
+    return lines
+
+
+def check(path: Path, now: Mapping[str, Any], update: bool) -> str:
+    """Compare figures with a file, or write it.
+
+    Args:
+        path: of the expected figures.
+        now: nested figures.
+        update: write instead.
+
+    Returns:
+        What differs, for people; empty if nothing does, or if it is written.
+    """
+    if update:
+        path.write_text(text_of(now), encoding="utf-8")
+        return ""
+    if not path.is_file():
+        return f"{path}: not there; write it with --update-golden"
+    lines = difference(now, yaml.safe_load(path.read_text(encoding="utf-8")))
+    if not lines:
+        return ""
+    how = f"./quadsim test tests/golden --update-golden rewrites {path.name}, if that is meant:"
+    return "\n".join([f"behaviour has changed; {how}", *lines])
