@@ -302,8 +302,8 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
                 Recording,
                 {
                     "record_profile": values["record_profile"],
-                    "split_mb": _number("split_mb", values["split_mb"], float),
-                    "split_s": _number("split_s", values["split_s"], float),
+                    "split_mb": as_number("split_mb", values["split_mb"], float),
+                    "split_s": as_number("split_s", values["split_s"], float),
                     "compression": values["compression"],
                 },
                 "launch argument",
