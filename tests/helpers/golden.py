@@ -16,8 +16,8 @@ import yaml
 DIGITS = 4
 #: Twice what the fourth digit can be off by its own rounding.
 RELATIVE = 1e-3
-#: Numbers below are noise about zero.
-ABSOLUTE = 1e-9
+#: Figures are in SI: a micrometre, a microradian is noise about zero.
+ABSOLUTE = 1e-6
 
 HEAD = "# Expected figures: see docs/golden.md, and rewrite them knowingly.\n"
 
@@ -36,7 +36,9 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def rounded(value: Any) -> Any:
     """A number to so many digits; others as they are."""
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if abs(value) > ABSOLUTE else 0.0
 
 
 def text_of(values: Mapping[str, Any]) -> str:
