@@ -46,9 +46,10 @@ class _Topic:
 
 
 class Overheard:
-    """A bag that notes all messages as they pass, whichever are asked for.
+    """A bag that notes how messages came while others read them.
 
-    It has what a :class:`~quadsim.analysis.bag.reading.Bag` has.
+    It has what a :class:`~quadsim.analysis.bag.reading.Bag` has. A topic is noted the first time
+    that it is read to its end.
 
     Args:
         bag: an open bag.
@@ -62,18 +63,24 @@ class Overheard:
         return getattr(self._bag, name)
 
     def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
-        """Messages of some topics; those of all others are noted on the way."""
-        known = self._topics
-        for message in self._bag.messages(self._bag.counts):
+        """Messages of some topics in the order of their log time."""
+        known: dict[str, _Topic] = {}
+        for message in self._bag.messages(topics):
             topic = known.get(message.topic)
             if topic is None:
                 topic = known[message.topic] = _Topic(_is_stamped(self._bag, message))
             topic.hear(message)
-            if message.topic in topics:
-                yield message
+            yield message
+        self._topics = known | self._topics
 
     def arrivals(self, namespace: str) -> dict[str, Arrivals]:
-        """How each topic's messages came; names within a namespace are relative to it."""
+        """How each topic's messages came; names within a namespace are relative to it.
+
+        What nobody has read is read now.
+        """
+        rest = [name for name, count in self._bag.counts.items() if count]
+        for _ in self.messages([name for name in rest if name not in self._topics]):
+            pass
         prefix = topic_of(namespace, "")
         found = {}
         for full, topic in sorted(self._topics.items()):

@@ -184,7 +184,9 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         InputError: an estimator is not known, the bag cannot be read, has no IMU or no datum.
     """
     begin_s = time.perf_counter()
-    with open_bag(path) as bag:
+    with open_bag(path) as opened:
+        heard = Overheard(opened)
+        bag = cast(Bag, heard)
         datum = settings.datum or datum_of(bag)
         if datum is None and bag.counts.get(topic(settings.namespace, "gps/fix")):
             raise InputError(f"{path}: no /datum; say where map begins with --datum LAT,LON,H")
@@ -201,13 +203,12 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
-        heard = Overheard(bag)
-        span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
+        span_ns = _run(bag, settings.namespace, list(runs.values()), progress)
         found = {name: run.finish() for name, run in runs.items()}
         log = read_log(bag, settings.namespace, datum)
-        log.arrivals = heard.arrivals(settings.namespace)
         if judge is not None:
             _judge_by(log, bag, settings.namespace, judge)
+        log.arrivals = heard.arrivals(settings.namespace)
     started = {name: parts for name, parts in found.items() if len(parts[0])}
     log.estimates = {name: track for name, (track, _) in started.items()}
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
