@@ -229,7 +229,7 @@ def test_a_filter_inside_the_sensor_is_left_out():
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
     recorded = recording.Recording(
-        Path("x"), "/imu", stamp_ns, {"accel": values + 9.8, "gyro": values}
+        Path("x"), "/imu", stamp_ns, {"accel": white[:COUNT] + 9.8, "gyro": values}
     )
     found = fit.fit(recorded).triads["gyro"]
     assert found.from_s > 5.0 / RATE_HZ
