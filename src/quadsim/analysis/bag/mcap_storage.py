@@ -9,6 +9,7 @@ preset ``fastwrite`` writes them.
 from __future__ import annotations
 
 import struct
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
@@ -199,11 +200,14 @@ class McapStorage:
             size = self._file.seek(0, 2)
             self._file.seek(size - _FOOTER_BYTES)
             footer = self._file.read(_FOOTER_BYTES)
-            start = Footer.read(stream_of(footer[RECORD_HEAD.size :])).summary_start
-            if footer[0] != Opcode.FOOTER or not start:
+            end = Footer.read(stream_of(footer[RECORD_HEAD.size :]))
+            if footer[0] != Opcode.FOOTER or not end.summary_start:
                 return False
-            self._file.seek(start)
-            summary = self._file.read(size - start)
+            self._file.seek(end.summary_start)
+            summary = self._file.read(size - end.summary_start)
+            checked = memoryview(summary)[: -len(MAGIC) - 4]
+            if end.summary_crc and zlib.crc32(checked) != end.summary_crc:
+                raise ValueError("wrong checksum")
             statistics = self._records_of_summary(summary)
         except (*DAMAGED, OSError):
             self._notes.append(f"{self.path.name}: its index is damaged; read without it")
@@ -223,6 +227,8 @@ class McapStorage:
         while at + RECORD_HEAD.size <= len(summary) - len(MAGIC):
             opcode, length = RECORD_HEAD.unpack_from(summary, at)
             at += RECORD_HEAD.size
+            if not 0 < opcode <= Opcode.DATA_END or at + length > len(summary):
+                raise ValueError(f"no record of kind {opcode}")
             if opcode == Opcode.CHUNK_INDEX:
                 first, last, offset, size, width = _CHUNK_INDEX.unpack_from(summary, at)
                 begin = at + _CHUNK_INDEX.size

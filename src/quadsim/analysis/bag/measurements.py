@@ -121,12 +121,34 @@ def measurements(bag: Bag, namespace: str) -> Iterator[Measurement]:
 
 def _decoded(bag: Bag, block: list[BagMessage], names: dict[str, str]) -> Iterator[Measurement]:
     streams: dict[str, Iterator[Measurement]] = {}
+    bad: set[int] = set()
     for full in Counter(message.topic for message in block):
         type_name, kind, values = SENSORS[names[full]]
+        payloads = [m.payload for m in block if m.topic == full]
         try:
-            decoded = decode(type_name, [m.payload for m in block if m.topic == full])
+            decoded = decode(type_name, payloads)
         except QuadsimError as error:
-            raise InputError(f"{bag.path}: {full}: {error}") from None
+            bad |= _bad_ones(bag, block, full, type_name, error)
+            good = [m.payload for m in block if m.topic == full and id(m) not in bad]
+            decoded = decode(type_name, good)
         streams[full] = map(Measurement, repeat(kind), decoded.stamp_ns.tolist(), values(decoded))
     for message in block:
-        yield next(streams[message.topic])
+        if id(message) not in bad:
+            yield next(streams[message.topic])
+
+
+def _bad_ones(
+    bag: Bag, block: list[BagMessage], full: str, type_name: str, error: QuadsimError
+) -> set[int]:
+    """Messages of a topic that are not what its type says; none may be good, which is an error."""
+    bad = set()
+    of_topic = [message for message in block if message.topic == full]
+    for message in of_topic:
+        try:
+            decode(type_name, [message.payload])
+        except QuadsimError:  # noqa: PERF203 rare
+            bad.add(id(message))
+    if len(bad) == len(of_topic):
+        raise InputError(f"{bag.path}: {full}: {error}") from None
+    bag.notes.append(f"{full}: {len(bad)} messages make no sense: left out")
+    return bad

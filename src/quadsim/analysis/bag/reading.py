@@ -1,226 +1,41 @@
-"""Opening bags of rosbag2 (MCAP, SQLite; any ROS 2 distribution), and streaming them."""
+"""Opening bags of rosbag2 (MCAP, SQLite; any ROS 2 distribution), of whatever driver."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import zstandard
-from rosbags.serde import SerdeError
-from rosbags.typesys import (
-    Stores,
-    TypesysError,
-    get_types_from_idl,
-    get_types_from_msg,
-    get_typestore,
-)
-from rosbags.typesys.store import Typestore
-
-from quadsim.analysis.bag.definitions import standard_types
-from quadsim.analysis.bag.folder import Opened, open_files
-from quadsim.analysis.bag.storage import BagMessage, StoredTopic, in_order
-from quadsim.errors import InputError, QuadsimError
+from quadsim.analysis.bag.contents import BLOCK, Bag
+from quadsim.analysis.bag.driven import DrivenBag
+from quadsim.analysis.bag.driver import load_drivers
+from quadsim.analysis.bag.folder import open_files
+from quadsim.analysis.bag.storage import BagMessage
+from quadsim.errors import InputError
 
 __all__ = ["BLOCK", "Bag", "BagMessage", "open_bag"]
 
-#: What a message that does not fit its type makes rosbags raise.
-_UNREADABLE = (
-    SerdeError,
-    TypesysError,
-    struct.error,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AssertionError,
-    EOFError,
-    RuntimeError,
-)
-BLOCK = 4096  # messages held at once
-#: How a message begins that rosbag2 compressed by itself; one in CDR begins with a zero.
-_ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-class Bag:
-    """An open bag; see :func:`open_bag`.
-
-    Attributes:
-        path: what was asked for.
-        notes: what was done to it when it was opened (repairs), and what of it cannot be read;
-            damage that only reading finds is added when it is met.
-        custom: data of its recorder.
-    """
-
-    def __init__(self, path: Path, opened: Opened) -> None:
-        self.path = path
-        self.notes = opened.notes
-        self.custom = opened.custom
-        self._storages = opened.storages
-        self._types: Typestore | None = None
-        self._topics: dict[str, StoredTopic] = {}
-        self._mixed: set[str] = set()  # topics of several types
-        for storage in self._storages:
-            for stored in storage.topics:
-                self._add(stored)
-        self._name_unknown_types()
-
-    @property
-    def types(self) -> dict[str, str]:
-        """Topic to type name."""
-        return {name: stored.type_name for name, stored in self._topics.items()}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Topic to number of messages, as the files' own index states it."""
-        return {name: stored.count for name, stored in self._topics.items()}
-
-    @property
-    def qos(self) -> dict[str, str]:
-        """Topic to offered quality of service, YAML; empty where the bag does not say."""
-        return {name: stored.qos_yaml for name, stored in self._topics.items()}
-
-    @property
-    def duration_s(self) -> float:
-        """Time between the first and the last message, by log time, s."""
-        filled = [s for s in self._storages if any(stored.count for stored in s.topics)]
-        start_ns = min((storage.start_ns for storage in filled), default=0)
-        return max(0, max((storage.end_ns for storage in filled), default=0) - start_ns) * 1e-9
-
-    def messages(self, topics: Collection[str], start_ns: int = 0) -> Iterator[BagMessage]:
-        """Messages of some topics in the order of their log time, in bounded memory.
-
-        Args:
-            topics: full names.
-            start_ns: log time of the first one wanted.
-
-        Raises:
-            InputError: a file can no longer be read.
-        """
-        wanted = frozenset(topics) & self._topics.keys()
-        streams = [
-            (max(storage.start_ns, start_ns), partial(storage.messages, wanted, start_ns))
-            for storage in self._storages
-            if any(stored.name in wanted for stored in storage.topics)
-        ]
-        bad = 0
-        try:
-            for message in in_order(streams):
-                if message.topic in self._mixed and message.type_name != self.types[message.topic]:
-                    continue
-                if message.payload[:4] != _ZSTD:
-                    yield message
-                    continue
-                try:
-                    yield message._replace(payload=_decompressed(message.payload))
-                except zstandard.ZstdError:
-                    bad += 1
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
-        if bad:
-            self.notes.append(f"{self.path}: {bad} compressed messages are damaged: left out")
-
-    def deserialize(self, message: BagMessage) -> Any:
-        """Turn one message into an object, by the definitions the bag carries.
-
-        Raises:
-            QuadsimError: the bag does not say what the type is, or the message does not fit it.
-        """
-        try:
-            return self.typestore.deserialize_cdr(message.payload, message.type_name)
-        except _UNREADABLE as error:
-            raise QuadsimError(
-                f"{self.path}: {message.topic}: not a {message.type_name} ({_reason(error)})"
-            ) from error
-
-    def first(self, topic: str) -> Any:
-        """First message of a topic, deserialised; None if there is none."""
-        for message in self.messages([topic]):
-            return self.deserialize(message)
-        return None
-
-    @property
-    def typestore(self) -> Typestore:
-        """The types of the bag's topics: by its own definitions, else the standard ones."""
-        if self._types is None:
-            found: dict[str, Any] = dict(standard_types().fielddefs)
-            for stored in self._topics.values():
-                found.update(_definitions(stored))
-            self._types = get_typestore(Stores.EMPTY)
-            self._types.register(found)
-        return self._types
-
-    def _add(self, stored: StoredTopic) -> None:
-        known = self._topics.get(stored.name)
-        if known is None:
-            self._topics[stored.name] = StoredTopic(
-                stored.name,
-                stored.type_name,
-                stored.count,
-                stored.encoding,
-                stored.definition,
-                stored.qos_yaml,
-                stored.type_hash,
-            )
-            return
-        if known.type_name != stored.type_name:
-            self._mixed.add(stored.name)
-            self.notes.append(
-                f"{self.path}: {stored.name} is {known.type_name} and {stored.type_name};"
-                f" {stored.count} messages of the second left out"
-            )
-            return
-        known.count += stored.count
-        if not known.definition:
-            known.encoding, known.definition = stored.encoding, stored.definition
-
-    def _name_unknown_types(self) -> None:
-        bare = {stored.type_name for stored in self._topics.values() if not stored.definition}
-        unknown = sorted(bare - standard_types().fielddefs.keys()) if bare else []
-        if unknown:
-            self.notes.append(
-                f"{self.path}: types that neither the bag nor ROS defines, not decoded:"
-                f" {', '.join(name or 'one without a name' for name in unknown)}"
-            )
-
-
-def _decompressed(payload: bytes) -> bytes:
-    """One message that was compressed by itself; the frame need not state its size."""
-    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
-
-
-def _definitions(stored: StoredTopic) -> dict[str, Any]:
-    try:
-        if stored.encoding == "ros2msg":
-            return dict(get_types_from_msg(stored.definition, stored.type_name))
-        if stored.encoding in ("ros2idl", "omgidl"):
-            return dict(get_types_from_idl(stored.definition))
-    except _UNREADABLE:
-        return {}  # reading the topic then says that its type is not known
-    return {}
-
-
-def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text or type(error).__name__
-
 
 @contextmanager
-def open_bag(path: Path | str) -> Iterator[Bag]:
+def open_bag(path: Path | str, driver: str | None = None) -> Iterator[Bag]:
     """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file, compressed or not.
 
     A cut MCAP is repaired first: in its place, or, where that cannot be written, in a scratch
     folder. Compressed files are unpacked onto the disk. ``Bag.notes`` then says so.
+
+    Args:
+        path: what to open.
+        driver: who published it, if not quadsim: a name of ``config/drivers``, a file, or several
+            with commas between. The bag then shows our topics, types and frames.
 
     Raises:
         InputError: missing, not a bag, empty, or damaged beyond reading; one line with the remedy.
     """
     path = Path(path)
     with ExitStack() as stack:
-        bag = Bag(path, open_files(path, stack))
+        drivers = load_drivers(driver) if driver is not None else ()
+        opened = open_files(path, stack)
+        bag = DrivenBag(path, opened, drivers) if drivers else Bag(path, opened)
         if not sum(bag.counts.values()):
             raise InputError(f"{path}: the bag is empty; record again")
         yield bag

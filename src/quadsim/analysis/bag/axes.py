@@ -1,0 +1,75 @@
+"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.geometry.frames import Q_ENU_NED, Q_FLU_FRD
+
+Array = NDArray[Any]
+_HALF_SQRT2 = float(np.sqrt(0.5))
+
+#: Driver's axes to the quaternion (w first) that turns them into ENU, or into FLU.
+_Q_WORLD = {"enu": (1.0, 0.0, 0.0, 0.0), "ned": Q_ENU_NED}
+_Q_BODY = {
+    "flu": (1.0, 0.0, 0.0, 0.0),
+    "frd": Q_FLU_FRD,
+    "rfu": (_HALF_SQRT2, 0.0, 0.0, -_HALF_SQRT2),  # right, forward, up
+}
+
+
+def matrices(q: Array) -> Array:
+    """(N, 3, 3) matrices of (N, 4) unit quaternions, w first."""
+    w, x, y, z = q.T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], -1),
+            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], -1),
+            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], -1),
+        ],
+        -2,
+    )
+
+
+#: Driver's axes to the (3, 3) matrix that turns its vectors; exact, for it is a permutation.
+WORLD = {name: np.round(matrices(np.array([q]))[0]) for name, q in _Q_WORLD.items()}
+BODY = {name: np.round(matrices(np.array([q]))[0]) for name, q in _Q_BODY.items()}
+
+
+def turned(R: Array, vectors: Array) -> Array:
+    """(N, 3) vectors in other axes, as float64."""
+    return np.asarray(vectors.astype(float) @ R.T)
+
+
+def about(R: Array, covariance: Array) -> Array:
+    """(N, 3, 3) covariances in other axes; ``R`` is (3, 3) or one for each."""
+    return np.asarray(R @ covariance @ np.swapaxes(R, -1, -2))
+
+
+def about_both(R: Array, covariance: Array) -> Array:
+    """(N, 6, 6) covariances of two vectors that both turn with the (3, 3) matrix."""
+    both = np.kron(np.eye(2), R)
+    return np.asarray(both @ covariance @ both.T)
+
+
+def attitude(world: str, body: str, q: Array) -> Array:
+    """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
+    q_body = np.array(_Q_BODY[body]) * (1.0, -1.0, -1.0, -1.0)
+    return _product(_product(np.array(_Q_WORLD[world]), q), q_body)
+
+
+def _product(a: Array, b: Array) -> Array:
+    w, x, y, z = np.moveaxis(a, -1, 0)
+    s, i, j, k = np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            w * s - x * i - y * j - z * k,
+            w * i + x * s + y * k - z * j,
+            w * j - x * k + y * s + z * i,
+            w * k + x * j - y * i + z * s,
+        ],
+        -1,
+    )
