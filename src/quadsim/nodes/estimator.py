@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rclpy.clock import JumpThreshold
 from rclpy.context import Context
+from rclpy.duration import Duration
 from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
@@ -45,6 +47,9 @@ BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
 #: What the filter says of an IMU sample that it used.
 TAKEN = ("ok", "gap", "clock_jump")
+#: Simulated time that goes back, however little.
+BACK = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
+ANEW = "the estimators begin anew"
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
 
 
@@ -87,6 +92,7 @@ class EstimatorNode(QuadsimNode):
         live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
         self.add_on_set_parameters_callback(live.on_set)
         simulated = bool(self.get_parameter("use_sim_time").value)
+        self._jumps = self.get_clock().create_jump_callback(BACK, post_callback=self._on_jump)
         self._watch = ImuWatch(node_params.imu_timeout_s, simulated)
         self._trouble = ""
         self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
@@ -198,6 +204,9 @@ class EstimatorNode(QuadsimNode):
             estimator.imu(stamp_ns, *sample)
         if verdict not in TAKEN:
             return
+        if verdict == "clock_jump":
+            self._last_ns = stamp_ns
+            self.get_logger().warning(f"IMU stamps went back to {stamp_ns * 1e-9:.3f} s: {ANEW}")
         if self._standing.holds(stamp_ns, sample[0], sample[1]):
             self._tell("zero_velocity", stamp_ns)
         if self.filter.running:
@@ -299,11 +308,20 @@ class EstimatorNode(QuadsimNode):
         self._transforms.move(mounts_of(params))
 
     def _on_reset(self, _: Any, response: Any) -> Any:
-        for estimator in (self.filter, self._blind, *self._beside.values()):
-            estimator.reset()
-        self._starts = 0
+        self._begin_anew()
         response.success = True
         return response
+
+    def _on_jump(self, jump: Any) -> None:
+        """Begin anew when simulated time goes back: a bag is played again, a world was reset."""
+        self._begin_anew()
+        back_s = -jump.delta.nanoseconds * 1e-9
+        self.get_logger().warning(f"/clock went back by {back_s:.3f} s: {ANEW}")
+
+    def _begin_anew(self) -> None:
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.reset()
+        self._starts = self._last_ns = 0
 
     # ---- what it says of itself ----------------------------------------------------------------
 

@@ -105,6 +105,8 @@ class PlayerNode(QuadsimNode):
         progress: Progress | None = None,
         **kwargs: Any,
     ) -> None:
+        self._stack = ExitStack()
+        self._thread: threading.Thread | None = None
         super().__init__("player", **kwargs)
         self.params = declare(self, PlayerParams(), when=when)
         path = declare_text(self, "bag", "", "rosbag2 folder or file")
@@ -126,15 +128,13 @@ class PlayerNode(QuadsimNode):
         self._state = "waits for listeners"
         self.finished = False
         self.control = PlayControl(self.params.rate, self.params.paused, self._tell_time)
-        with ExitStack() as stack:
-            bag = stack.enter_context(open_bag(Path(path)))
-            for note in bag.notes:
-                self.get_logger().info(note)
-            params = self.params
-            self.outputs = Outputs(self, bag, selection, without, params.clock, params.window)
-            self._begin_ns = next(bag.messages(bag.types)).log_ns
-            self._playback = self._section(bag)
-            self._stack = stack.pop_all()
+        bag = self._stack.enter_context(open_bag(Path(path)))
+        for note in bag.notes:
+            self.get_logger().info(note)
+        params = self.params
+        self.outputs = Outputs(self, bag, selection, without, params.clock, params.window)
+        self._begin_ns = next(bag.messages(bag.types)).log_ns
+        self._playback = self._section(bag)
         self._in_step = InStep(self, names, self.control)
         self.create_service(SetBool, "~/pause", self._on_pause)
         self.create_service(Trigger, "~/step", self._on_step)
@@ -184,10 +184,16 @@ class PlayerNode(QuadsimNode):
     def _play(self, from_ns: int) -> int | None:
         """Play from a log time on; give where to go on, None: it is over."""
         self._state = "plays"
-        self.control.begin(from_ns)
+        self._let_them_take_it()
+        jumping = True
         for item in self._playback.read(from_ns):
-            if not item.urgent and not self.control.wait(item.log_ns, item.topic == TICKS):
-                return self.control.take_seek()
+            if not item.urgent:
+                if jumping:  # who hears that time went back shall do so before what follows
+                    jumping = False
+                    self._let_them_take_it()
+                    self.control.begin(from_ns)
+                if not self.control.wait(item.log_ns, item.topic == TICKS):
+                    return self.control.take_seek()
             self._publish(item)
         target_ns = self.control.take_seek()
         if target_ns is None and self.params.loop:
@@ -204,7 +210,9 @@ class PlayerNode(QuadsimNode):
         output.count += 1
 
     def _let_them_take_it(self) -> None:
-        """Wait until the nodes that were named have taken what is underway."""
+        """Wait until the nodes that were named, if any, have taken what is underway."""
+        if not self._in_step.names:
+            return
         missing = self._in_step.wait(ANSWER_S)
         if missing and not self.control.interrupted:
             raise FlightError(f"for {ANSWER_S:g} s no answer of {', '.join(missing)}")
@@ -310,8 +318,9 @@ class PlayerNode(QuadsimNode):
 
     def destroy_node(self) -> None:
         """End the thread, close the bag; the node is gone afterwards."""
-        self.control.stop()
-        self._thread.join()
+        if self._thread is not None:
+            self.control.stop()
+            self._thread.join()
         self._stack.close()
         super().destroy_node()
 
