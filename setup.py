@@ -24,6 +24,7 @@ NODES = (
     "recorder",
     "keys",
     "pilot",
+    "player",
 )
 
 CORE = [

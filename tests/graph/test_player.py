@@ -30,7 +30,6 @@ from quadsim.nodes.world_messages import make_datum, make_time, stamp_ns_of
 START_NS = 1_000_000_000_000
 PERIOD_NS = 10_000_000
 IMU, FIX, EVENTS = "/quad/imu/data_raw", "/quad/gps/fix", "/quad/events"
-SENSORS = ("/datum", IMU, "/quad/imu/mag", FIX, "/quad/gps/vel")
 DATUM = Datum()
 FAST = qos_yaml(depth=200)
 
@@ -72,15 +71,15 @@ def written(path, rows):
     """A bag of (topic, message, log time, quality of service)."""
     with BagWriter(path) as writer:
         for topic, message, log_ns, profile in rows:
-            package, _, kind = type(message).__module__.split(".")[0], "", type(message).__name__
-            type_name = f"{package}/msg/{kind}"
+            package = type(message).__module__.split(".")[0]
+            type_name = f"{package}/msg/{type(message).__name__}"
             writer.add(topic, type_name, profile, log_ns, bytes(serialize_message(message)))
     return path
 
 
 @pytest.fixture
 def bag(tmp_path):
-    """Three seconds of sensors at 100 Hz; a state that changes; a type that nobody has."""
+    """Three seconds of sensors at 100 Hz, and a state that changes."""
     rng = np.random.default_rng(5)
     latched = qos_yaml(durability="transient_local", depth=1)
     rows = [("/datum", make_datum(DATUM), START_NS, latched)]
@@ -89,8 +88,7 @@ def bag(tmp_path):
             status = DiagnosticStatus(name="mission", message=f"state {k // 100}")
             rows.append((EVENTS, status, START_NS + k * PERIOD_NS, latched))
         rows += [(*row, FAST) for row in sensors(k, rng)]
-    path = written(tmp_path / "bag", rows)
-    return path
+    return written(tmp_path / "bag", rows)
 
 
 class Listener:

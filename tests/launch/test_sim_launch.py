@@ -2,58 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
+from launch_stand_ins import Recorded, plain
 
 from quadsim.errors import InputError
 from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
 from quadsim.sim.scenario import load_scenario
 
-ROOT = Path(__file__).parents[2]
 DEFAULTS = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
 
 
-class Recorded:
-    """Stands for any launch action: keeps what it was made with."""
-
-    def __init__(self, *args, **kwargs):
-        self.args, self.kwargs = args, kwargs
-
-
-class LaunchConfiguration(Recorded):
-    def perform(self, context):
-        return context[self.args[0]]
-
-
 @pytest.fixture
-def launch_file(monkeypatch):
-    stubs = {
-        "launch": ["LaunchDescription"],
-        "launch.actions": ["DeclareLaunchArgument", "OpaqueFunction"],
-        "launch.substitutions": [],
-        "launch_ros": [],
-        "launch_ros.actions": ["Node"],
-        "launch_ros.parameter_descriptions": ["ParameterValue"],
-    }
-    for name, classes in stubs.items():
-        module = ModuleType(name)
-        for item in classes:
-            setattr(module, item, type(item, (Recorded,), {}))
-        monkeypatch.setitem(sys.modules, name, module)
-    sys.modules["launch.substitutions"].LaunchConfiguration = LaunchConfiguration
-    spec = importlib.util.spec_from_file_location("sim_launch", ROOT / "launch/sim.launch.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def plain(value):
-    """What a parameter holds, out of a ParameterValue."""
-    return value.args[0] if isinstance(value, Recorded) else value
+def launch_file(launch_module):
+    return launch_module("sim")
 
 
 def test_every_argument_is_declared_with_its_default(launch_file):

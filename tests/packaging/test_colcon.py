@@ -27,6 +27,7 @@ NODES = (
     "recorder",
     "keys",
     "pilot",
+    "player",
 )
 
 pytestmark = pytest.mark.packaging

@@ -26,6 +26,7 @@ from quadsim.nodes.graph import (
 )
 from quadsim.nodes.playback import Selection, parse_remap
 from quadsim.nodes.runtime import in_order_of_arrival
+from quadsim.nodes.vehicles import namespaces as namespaces_of
 from quadsim.sim.scenario import load_scenario
 
 #: Arguments of ``replay.launch.py``: default and meaning.
@@ -112,9 +113,9 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
                 f"{path}: no vehicle {options.namespace} for live nodes; vehicles in this bag:"
                 f" {there} (choose with --namespace)"
             )
-        namespace = Selection(remap=remap).renamed(options.namespace)
-        live = _live_nodes(bag, namespace, options)
-        recorder = _recorder(bag, namespace, options)
+        renamed = Selection(remap=remap).renamed
+        live = _live_nodes(bag, renamed(options.namespace), options)
+        recorder = _recorder(bag, sorted(map(renamed, namespaces(bag))), options)
     specs = [*live, *recorder]
     player: dict[str, Any] = {
         "bag": str(path),
@@ -165,16 +166,20 @@ def _live_nodes(bag: Bag, namespace: str, options: ReplayOptions) -> list[NodeSp
     return nodes
 
 
-def _recorder(bag: Bag, namespace: str, options: ReplayOptions) -> list[NodeSpec]:
+def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[NodeSpec]:
     if options.record is None:
         return []
-    if namespace != "/quad":
-        raise InputError(f"record: the recorder knows /quad, not {namespace}; see --remap")
+    known = namespaces_of(len(vehicles))
+    if vehicles != sorted(known):
+        raise InputError(
+            f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"
+            f" {', '.join(known) or '/quad'}: name them so with --remap"
+        )
     parameters = {
         "output": options.record,
         "scenario": bag.custom.get("scenario", ""),
         "seed": int(bag.custom.get("seed", "0") or 0),
-        "count": 1,
+        "count": len(vehicles),
         "nodes": " ".join(sorted({*options.live, "recorder"})),
     }
     if FIELD in bag.custom:
