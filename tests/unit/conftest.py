@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from quadsim.analysis.bag.metadata import qos_yaml
 from quadsim.analysis.bag.writer import BagWriter
+from quadsim.sim.log import Arrivals, Event, FlightLog, Innovations, Inside, Track
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 DATUM = (47.397742, 8.545594, 488.0)
@@ -207,6 +209,61 @@ def flight_rows(duration_s: float, namespace: str, datum: bool, truth: bool) -> 
             kind = "sensor_msgs/JointState"
             rows.append(row(f"{namespace}/motor_speed", kind, stamp_ns, motors))
     return rows
+
+
+#: Kinds of measurements with their components.
+KINDS = {"gnss_position": 3, "gnss_velocity": 3, "magnetic_field": 3, "pressure": 1, "range": 1}
+
+
+def believed(stamp_ns: np.ndarray, rng: np.random.Generator) -> Inside:
+    """What an estimator may believe, out of normal numbers."""
+    count = len(stamp_ns)
+    found = {}
+    for kind, width in KINDS.items():
+        at = stamp_ns[::5]
+        value = rng.normal(0, 0.5, (len(at), width))
+        nis = np.sum((value / 0.5) ** 2, axis=1)
+        found[kind] = Innovations(at, value, np.full(value.shape, 0.5), nis, nis < 8.0)
+    walk = np.cumsum(rng.normal(0, 1e-5, (count, 6)), axis=0)
+    return Inside(stamp_ns, walk[:, :3], walk[:, 3:], np.full((count, 6), 1e-3), found)
+
+
+def flight_500_hz(duration_s: float, seed: int = 1) -> FlightLog:
+    """A flight at 500 Hz, as the graph records it and a replay looks into it."""
+    count = round(duration_s * 500)
+    rng = np.random.default_rng(seed)
+    truth = Track.empty(count)
+    truth.stamp_ns[:] = np.arange(count) * 2_000_000
+    truth.p_W[:] = np.cumsum(rng.normal(0, 0.01, (count, 3)), axis=0)
+    noise = rng.normal(0, 0.05, (count, 3))
+    gap_ns = np.array([[100_000_000, 200_000_000]])
+    filtered = replace(truth, p_W=truth.p_W + noise, sigma=np.full((count, 9), 0.05))
+    return FlightLog(
+        scenario="long",
+        truth=truth,
+        estimates={"filtered": filtered, "blind": truth[::10]},
+        reference=truth[::5],
+        motor_stamps_ns=truth.stamp_ns,
+        motor_speed_radps=rng.normal(500, 20, (count, 4)),
+        command_stamps_ns=truth.stamp_ns,
+        command_radps=rng.normal(500, 20, (count, 4)),
+        gnss=truth[::50],
+        ground_m=np.sin(truth.p_W[:, 0]) - 1.0,
+        events=[Event(second * 10**9, second % 3, "a", "b") for second in range(8)],
+        inside={"filtered": believed(truth.stamp_ns, rng)},
+        arrivals={
+            "imu/data_raw": Arrivals(1000, 500.0, np.array([[10**8, 2 * 10**8]]), 2, 3e-4, 2e-3),
+            "gps/fix": Arrivals(10, 10.0, np.zeros((0, 2), np.int64), 0, 3e-4, 2e-3),
+        },
+        topics={"imu/data_raw": count, "gps/fix": 10},
+        wall_s=duration_s,
+    )
+
+
+@pytest.fixture
+def long_flight() -> Callable[..., FlightLog]:
+    """Makes a flight as long as wanted, s, with everything that a report can show."""
+    return flight_500_hz
 
 
 @pytest.fixture(scope="session")

@@ -179,6 +179,8 @@ def test_a_summary_judges_signals_beside_its_values():
         "limit": 0.6,
         "hold_s": 9.0,
         "held_s": 10.0,
+        "from_s": 0.0,
+        "to_s": 86400.0,
         "passed": True,
     }
     assert not summarize(log, [replace(criteria[1], limit=0.4)])["passed"]

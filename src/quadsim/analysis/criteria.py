@@ -49,6 +49,8 @@ class Judged:
             "limit": criterion.limit,
             "hold_s": criterion.hold_s,
             "held_s": self.held_s,
+            "from_s": criterion.from_s,
+            "to_s": criterion.to_s,
             "passed": self.passed,
         }
 
@@ -156,7 +158,15 @@ def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
     came = [e.stamp_ns for e in log.events if _is_meant(criterion, e, log.start_ns)]
     value = (min(came) - log.start_ns) * 1e-9 if came else None
     words = f"event {criterion.event}" + (f": {criterion.message}" if criterion.message else "")
-    return {"name": words, "value": value, "limit": criterion.to_s, "passed": bool(came)}
+    return {
+        "name": words,
+        "event": criterion.event,
+        "value": value,
+        "limit": criterion.to_s,
+        "from_s": criterion.from_s,
+        "to_s": criterion.to_s,
+        "passed": bool(came),
+    }
 
 
 def surprises(criteria: Iterable[AnyCriterion], log: FlightLog) -> list[str]:

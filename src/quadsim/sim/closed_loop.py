@@ -457,6 +457,8 @@ class ClosedLoop:
             reference=reference,
             motor_stamps_ns=rows["stamp_ns"],
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
+            command_stamps_ns=rows["stamp_ns"],
+            command_radps=rows["rotor_command_radps"][:, :rotors],
             topics={kind: int(self.state[f"{kind}_count"]) for kind in self.scenario.sensors},
             events=list(self.events),
             wall_s=wall_s,

@@ -189,6 +189,8 @@ class FlightLog:
         reference: what the autopilot wanted; only ``p_W`` and the yaw of ``q_WB`` mean something.
         motor_stamps_ns: (M,) int64, ns.
         motor_speed_radps: (M, n) speeds of the n rotors, rad/s.
+        command_stamps_ns: (C,) int64, ns, of the commands to the motors; none where unknown.
+        command_radps: (C, n) what was commanded, rad/s.
         topics: topic (relative to the vehicle's namespace, or absolute) to count of messages.
         gnss: GNSS fixes turned into the world frame: stamps, ``p_W`` and its ``sigma``, as the
             messages state it, mean something.
@@ -208,6 +210,8 @@ class FlightLog:
     reference: Track | None = None
     motor_stamps_ns: Stamps = field(default_factory=lambda: np.zeros(0, np.int64))
     motor_speed_radps: Array = field(default_factory=lambda: np.zeros((0, 4)))
+    command_stamps_ns: Stamps = field(default_factory=lambda: np.zeros(0, np.int64))
+    command_radps: Array = field(default_factory=lambda: np.zeros((0, 4)))
     topics: dict[str, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     wall_s: float = 0.0

@@ -11,6 +11,7 @@ import numpy as np
 from quadsim.analysis.bag import topics
 from quadsim.analysis.bag.cdr import Block, decode
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
+from quadsim.analysis.joints import decode_joints
 from quadsim.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.log import Event, FlightLog, ImuSamples, Stamps, Track
@@ -29,12 +30,13 @@ _TYPES = {
     topics.BLIND: ODOMETRY,
     "reference": POSE,
     "gps/fix": topics.FIX,
-    "motor_speed": JOINTS,
+    topics.MOTORS: JOINTS,
+    topics.COMMANDS: JOINTS,
     "events": STATUS,
     "mission/status": STATUS,
     "mission": PATH,
 }
-_IN_BLOCKS = (ODOMETRY, POSE, topics.FIX, IMU)
+_IN_BLOCKS = (ODOMETRY, POSE, topics.FIX, IMU, JOINTS)
 _ESTIMATES = {topics.FILTERED: "filtered", topics.BLIND: "blind"}
 
 
@@ -44,6 +46,7 @@ class _Gathered:
 
     tracks: list[Track] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    speeds: list[tuple[Stamps, np.ndarray[Any, Any]]] = field(default_factory=list)
     waiting: list[bytes] = field(default_factory=list)
     single: list[tuple[int, Any]] = field(default_factory=list)
     log_offset_ns: list[int] = field(default_factory=list)
@@ -89,7 +92,8 @@ def read_log(
             log.estimates[label] = track
     reference = _track(gathered["reference"].tracks, "reference", log.notes, sigma=False)
     log.reference = reference if len(reference) else None
-    log.motor_stamps_ns, log.motor_speed_radps = _motors(gathered["motor_speed"].single)
+    log.motor_stamps_ns, log.motor_speed_radps = _motors(gathered[topics.MOTORS].speeds)
+    log.command_stamps_ns, log.command_radps = _motors(gathered[topics.COMMANDS].speeds)
     log.events = _events(gathered)
     log.waypoints = _waypoints(gathered["mission"].single)
     _add_fixes(log, gathered["gps/fix"].blocks, datum or topics.datum_of(bag))
@@ -136,6 +140,10 @@ def _gather(bag: Bag, message: BagMessage, name: str, kept: _Gathered, notes: li
 
 def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
     try:
+        if type_name == JOINTS:
+            stamp_ns, speeds, _ = decode_joints(kept.waiting)
+            kept.speeds.append((stamp_ns, speeds))
+            return
         block = decode(type_name, kept.waiting)
         if type_name in (topics.FIX, IMU):
             kept.blocks.append(block)
@@ -143,7 +151,8 @@ def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
             kept.tracks.append(_part(block))
     except QuadsimError as error:
         notes.append(f"{len(kept.waiting)} messages left out: {error}")
-    kept.waiting = []
+    finally:
+        kept.waiting = []
 
 
 def rotation_matrices(q_WB: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -238,17 +247,16 @@ def _rising(stamp_ns: Stamps) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return good
 
 
-def _stamp_ns(header: Any) -> int:
-    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
-
-
-def _motors(messages: list[tuple[int, Any]]) -> tuple[Stamps, np.ndarray[Any, Any]]:
-    rows = [(_stamp_ns(m.header), m.velocity) for _, m in messages]
-    width = len(rows[0][1]) if rows else 4
-    rows = [row for row in rows if len(row[1]) == width]
-    stamps = np.array([stamp for stamp, _ in rows], np.int64)
-    speeds = np.array([speed for _, speed in rows], float).reshape(-1, width)
-    return stamps, speeds
+def _motors(
+    blocks: list[tuple[Stamps, np.ndarray[Any, Any]]],
+) -> tuple[Stamps, np.ndarray[Any, Any]]:
+    """Stamps that rise, and speeds of as many rotors as the first block has."""
+    width = next((speeds.shape[1] for _, speeds in blocks), 4)
+    blocks = [block for block in blocks if block[1].shape[1] == width]
+    stamp_ns = np.concatenate([np.zeros(0, np.int64), *(stamps for stamps, _ in blocks)])
+    speeds = np.concatenate([np.zeros((0, width)), *(speeds for _, speeds in blocks)])
+    good = _rising(stamp_ns)
+    return stamp_ns[good], speeds[good]
 
 
 def _events(gathered: dict[str, _Gathered]) -> list[Event]:

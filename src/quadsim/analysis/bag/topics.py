@@ -17,6 +17,8 @@ TRUTH = "ground_truth/odom"
 IMU = "imu/data_raw"
 FILTERED = "odometry/filtered"
 BLIND = "odometry/blind"
+MOTORS = "motor_speed"
+COMMANDS = "command_motor_speed"
 #: What the names of estimates begin with; other estimators than these two publish there too.
 ESTIMATES = "odometry/"
 

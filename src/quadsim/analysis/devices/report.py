@@ -16,7 +16,7 @@ from plotly.subplots import make_subplots
 from quadsim.analysis.devices.check import FALSE_ALARM, Check, Checked
 from quadsim.analysis.devices.flight import Flown
 from quadsim.analysis.devices.rest import Channel, Rested
-from quadsim.analysis.report.figures import BAND, ESTIMATE, RUNS, TRUTH, style, thin
+from quadsim.analysis.report.figures import BAND, CONFIG, ESTIMATE, RUNS, TRUTH, style, thin
 from quadsim.analysis.report.template import HEAD
 from quadsim.analysis.surroundings import versions
 from quadsim.analysis.whole_files import write_whole
@@ -173,8 +173,7 @@ def _plots(device: Checked, part: str) -> Iterator[go.Figure]:
 
 
 def _markup(figure: go.Figure) -> Markup:
-    config = {"displaylogo": False, "responsive": True}
-    return Markup(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
+    return Markup(figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG))
 
 
 def render(check: Check) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -28,13 +31,17 @@ from quadsim.analysis.report.figures import (
     style,
     thin,
 )
+from quadsim.analysis.report.flights import Flights, Runs
+from quadsim.analysis.report.parts import drawn
+from quadsim.analysis.summary import Summary
 from quadsim.analysis.surroundings import browser
 from quadsim.analysis.whole_files import write_whole
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import FlightLog
 
 _WIDTH, _HEIGHT = 1200, 675
-_PATIENCE_S = 60
+_PAPER_WIDTH, _LEGEND_PX = 900, 40
+_PATIENCE_S, _PATIENCE_EACH_S = 60, 5
 _HEADLESS = (
     "--headless",
     "--disable-gpu",
@@ -44,6 +51,8 @@ _HEADLESS = (
     "--disable-component-update",
     "--disable-sync",
     "--virtual-time-budget=20000",
+    "--use-angle=swiftshader",  # pictures in space, without a graphics card
+    "--enable-unsafe-swiftshader",
 )
 _AXES = ("east", "north", "up")
 
@@ -174,37 +183,56 @@ def _error_rows(figure: go.Figure, log: FlightLog) -> str:
     return "no error known" if size is None else f"position RMSE {100 * size:.1f} cm"
 
 
-def _page(figure: go.Figure, kind: str, width: int, height: int) -> str:
-    """A page that turns itself into the text of the picture."""
-    size = f"format: '{kind}', width: {width}, height: {height}"
+def _page(figures: Sequence[go.Figure], asked: Sequence[dict[str, Any]]) -> str:
+    """A page that turns itself into the text of its pictures, one after the other."""
+    content = json.dumps([figure.to_plotly_json() for figure in figures]).replace("<", "\\u003c")
     return (
         f"<html><head><meta charset='utf-8'><script>{get_plotlyjs()}</script></head><body><script>"
-        f"Plotly.toImage({figure.to_json()}, {{{size}}})"
-        ".then(text => { document.body.textContent = text; });</script></body></html>"
+        f"const figures = {content}, asked = {json.dumps(asked)};"
+        "(async () => { const made = [];"
+        " for (const each of asked)"
+        " made.push(await Plotly.toImage(figures[each.figure], each.options));"
+        " document.body.textContent = made.join(' '); })();"
+        "</script></body></html>"
     )
 
 
-def _draw(figure: go.Figure, kind: str, width: int, height: int) -> bytes:
-    program = browser()
-    if program is None:
-        raise QuadsimError("pictures need Chromium or Chrome; install it (apt install chromium)")
+def _draw(figures: Sequence[go.Figure], asked: Sequence[dict[str, Any]]) -> list[bytes]:
+    """Pictures by one start of the browser."""
+    program = need_browser()
+    patience_s = _PATIENCE_S + _PATIENCE_EACH_S * len(asked)
     with tempfile.TemporaryDirectory(prefix="quadsim-picture-") as folder:
         page = Path(folder) / "page.html"
-        page.write_text(_page(figure, kind, width, height), encoding="utf-8")
+        page.write_text(_page(figures, asked), encoding="utf-8")
         command = [program, *_HEADLESS, f"--user-data-dir={folder}/profile", "--dump-dom"]
         if os.geteuid() == 0:
             command.append("--no-sandbox")  # Chromium has no sandbox for root
         try:
             done = subprocess.run(
-                [*command, page.as_uri()], capture_output=True, timeout=_PATIENCE_S, check=False
+                [*command, page.as_uri()], capture_output=True, timeout=patience_s, check=False
             )
         except subprocess.TimeoutExpired:
-            raise QuadsimError(f"{program} drew no picture within {_PATIENCE_S} s") from None
-    found = re.search(rb"<body>data:image/[^,]*,([^<]+)", done.stdout)
-    if found is None:
+            raise QuadsimError(f"{program} drew no picture within {patience_s} s") from None
+    body = done.stdout.partition(b"<body>")[2]
+    found = re.findall(rb"data:image/([a-z]+)[^,\s]*,([^<\s]+)", body)
+    if len(found) != len(asked):
         raise QuadsimError(f"{program} drew no picture (status {done.returncode})")
-    text = html.unescape(found[1].decode())
-    return base64.b64decode(text) if kind == "png" else unquote(text).encode()
+    texts = [(kind, html.unescape(text.decode())) for kind, text in found]
+    return [
+        base64.b64decode(text) if kind == b"png" else unquote(text).encode() for kind, text in texts
+    ]
+
+
+def need_browser() -> str:
+    """Path of the browser that draws pictures.
+
+    Raises:
+        QuadsimError: there is none.
+    """
+    program = browser()
+    if program is None:
+        raise QuadsimError("pictures need Chromium or Chrome; install it (apt install chromium)")
+    return program
 
 
 def save_picture(figure: go.Figure, path: Path, width: int = _WIDTH, height: int = _HEIGHT) -> None:
@@ -217,4 +245,35 @@ def save_picture(figure: go.Figure, path: Path, width: int = _WIDTH, height: int
     kind = path.suffix.lstrip(".").lower()
     if kind not in ("png", "svg"):
         raise InputError(f"{path}: pictures end in .png or .svg")
-    write_whole(path, _draw(figure, kind, width, height))
+    options = {"format": kind, "width": width, "height": height}
+    (content,) = _draw([figure], [{"figure": 0, "options": options}])
+    write_whole(path, content)
+
+
+def save_pictures(runs: Runs, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
+    """Save each figure of a report as PNG (at twice the size, for print) and as SVG.
+
+    Args:
+        runs: label to flight.
+        summaries: the same labels to summaries.
+        folder: where they go; it is made. Pictures of the same names are written over.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: a file cannot be written.
+        QuadsimError: there is no browser, or it drew nothing.
+    """
+    need_browser()
+    parts = list(drawn(Flights(runs, summaries)))
+    paths, asked = [], []
+    for number, (part, figure) in enumerate(parts):
+        size = {"width": _PAPER_WIDTH, "height": figure.layout.height + _LEGEND_PX}
+        figure.update_layout(margin={"t": 30 + _LEGEND_PX}, font={"size": 14})
+        for kind, scale in (("png", 2), ("svg", 1)):
+            paths.append(folder / f"{part.key}.{kind}")
+            asked.append({"figure": number, "options": {"format": kind, "scale": scale} | size})
+    for path, content in zip(paths, _draw([figure for _, figure in parts], asked), strict=True):
+        write_whole(path, content)
+    return paths

@@ -1,0 +1,332 @@
+"""A figure in the making: rows of axes over one x axis, lines of runs, and a legend without twins.
+
+Every trace says in its ``meta`` which run and which kind of line it is; the page's script and the
+legend go by that. With several runs the legend has an entry for each run and, in grey, one for
+each kind of line.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from quadsim.analysis.metrics import MAX_GAP_S
+from quadsim.analysis.report.figures import ALLOWED, BAND, LEVELS, extremes, seconds, style
+from quadsim.analysis.report.flights import BOUND, RANKS, TRUE, WISH, Flights
+from quadsim.sim.log import OK, Array, Event, FlightLog, Stamps
+
+MAX_MARKS = 60
+_LEFT_PX, _TOP_PX = 72, 46  # above: the numbers of the events, and plotly's buttons
+EVENT = "events"
+_GREY = "#6b6b6b"
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_NOTHING: list[float | None] = [None]
+
+
+def small(values: Any) -> NDArray[np.float32]:
+    """Numbers in single precision, as figures hold them."""
+    return np.asarray(values, np.float32)
+
+
+def marked_events(log: FlightLog) -> list[tuple[int, Event]]:
+    """Number in the table and event of those that are marked: within the flight, worst first."""
+    end_s = log.duration_s
+    inside = [
+        (number, event)
+        for number, event in enumerate(log.events, 1)
+        if 0.0 <= (event.stamp_ns - log.start_ns) * 1e-9 <= end_s  # others would stretch the axis
+    ]
+    chosen = sorted(inside, key=lambda item: -item[1].level)[:MAX_MARKS]
+    return sorted(chosen, key=lambda item: item[0])
+
+
+class Sheet:
+    """Rows of axes that share x.
+
+    Args:
+        flights: what is compared.
+        titles: of the y axes, one for each row.
+        row_px: height of a row.
+        x_title: of the x axis; one that begins with ``time`` makes a time figure.
+        in_space: three axes instead, and no rows.
+    """
+
+    def __init__(
+        self,
+        flights: Flights,
+        titles: Sequence[str],
+        row_px: int = 150,
+        x_title: str = "time, s",
+        in_space: bool = False,
+    ) -> None:
+        self.flights = flights
+        self.rows = len(titles)
+        self._titles, self._x_title = titles, x_title
+        self._height_px = 91 + row_px * self.rows
+        self._dashes: dict[str, str] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._seen: set[str] = set()
+        self._in_space, self._line_up = in_space, False
+        self.figure = (
+            go.Figure()
+            if in_space
+            else make_subplots(
+                rows=self.rows, cols=1, shared_xaxes=True, vertical_spacing=12.0 / self._height_px
+            )
+        )
+
+    def line(
+        self,
+        run: str,
+        kind: str,
+        x: Array | NDArray[np.float32],
+        y: Array | NDArray[np.float32],
+        row: int = 1,
+        shown: bool = True,
+        **look: Any,
+    ) -> None:
+        """A line as it is given; look: ``width``, ``dash``, ``colour``, ``hover``."""
+        line = self._look(run, kind, look)
+        self._add(
+            go.Scatter(x=small(x), y=small(y), mode="lines", line=line), run, kind, row, shown, look
+        )
+
+    def over_time(
+        self,
+        run: str,
+        kind: str,
+        stamp_ns: Stamps,
+        values: Array,
+        row: int = 1,
+        shown: bool = True,
+        **look: Any,
+    ) -> None:
+        """A line over the run's time, thinned, broken where nothing was for a while."""
+        if not len(stamp_ns):
+            return
+        rows = extremes(values, self.flights.points)
+        t_s = seconds(stamp_ns[rows], self.flights.runs[run].start_ns)
+        breaks = self._breaks(stamp_ns, rows)
+        x, y = np.insert(t_s, breaks, np.nan), np.insert(small(values[rows]), breaks, np.nan)
+        self.line(run, kind, x, y, row, shown, **look)
+
+    def bounds(
+        self,
+        run: str,
+        kind: str,
+        stamp_ns: Stamps,
+        bound: Array,
+        row: int = 1,
+        shown: bool = True,
+        middle: Array | None = None,
+    ) -> None:
+        """Plus and minus a bound: a band of a single run's first estimate, else two thin lines.
+
+        Args:
+            run: whose bound.
+            kind: what the legend calls it.
+            stamp_ns: (N,) ns.
+            bound: (N,) half the width.
+            row: of the axes.
+            shown: whether it is shown before somebody asks for it.
+            middle: (N,) what it lies about; None is zero.
+        """
+        if not len(stamp_ns):
+            return
+        rows = extremes(bound, self.flights.points // 2)
+        t_s = seconds(stamp_ns[rows], self.flights.runs[run].start_ns)
+        centre = np.zeros(len(rows)) if middle is None else middle[rows]
+        breaks = self._breaks(stamp_ns, rows)
+        banded = not self.flights.several and kind == BOUND
+        x: list[Any] = []
+        y: list[Any] = []
+        for t, high, low in zip(
+            np.split(t_s, breaks),
+            np.split(centre + bound[rows], breaks),
+            np.split(centre - bound[rows], breaks),
+            strict=True,
+        ):
+            x += [t, t[::-1], [np.nan]] if banded else [t, [np.nan], t, [np.nan]]
+            y += [high, low[::-1], [np.nan]] if banded else [high, [np.nan], low, [np.nan]]
+        line = {"width": 0} if banded else self._look(run, kind, {"dash": "dot", "width": 1.1})
+        fill = {"fill": "toself", "fillcolor": BAND} if banded else {}
+        trace = go.Scatter(
+            x=small(np.concatenate(x)), y=small(np.concatenate(y)), mode="lines", line=line, **fill
+        )
+        self._add(trace, run, kind, row, shown, {"hover": False})
+
+    def markers(
+        self,
+        run: str,
+        kind: str,
+        x: Any,
+        y: Any,
+        row: int = 1,
+        shown: bool = True,
+        **look: Any,
+    ) -> None:
+        """Points; look: what plotly calls ``marker``, ``colour``, ``text`` for the pointer."""
+        colour = look.pop("colour", None) or self.flights.colour(run, kind)
+        text = {"text": look.pop("text"), "hoverinfo": "text"} if "text" in look else {}
+        trace = go.Scatter(
+            x=small(x), y=small(y), mode="markers", marker={"color": colour} | look, **text
+        )
+        self._add(trace, run, kind, row, shown, {})
+
+    def _breaks(self, stamp_ns: Stamps, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where among the chosen rows a line is broken."""
+        steps = np.diff(stamp_ns)
+        if not len(steps):
+            return np.zeros(0, np.intp)
+        longest_ns = max(MAX_GAP_S * 1e9, 5.0 * float(np.median(steps)))
+        return np.unique(np.searchsorted(rows, np.flatnonzero(steps > longest_ns) + 1))
+
+    def _look(self, run: str, kind: str, look: dict[str, Any]) -> dict[str, Any]:
+        dash = look.get("dash")
+        if dash is None:
+            order = self._dashes.setdefault(kind, _DASHES[len(self._dashes) % len(_DASHES)])
+            dash = "dash" if kind == WISH else order if self.flights.several else "solid"
+        width = look.get("width", 2.2 if kind in (TRUE, WISH) else 1.6)
+        colour = look.get("colour") or self.flights.colour(run, kind)
+        return {"color": colour, "width": width, "dash": dash}
+
+    def _add(
+        self, trace: Any, run: str, kind: str, row: int, shown: bool, look: dict[str, Any]
+    ) -> None:
+        """Put a trace into its row, with what the legend needs to know."""
+        name = html.escape(f"{run}: {kind}" if self.flights.several else kind)
+        trace.update(name=name, meta={"run": run, "kind": kind}, legendgroup=kind)
+        if look.get("hover") is False:
+            trace.hoverinfo = "skip"
+        self._enter(trace, run, kind, shown)
+        if self._in_space:
+            self.figure.add_trace(trace)
+        else:
+            self.figure.add_trace(trace, row=row, col=1)
+
+    def add(self, trace: Any, run: str, kind: str, shown: bool = True) -> None:
+        """A trace of another sort, such as one in space."""
+        self._add(trace, run, kind, 1, shown, {})
+
+    def _enter(self, trace: Any, run: str, kind: str, shown: bool) -> None:
+        first = kind not in self._entries
+        self._seen.add(run)
+        if not shown:
+            trace.visible = "legendonly"
+        trace.legendrank = RANKS.get(kind, 100)
+        if first:
+            looks = trace.to_plotly_json()
+            self._entries[kind] = {
+                key: looks[key] for key in ("mode", "line", "marker", "visible") if key in looks
+            }
+        trace.showlegend = first and not self.flights.several
+
+    def finish(self) -> go.Figure:
+        """The figure with its legend, titles and events."""
+        if self.flights.several and self._entries:
+            self._enter_runs()
+        if not self._in_space:
+            self._finish_axes()
+        style(self.figure, self._height_px, x_title=self._x_title)
+        if self._line_up:  # time at the same place in all figures
+            self.figure.update_layout(margin={"l": _LEFT_PX, "t": _TOP_PX})
+            self.figure.update_yaxes(automargin=False, title={"font": {"size": 12}})
+        return self.figure
+
+    def _finish_axes(self) -> None:
+        is_time = self._x_title.startswith("time")
+        self.figure.update_layout(meta={"time": is_time})
+        if is_time and self._entries:
+            self._mark_events()
+            self._line_up = True
+            if self.flights.longest_s:
+                self.figure.update_xaxes(range=[0.0, self.flights.longest_s])
+        for row, title in enumerate(self._titles, 1):
+            if title:
+                self.figure.update_yaxes(title_text=title, row=row, col=1)
+        self.figure.update_xaxes(title_text=self._x_title, row=self.rows, col=1)
+
+    def _enter_runs(self) -> None:
+        """Entries of the runs, then of the kinds of lines in grey."""
+        for run in self.flights.runs:
+            if run in self._seen:
+                line = {"color": self.flights.colour(run, TRUE), "width": 3}
+                self._entry(run, {"run": run}, 1, mode="lines", line=line)
+        for kind, looks in self._entries.items():
+            for part in ("line", "marker"):
+                if part in looks:
+                    looks[part] = looks[part] | {"color": _GREY}
+            self._entry(kind, {"kind": kind}, 1000 + RANKS.get(kind, 100), **looks)
+
+    def _entry(self, name: str, meta: dict[str, str], rank: int, **looks: Any) -> None:
+        """A trace without points, for the legend."""
+        made = go.Scatter3d if self._in_space else go.Scatter
+        nothing = dict.fromkeys(("x", "y", "z") if self._in_space else ("x", "y"), _NOTHING)
+        self.figure.add_trace(
+            made(name=html.escape(name), meta=meta, legendrank=rank, **nothing, **looks)
+        )
+
+    def _mark_events(self) -> None:
+        """A dotted line for each event, with its number in the table of events above it."""
+        shapes: list[dict[str, Any]] = []
+        notes: list[dict[str, Any]] = []
+        for run, log in self.flights.runs.items():
+            for number, event in marked_events(log):
+                t_s = (event.stamp_ns - log.start_ns) * 1e-9
+                colour = LEVELS.get(event.level, "#767676")
+                if self.flights.several and event.level == OK:
+                    colour = self.flights.colour(run, TRUE)
+                line = {"color": colour, "width": 1, "dash": "dot"}
+                key = f"{EVENT}|{run}"
+                shapes.append(
+                    {"type": "line", "xref": "x", "yref": "paper", "x0": t_s, "x1": t_s, "y0": 0,
+                     "y1": 1, "line": line, "name": key, "layer": "below"}
+                )  # fmt: skip
+                words = f"{t_s:.2f} s {event.name}: {event.message}"
+                notes.append(
+                    {"xref": "x", "yref": "paper", "x": t_s, "y": 1, "yanchor": "bottom",
+                     "showarrow": False, "text": str(number), "name": key,
+                     "hovertext": html.escape(f"{run}, {words}" if self.flights.several else words),
+                     "font": {"size": 10, "color": colour}}
+                )  # fmt: skip
+        if not shapes:
+            return
+        old = self.figure.layout
+        self.figure.update_layout(
+            shapes=[*old.shapes, *shapes], annotations=[*old.annotations, *notes]
+        )
+        line = {"color": "#767676", "width": 1, "dash": "dot"}
+        self._entry(EVENT, {"kind": EVENT}, 3000, mode="lines", line=line)
+
+    def band(
+        self, row: int, x: tuple[float, float], y: tuple[float, float], words: str = ""
+    ) -> None:
+        """Where a signal has to stay."""
+        self.figure.add_shape(
+            type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], fillcolor=ALLOWED,
+            line={"color": "#00795a", "width": 1, "dash": "dash"}, layer="below",
+            name="criterion", row=row, col=1,
+        )  # fmt: skip
+        if words:
+            self._words(row, x[1], y[1], words)
+
+    def limit(self, row: int, x: tuple[float, float], y: float, words: str) -> None:
+        """What a figure of a signal, not the signal itself, has to stay below."""
+        self.figure.add_shape(
+            type="line", x0=x[0], x1=x[1], y0=y, y1=y, name="criterion",
+            line={"color": "#00795a", "width": 1.8, "dash": "dash"}, row=row, col=1,
+        )  # fmt: skip
+        self._words(row, x[1], y, words)
+
+    def _words(self, row: int, x: float, y: float, words: str) -> None:
+        self.figure.add_annotation(
+            x=x, y=y, text=html.escape(words), showarrow=False, xanchor="right", yanchor="top",
+            font={"size": 11, "color": "#00593f"}, bgcolor="rgba(255, 255, 255, 0.75)",
+            name="criterion", row=row, col=1,
+        )  # fmt: skip
