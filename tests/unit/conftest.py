@@ -236,7 +236,6 @@ def flight_500_hz(duration_s: float, seed: int = 1) -> FlightLog:
     truth.stamp_ns[:] = np.arange(count) * 2_000_000
     truth.p_W[:] = np.cumsum(rng.normal(0, 0.01, (count, 3)), axis=0)
     noise = rng.normal(0, 0.05, (count, 3))
-    gap_ns = np.array([[100_000_000, 200_000_000]])
     filtered = replace(truth, p_W=truth.p_W + noise, sigma=np.full((count, 9), 0.05))
     return FlightLog(
         scenario="long",
