@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.measurements import SENSORS, measurements
+from quadsim.analysis.bag.origin import estimator_of
 from quadsim.analysis.bag.reading import Bag, open_bag
 from quadsim.analysis.bag.topics import IMU, TRUTH, datum_of, field_of, topic
 from quadsim.analysis.inside import inside_of_smoothed, witness_of
@@ -113,6 +114,8 @@ class Settings:
         datum: origin of ``map``; None takes the bag's.
         truth: topic of odometry or of poses that the estimates are judged by, relative to the
             namespace or absolute; None takes ``ground_truth/odom``, and does without.
+        as_flown: where the bag states the parameters of the estimator that flew, those are taken.
+        changes: of those, as of :func:`changed`.
     """
 
     estimators: Sequence[str] = ("eskf",)
@@ -120,6 +123,8 @@ class Settings:
     params: EstimatorParams = field(default_factory=EstimatorParams)
     datum: Datum | None = None
     truth: str | None = None
+    as_flown: bool = False
+    changes: Sequence[str] = ()
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -127,12 +132,24 @@ def estimator_params(config: str | None, changes: Sequence[str] = ()) -> Estimat
 
     Args:
         config: name or path.
-        changes: ``key=value`` each, the key dotted (``noise.gyro_density``), the value as in YAML.
+        changes: as of :func:`changed`.
 
     Raises:
         InputError: naming file or key, value and what is allowed.
     """
-    params = load(EstimatorParams, find("estimators", config or "eskf"))
+    return changed(load(EstimatorParams, find("estimators", config or "eskf")), changes)
+
+
+def changed(params: EstimatorParams, changes: Sequence[str]) -> EstimatorParams:
+    """Parameters with some of them set.
+
+    Args:
+        params: the others.
+        changes: ``key=value`` each, the key dotted (``noise.gyro_density``), the value as in YAML.
+
+    Raises:
+        InputError: naming key, value and what is allowed.
+    """
     if not changes:
         return params
     flat: dict[str, Any] = flatten(params)
@@ -191,6 +208,9 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         if datum is None and bag.counts.get(topic(settings.namespace, "gps/fix")):
             raise InputError(f"{path}: no /datum; say where map begins with --datum LAT,LON,H")
         params, field_W_T = settings.params, field_of(bag)
+        flown = estimator_of(bag) if settings.as_flown else None
+        if flown is not None:
+            params = changed(flown, settings.changes)
         if field_W_T is not None:
             params = replace(params, magnetic_field_W_T=field_W_T)
         runs = {

@@ -294,6 +294,7 @@ def _finish(
     from quadsim.analysis.criteria import need_imu
     from quadsim.analysis.report.page import write_report
     from quadsim.analysis.summary import summarize
+    from quadsim.nodes.recorder import STOPPED
     from quadsim.nodes.vehicles import namespaces
     from quadsim.sim.log import ERROR, Event
     from quadsim.world.build import ground_beneath
@@ -305,10 +306,10 @@ def _finish(
         log.ground_m = ground_beneath(
             scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
         )
-        recorder = outcome.reports.get("/recorder")
-        if recorder is not None and recorder.message != "recording":
-            log.notes.append(f"{bag}: {recorder.message}")
         stamp_ns = round(outcome.flown_s * 1e9)
+        recorder = outcome.reports.get("/recorder")
+        if recorder is not None and recorder.message not in ("recording", ""):
+            log.events.append(Event(stamp_ns, ERROR, STOPPED, recorder.message))
         if failure:
             log.events.append(Event(stamp_ns, ERROR, "graph", failure))
         elif not outcome.finished:

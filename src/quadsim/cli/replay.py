@@ -78,7 +78,8 @@ class EstimatorOption(click.Option):
     "--config",
     "configs",
     multiple=True,
-    help="Parameters: a file of config/estimators, or a path; each of several is a run.",
+    help="Parameters: a file of config/estimators, or a path; each of several is a run."
+    "  [default: as flown, where the bag says so, else eskf]",
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a parameter.")
 @click.option("--datum", callback=_datum, help="Origin of map as LAT,LON,H, in degrees and m.")
@@ -159,7 +160,15 @@ def replay(
         place = from_mapping(Datum, dict(zip(keys, datum, strict=True)), "--datum")
     files = configs or (None,)
     settings = [
-        Settings(estimators, namespace, estimator_params(file, changes), place, truth)
+        Settings(
+            estimators,
+            namespace,
+            estimator_params(file, changes),
+            place,
+            truth,
+            as_flown=file is None,
+            changes=changes,
+        )
         for file in files
     ]
     scoring = Scoring(settle_s, align, tuple(span_of(text) for text in spans) or SPANS)
