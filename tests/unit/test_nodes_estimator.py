@@ -130,9 +130,9 @@ def test_what_may_change_in_flight_is_stated_of_each_parameter():
 
 def test_a_datum_of_another_source_cannot_be_set():
     live = LiveParams(EstimatorParams(), EstimatorNodeParams(), lambda: False, print, print)
-    answer = live.on_set([SimpleNamespace(name="datum.height_m", value=3.0)])
-    assert answer.reason == "datum.height_m: counts only with datum_source: parameter"
-    assert live.on_set([SimpleNamespace(name="use_sim_time", value=True)]).successful
+    with pytest.raises(InputError, match=r"datum.height_m: counts only with datum_source: param"):
+        live.take({"datum.height_m": 3.0})
+    live.take({"use_sim_time": True})  # another's
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
+from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.items import Item, items_from, name_of
@@ -40,24 +42,30 @@ from quadsim.nodes.command_messages import (
     read_velocity_command,
     refuse_stale,
 )
-from quadsim.nodes.control_params import MOTOR_LOST, LiveGains, when
+from quadsim.nodes.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.nodes.conversion import OdometryReader, read_variances
 from quadsim.nodes.joy import JoyInput
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import (
+    ON_RESET,
+    SCENE,
     declare,
     declare_bool,
     declare_controller,
     declare_scene,
     declare_text,
+    on_reset,
+    taken,
+    value_of,
 )
+from quadsim.nodes.resets import FILES, Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import pack, read_yaml
 from quadsim.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
+from quadsim.world.raycast_terrain import NO_TERRAIN
 
 #: What the buttons of a joystick ask of the flight manager.
 REQUESTS = {
@@ -93,13 +101,19 @@ def mission_items(
 class AutopilotNode(QuadsimNode):
     """Flight manager and position loop."""
 
+    manager: FlightManager
+    _position: Any
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
         self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
+        self._airframe = airframe
         mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
         self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        use_truth = declare_bool(self, "use_truth", False, "begin on the truth, not the estimate")
+        use_truth = declare_bool(
+            self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
+        )
         joystick = declare_text(
             self,
             "joystick",
@@ -108,13 +122,13 @@ class AutopilotNode(QuadsimNode):
         )
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
-        self._terrain, self._flat_m = self._elevation_data()
-        items, commands = mission_items(mission, self._gains)
-        self.manager = self._make_manager(items)
-        self._script = Script(commands)
-        self._position = new_position_control(self._gains, pack_airframe(airframe))
-        self._odometry, self._setpoint = new_record(ODOMETRY), new_record(SETPOINT)
-        self._command = new_record(ATTITUDE_COMMAND)
+        self._declare_map()
+        self._make_map({})
+        self._mission_name = mission
+        self._filed, commands = mission_items(mission, self._gains)
+        self._items = self._filed
+        self._odometry = new_record(ODOMETRY)
+        self._begin_flight(commands, 0)
         self._stepped_ns = self._odometry_ns = 0
         self._said: dict[str, str] = {}
         self._own: deque[bytes] = deque(maxlen=OWN_MESSAGES)
@@ -129,50 +143,94 @@ class AutopilotNode(QuadsimNode):
         self._listen_to_commands()
         self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
         self._serve()
-        self.listen(topics.EVENTS, self._on_event, raw=False)
         self._live = LiveGains(
-            self, "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
+            "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
         )
+        self._resets = Resets(
+            self,
+            "autopilot",
+            lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
+            self._take,
+            self._begin_anew,
+            FIXED,
+        )
+        self.listen(topics.EVENTS, self._on_event, raw=False)
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on; another way to fly begins on the ground."""
         flight = gains.flight != self._gains.flight
-        self._gains, self._params = gains, pack(gains)
+        self._gains, self._params, self._airframe = gains, pack(gains), airframe
         anew = new_position_control(gains, pack_airframe(airframe))
         for limit in ("thrust_min", "thrust_max"):
             self._position[limit] = anew[limit]
         if flight and not self.manager.armed:
             finished = self.manager.finished
-            self.manager = self._make_manager(self._items)
+            self.manager = self._make_manager()
             self.manager.finished = finished  # else auto_start would fly again
+
+    def _take(self, changed: dict[str, Any], reset: bool) -> None:
+        """Gains, the map of the ground, and what is flown on."""
+        if any(name.startswith(SCENE) for name in changed):
+            self._make_map(changed)
+        self._live.take(changed, reset)
+        if "use_truth" in changed:
+            self._switch_source("truth" if changed["use_truth"] else "estimate")
+
+    def _begin_anew(self, reset_ns: int, read: bool) -> None:
+        """Fly the mission again, as its file says now; one given by somebody else stays."""
+        commands = self._commands
+        if read:
+            try:
+                items, commands = mission_items(self._mission_name, self._gains)
+            except InputError as error:
+                self.tell_event(1, FILES, f"{self.get_name()}: the mission stays: {error}")
+            else:
+                self._items = items if self._items == self._filed else self._items
+                self._filed = items
+        self._begin_flight(commands, reset_ns)
+        self._publish_mission()
+        self._say_status()
+
+    def _begin_flight(self, commands: Sequence[Command], begin_ns: int) -> None:
+        """Disarmed, at the mission's beginning; commands count from here."""
+        self.manager = self._make_manager()
+        self._commands, self._begun_ns = commands, begin_ns
+        self._script = Script(commands)
+        self._position = new_position_control(self._gains, pack_airframe(self._airframe))
+        self._setpoint, self._command = new_record(SETPOINT), new_record(ATTITUDE_COMMAND)
 
     def _on_event(self, message: Any) -> None:
         """Of the other nodes: the world was reset, a motor is lost."""
+        self._resets.hear(message)
         values = {pair.key: pair.value for pair in message.values}
-        if message.name == "reset":
-            self._live.read_again()
-        elif message.name == MOTOR_LOST and "motor" in values:
+        if message.name == MOTOR_LOST and "motor" in values:
             self.manager.motor_lost(int(values["motor"]))
             self._tell()
 
-    def _elevation_data(self) -> tuple[TerrainArrays, float]:
-        """The map of the ground, where the autopilot has one, and the height around it."""
-        if not self._gains.flight.ground.map:
-            return NO_TERRAIN, 0.0
-        environment = declare(self, EnvironmentParams(), "environment.")
-        return declare_scene(self, environment).terrain, environment.ground_height_m
+    def _declare_map(self) -> None:
+        """What the map of the ground is made of, where the autopilot has one."""
+        if self._gains.flight.ground.map:
+            declare(self, EnvironmentParams(), "environment.", on_reset)
+            self._make_scene = declare_scene(self)
 
-    def _make_manager(self, items: tuple[Item, ...]) -> FlightManager:
-        gains, self._items = self._gains, items
-        return FlightManager(gains.flight, items, self._terrain, self._flat_m, gains.position)
+    def _make_map(self, changed: dict[str, Any]) -> None:
+        """The map of the ground and the height around it, of parameters that change and others."""
+        self._terrain, self._flat_m = NO_TERRAIN, 0.0
+        if self._gains.flight.ground.map:
+            self._terrain = self._make_scene(changed).terrain
+            environment = taken(self, EnvironmentParams, "environment.", changed)
+            self._flat_m = environment.ground_height_m
+
+    def _make_manager(self) -> FlightManager:
+        flight, position = self._gains.flight, self._gains.position
+        return FlightManager(flight, self._items, self._terrain, self._flat_m, position)
 
     def _offer_all(self) -> None:
         self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
         self._velocity = self.offer(topics.COMMAND_VELOCITY)
         self._reference = self.offer(topics.REFERENCE)
         self._status = self.offer(topics.MISSION_STATUS)
-        self._events = self.offer(topics.EVENTS)
         self._source_output = self.offer(topics.STATE_SOURCE)
         self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
@@ -228,7 +286,7 @@ class AutopilotNode(QuadsimNode):
             return
         refused = getattr(self.manager, REQUESTS[name])()
         if refused:
-            self._events.publish(make_status(1, "button refused", f"{name}: {refused}"))
+            self.tell_event(1, "button refused", f"{name}: {refused}")
             self.get_logger().info(f"joystick: {name} refused: {refused}")
         self._tell()
 
@@ -289,7 +347,8 @@ class AutopilotNode(QuadsimNode):
             return
         if self.manager.armed:
             raise MessageError("a new mission is taken disarmed only")
-        self.manager = self._make_manager(mission_of(payload))
+        self._items = mission_of(payload)
+        self.manager = self._make_manager()
         self._publish_mission()
 
     # ---- steps ---------------------------------------------------------------------------------
@@ -297,6 +356,8 @@ class AutopilotNode(QuadsimNode):
     def _on_odometry(self, payload: bytes) -> None:
         """Step when it is time; other odometries are not even read."""
         stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
         if stamp_ns <= self._odometry_ns:
             raise MessageError("repeats or jumps back in time")
         self._odometry_ns = stamp_ns
@@ -312,7 +373,7 @@ class AutopilotNode(QuadsimNode):
 
     def _step(self, stamp_ns: int, odometry: Any) -> None:
         self._stepped_ns = stamp_ns
-        self._script.give(self.manager, stamp_ns)
+        self._script.give(self.manager, stamp_ns - self._begun_ns)
         self.manager.step(stamp_ns, odometry, self._setpoint, float(self._command.thrust))
         if self._odometry_ns:
             position_control(
@@ -340,7 +401,7 @@ class AutopilotNode(QuadsimNode):
         """Publish new events, and the status if it changed."""
         for stamp_ns, level, name, message in self.manager.take_events():
             values = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
-            self._events.publish(make_status(level, name, message, values))
+            self.events.publish(make_status(level, name, message, values))
             self.get_logger().info(f"{name}: {message}")
         if self.manager.status() != self._said:
             self._say_status()

@@ -18,6 +18,10 @@ class BarometerNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("barometer", "bmp390", **kwargs)
         self._publisher = self.offer(topics.PRESSURE, needed=True)
+        self.make_writers()
+
+    def make_writers(self) -> None:
+        """Write the noise of these parameters into the messages."""
         self._writer = PressureWriter(self.frame("base_link"), self.params.variance())
 
     def publish_sample(self, sample: Any) -> None:

@@ -7,6 +7,7 @@ counterpart: whoever starts the graph waits for that, not for a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -144,6 +145,15 @@ class QuadsimNode(Node):
         if needed:
             self.need(subscription.get_publisher_count)
         return subscription
+
+    @cached_property
+    def events(self) -> Any:
+        """Publisher of ``events``."""
+        return self.offer(topics.EVENTS)
+
+    def tell_event(self, level: int, name: str, message: str) -> None:
+        """Say on ``events`` that something happened."""
+        self.events.publish(make_status(level, name, message))
 
     def need(self, count: Callable[[], int]) -> None:
         """Let the node be incomplete while a count is 0."""

@@ -1,12 +1,9 @@
-"""Gains of autopilot and mixer that change in flight, and files that are read again on a reset."""
+"""Gains of autopilot and mixer that change in flight, and the files that they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
-from rcl_interfaces.msg import SetParametersResult
-from rclpy.parameter import Parameter
 
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
@@ -45,11 +42,29 @@ def when(node: str, name: str) -> str:
     return "may change while the motors stand"
 
 
+def read_controller(config: str, vehicle: str) -> dict[str, Any]:
+    """Parameters of autopilot and mixer as their own files say.
+
+    Args:
+        config: a file of config/autopilots, or a path.
+        vehicle: a file of config/vehicles, or a path.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+    gains = load(AutopilotParams, find("autopilots", config))
+    return _flat(gains, airframe_of(load(VehicleParams, find("vehicles", vehicle))))
+
+
+def _flat(gains: AutopilotParams, airframe: AirframeParams) -> dict[str, Any]:
+    body = {AIRFRAME + name: value for name, value in flatten(airframe).items()}
+    return {**flatten(gains), **body}
+
+
 class LiveGains:
     """Takes changes of gains and airframe, all of one request or none.
 
     Args:
-        node: the node, with parameters ``config`` and ``vehicle``.
         kind: autopilot or mixer.
         gains: as it was started.
         airframe: likewise.
@@ -59,41 +74,29 @@ class LiveGains:
 
     def __init__(
         self,
-        node: Any,
         kind: str,
         gains: AutopilotParams,
         airframe: AirframeParams,
         turning: Callable[[], bool],
         apply: Callable[[AutopilotParams, AirframeParams], None],
     ) -> None:
-        self._node, self._kind = node, kind
-        self._values = self._flat(gains, airframe)
+        self._kind = kind
+        self._values = _flat(gains, airframe)
+        self._commands = airframe.commands
         self._turning, self._apply = turning, apply
-        self._files = self._read_files()
-        self._reading = False
-        node.add_on_set_parameters_callback(self.on_set)
 
-    @staticmethod
-    def _flat(gains: AutopilotParams, airframe: AirframeParams) -> dict[str, Any]:
-        body = {AIRFRAME + name: value for name, value in flatten(airframe).items()}
-        return {**flatten(gains), **body}
+    def take(self, given: dict[str, Any], reset: bool = False) -> None:
+        """Let parameters hold from now on.
 
-    def _read_files(self) -> dict[str, Any]:
-        config, vehicle = (self._node.get_parameter(name).value for name in ("config", "vehicle"))
-        gains = load(AutopilotParams, find("autopilots", config))
-        return self._flat(gains, airframe_of(load(VehicleParams, find("vehicles", vehicle))))
+        Args:
+            given: name to value; names of others are ignored.
+            reset: whether the flight begins anew right after.
 
-    def on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
-        """What ROS asks before parameters are set; they are in force when this says yes."""
-        try:
-            self._set({parameter.name: parameter.value for parameter in parameters})
-        except InputError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
-
-    def _set(self, given: dict[str, Any]) -> None:
+        Raises:
+            InputError: one is refused, and nothing has changed.
+        """
         changed = {name: value for name, value in given.items() if name in self._values}
-        for name in () if self._reading else changed:
+        for name in () if reset else changed:
             if name.startswith(ELSEWHERE[self._kind]):
                 raise InputError(f"{name}: {when(self._kind, name)}")
             if self._turning() and not name.startswith(LIVE[self._kind]):
@@ -109,33 +112,19 @@ class LiveGains:
         rest = {name: value for name, value in values.items() if not name.startswith(AIRFRAME)}
         gains = unflatten(AutopilotParams, rest, "parameters")
         airframe = unflatten(AirframeParams, body, "parameters")
+        refuse_other_commands(self._commands, airframe.commands)
         self._values = values
         self._apply(gains, airframe)
 
-    def read_again(self) -> None:
-        """Read the files of gains and vehicle anew; what was given otherwise than in them stays.
 
-        A file that cannot be read leaves everything as it is, and says so in the log.
-        """
-        before = self._files
-        try:
-            self._files = self._read_files()
-        except InputError as error:
-            self._node.get_logger().error(f"not read again: {error}")
-            return
-        changed = [
-            Parameter(name, value=value)
-            for name, value in self._files.items()
-            if value != before[name] and self._values[name] == before[name] and name not in FIXED
-        ]
-        if not changed:
-            return
-        self._reading = True
-        try:
-            for result in self._node.set_parameters(changed):
-                if not result.successful:
-                    self._node.get_logger().error(f"not read again: {result.reason}")
-        finally:
-            self._reading = False
-        names = ", ".join(parameter.name for parameter in changed)
-        self._node.get_logger().info(f"read again: {names}")
+def refuse_other_commands(before: Sequence[str], now: Sequence[str]) -> None:
+    """Refuse another number of rotors, or a helicopter for rotors.
+
+    Raises:
+        InputError: the motor commands are others.
+    """
+    if tuple(before) != tuple(now):
+        raise InputError(
+            f"the vehicle takes {len(now)} commands ({', '.join(now)}) where it took"
+            f" {len(before)}: restart the graph"
+        )

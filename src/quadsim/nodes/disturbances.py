@@ -35,7 +35,7 @@ class DisturbanceControl:
     """
 
     def __init__(self, node: Any, vehicle: VehicleParams, count: int) -> None:
-        self._vehicle = vehicle
+        self._node, self._vehicle = node, vehicle
         self._count = count
         self._now_ns = 0
         self._apply: Callable[[Sequence[Disturbance]], None] | None = None
@@ -63,6 +63,16 @@ class DisturbanceControl:
             for stamp_ns, words in changes(found, i + 1)
         )
         return found
+
+    def begin_anew(self, vehicle: VehicleParams, now_ns: int) -> tuple[Disturbance, ...]:
+        """What the parameter says befalls the vehicles in a flight that begins now.
+
+        Args:
+            vehicle: the vehicles' parameters.
+            now_ns: simulated time.
+        """
+        self._vehicle, self._now_ns = vehicle, now_ns
+        return self._read(str(self._node.get_parameter(PARAMETER).value), PARAMETER)
 
     def bind(self, apply: Callable[[Sequence[Disturbance]], None]) -> None:
         """From now on hand what is set in flight to the physics."""

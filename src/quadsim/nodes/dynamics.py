@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,23 +15,36 @@ import numpy as np
 from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.errors import FlightError
+from quadsim.errors import FlightError, InputError
 from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
+from quadsim.nodes.control_params import refuse_other_commands
 from quadsim.nodes.disturbances import DisturbanceControl
 from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
-from quadsim.nodes.params import declare, declare_int, declare_scene, declare_text
+from quadsim.nodes.params import (
+    ON_RESET,
+    SCENE,
+    declare,
+    declare_int,
+    declare_scene,
+    declare_text,
+    on_reset,
+    taken,
+    value_of,
+)
+from quadsim.nodes.resets import RESET, Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.truth import VehicleTruth
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.world_messages import make_clock, make_datum, wind_of
-from quadsim.parameters import Spec, load
+from quadsim.parameters import Spec, flatten, load
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import StartParams
+from quadsim.vehicle.disturbances import Disturbance
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -83,62 +97,93 @@ class DynamicsNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("dynamics", **kwargs)
-        vehicle = declare_text(self, "vehicle", "x500", "a file of config/vehicles, or a path")
-        params = declare(self, load(VehicleParams, find("vehicles", vehicle)))
-        environment = declare(self, EnvironmentParams(), "environment.")
-        start = declare(self, StartParams(), "start.")
-        physics = declare(self, PhysicsParams(), "physics.")
-        self.params = declare(self, DynamicsParams())
+        vehicle = declare_text(
+            self, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
+        )
+        params = declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
+        declare(self, EnvironmentParams(), "environment.", on_reset)
+        declare(self, StartParams(), "start.", on_reset)
+        declare(self, PhysicsParams(), "physics.", on_reset)
+        declare_int(self, "seed", 1, "of the wind", 0, ON_RESET)
+        self._make_scene = declare_scene(self)
+        self._scene = self._make_scene({})
+        self.params = declare(
+            self, DynamicsParams(), when=lambda name: ON_RESET if name == "imu_latency_s" else ""
+        )
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
         self._disturbances = DisturbanceControl(self, params, self.params.count)
-        self.fleet = Fleet(
-            params,
-            environment,
-            start.poses(self.params.count),
-            physics,
-            declare_scene(self, environment),
-            self._disturbances.given,
-            [namespace.strip("/") for namespace in namespaces(self.params.count)],
-            declare_int(self, "seed", 1, "of the wind", 0),
-            self._period_ns,
-            start.charge,
-        )
+        self.fleet = self._make_fleet({}, self._disturbances.given)
         self._paused = self.params.paused
         self._tied = False
         self._latencies = Latencies()
         self._published_ns = np.zeros(KEPT_STEPS, np.int64)
         self._late = 0
-        # a command answers its sample so many periods later: the sample's latency, then the delay
-        latency_samples = math.ceil(round(self.params.imu_latency_s * 1e9) / self._period_ns)
-        delay_ns = (physics.command_delay_samples + latency_samples) * self._period_ns
-        self._late_ns = delay_ns + self._period_ns
         self._wall = WallClock(self._period_ns, self.params.rate or 1.0)
-        self._forbearance = Forbearance(
-            self.params.count,
-            self._patient_age_ns(),
-            round(self.params.patience_s * 1e9),
-        )
-        self._lockstep: Lockstep | None = None
-        if self.params.pacing == "lockstep":
-            self._lockstep = Lockstep(self.params.count, delay_ns)
+        self._wait_for_nobody()
         self._stepped_ns = self._reported_wall_ns = time.monotonic_ns()
         self._reported_sim_ns = 0
         self._stalled = ""
         self._clock_output = self.offer(topics.CLOCK)
-        datum = self.offer(topics.DATUM)
-        datum.publish(make_datum(environment.datum))
+        self._datum = self.offer(topics.DATUM)
+        self._datum.publish(make_datum(self.fleet.environment.datum))
         self._vehicles = [
             VehicleTruth(self, self.fleet, i, namespace, round(1e9 / self.params.motor_rate_hz))
             for i, namespace in enumerate(namespaces(self.params.count))
         ]
         for vehicle_truth in self._vehicles:
             self._listen_to(vehicle_truth)
-        self._disturbances.bind(self.fleet.set_disturbances)
+        self._disturbances.bind(self._befall)
         self.listen(topics.WIND_INPUT, self._on_wind, raw=False)
         self.create_service(SetBool, "/sim/pause", self._on_pause)
         self.create_service(Trigger, "/sim/reset", self._on_reset)
         self.create_service(Trigger, "/sim/step", self._on_step)
+        self._resets = Resets(
+            self,
+            "dynamics",
+            lambda: flatten(load(VehicleParams, find("vehicles", vehicle))),
+            self._take,
+            self._start_over,
+            ("truth_rate_hz", "motor_rate_hz"),
+            self._tell_all,
+        )
         self._timer = self.wall_timer(self._wall.wall_period_s, self._on_timer)
+
+    def _make_fleet(self, changed: dict[str, Any], disturbances: Sequence[Disturbance]) -> Fleet:
+        """The vehicles by the node's parameters, but for those that change."""
+        count = self.params.count
+        start = taken(self, StartParams, "start.", changed)
+        return Fleet(
+            taken(self, VehicleParams, "", changed),
+            taken(self, EnvironmentParams, "environment.", changed),
+            start.poses(count),
+            taken(self, PhysicsParams, "physics.", changed),
+            self._scene,
+            disturbances,
+            [namespace.strip("/") for namespace in namespaces(count)],
+            changed.get("seed", value_of(self, "seed")),
+            self._period_ns,
+            start.charge,
+        )
+
+    def _befall(self, disturbances: Sequence[Disturbance]) -> None:
+        self.fleet.set_disturbances(disturbances)
+
+    def _tell_all(self, level: int, name: str, message: str) -> None:
+        """Say on every vehicle's ``events`` that something happened."""
+        for vehicle in self._vehicles:
+            vehicle.event(level, name, message)
+
+    def _wait_for_nobody(self) -> None:
+        """Nobody has commanded yet: as before the first command."""
+        params, physics = self.params, self.fleet.physics
+        # a command answers its sample so many periods later: the sample's latency, then the delay
+        latency_samples = math.ceil(round(params.imu_latency_s * 1e9) / self._period_ns)
+        delay_ns = (physics.command_delay_samples + latency_samples) * self._period_ns
+        self._late_ns = delay_ns + self._period_ns
+        self._forbearance = Forbearance(
+            params.count, self._patient_age_ns(), round(params.patience_s * 1e9)
+        )
+        self._lockstep = Lockstep(params.count, delay_ns) if params.pacing == "lockstep" else None
 
     def _patient_age_ns(self) -> int:
         """Age of a command that is waited for: 0 never, and what the IMU is late comes on top."""
@@ -166,6 +211,8 @@ class DynamicsNode(QuadsimNode):
 
     def _on_command(self, vehicle: VehicleTruth, reader: RotorsReader, payload: bytes) -> None:
         stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
         speeds = reader.read(payload)
         if stamp_ns <= vehicle.command_ns:
             raise MessageError("repeats or jumps back in time")
@@ -205,11 +252,38 @@ class DynamicsNode(QuadsimNode):
 
     def _on_reset(self, _: Any, response: Any) -> Any:
         """Vehicles back to their start; time goes on, so that no node sees it jump."""
-        self.fleet.reset(self.fleet.stamp_ns)
-        for vehicle in self._vehicles:
-            vehicle.event(OK, "reset", "back at the start")
+        self._resets.at(self.fleet.stamp_ns)
         response.success = True
         return response
+
+    def _take(self, changed: dict[str, Any], reset: bool) -> None:
+        """Make other vehicles, or the same in another world, for the flight that begins."""
+        if not reset:
+            return
+        params = taken(self, VehicleParams, "", changed)
+        refuse_other_commands(self.fleet.params.commands, params.commands)
+        if (params.load.rope_length_m > 0.0) != (self.fleet.params.load.rope_length_m > 0.0):
+            raise InputError("load: a load comes or goes with a restart of the graph only")
+        scene = self._scene
+        if any(name.startswith(SCENE) for name in changed):
+            self._scene = self._make_scene(changed)
+        try:
+            self.fleet = self._make_fleet(changed, ())
+        except InputError:
+            self._scene = scene
+            raise
+        self.params = taken(self, DynamicsParams, "", changed)
+        self._datum.publish(make_datum(self.fleet.environment.datum))
+
+    def _start_over(self, reset_ns: int, _: bool) -> None:
+        """A flight begins now, and nobody has commanded yet."""
+        self.fleet.set_disturbances(self._disturbances.begin_anew(self.fleet.params, reset_ns))
+        self.fleet.reset(reset_ns)
+        self._wait_for_nobody()
+        self._begin_anew()
+        for vehicle in self._vehicles:
+            vehicle.begin_anew(self.fleet)
+            vehicle.event(OK, RESET, "back at the start")
 
     def _on_step(self, _: Any, response: Any) -> Any:
         response.success = self._paused

@@ -34,13 +34,14 @@ from quadsim.nodes.estimator_params import (
 from quadsim.nodes.external import POSES, Standing, pose_of
 from quadsim.nodes.frames import FrameCheck
 from quadsim.nodes.imu_watch import ImuWatch
-from quadsim.nodes.params import declare, declare_text, declare_texts
+from quadsim.nodes.params import ON_RESET, declare, declare_text, declare_texts
+from quadsim.nodes.resets import Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.sensor_messages import OrientedImuWriter
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.transforms import Mounts, Transforms
 from quadsim.nodes.world_messages import datum_of, stamp_ns_of
-from quadsim.parameters import load
+from quadsim.parameters import flatten, load
 from quadsim.sensors.timing import due
 
 BLIND_PERIOD_NS = 20_000_000
@@ -69,7 +70,9 @@ class EstimatorNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("estimator", **kwargs)
-        config = declare_text(self, "config", "eskf", "a file of config/estimators, or a path")
+        config = declare_text(
+            self, "config", "eskf", "a file of config/estimators, or a path", ON_RESET
+        )
         params = declare(self, load(EstimatorParams, find("estimators", config)), when=when)
         node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
         names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
@@ -77,6 +80,7 @@ class EstimatorNode(QuadsimNode):
         self.filter = ErrorStateEkf(params, datum)
         self._blind = BlindIns(params, datum)
         self._beside = self._make_beside(names, params, datum)
+        self._datum_heard: Datum | None = None
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
         self._last_ns = 0
@@ -90,7 +94,14 @@ class EstimatorNode(QuadsimNode):
         self._listen_to_others(node_params)
         self.create_service(Trigger, "reset", self._on_reset)
         live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
-        self.add_on_set_parameters_callback(live.on_set)
+        self._resets = Resets(
+            self,
+            "estimator",
+            lambda: flatten(load(EstimatorParams, find("estimators", config))),
+            live.take,
+            lambda *_: self._begin_anew(),
+        )
+        self.listen(topics.EVENTS, self._resets.hear, raw=False)
         simulated = bool(self.get_parameter("use_sim_time").value)
         self._jumps = self.get_clock().create_jump_callback(BACK, post_callback=self._on_jump)
         self._watch = ImuWatch(node_params.imu_timeout_s, simulated)
@@ -176,6 +187,8 @@ class EstimatorNode(QuadsimNode):
         reader = Reader(topic.type_name)
 
         def read(payload: bytes) -> None:
+            if not self._resets.settled(stamp_of(payload)):
+                return
             view = reader.read(payload)
             if check is not None:
                 check.check_reader(reader)
@@ -193,6 +206,8 @@ class EstimatorNode(QuadsimNode):
     def _on_imu(self, payload: bytes) -> None:
         """Predict, and publish what is known at the sample's time."""
         stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
         view = self._imu_reader.read(payload)
         self._imu_check.check_reader(self._imu_reader)
         self._received += 1
@@ -272,6 +287,8 @@ class EstimatorNode(QuadsimNode):
     def _on_range(self, message: Any) -> None:
         self._range_check.check(message.header.frame_id)
         stamp_ns = stamp_ns_of(message.header.stamp)
+        if not self._resets.settled(stamp_ns):
+            return
         distance_m = message.range
         if distance_m < message.min_range or 0.0 < message.max_range < distance_m:
             distance_m = math.inf  # nothing in range, REP 117
@@ -285,15 +302,16 @@ class EstimatorNode(QuadsimNode):
 
     def _on_datum(self, message: Any) -> None:
         try:
-            self._set_datum(datum_of(message))
+            self._datum_heard = datum_of(message)
         except InputError as error:
             raise MessageError(str(error)) from None
+        self._set_datum(self._datum_heard)
 
     def _set_datum(self, datum: Datum) -> None:
         known = self.filter.datum
-        if known is not None and datum != known:
+        if known is not None and datum != known and self.filter.running:
             self.get_logger().warning(f"/datum moved to {datum}; the first one is kept")
-        elif known is None:
+        elif datum != known:
             self._move(datum)
 
     # ---- what is asked of it -------------------------------------------------------------------
@@ -307,6 +325,15 @@ class EstimatorNode(QuadsimNode):
             estimator.set_params(params)
         self._transforms.move(mounts_of(params))
 
+    def _begin_anew(self) -> None:
+        """Forget all, and start with the next IMU sample, where ``map`` is by now."""
+        if self._datum_heard is not None:
+            self._move(self._datum_heard)
+        self._standing = Standing(self.filter.params.gravity_mps2)
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.reset()
+        self._starts = self._last_ns = 0
+
     def _on_reset(self, _: Any, response: Any) -> Any:
         self._begin_anew()
         response.success = True
@@ -317,11 +344,6 @@ class EstimatorNode(QuadsimNode):
         self._begin_anew()
         back_s = -jump.delta.nanoseconds * 1e-9
         self.get_logger().warning(f"/clock went back by {back_s:.3f} s: {ANEW}")
-
-    def _begin_anew(self) -> None:
-        for estimator in (self.filter, self._blind, *self._beside.values()):
-            estimator.reset()
-        self._starts = self._last_ns = 0
 
     # ---- what it says of itself ----------------------------------------------------------------
 

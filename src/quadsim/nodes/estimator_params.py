@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-
-from rcl_interfaces.msg import SetParametersResult
 
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
@@ -93,18 +91,19 @@ class LiveParams:
         self._apply = apply
         self._move = move
 
-    def on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
-        """What ROS asks before parameters are set; they are in force when this says yes."""
-        try:
-            self._set({parameter.name: parameter.value for parameter in parameters})
-        except InputError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+    def take(self, given: dict[str, Any], reset: bool = False) -> None:
+        """Let parameters hold from now on.
 
-    def _set(self, given: dict[str, Any]) -> None:
+        Args:
+            given: name to value; names of others are ignored.
+            reset: whether the filter starts anew right after.
+
+        Raises:
+            InputError: one is refused, and nothing has changed.
+        """
         changed = {name: value for name, value in given.items() if name in self._values}
         datum = {name: value for name, value in given.items() if name in self._datum}
-        if self._running():
+        if self._running() and not reset:
             for name in (*changed, *datum):
                 if not name.startswith(SAFE):
                     raise InputError(f"{name}: {RESTART}")

@@ -9,7 +9,6 @@ from typing import Any
 from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
 
 from quadsim.errors import InputError
-from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.sensors.faults import FaultParams, changes, faults_from_text
 from quadsim.sim.log import WARN
@@ -37,7 +36,6 @@ class FaultControl:
         self._now_ns = 0
         self._pending: list[tuple[int, str]] = []
         self._acting = 0
-        self._events = node.offer(topics.EVENTS)
         given = node.declare_parameter(
             PARAMETER,
             "",
@@ -72,6 +70,11 @@ class FaultControl:
                 self._tell(self._now_ns, "all faults end")
         return SetParametersResult(successful=True)
 
+    def begin_anew(self, now_ns: int) -> None:
+        """Let the faults of the parameter act in a flight that begins now."""
+        self._now_ns, self._acting = now_ns, 0
+        self._set(str(self._node.get_parameter(PARAMETER).value))
+
     def tell(self, now_ns: int) -> None:
         """Say on ``events`` what has begun or ended by this stamp."""
         self._now_ns = now_ns
@@ -82,6 +85,6 @@ class FaultControl:
 
     def _tell(self, stamp_ns: int, words: str) -> None:
         name = self._node.get_name()
-        self._events.publish(
+        self._node.events.publish(
             make_status(WARN, "fault", f"{name}: {words}", {"stamp_s": f"{stamp_ns * 1e-9:.3f}"})
         )

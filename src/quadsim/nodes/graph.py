@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from quadsim.analysis.bag.origin import run_facts
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.errors import InputError
@@ -113,8 +115,8 @@ class GraphOptions:
 
 
 def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
-    """Parameters of a class by their ROS names; empty lists, which ROS cannot pass, left out."""
-    return {prefix + name: value for name, value in flatten(params).items() if value != []}
+    """Parameters of a class by their ROS names."""
+    return {prefix + name: value for name, value in flatten(params).items()}
 
 
 def _scene(scenario: Scenario) -> dict[str, Any]:
@@ -125,16 +127,12 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
+def _dynamics(scenario: Scenario) -> dict[str, Any]:
     return {
         "vehicle": scenario.file.vehicle,
-        "count": options.count,
         "truth_rate_hz": scenario.imu.rate_hz,
         "motor_rate_hz": scenario.imu.rate_hz if scenario.imu.vibration.on else MOTOR_RATE_HZ,
         "imu_latency_s": scenario.imu.latency_s,
-        "pacing": options.pacing,
-        "rate": options.rate,
-        "paused": options.paused,
         "seed": scenario.file.seed,
         **_scene(scenario),
         "disturbances": disturbances_to_text(scenario.disturbances),
@@ -145,48 +143,55 @@ def _dynamics(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
     }
 
 
-def _controller(scenario: Scenario, options: GraphOptions) -> dict[str, Any]:
+def _controller(scenario: Scenario) -> dict[str, Any]:
     return {
         "config": scenario.file.autopilot,
         "vehicle": scenario.file.vehicle,
-        "use_sim_time": options.sim_time,
         **_prefixed(scenario.autopilot),
         **_prefixed(scenario.airframe, "airframe."),
     }
 
 
-def _vehicle_nodes(scenario: Scenario, options: GraphOptions) -> dict[str, dict[str, Any]]:
-    """Executable to parameters, of one vehicle."""
-    nodes: dict[str, dict[str, Any]] = {}
+def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
+    """What a scenario's files say: executable to parameters, those of a vehicle's for each."""
+    said = {"dynamics": _dynamics(scenario)}
     for kind, params in scenario.devices.items():
-        nodes[kind] = {
+        faults = scenario.faults.get(kind, ())
+        said[kind] = {
             "seed": scenario.file.seed,
             **_prefixed(scenario.environment, "environment."),
             **_prefixed(params),
+            "faults": faults_to_text(faults) if faults else "",
         }
         if "scene" in needs_of(kind, params):
-            nodes[kind] |= _scene(scenario)
-        if kind in scenario.faults:
-            nodes[kind]["faults"] = faults_to_text(scenario.faults[kind])
-    nodes["estimator"] = {
-        "config": scenario.file.estimator,
-        "use_sim_time": options.sim_time,
-        **_prefixed(scenario.estimator),
-    }
-    if options.beside:  # an empty list cannot be passed
-        nodes["estimator"]["beside"] = list(options.beside)
-    nodes["autopilot"] = {
+            said[kind] |= _scene(scenario)
+    said["estimator"] = {"config": scenario.file.estimator, **_prefixed(scenario.estimator)}
+    said["autopilot"] = {
         "mission": str(scenario.path),
-        "auto_start": options.arm,
         "use_truth": scenario.file.fly_on == "truth",
-        "joystick": options.joystick,
-        **_controller(scenario, options),
+        **_controller(scenario),
     }
     if scenario.autopilot.flight.ground.map:
-        nodes["autopilot"] |= _scene(scenario)
-        nodes["autopilot"] |= _prefixed(scenario.environment, "environment.")
-    nodes["mixer"] = _controller(scenario, options)
-    return nodes
+        said["autopilot"] |= _scene(scenario)
+        said["autopilot"] |= _prefixed(scenario.environment, "environment.")
+    said["mixer"] = _controller(scenario)
+    return said
+
+
+def _chosen(options: GraphOptions) -> dict[str, dict[str, Any]]:
+    """What the options say: executable to parameters."""
+    sim_time = {"use_sim_time": options.sim_time}
+    return {
+        "dynamics": {
+            "count": options.count,
+            "pacing": options.pacing,
+            "rate": options.rate,
+            "paused": options.paused,
+        },
+        "estimator": {**sim_time, "beside": list(options.beside)},
+        "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick},
+        "mixer": sim_time,
+    }
 
 
 def _refuse_lost_samples(scenario: Scenario) -> None:
@@ -222,25 +227,35 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
 
     def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
         remappings = options.remappings.get(executable, ())
-        return NodeSpec(executable, namespace, parameters, remappings)
+        # an empty list cannot be passed
+        given = {name: value for name, value in parameters.items() if value != []}
+        return NodeSpec(executable, namespace, given, remappings)
 
     if options.pacing == "lockstep":
         _refuse_lost_samples(scenario)
-    nodes = [spec("dynamics", "/", _dynamics(scenario, options))]
+    source = {
+        "scenario": str(scenario.path),
+        "overrides": yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else "",
+    }
+    chosen = _chosen(options)
+    parameters = {
+        executable: {**source, **said, **chosen.get(executable, {})}
+        for executable, said in said_of(scenario).items()
+    }
+    nodes = [spec("dynamics", "/", parameters.pop("dynamics"))]
     for namespace in namespaces(options.count):
-        for executable, parameters in _vehicle_nodes(scenario, options).items():
-            nodes.append(spec(executable, namespace, parameters))
+        nodes += [spec(executable, namespace, given) for executable, given in parameters.items()]
     nodes = [node for node in nodes if node.executable not in options.without]
     if options.bag is not None:
         executables = sorted({node.executable for node in nodes} | {"recorder"})
-        parameters = {
+        recorded = {
             "output": options.bag,
             **flatten(options.recording),
             "metadata": json.dumps(run_facts(scenario)),
             "count": options.count,
             "nodes": " ".join(executables),
         }
-        nodes.append(spec("recorder", "/", parameters))
+        nodes.append(spec("recorder", "/", recorded))
     return nodes
 
 

@@ -18,6 +18,10 @@ class ImuNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("imu", "adis16448", **kwargs)
         self._publisher = self.offer(topics.IMU_RAW, needed=True)
+        self.make_writers()
+
+    def make_writers(self) -> None:
+        """Write the noise of these parameters into the messages."""
         self._writer = ImuWriter(
             self.frame("imu_link"), self.params.accel_variance(), self.params.gyro_variance()
         )

@@ -19,14 +19,17 @@ class LidarNode(SensorNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("lidar", "ideal_lidar", **kwargs)
-        frame = self.frame("lidar_link")
-        planar = self.params.channels == 1
-        self._publisher = self.offer(topics.SCAN if planar else topics.POINTS)
-        self._writer = (ScanWriter if planar else CloudWriter)(frame, self.params)
+        self._planar = self.params.channels == 1
+        self._publisher = self.offer(topics.SCAN if self._planar else topics.POINTS)
+        self._mount = StaticTransforms(self)
+        self.make_writers()
+
+    def make_writers(self) -> None:
+        """Write scans of these parameters, and say where the lidar sits."""
+        kind = ScanWriter if self._planar else CloudWriter
+        self._writer = kind(self.frame("lidar_link"), self.params)
         roll, pitch, yaw = map(math.radians, self.params.rotation_deg)
-        self._mount = StaticTransforms(
-            self, {"lidar_link": (self.params.position_B_m, (roll, pitch, yaw))}
-        )
+        self._mount.publish({"lidar_link": (self.params.position_B_m, (roll, pitch, yaw))})
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one scan."""

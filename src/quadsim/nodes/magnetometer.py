@@ -18,6 +18,10 @@ class MagnetometerNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("magnetometer", "ist8310", **kwargs)
         self._publisher = self.offer(topics.MAGNETIC_FIELD, needed=True)
+        self.make_writers()
+
+    def make_writers(self) -> None:
+        """Write the noise of these parameters into the messages."""
         variance = self.params.variance(self.environment.field_W_T())
         self._writer = MagneticFieldWriter(self.frame("imu_link"), variance)
 

@@ -21,11 +21,13 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
 from quadsim.nodes.command_messages import read_attitude_command
-from quadsim.nodes.control_params import MOTOR_LOST, LiveGains, when
+from quadsim.nodes.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.odometry import OdometrySource
-from quadsim.nodes.params import declare_bool, declare_controller
+from quadsim.nodes.params import declare_bool, declare_controller, value_of
+from quadsim.nodes.resets import Resets
 from quadsim.nodes.runtime import main_of
+from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 
@@ -43,14 +45,10 @@ class MixerNode(QuadsimNode):
         airframe: AirframeParams
         params, airframe = declare_controller(self, partial(when, "mixer"))
         self._apply(params, airframe)
-        self._state = new_inner_loop()
-        self._loops = self._state["attitude"]  # a view: finding it takes microseconds
-        self._odometry, self._command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
+        self._odometry = new_record(ODOMETRY)
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
-        self._phase = 0
-        self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
-        self._lost = 0
+        self._begin_anew()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
         self._reader = OdometryReader(self._odometry)
@@ -58,14 +56,21 @@ class MixerNode(QuadsimNode):
         self._source = OdometrySource(self, self._on_odometry, reliable)
         self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
         self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
-        self.listen(topics.EVENTS, self._on_event, raw=False)
-        self._events = self.offer(topics.EVENTS)
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
-        self._live = LiveGains(
-            self, "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
+        live = LiveGains(
+            "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
         )
+        self._resets = Resets(
+            self,
+            "mixer",
+            lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
+            live.take,
+            lambda *_: self._begin_anew(),
+            FIXED,
+        )
+        self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self.wall_timer(WATCH_PERIOD_S, self._watch)
 
     def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
@@ -73,20 +78,27 @@ class MixerNode(QuadsimNode):
         self._params, self._airframe = pack(params), pack_airframe(airframe)
         self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
 
-    def _on_event(self, message: Any) -> None:
-        if message.name == "reset":
-            self._live.read_again()
+    def _begin_anew(self) -> None:
+        """Wait for the first odometry and command, as before any flight."""
+        self._state = new_inner_loop()
+        self._loops = self._state["attitude"]  # a view: finding it takes microseconds
+        self._command = new_record(ATTITUDE_COMMAND)
+        self._phase = self._lost = 0
+        self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
 
     def _on_motor_speed(self, payload: bytes) -> None:
         self._state.measured[: self._rotors] = self._rotors_reader.read(payload)
         self._measured_ns = stamp_of(payload)
 
     def _on_command(self, message: Any) -> None:
-        read_attitude_command(message, self._command)
-        self._command_ns = int(self._command.stamp_ns)
+        if self._resets.settled(stamp_ns_of(message.header.stamp)):
+            read_attitude_command(message, self._command)
+            self._command_ns = int(self._command.stamp_ns)
 
     def _on_odometry(self, payload: bytes) -> None:
         stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
         if stamp_ns <= self._stamp_ns:
             raise MessageError("repeats or jumps back in time")
         self._reader.read(payload)
@@ -132,7 +144,7 @@ class MixerNode(QuadsimNode):
         if lost > self._lost:
             values = {"stamp_s": f"{now_ns * 1e-9:.3f}", "motor": lost - 1}
             words = f"motor {lost - 1} gives no thrust"
-            self._events.publish(make_status(2, MOTOR_LOST, words, values))
+            self.events.publish(make_status(2, MOTOR_LOST, words, values))
             self.get_logger().error(words)
         self._lost = lost
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
 import numpy as np
@@ -27,9 +28,21 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 from quadsim.world.terrain_hills import HillsParams
 
+MakeScene = Callable[[Mapping[str, Any]], Scene]
 P = TypeVar("P", bound=IsDataclass)
 
 INT64_MAX = 2**63 - 1
+#: Beginnings of the parameters that make a scene.
+SCENE = ("world", "terrain.", "heightmap.", "environment.")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+#: When a parameter changes that files say, in words.
+ON_RESET = "read when the node starts, and from its file on /sim/reset"
+
+
+def on_reset(_: str) -> str:
+    """Of any parameter that it is read from its file again."""
+    return ON_RESET
 
 
 def _kind(leaf: Leaf) -> Parameter.Type:
@@ -114,39 +127,68 @@ def declare(
     return unflatten(type(defaults), given, where)
 
 
-def _declare_one(node: Any, leaf: Leaf) -> Any:
+def value_of(node: Any, name: str) -> Any:
+    """Value of a parameter as :func:`~quadsim.parameters.flatten` gives it."""
+    value = node.get_parameter_or(name).value
+    if value is None:  # declared with a type alone
+        return []
+    return value if isinstance(value, bool | int | float | str) else list(value)
+
+
+def taken(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] = NOTHING) -> P:
+    """A class of parameters as a node has them now, but for those that change.
+
+    Args:
+        node: the node.
+        cls: its class, which was declared.
+        prefix: goes before the names.
+        changed: full name to value; others are ignored.
+
+    Raises:
+        InputError: the values do not go together.
+    """
+    given = {
+        leaf.name: changed[full]
+        if (full := prefix + leaf.name) in changed
+        else value_of(node, full)
+        for leaf in leaves(cls)
+    }
+    return unflatten(cls, given, f"node {node.get_fully_qualified_name()}")
+
+
+def _declare_one(node: Any, leaf: Leaf, when: str = "") -> Any:
     where = f"node {node.get_fully_qualified_name()}"
     try:
-        return node.declare_parameter(leaf.name, leaf.default, descriptor(leaf)).value
+        return node.declare_parameter(leaf.name, leaf.default, descriptor(leaf, when)).value
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise InputError(f"{where}: parameter {leaf.name}: {error}") from None
 
 
-def declare_text(node: Any, name: str, default: str, doc: str) -> str:
+def declare_text(node: Any, name: str, default: str, doc: str, when: str = "") -> str:
     """Declare one text parameter, such as the name of a file.
 
     Raises:
         InputError: what was given is no text.
     """
-    return str(_declare_one(node, Leaf(name, str, Spec(doc), default)))
+    return str(_declare_one(node, Leaf(name, str, Spec(doc), default), when))
 
 
-def declare_int(node: Any, name: str, default: int, doc: str, least: int) -> int:
+def declare_int(node: Any, name: str, default: int, doc: str, least: int, when: str = "") -> int:
     """Declare one whole number.
 
     Raises:
         InputError: what was given is no whole number, or too small.
     """
-    return int(_declare_one(node, Leaf(name, int, Spec(doc, ge=least), default)))
+    return int(_declare_one(node, Leaf(name, int, Spec(doc, ge=least), default), when))
 
 
-def declare_bool(node: Any, name: str, default: bool, doc: str) -> bool:
+def declare_bool(node: Any, name: str, default: bool, doc: str, when: str = "") -> bool:
     """Declare one switch.
 
     Raises:
         InputError: what was given is not true or false.
     """
-    return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default)))
+    return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default), when))
 
 
 def declare_texts(node: Any, name: str, doc: str) -> list[str]:
@@ -168,19 +210,29 @@ def declare_texts(node: Any, name: str, doc: str) -> list[str]:
     return [str(text) for text in found or ()]
 
 
-def declare_scene(node: Any, environment: EnvironmentParams) -> Scene:
+def declare_scene(node: Any) -> MakeScene:
     """Declare what rays and vehicles meet, ``world``, ``terrain.*`` and ``heightmap.*``.
 
     Args:
-        node: the node.
-        environment: for the flat ground, and for recorded wind.
+        node: the node, with parameters ``environment.*``: the flat ground, and recorded wind.
 
-    Raises:
-        InputError: the world or the wind cannot be read.
+    Returns:
+        What makes it, from parameters that change and those that the node has; it raises an
+        InputError where the world or the wind cannot be read.
     """
-    world = declare_text(node, "world", "flat", "a file of worlds, or a path")
-    terrain = declare(node, HillsParams(), "terrain.")
-    return make_scene(world, terrain, declare(node, HeightmapParams(), "heightmap."), environment)
+    declare_text(node, "world", "flat", "a file of worlds, or a path", ON_RESET)
+    declare(node, HillsParams(), "terrain.", on_reset)
+    declare(node, HeightmapParams(), "heightmap.", on_reset)
+
+    def make(changed: Mapping[str, Any]) -> Scene:
+        return make_scene(
+            str(changed.get("world", value_of(node, "world"))),
+            taken(node, HillsParams, "terrain.", changed),
+            taken(node, HeightmapParams, "heightmap.", changed),
+            taken(node, EnvironmentParams, "environment.", changed),
+        )
+
+    return make
 
 
 def declare_controller(
@@ -195,8 +247,12 @@ def declare_controller(
         node: the node.
         when: says of a name when it may be changed, as of :func:`descriptor`.
     """
-    config = declare_text(node, "config", "default", "a file of config/autopilots, or a path")
-    vehicle = declare_text(node, "vehicle", "x500", "a file of config/vehicles, or a path")
+    config = declare_text(
+        node, "config", "default", "a file of config/autopilots, or a path", ON_RESET
+    )
+    vehicle = declare_text(
+        node, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
+    )
     gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
     known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
     body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))

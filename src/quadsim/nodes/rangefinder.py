@@ -18,6 +18,10 @@ class RangefinderNode(SensorNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("rangefinder", "tf_luna", **kwargs)
         self._publisher = self.offer(topics.RANGE, needed=True)
+        self.make_writers()
+
+    def make_writers(self) -> None:
+        """Write the range of these parameters into the messages."""
         self._writer = RangeWriter(self.frame("range_link"), self.params)
 
     def publish_sample(self, sample: Any) -> None:

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadsim.compiled import new_record
+from quadsim.errors import InputError
+from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.faults import PARAMETER as FAULTS
 from quadsim.nodes.faults import FaultControl
 from quadsim.nodes.params import (
+    ON_RESET,
+    SCENE,
+    MakeScene,
     declare,
     declare_bool,
     declare_int,
     declare_scene,
     declare_text,
+    on_reset,
+    taken,
+    value_of,
 )
+from quadsim.nodes.resets import Resets
 from quadsim.nodes.truth_input import TruthInput
+from quadsim.parameters import flatten
 from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device, needs_of, simulate
+from quadsim.sensors.faults import FaultParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
+
+#: What a node is built around: the rate that the truth has, the kind of message.
+FIXED = {"imu": ("rate_hz",), "lidar": ("channels",)}
 
 
 class SensorNode(QuadsimNode, ABC):
@@ -39,22 +54,59 @@ class SensorNode(QuadsimNode, ABC):
     def __init__(self, kind: str, device: str, **kwargs: Any) -> None:
         super().__init__(kind, **kwargs)
         device = declare_text(self, "device", device, "a file of config/sensors, or a path")
-        self.params: Any = declare(self, load_device(kind, device))
-        self.environment = declare(self, EnvironmentParams(), "environment.")
-        seed = declare_int(self, "seed", 1, "of all randomness; each sensor has its own stream", 0)
-        needs = needs_of(kind, self.params)
-        self.sensor = simulate(
-            kind,
-            self.params,
-            self.environment,
-            seed,
-            self.get_namespace().strip("/"),
-            declare_scene(self, self.environment) if "scene" in needs else EMPTY_SCENE,
+        self._kind = kind
+        self.params: Any = declare(self, load_device(kind, device), when=on_reset)
+        self.environment = declare(self, EnvironmentParams(), "environment.", on_reset)
+        declare_int(
+            self, "seed", 1, "of all randomness; each sensor has its own stream", 0, ON_RESET
         )
+        self._needs = needs_of(kind, self.params)
+        self._make_scene: MakeScene = (
+            declare_scene(self) if "scene" in self._needs else lambda _: EMPTY_SCENE
+        )
+        self._scene = self._make_scene({})
+        self.sensor = self._simulate({})
         self._truth = new_record(KINEMATICS)
-        self._fault_control = FaultControl(self, self.sensor.set_faults)
+        self._fault_control = FaultControl(self, self._set_faults)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        self._input = TruthInput(self, self._truth, needs, self._on_truth, reliable)
+        self._input = TruthInput(self, self._truth, self._needs, self._on_truth, reliable)
+        self._resets = Resets(
+            self,
+            kind,
+            lambda: flatten(load_device(kind, device)),
+            self._take,
+            self._begin_anew,
+            FIXED.get(kind, ()),
+        )
+        self.listen(topics.EVENTS, self._resets.hear, raw=False)
+
+    def _simulate(self, changed: dict[str, Any]) -> Any:
+        """The device with the node's parameters, but for those that change."""
+        seed = changed.get("seed", value_of(self, "seed"))
+        vehicle = self.get_namespace().strip("/")
+        return simulate(self._kind, self.params, self.environment, seed, vehicle, self._scene)
+
+    def _set_faults(self, faults: Sequence[FaultParams]) -> None:
+        self.sensor.set_faults(faults)
+
+    def _take(self, changed: dict[str, Any], _: bool) -> None:
+        """Make another device, for the flight that begins."""
+        if not changed.keys() - {FAULTS}:
+            return
+        params = taken(self, type(self.params), "", changed)
+        environment = taken(self, EnvironmentParams, "environment.", changed)
+        if needs_of(self._kind, params) != self._needs:
+            raise InputError(f"{self._kind} feels something else now: restart the graph")
+        in_scene = any(name.startswith(SCENE) for name in changed)
+        self._scene = self._make_scene(changed) if in_scene else self._scene
+        self.params, self.environment = params, environment
+        self.sensor = self._simulate(changed)
+        self.make_writers()
+
+    def _begin_anew(self, reset_ns: int, _: bool) -> None:
+        """Switch the device off and on again, at the start of its stream."""
+        self.sensor.reset()
+        self._fault_control.begin_anew(reset_ns)
 
     def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""
@@ -67,6 +119,10 @@ class SensorNode(QuadsimNode, ABC):
         while sample is not None:
             self.publish_sample(sample)
             sample = self.sensor.published(stamp_ns)
+
+    @abstractmethod
+    def make_writers(self) -> None:
+        """Make what writes the messages, by the parameters."""
 
     @abstractmethod
     def publish_sample(self, sample: Any) -> None:

@@ -62,19 +62,17 @@ class StaticTransforms:
 
     Args:
         node: whose publisher this is.
-        mounts: where each frame is.
     """
 
-    def __init__(self, node: QuadsimNode, mounts: Mounts) -> None:
-        kind = _tf_message(node)
-        if kind is None:
-            return
-        self._kind, self._node = kind, node
-        self._publisher = node.create_publisher(kind, "/tf_static", LATCHED)
-        self.publish(mounts)
+    def __init__(self, node: QuadsimNode) -> None:
+        self._kind, self._node = _tf_message(node), node
+        if self._kind is not None:
+            self._publisher = node.create_publisher(self._kind, "/tf_static", LATCHED)
 
     def publish(self, mounts: Mounts) -> None:
-        """Say anew where the frames are."""
+        """Say where the frames are."""
+        if self._kind is None:
+            return
         node = self._node
         self._publisher.publish(
             self._kind(
@@ -99,7 +97,8 @@ class Transforms:
         self._message = _tf_message(node)
         if self._message is not None:
             self._publisher = node.create_publisher(self._message, "/tf", RELIABLE)
-            self._mounts = StaticTransforms(node, mounts)
+            self._mounts = StaticTransforms(node)
+            self._mounts.publish(mounts)
 
     def move(self, mounts: Mounts) -> None:
         """Say anew where the sensors are."""

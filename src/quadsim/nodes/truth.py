@@ -39,10 +39,7 @@ class VehicleTruth:
         self.namespace = namespace
         self.command_ns = -1
         self._motors_period_ns = motors_period_ns
-        self._fleet = fleet
-        self._contact: bool | None = None
-        self._crash = 0
-        body = frame_prefix(namespace) + "base_link"
+        self._body = frame_prefix(namespace) + "base_link"
 
         def offer(topic: Topic, needed: bool = False) -> Any:
             return node.offer(topic, self.topic(topic), needed)
@@ -55,11 +52,19 @@ class VehicleTruth:
         self._contacts = offer(topics.CONTACT)
         self._battery = offer(topics.BATTERY)
         self._events = offer(topics.EVENTS)
-        self._odometry_writer = OdometryWriter("map", body, fleet.truth(index))
-        self._accel_writer = AccelWriter(body, fleet.truth(index))
         self._motors_writer = RotorsWriter(
             fleet.rotor_count, with_current=True, names=fleet.params.commands
         )
+        self.begin_anew(fleet)
+
+    def begin_anew(self, fleet: Fleet) -> None:
+        """Publish from now on of this fleet."""
+        self._fleet = fleet
+        self._contact: bool | None = None
+        self._crash = 0
+        truth = fleet.truth(self.index)
+        self._odometry_writer = OdometryWriter("map", self._body, truth)
+        self._accel_writer = AccelWriter(self._body, truth)
 
     def topic(self, topic: Topic) -> str:
         """Full name of a topic of this vehicle."""

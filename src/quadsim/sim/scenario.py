@@ -122,6 +122,7 @@ class Scenario:
         disturbances: what befalls the vehicles.
         commands: what somebody commands on the way.
         ahrs: parameters of the attitude device, which flies in the closed loop alone; None without.
+        overrides: keys of the file that were given otherwise.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Scenario:
     disturbances: tuple[Disturbance, ...] = ()
     commands: tuple[Command, ...] = ()
     ahrs: AhrsParams | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def devices(self) -> dict[str, SensorParams]:
@@ -368,6 +370,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         disturbances=disturbances_from(events, str(path)),
         commands=commands_from(commands, str(path)),
         ahrs=attitude_device(devices, estimator, file, str(path)),
+        overrides=_options(overrides),
     )
     check_scenario(scenario)
     return scenario
