@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import webbrowser
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quadsim.cli.common import FlightProgress, loading, say
-from quadsim.errors import InputError
+from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
     from quadsim.geometry.geodesy import Datum
@@ -34,6 +36,10 @@ def _ready() -> None:
         raise InputError(f"Rerun (rerun-sdk) is not whole; {REMEDY} --force-reinstall")
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def is_bag(what: str) -> bool:
     """Whether an argument means a bag: a folder, or a file that ends like one."""
     path = Path(what)
@@ -54,6 +60,58 @@ def _datum(text: str | None) -> Datum | None:
     return from_mapping(Datum, keys, "--datum")
 
 
+@dataclass(frozen=True)
+class Source:
+    """What is drawn: a live graph (``what`` is None), a flight of the closed loop, or a bag."""
+
+    what: str | None
+    flown: bool
+    namespaces: tuple[str, ...]
+    datum: Datum | None
+    duration_s: float | None
+    domain: int | None
+
+    def draw(self, picture: Picture, shown: Viewer | None) -> None:
+        """Draw it."""
+        if self.what is None:
+            self._live(picture, shown)
+        elif self.flown:
+            self._flight(picture)
+        else:
+            self._bag(picture, Path(self.what))
+
+    def _live(self, picture: Picture, shown: Viewer | None) -> None:
+        from quadsim.cli.common import ready_for_ros
+
+        ready_for_ros()
+        from quadsim.nodes.domain import chosen_domain
+        from quadsim.nodes.viewer import watch
+
+        watch(picture, self.namespaces, self.datum, chosen_domain(self.domain), shown)
+
+    def _flight(self, picture: Picture) -> None:
+        from quadsim.view.flights import draw_scenario
+
+        scenario = picture.scenario
+        assert scenario is not None
+        with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
+            draw_scenario(picture, progress.update)
+
+    def _bag(self, picture: Picture, path: Path) -> None:
+        from quadsim.analysis.bag.reading import open_bag
+        from quadsim.view.flights import draw_bag, scenario_of
+
+        with open_bag(path) as bag:
+            picture.notes += bag.notes
+            if picture.scenario is None:
+                picture.scenario, note = scenario_of(bag)
+                picture.notes += [note] if note else []
+            with FlightProgress(path.name, self.duration_s or bag.duration_s) as progress:
+                draw_bag(
+                    picture, bag, self.namespaces, self.datum, self.duration_s, progress.update
+                )
+
+
 @click.command()
 @click.argument("what", required=False)
 @click.option("--scenario", help="World, vehicle and mounts to draw with a bag or a live graph.")
@@ -63,7 +121,10 @@ def _datum(text: str | None) -> Datum | None:
 )
 @click.option("--datum", help="Origin of map as LAT,LON,H, where there is no /datum.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of a scenario's flight.")
-@click.option("--duration", "duration_s", type=float, help="Fly a scenario this long at most, s.")
+@click.option(
+    "--duration", "duration_s", type=click.FloatRange(0.0, min_open=True),
+    help="Of a flight or a bag, the first so many s.",
+)  # fmt: skip
 @click.option(
     "--camera", type=click.Choice(CAMERAS), default="chase", show_default=True,
     help="The one that is seen first.",
@@ -127,6 +188,8 @@ def view(
     if flown is not None and scenario is not None:
         raise InputError(f"--scenario {scenario}: {what} is a scenario itself; give one of the two")
     loaded = _scenario(flown or scenario, vehicle, seed, duration_s)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)  # so that the viewer never outlives us
     with ExitStack() as stack:
         shown = None
         if web or save is None:
@@ -137,7 +200,8 @@ def view(
                 if browser and has_display():
                     webbrowser.open(shown.page)
         if not opened:
-            _draw(what, flown, loaded, namespaces, place, camera, rate_hz, domain, shown, save)
+            source = Source(what, flown is not None, namespaces, place, duration_s, domain)
+            _draw(source, loaded, camera, rate_hz, shown, save)
         if shown is not None and what is not None:
             shown.wait()
 
@@ -154,57 +218,30 @@ def _scenario(
 
 
 def _draw(
-    what: str | None,
-    flown: str | None,
+    source: Source,
     scenario: Scenario | None,
-    namespaces: tuple[str, ...],
-    datum: Datum | None,
     camera: str,
     rate_hz: float,
-    domain: int | None,
     shown: Viewer | None,
     save: Path | None,
 ) -> None:
     """Draw what was asked for, to where it was asked."""
-    from quadsim.view.flights import Picture, draw_scenario, new_recording
+    from quadsim.view.flights import Picture, new_recording
     from quadsim.view.output import send_to
 
     recording = new_recording()
     send_to(recording, shown, save)
-    picture = Picture(recording, scenario, camera, rate_hz, live=what is None)
+    picture = Picture(recording, scenario, camera, rate_hz, live=source.what is None)
     try:
-        if what is None:
-            from quadsim.cli.common import ready_for_ros
-
-            ready_for_ros()
-            from quadsim.nodes.viewer import watch
-
-            watch(picture, namespaces, datum, domain, shown)
-        elif flown is not None:
-            assert scenario is not None
-            with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
-                draw_scenario(picture, progress.update)
-        else:
-            _draw_bag(picture, Path(what), namespaces, datum)
-    finally:
-        recording.flush()
+        source.draw(picture, shown)
+    except QuadsimError:
+        recording.disconnect()
+        if save is not None:
+            save.unlink(missing_ok=True)
+        raise
+    recording.flush()
     for note in picture.notes:
         say(note)
     if save is not None:
         recording.disconnect()
         say(f"saved {save}; look at it with: quadsim view {save}")
-
-
-def _draw_bag(
-    picture: Picture, path: Path, namespaces: tuple[str, ...], datum: Datum | None
-) -> None:
-    from quadsim.analysis.bag.reading import open_bag
-    from quadsim.view.flights import draw_bag, scenario_of
-
-    with open_bag(path) as bag:
-        picture.notes += bag.notes
-        if picture.scenario is None:
-            picture.scenario, note = scenario_of(bag)
-            picture.notes += [note] if note else []
-        with FlightProgress(path.name, bag.duration_s) as progress:
-            draw_bag(picture, bag, namespaces, datum, progress.update)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ def odometry_track(block: Block) -> tuple[Track, Array]:
     good = np.isfinite(p_W).all(axis=1) & (np.abs(np.linalg.norm(q, axis=1) - 1.0) < 0.1)
     R_WB = Rotation.from_quat(np.where(good[:, None], q, [0.0, 0.0, 0.0, 1.0]))
     v_W = w_B = np.zeros_like(p_W)
-    covariance = np.zeros((len(p_W), 3, 3))
+    covariance: Array = np.zeros((len(p_W), 3, 3))
     sigma = None
     if "v" in block.names:
         v_W, w_B = R_WB.apply(block["v"]), block["w"]
@@ -176,10 +177,8 @@ class Feed:
         values = {pair.key: pair.value for pair in message.values}
         level = message.level[0] if isinstance(message.level, bytes) else int(message.level)
         stamp_ns = self._newest_ns
-        try:
+        with suppress(KeyError, ValueError, OverflowError):
             stamp_ns = round(float(values["stamp_s"]) * 1e9)
-        except (KeyError, ValueError, OverflowError):
-            pass
         self._events.append(Event(stamp_ns, level, str(message.name), str(message.message)))
         del self._events[:-MOST_WAITING]
 
@@ -269,7 +268,7 @@ class Feed:
             angle = scan.angle_min + scan.angle_increment * np.arange(len(ranges))
             seen = (ranges >= scan.range_min) & (ranges <= scan.range_max)
             flat = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
-            self._scan(stamp_ns, (flat * ranges[:, None])[seen])
+            self._scan(stamp_ns, flat[seen] * ranges[seen, None])
 
     def _clouds(self, payloads: list[bytes]) -> None:
         for stamp_ns, cloud in self._read("points", payloads):

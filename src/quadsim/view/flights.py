@@ -94,8 +94,9 @@ class Picture:
         """Send the layout for what has been drawn, or for what is said will be."""
         place = self.place
         views = self.views.values()
-        heights = [0.5 * (view.low_W[2] + view.high_W[2]) for view in views]
-        middle_m = float(np.mean([height for height in heights if np.isfinite(height)] or [1.0]))
+        flown = [view for view in views if view.start_W is not None]
+        heights = [float(0.5 * (view.low_W[2] + view.high_W[2])) for view in flown]
+        middle_m = float(np.mean(heights or [1.0]))
         blueprint = layout(
             list(self.views),
             tracks or sorted({track for view in views for track in view.tracks}),
@@ -202,6 +203,7 @@ def draw_bag(
     bag: Bag,
     namespaces: Sequence[str] = (),
     datum: Datum | None = None,
+    duration_s: float | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> None:
     """Draw a bag in a stream, in bounded memory.
@@ -211,6 +213,7 @@ def draw_bag(
         bag: an open bag.
         namespaces: of the vehicles; none: all that there are.
         datum: origin of ``map``; None takes the bag's.
+        duration_s: how much of it, by log time; None: all.
         progress: called now and then with the time of the bag so far, s.
 
     Raises:
@@ -238,14 +241,17 @@ def draw_bag(
     every = {id(feed): feed for feed, _, _ in feeds.values()}.values()
     begin_ns = None
     for i, message in enumerate(bag.messages(feeds), start=1):
+        begin_ns = message.log_ns if begin_ns is None else begin_ns
+        so_far_s = (message.log_ns - begin_ns) * 1e-9
+        if duration_s is not None and so_far_s > duration_s:
+            break
         feed, name, type_name = feeds[message.topic]
         feed.take(name, type_name, message.payload)
         if i % BLOCK == 0:
             for one in every:
                 one.flush()
-            begin_ns = message.log_ns if begin_ns is None else begin_ns
             if progress is not None:
-                progress((message.log_ns - begin_ns) * 1e-9)
+                progress(so_far_s)
     for one in every:
         one.flush()
     picture.draw_world()

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -43,7 +43,8 @@ class Viewer:
 
     def wait(self) -> None:
         """Until it ends, or somebody stops us."""
-        self.process.wait()
+        with suppress(KeyboardInterrupt):
+            self.process.wait()
 
 
 def check_memory(text: str) -> str:

@@ -92,7 +92,7 @@ def flat_shape(place: Place, height_m: float) -> Triangles:
     corners = np.stack([np.stack([x0 + i + di, y0 + j + dj], -1) for di, dj in _CORNERS], axis=1)
     points = np.dstack([tile_m * corners, np.full(corners.shape[:2], height_m)]).reshape(-1, 3)
     first = 4 * np.arange(len(i))[:, None]
-    faces = np.concatenate([first + [0, 1, 2], first + [0, 2, 3]])
+    faces = np.concatenate([first + np.array(corner) for corner in ((0, 1, 2), (0, 2, 3))])
     odd = ((x0 + i + y0 + j) % 2).astype(int)
     return Triangles(points, faces, np.repeat(_TILES[odd], 4, axis=0))
 

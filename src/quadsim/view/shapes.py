@@ -23,6 +23,7 @@ DARK, GREY, FRONT, REAR, BLADE = (
     (62, 72, 86),
     (28, 30, 34),
 )
+AHEAD, UP = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 #: Radius of the rotors where the file gives none, over the distance between hub and middle.
 ROTOR_SHARE = 0.55
 
@@ -153,16 +154,16 @@ def vehicle_shape(params: VehicleParams) -> VehicleShape:
     thin = 0.035 * arm_m
     parts = [
         _box((0.75 * arm_m, 0.42 * arm_m, 0.2 * arm_m), plate, DARK),
-        _box((0.3 * arm_m, 0.3 * arm_m, 0.12 * arm_m), plate + [0, 0, 0.15 * arm_m], GREY),
-        _box((0.16 * arm_m, 0.24 * arm_m, 0.12 * arm_m), plate + [0.42 * arm_m, 0, 0], FRONT),
+        _box((0.3 * arm_m, 0.3 * arm_m, 0.12 * arm_m), plate + 0.15 * arm_m * UP, GREY),
+        _box((0.16 * arm_m, 0.24 * arm_m, 0.12 * arm_m), plate + 0.42 * arm_m * AHEAD, FRONT),
     ]
     for x, y, z in hubs:
         colour = FRONT if x > 0.05 * arm_m else REAR
         root, seat = plate + np.array([0.25 * x, 0.25 * y, 0.0]), np.array([x, y, z - 0.1 * arm_m])
         parts.append(_rod(root, seat, 1.3 * thin, colour))
         parts.append(_rod(seat, np.array([x, y, z]), 2.6 * thin, GREY))
-    for foot in feet:
-        parts.append(_rod(plate + foot * [0.45, 0.45, 0.0], foot, 0.8 * thin, GREY))
+    legs = [(plate + foot * [0.45, 0.45, 0.0], foot) for foot in feet]
+    parts += [_rod(top, foot, 0.8 * thin, GREY) for top, foot in legs]
     parts += _skids(feet, 0.9 * thin)
     radius_m = params.rotor.radius_m or ROTOR_SHARE * arm_m
     rotors = tuple(
@@ -176,8 +177,5 @@ def vehicle_shape(params: VehicleParams) -> VehicleShape:
 
 def _skids(feet: Array, radius_m: float) -> list[Triangles]:
     """Tubes that join the feet of the left, and those of the right."""
-    skids = []
-    for side in (feet[feet[:, 1] > 0.0], feet[feet[:, 1] < 0.0]):
-        if len(side) == 2:
-            skids.append(_rod(side[0], side[1], radius_m, GREY))
-    return skids
+    sides = (feet[feet[:, 1] > 0.0], feet[feet[:, 1] < 0.0])
+    return [_rod(side[0], side[1], radius_m, GREY) for side in sides if len(side) == 2]

@@ -34,7 +34,7 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.motion import ROTOR_SLOWING, Rotors, ellipsoids, heading, spaced, xyzw
 from quadsim.view.scenery import as_mesh
 from quadsim.view.series import Series
-from quadsim.view.shapes import vehicle_shape
+from quadsim.view.shapes import UP, vehicle_shape
 
 TIMELINE = "time"
 TRUTH, ESTIMATE, BLIND, REFERENCE = "truth", "estimate", "blind", "reference"
@@ -61,7 +61,7 @@ FENCE_M = 10.0
 
 @dataclass(slots=True)
 class Timeline:
-    """Where time begins: at 0 of a simulation, at the first stamp of a clock that tells the date."""
+    """Where time begins: at 0 of a simulation, else at the first stamp, which is a date."""
 
     zero_ns: int | None = None
 
@@ -271,7 +271,7 @@ class VehicleView:
         if not len(track):
             return
         path = f"{self._root}/gps"
-        self._fix(path, rr.Points3D.from_fields(colors=[FIXES], radii=[0.05]))
+        self._fix(path, rr.Points3D.from_fields(colors=[FIXES], radii=[0.025]))
         self._send(path, track.stamp_ns, rr.Points3D.columns(positions=track.p_W))
         self._series.fixes(track)
 
@@ -286,7 +286,7 @@ class VehicleView:
             return
         path = f"{self._root}/wind"
         self._fix(path, rr.Arrows3D.from_fields(colors=[WIND], radii=[0.03]))
-        above = self._places(stamp_ns) + [0.0, 0.0, 1.2 * self._shape.reach_m]
+        above = self._places(stamp_ns) + 1.2 * self._shape.reach_m * UP
         columns = rr.Arrows3D.columns(origins=above, vectors=WIND_SCALE_S * v_W)
         self._send(path, stamp_ns, columns)
 
@@ -346,7 +346,7 @@ class VehicleView:
             return
         points_W = np.asarray(points_W, np.float32)
         labels = [str(i + 1) for i in range(len(points_W))]
-        marks = rr.Points3D(points_W, colors=WAYPOINTS, radii=0.12, labels=labels)
+        marks = rr.Points3D(points_W, colors=WAYPOINTS, radii=0.07, labels=labels)
         way = rr.LineStrips3D([points_W], colors=[(*WAYPOINTS, 120)], radii=0.012)
         for path, what in ((f"{self._root}/mission", marks), (f"{self._root}/mission/way", way)):
             if stamp_ns is None:
