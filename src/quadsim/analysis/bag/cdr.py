@@ -249,9 +249,10 @@ def encode(
     offsets: Any = widest.fields
     kind, begin = offsets[last][:2]
     template = head.ljust(begin + kind.itemsize, b"\0")
-    rows = np.frombuffer(template * len(stamp_ns), message_dtype(layout, template)).copy()
+    buffer = bytearray(template * len(stamp_ns))  # a copy of the array would lose its gaps
+    rows = np.frombuffer(buffer, message_dtype(layout, template))
     rows["sec"], rows["nanosec"] = np.divmod(stamp_ns, 1_000_000_000)
     for name, values in fields.items():
         rows[name] = values
-    whole, size = rows.tobytes(), len(template)
+    whole, size = bytes(buffer), len(template)
     return [whole[at : at + size] for at in range(0, len(whole), size)]

@@ -28,6 +28,7 @@ from quadsim.analysis.bag.standard import (
     TWIST,
     TWIST_STAMPED,
 )
+from quadsim.errors import QuadsimError
 
 if TYPE_CHECKING:
     from quadsim.analysis.bag.driver import DriverTopic
@@ -268,12 +269,14 @@ class Converter:
 
     def _layout(self, payload: bytes) -> np.dtype[np.void]:
         if self._dtype is None:
-            name, types = self._topic.type, self._types()
-            if name not in types.fielddefs:
+            name = self._topic.type
+            try:
+                self._dtype = fixed_dtype(self._types(), name)
+            except QuadsimError:  # not defined in the bag, or not in a way that makes sense
                 fits = [text for least, text in px4.LEADING[name] if len(payload) >= least]
                 types = get_typestore(Stores.EMPTY)
                 types.register(get_types_from_msg(fits[-1], name))
-            self._dtype = fixed_dtype(types, name)
+                self._dtype = fixed_dtype(types, name)
         return self._dtype
 
 

@@ -173,6 +173,9 @@ def routes(
             for target, sources in _by_target(topic, places, known).items():
                 if target in found:
                     continue
+                if len(sources) > 1:  # one may bear the vehicle's name
+                    name_of = target.removesuffix(f"/{topic.ours}").strip("/")
+                    sources = [s for s in sources if name_of in s.split("/")] or sources
                 if len(sources) > 1:
                     notes.append(
                         f"driver {name}: {', '.join(sorted(sources))} may all be {target}: left"

@@ -40,7 +40,10 @@ def _add_fields(
 ) -> int:
     if type_name not in types.fielddefs:
         raise QuadsimError(f"{type_name} is not defined in the bag")
-    fields: Any = types.get_msgdef(type_name).fields
+    try:
+        fields: Any = types.get_msgdef(type_name).fields
+    except KeyError as error:
+        raise QuadsimError(f"{type_name} refers to {error}, which the bag does not define") from None
     for field, (kind, detail) in fields:
         shape: tuple[int, ...] = ()
         if kind == Nodetype.ARRAY:
