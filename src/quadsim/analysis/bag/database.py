@@ -14,7 +14,8 @@ import apsw
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.rosbag2 import Reader, ReaderError
 
-from quadsim.analysis.bag.repair import BeingRecorded, Repair
+from quadsim.analysis.bag.database_rows import rows
+from quadsim.analysis.bag.repair import BeingRecorded
 from quadsim.analysis.bag.storage import BagMessage, Storage, StoredTopic
 from quadsim.analysis.bag.writer import McapFile
 from quadsim.errors import InputError
@@ -23,9 +24,6 @@ _UNREADABLE = (apsw.Error, ReaderError, ValueError, TypeError, KeyError, Asserti
 _ENCODINGS = {MessageDefinitionFormat.MSG: "ros2msg", MessageDefinitionFormat.IDL: "ros2idl"}
 #: What SQLite leaves beside a database whose writer was killed.
 _JOURNALS = ("-wal", "-journal")
-_ROWS = "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id"
-#: Rows are numbered from one; no bag has more.
-_MOST_ROWS = 1 << 40
 
 
 class SqliteStorage:
@@ -120,8 +118,11 @@ def settled(path: Path, scratch: Callable[[], Path], notes: list[str]) -> Path:
     return path
 
 
-def salvage_database(path: Path, target: Path) -> Repair:
+def salvage_database(path: Path, target: Path) -> str:
     """Write an MCAP file from the rows of a damaged database that can still be read.
+
+    Returns:
+        What was found.
 
     Raises:
         InputError: nothing can be read of it.
@@ -131,74 +132,31 @@ def salvage_database(path: Path, target: Path) -> Repair:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True)) as database:
             database.execute("PRAGMA writable_schema=ON")  # allows a file that was cut
             known = _known_topics(database, writer)
-            gaps = _copy_rows(database, writer, known)
+        bad: list[int] = []
+        for topic, stamp_ns, data in rows(path, set(known), bad):
+            writer.add(known[topic], stamp_ns, data)
         writer.close()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, ValueError) as error:
         writer.abandon()
         raise InputError(f"{path}: not a readable bag ({error})") from None
     except BaseException:
         writer.abandon()
         raise
-    return Repair(path, writer.facts.count, 0, gaps)
+    more = f", {sum(bad)} more are not whole" if sum(bad) else ""
+    return f"{path}: cut or damaged; {writer.facts.count} messages found row by row{more}"
 
 
 def _known_topics(database: sqlite3.Connection, writer: McapFile) -> dict[int, str]:
     """Number to name of the topics; the writer gets to know them."""
     definitions: dict[str, tuple[str, str]] = {}
     with suppress(sqlite3.DatabaseError):  # since Iron
-        rows = database.execute(
+        stated = database.execute(
             "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
         )
-        definitions = {kind: (encoding, text) for kind, encoding, text in rows}
+        definitions = {kind: (encoding, text) for kind, encoding, text in stated}
     known = {}
     for number, name, kind in database.execute("SELECT id, name, type FROM topics ORDER BY id"):
         known[number] = name
         if name not in writer.topics:
             writer.add_topic(name, kind, "", definitions.get(kind, ("", "")))
     return known
-
-
-def _copy_rows(database: sqlite3.Connection, writer: McapFile, known: dict[int, str]) -> int:
-    """Copy every row that can be read; give the number of places where there was none."""
-    gaps = 0
-    last = _copy_run(database, writer, known, 0)
-    while last is not None:
-        gaps += 1
-        beyond = _beyond(database, last)
-        last = None if beyond is None else _copy_run(database, writer, known, beyond)
-    return gaps
-
-
-def _copy_run(
-    database: sqlite3.Connection, writer: McapFile, known: dict[int, str], last: int
-) -> int | None:
-    """Copy the rows behind one; give the last before the damage, None at the table's end."""
-    try:
-        for row, topic, stamp_ns, data in database.execute(_ROWS, (last,)):
-            last = row
-            if topic in known and isinstance(data, bytes) and stamp_ns >= 0:
-                writer.add(known[topic], stamp_ns, data)
-    except sqlite3.DatabaseError:
-        return last
-    return None
-
-
-def _beyond(database: sqlite3.Connection, last: int) -> int | None:
-    """Row before the first one that can be read again, by doubling steps, then by halving."""
-
-    def is_good(after: int) -> bool:
-        try:
-            return database.execute(_ROWS, (after,)).fetchone() is not None
-        except sqlite3.DatabaseError:
-            return False
-
-    step = 1
-    while not is_good(last + step):
-        step *= 2
-        if step > _MOST_ROWS:
-            return None
-    low, high = last + step // 2, last + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_good(middle) else (middle, high)
-    return high

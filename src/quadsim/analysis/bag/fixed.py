@@ -43,7 +43,9 @@ def _add_fields(
     try:
         fields: Any = types.get_msgdef(type_name).fields
     except KeyError as error:
-        raise QuadsimError(f"{type_name} refers to {error}, which the bag does not define") from None
+        raise QuadsimError(
+            f"{type_name} refers to {error}, which the bag does not define"
+        ) from None
     for field, (kind, detail) in fields:
         shape: tuple[int, ...] = ()
         if kind == Nodetype.ARRAY:

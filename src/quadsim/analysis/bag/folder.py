@@ -162,7 +162,7 @@ class _Opening:
     def _salvaged(self, file: Path) -> Storage:
         """What is left of a damaged database, as an MCAP file of its own."""
         target = self.scratch() / f"{file.stem}.mcap"
-        self.notes.append(str(salvage_database(file, target)))
+        self.notes.append(salvage_database(file, target))
         storage = McapStorage(target, self.notes)
         self.stack.callback(storage.close)
         return storage
