@@ -21,28 +21,24 @@ LEAST_FOR_GAPS = 10
 
 
 class _Topic:
-    """Stamps and log times of one topic: 16 bytes a message."""
+    """Stamps and log times of one topic: 16 bytes a message, and those of a block that wait."""
 
     def __init__(self, stamped: bool) -> None:
         self.stamped = stamped
         self.log_ns = array("q")
         self.stamp_ns = array("q")
-        self._heads: list[bytes] = []
-
-    def hear(self, message: BagMessage) -> None:
-        """Note one message; its stamp lies behind the four bytes of CDR's header."""
-        self.log_ns.append(message.log_ns)
-        if self.stamped:
-            self._heads.append(message.payload[4:12])
-            if len(self._heads) == BLOCK:
-                self.flush()
+        self.heads: list[bytes] = []  # the stamp lies behind the four bytes of CDR's header
+        self.logs: list[int] = []
 
     def flush(self) -> None:
-        """Turn the bytes that wait into stamps."""
-        whole = [head if len(head) == 8 else bytes(8) for head in self._heads]
-        parts = np.frombuffer(b"".join(whole), "<u4").reshape(-1, 2).astype(np.int64)
-        self.stamp_ns.frombytes((parts[:, 0] * 1_000_000_000 + parts[:, 1]).tobytes())
-        self._heads = []
+        """Pack what waits."""
+        self.log_ns.extend(self.logs)
+        if self.stamped:
+            whole = [head if len(head) == 8 else bytes(8) for head in self.heads]
+            parts = np.frombuffer(b"".join(whole), "<u4").reshape(-1, 2).astype(np.int64)
+            self.stamp_ns.frombytes((parts[:, 0] * 1_000_000_000 + parts[:, 1]).tobytes())
+        self.heads.clear()
+        self.logs.clear()
 
 
 class Overheard:
@@ -65,12 +61,19 @@ class Overheard:
     def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
         """Messages of some topics in the order of their log time."""
         known: dict[str, _Topic] = {}
+        waiting = 0
         for message in self._bag.messages(topics):
-            topic = known.get(message.topic)
+            topic = known.get(message[0])
             if topic is None:
                 topic = known[message.topic] = _Topic(_is_stamped(self._bag, message))
-            topic.hear(message)
+            topic.logs.append(message[2])  # names cost twice as much, and this is every message
+            topic.heads.append(message[3][4:12])
+            waiting += 1
+            if waiting == BLOCK:
+                _flush(known)
+                waiting = 0
             yield message
+        _flush(known)
         self._topics = known | self._topics
 
     def arrivals(self, namespace: str) -> dict[str, Arrivals]:
@@ -84,13 +87,17 @@ class Overheard:
         prefix = topic_of(namespace, "")
         found = {}
         for full, topic in sorted(self._topics.items()):
-            topic.flush()
             name = full[len(prefix) :] if prefix != "/" and full.startswith(prefix) else full
             found[name] = _arrivals(
                 np.array(topic.log_ns, np.int64),
                 np.array(topic.stamp_ns, np.int64) if topic.stamped else None,
             )
         return found
+
+
+def _flush(topics: dict[str, _Topic]) -> None:
+    for topic in topics.values():
+        topic.flush()
 
 
 def _is_stamped(bag: Bag, message: BagMessage) -> bool:

@@ -117,7 +117,7 @@ class Witness:
         }
         self._all = [sensor for sensors in self._sensors.values() for sensor in sensors]
         self._last_nis: list[float] = self._nis.tolist()
-        self._next_ns = -(2**63)
+        self.next_ns = -(2**63)
         self._bias_ns = array("q")
         self._biases = array("d")
         self.waiting: list[tuple[str, int]] = []
@@ -170,10 +170,10 @@ class Witness:
         kept.refused = refused
 
     def estimated(self, stamp_ns: int) -> None:
-        """There is a new estimate: write the biases down, if it is time."""
-        if not self._has_biases or stamp_ns < self._next_ns:
+        """There is an estimate of ``next_ns`` or later: write the biases down."""
+        self.next_ns = stamp_ns + BIAS_STEP_NS
+        if not self._has_biases:
             return
-        self._next_ns = stamp_ns + BIAS_STEP_NS
         state = self._state[0]
         self._bias_ns.append(stamp_ns)
         for part in (

@@ -90,7 +90,7 @@ class _Run:
             self.last_ns = stamp_ns
             self.rows[self.count] = odometry
             self.count += 1
-            if self.witness is not None:
+            if self.witness is not None and stamp_ns >= self.witness.next_ns:
                 self.witness.estimated(stamp_ns)
 
     def finish(self) -> tuple[Track, Inside | None]:
@@ -225,7 +225,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         )
         span_ns = _run(bag, settings.namespace, list(runs.values()), progress)
         found = {name: run.finish() for name, run in runs.items()}
-        log = read_log(bag, settings.namespace, datum)
+        log = read_log(bag, settings.namespace, datum, with_estimates=False)
         if judge is not None:
             _judge_by(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)

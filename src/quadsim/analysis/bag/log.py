@@ -53,7 +53,11 @@ class _Gathered:
 
 
 def read_log(
-    bag: Bag, namespace: str, datum: Datum | None = None, with_imu: bool = False
+    bag: Bag,
+    namespace: str,
+    datum: Datum | None = None,
+    with_imu: bool = False,
+    with_estimates: bool = True,
 ) -> FlightLog:
     """Read one vehicle's flight.
 
@@ -62,6 +66,7 @@ def read_log(
         namespace: the vehicle, as ``/quad``.
         datum: origin of ``map``; None takes the bag's.
         with_imu: whether the samples of the IMU are wanted, which are most of a bag.
+        with_estimates: whether the estimates that were recorded are wanted.
 
     Returns:
         The log; ``notes`` names what was missing or left out. The first estimate is
@@ -71,8 +76,9 @@ def read_log(
     log.scenario = bag.custom.get("scenario", "")
     log.seed = int(bag.custom.get("seed", "0") or 0)
     log.topics = _relative_counts(bag, namespace)
-    beside = _beside(bag, namespace)
-    types = _TYPES | dict.fromkeys(beside, ODOMETRY) | ({topics.IMU: IMU} if with_imu else {})
+    estimates = _ESTIMATES | _beside(bag, namespace) if with_estimates else {}
+    types = {name: kind for name, kind in _TYPES.items() if name not in _ESTIMATES}
+    types |= dict.fromkeys(estimates, ODOMETRY) | ({topics.IMU: IMU} if with_imu else {})
     names = {topics.topic(namespace, name): name for name in types}
     for full, name in list(names.items()):
         if bag.types.get(full, types[name]) != types[name]:
@@ -86,7 +92,7 @@ def read_log(
             _decode(kept, types[name], log.notes)
 
     log.truth = _track(gathered[topics.TRUTH].tracks, topics.TRUTH, log.notes, sigma=False)
-    for name, label in (_ESTIMATES | beside).items():
+    for name, label in estimates.items():
         track = _track(gathered[name].tracks, name, log.notes, sigma=True)
         if len(track):
             log.estimates[label] = track
