@@ -219,6 +219,42 @@ def test_a_truth_without_the_usual_topic_is_enough(circle_rows, write_rows):
         replay(bag, settings(truth="imu/data_raw"))
 
 
+def test_a_bag_of_a_driver_is_scored_like_ours(circle_rows, write_rows):
+    """The same messages under mavros' names, the velocity without its covariance, and mocap's."""
+    names = {
+        "imu/data_raw": "imu/data_raw",
+        "imu/mag": "imu/mag",
+        "gps/fix": "global_position/raw/fix",
+    }
+    rows = []
+    for item in circle_rows:
+        ours = item.topic.removeprefix("/quad/")
+        if ours in names:
+            rows.append(item._replace(topic=f"/mavros/{names[ours]}"))
+        elif ours == "gps/vel":
+            content = content_of(item)
+            kind = TYPES.types["geometry_msgs/msg/TwistStamped"]
+            twist = kind(header=content.header, twist=content.twist.twist)
+            rows.append(made(item, twist, topic="/mavros/global_position/raw/gps_vel"))
+        elif item.topic == TRUTH:
+            content = content_of(item)
+            kind = TYPES.types["geometry_msgs/msg/PoseStamped"]
+            rows.append(made(item, kind(content.header, content.pose.pose), topic="/mocap/pose"))
+        elif item.topic == "/datum":
+            rows.append(item)
+    bag = write_rows(rows)
+    arguments = (str(bag), "--driver", "mavros", "--truth", "/mocap/pose", "--settle", "4")
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["estimator"]["position_rmse_m"] < 0.1
+    assert summary["estimator"]["velocity_rmse_mps"] is None
+    assert summary["topics"]["imu/data_raw"]["median_rate_hz"] == pytest.approx(100.0)
+    result = run(str(bag), "--driver", "mavroz")
+    assert result.exit_code == 2
+    assert "mavroz" in result.stderr.splitlines()[-1]
+
+
 def test_bad_poses_are_left_out_and_counted(circle_rows, write_rows):
     rows = first(circle_rows, 3.0)
     for number, item in enumerate([item for item in rows if item.topic == TRUTH]):

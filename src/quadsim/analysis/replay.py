@@ -116,6 +116,8 @@ class Settings:
             namespace or absolute; None takes ``ground_truth/odom``, and does without.
         as_flown: where the bag states the parameters of the estimator that flew, those are taken.
         changes: of those, as of :func:`changed`.
+        driver: who published the bag, if not quadsim; see
+            :func:`~quadsim.analysis.bag.reading.open_bag`.
     """
 
     estimators: Sequence[str] = ("eskf",)
@@ -125,6 +127,7 @@ class Settings:
     truth: str | None = None
     as_flown: bool = False
     changes: Sequence[str] = ()
+    driver: str | None = None
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -201,7 +204,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         InputError: an estimator is not known, the bag cannot be read, has no IMU or no datum.
     """
     begin_s = time.perf_counter()
-    with open_bag(path) as opened:
+    with open_bag(path, settings.driver) as opened:
         heard = Overheard(opened)
         bag = cast(Bag, heard)
         datum = settings.datum or datum_of(bag)

@@ -17,6 +17,7 @@ from quadsim.cli.common import (
     say,
     to_json,
 )
+from quadsim.cli.publish import publish, publish_options, publishing
 from quadsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class EstimatorOption(click.Option):
     cls=EstimatorOption,
 )
 @click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
+@click.option(
+    "--driver",
+    metavar="NAME",
+    help="Who published the bag, if not quadsim: mavros, px4, ... of config/drivers, or a file;"
+    " several with commas.",
+)
 @click.option(
     "--settle",
     "settle_s",
@@ -118,6 +125,7 @@ class EstimatorOption(click.Option):
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the trajectories, and the truth's, into this folder as TUM files.",
 )
+@publish_options
 @json_option
 @click.pass_context
 def replay(
@@ -125,6 +133,7 @@ def replay(
     bags: tuple[Path, ...],
     estimators: tuple[str, ...],
     namespace: str,
+    driver: str | None,
     settle_s: float,
     configs: tuple[str, ...],
     changes: tuple[str, ...],
@@ -144,6 +153,16 @@ def replay(
     Exit status: 0 the estimators ran, 1 one never started, 2 bad input. Of several bags one that
     cannot be replayed is named, and the others are done; the status is then 2.
     """
+    asked = publishing(ctx)
+    if asked is not None:
+        if len(bags) > 1 or len(configs) > 1:
+            raise InputError("--publish: plays one bag, with one --config at most")
+        ctx.exit(
+            publish(
+                bags[0], asked, namespace=namespace, config=next(iter(configs), None), datum=datum,
+                settle_s=settle_s, output=output, as_json=as_json,
+            )
+        )  # fmt: skip
     from quadsim.analysis.comparison import combined, titles
     from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.analysis.replay import Settings, estimator_params, load_kernels
@@ -168,6 +187,7 @@ def replay(
             truth,
             as_flown=file is None,
             changes=changes,
+            driver=driver,
         )
         for file in files
     ]
