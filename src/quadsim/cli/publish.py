@@ -245,6 +245,8 @@ def publish(
             return status
         say(_words(played))
         summary: dict[str, Any] = {"notes": [], "estimators": {}}
+        if status == INTERRUPTED:
+            return status
         if recorded is not None and recorded.is_dir():
             summary |= _score(recorded, renamed, settle_s)
     summary |= played | {"passed": status == PASSED, "record": asked.record}
@@ -321,11 +323,12 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
         keyboard = Keyboard() if _at_a_terminal() else None
         if keyboard is not None:
             stack.callback(keyboard.close)
-        progress = FlightProgress(bag.name, None)
-        stack.enter_context(progress)
+        shown: list[FlightProgress] = []
 
-        def tell(position_s: float, words: str) -> None:
-            progress.update(position_s, None, words)
+        def tell(played_s: float, words: str) -> None:
+            if not shown:  # what it took to start does not count
+                shown.append(stack.enter_context(FlightProgress(bag.name, None)))
+            shown[0].update(played_s, None, words)
 
         def make(context: Context) -> PlayerNode:
             node: PlayerNode = maker(specs[0])(

@@ -37,8 +37,11 @@ from quadsim.parameters import Spec
 LOOK_PERIOD_S = 0.02
 #: Until the nodes that are waited for must answer at first (they may have to compile), and later.
 START_S, ANSWER_S = 180.0, 10.0
+#: What several nodes get to find each other: so many answers of all, and the time between.
+ROUNDS, ROUND_S = 5, 0.2
 #: Until everything must be acknowledged at the end; Fast DDS asks for it every 3 s.
 END_S = 7.0
+WAITS = "waits for listeners"
 STEP, FASTER, SLOWER = "right", "up", "down"
 #: Of one press of a key.
 RATE_FACTOR = 1.1
@@ -125,7 +128,7 @@ class PlayerNode(QuadsimNode):
         self._progress = progress
         self._failure: QuadsimError | None = None
         self._step_ns = round(self.params.step_s * 1e9)
-        self._state = "waits for listeners"
+        self._state = WAITS
         self.finished = False
         self.control = PlayControl(self.params.rate, self.params.paused, self._tell_time)
         bag = self._stack.enter_context(open_bag(Path(path)))
@@ -179,6 +182,10 @@ class PlayerNode(QuadsimNode):
         if missing and not self.control.stopping:
             raise FlightError(f"after {START_S:g} s not there: {', '.join(missing)}")
         self.outputs.await_listeners(self.control)
+        for _ in range(ROUNDS if len(self._in_step.names) > 1 else 0):
+            # whether they have found each other cannot be seen from here; that they work on it can
+            self.control.wait_until(lambda: False, ROUND_S)
+            self._let_them_take_it()
         self.outputs.name_rivals()
 
     def _play(self, from_ns: int) -> int | None:
@@ -272,7 +279,7 @@ class PlayerNode(QuadsimNode):
         if self._keyboard is not None:
             for key in self._keyboard.pressed():
                 self._on_key(key)
-        if self._progress is not None:
+        if self._progress is not None and self._state != WAITS:
             self._progress(self.played_s, self._words())
 
     def _on_key(self, key: str) -> None:
