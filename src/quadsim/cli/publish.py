@@ -32,6 +32,7 @@ from quadsim.errors import InputError
 if TYPE_CHECKING:
     from rclpy.context import Context
 
+    from quadsim.geometry.geodesy import Datum
     from quadsim.nodes.graph import NodeSpec
     from quadsim.nodes.player import PlayerNode
 
@@ -197,8 +198,10 @@ def publish(
     asked: Publishing,
     *,
     namespace: str = "/quad",
+    driver: str | None = None,
     config: str | None = None,
-    datum: tuple[float, float, float] | None = None,
+    changes: tuple[str, ...] = (),
+    datum: Datum | None = None,
     settle_s: float = 5.0,
     output: Path | None = None,
     as_json: bool = False,
@@ -209,8 +212,10 @@ def publish(
         bag: what to play.
         asked: how.
         namespace: the vehicle in the bag, for live nodes.
-        config: parameters of a live estimator.
-        datum: for a live estimator, where the bag has none: degrees, degrees, m.
+        driver: who published the bag, if not quadsim.
+        config: parameters of a live estimator; None: as flown, where the bag says so.
+        changes: of those.
+        datum: for a live estimator, where the bag has none.
         settle_s: time from the start that is not scored, s.
         output: write the JSON here too.
         as_json: print one JSON object on stdout.
@@ -224,31 +229,53 @@ def publish(
     if asked.record is not None and asked.record.exists():
         raise InputError(f"{asked.record}: exists already; name a new folder with --record")
     ready_for_ros()
-    from quadsim.analysis.replay import estimator_params
     from quadsim.analysis.whole_files import write_whole
     from quadsim.cli.show import show_summary
     from quadsim.nodes.domain import chosen_domain, held
-    from quadsim.nodes.playback import Selection, parse_remap
+    from quadsim.nodes.processes import prepare
+    from quadsim.nodes.replay_graph import ReplayOptions, describe_replay
 
-    estimator_params(config)  # a wrong one is named before anything starts
-    renamed = Selection(remap=parse_remap(asked.remap)).renamed(namespace)
     domain = chosen_domain(asked.domain)
     with held(domain), ExitStack() as stack:
         recorded = asked.record
         if recorded is None and "estimator" in asked.live:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-replay-"))
             recorded = Path(scratch) / "bag"
-        with loading("starting the player"):
-            specs = _specs(bag, asked, namespace, _estimator(config, datum), recorded)
+        options = ReplayOptions(
+            rate=asked.rate,
+            paused=asked.paused,
+            start_s=asked.start_s,
+            duration_s=asked.duration_s or 0.0,
+            loop=asked.loop,
+            topics=asked.topics,
+            exclude=asked.exclude,
+            remap=asked.remap,
+            clock=asked.clock,
+            reliable=asked.reliable,
+            without=asked.without,
+            live=asked.live,
+            wait_for=asked.wait_for,
+            scenario=asked.scenario,
+            namespace=namespace,
+            driver=driver,
+            config=config,
+            changes=changes,
+            datum=datum,
+            record=None if recorded is None else str(recorded.absolute()),
+        )
+        specs = describe_replay(bag, options)
+        if len(specs) > 1:
+            with loading("starting the nodes"):
+                prepare()
         status, played = _play(bag, specs, domain)
         if not played:
             return status
         say(_words(played))
-        summary: dict[str, Any] = {"notes": [], "estimators": {}}
         if status == INTERRUPTED:
             return status
+        summary: dict[str, Any] = {"notes": [], "estimators": {}}
         if recorded is not None and recorded.is_dir():
-            summary |= _score(recorded, renamed, settle_s)
+            summary |= _score(recorded, options.renamed(namespace), settle_s)
     summary |= played | {"passed": status == PASSED, "record": asked.record}
     if output is not None:
         write_whole(output, to_json(summary) + "\n")
@@ -257,52 +284,6 @@ def publish(
     elif summary["estimators"]:
         show_summary(summary, as_json=False)
     return status
-
-
-def _estimator(config: str | None, datum: tuple[float, float, float] | None) -> dict[str, Any]:
-    """Parameters of a live estimator."""
-    parameters: dict[str, Any] = {"config": config or "eskf"}
-    if datum is not None:
-        parameters["datum_source"] = "parameter"
-        keys = ("latitude_deg", "longitude_deg", "height_m")
-        parameters |= {f"datum.{key}": value for key, value in zip(keys, datum, strict=True)}
-    return parameters
-
-
-def _specs(
-    bag: Path,
-    asked: Publishing,
-    namespace: str,
-    estimator: dict[str, Any],
-    recorded: Path | None,
-) -> list[NodeSpec]:
-    """The graph; the server that starts processes is made ready where it is needed."""
-    if asked.live or recorded is not None:
-        from quadsim.nodes.processes import prepare
-
-        prepare()
-    from quadsim.nodes.replay_graph import ReplayOptions, describe_replay
-
-    options = ReplayOptions(
-        rate=asked.rate,
-        paused=asked.paused,
-        start_s=asked.start_s,
-        duration_s=asked.duration_s or 0.0,
-        loop=asked.loop,
-        topics=asked.topics,
-        exclude=asked.exclude,
-        remap=asked.remap,
-        clock=asked.clock,
-        reliable=asked.reliable,
-        without=asked.without,
-        namespace=namespace,
-        live=asked.live,
-        wait_for=asked.wait_for,
-        estimator=estimator,
-        scenario=asked.scenario,
-        record=None if recorded is None else str(recorded.absolute()),
-    )
-    return describe_replay(bag, options)
 
 
 def _at_a_terminal() -> bool:

@@ -127,6 +127,7 @@ class EstimatorOption(click.Option):
 )
 @publish_options
 @json_option
+@publish_options
 @click.pass_context
 def replay(
     ctx: click.Context,
@@ -177,6 +178,22 @@ def replay(
     if datum is not None:
         keys = ("latitude_deg", "longitude_deg", "height_m")
         place = from_mapping(Datum, dict(zip(keys, datum, strict=True)), "--datum")
+    asked = publishing(ctx)
+    if asked is not None:
+        if len(bags) > 1 or len(configs) > 1:
+            raise InputError("--publish: of one bag, and with one --config at most")
+        status = publish(
+            bags[0],
+            asked,
+            namespace=namespace,
+            config=next(iter(configs), None),
+            changes=changes,
+            datum=place,
+            settle_s=settle_s,
+            output=output,
+            as_json=as_json,
+        )
+        ctx.exit(status)
     files = configs or (None,)
     settings = [
         Settings(

@@ -114,7 +114,7 @@ class GraphOptions:
     recording: Recording = field(default_factory=Recording)
 
 
-def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
+def prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
     """Parameters of a class by their ROS names."""
     return {prefix + name: value for name, value in flatten(params).items()}
 
@@ -122,8 +122,8 @@ def _prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
 def _scene(scenario: Scenario) -> dict[str, Any]:
     return {
         "world": scenario.file.world,
-        **_prefixed(scenario.file.terrain, "terrain."),
-        **_prefixed(scenario.file.heightmap, "heightmap."),
+        **prefixed(scenario.file.terrain, "terrain."),
+        **prefixed(scenario.file.heightmap, "heightmap."),
     }
 
 
@@ -136,10 +136,10 @@ def _dynamics(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.file.seed,
         **_scene(scenario),
         "disturbances": disturbances_to_text(scenario.disturbances),
-        **_prefixed(scenario.vehicle),
-        **_prefixed(scenario.environment, "environment."),
-        **_prefixed(scenario.file.start, "start."),
-        **_prefixed(scenario.file.physics, "physics."),
+        **prefixed(scenario.vehicle),
+        **prefixed(scenario.environment, "environment."),
+        **prefixed(scenario.file.start, "start."),
+        **prefixed(scenario.file.physics, "physics."),
     }
 
 
@@ -147,8 +147,8 @@ def _controller(scenario: Scenario) -> dict[str, Any]:
     return {
         "config": scenario.file.autopilot,
         "vehicle": scenario.file.vehicle,
-        **_prefixed(scenario.autopilot),
-        **_prefixed(scenario.airframe, "airframe."),
+        **prefixed(scenario.autopilot),
+        **prefixed(scenario.airframe, "airframe."),
     }
 
 
@@ -159,13 +159,13 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
         faults = scenario.faults.get(kind, ())
         said[kind] = {
             "seed": scenario.file.seed,
-            **_prefixed(scenario.environment, "environment."),
-            **_prefixed(params),
+            **prefixed(scenario.environment, "environment."),
+            **prefixed(params),
             "faults": faults_to_text(faults) if faults else "",
         }
         if "scene" in needs_of(kind, params):
             said[kind] |= _scene(scenario)
-    said["estimator"] = {"config": scenario.file.estimator, **_prefixed(scenario.estimator)}
+    said["estimator"] = {"config": scenario.file.estimator, **prefixed(scenario.estimator)}
     said["autopilot"] = {
         "mission": str(scenario.path),
         "use_truth": scenario.file.fly_on == "truth",
@@ -173,7 +173,7 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     }
     if scenario.autopilot.flight.ground.map:
         said["autopilot"] |= _scene(scenario)
-        said["autopilot"] |= _prefixed(scenario.environment, "environment.")
+        said["autopilot"] |= prefixed(scenario.environment, "environment.")
     said["mixer"] = _controller(scenario)
     return said
 

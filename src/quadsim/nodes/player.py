@@ -113,6 +113,7 @@ class PlayerNode(QuadsimNode):
         super().__init__("player", **kwargs)
         self.params = declare(self, PlayerParams(), when=when)
         path = declare_text(self, "bag", "", "rosbag2 folder or file")
+        driver = declare_text(self, "driver", "", "who published it, if not quadsim")
         selection = Selection(
             tuple(declare_texts(self, "topics", "patterns of what is played; empty: all")),
             tuple(declare_texts(self, "exclude", "patterns of what is left out")),
@@ -131,7 +132,7 @@ class PlayerNode(QuadsimNode):
         self._state = WAITS
         self.finished = False
         self.control = PlayControl(self.params.rate, self.params.paused, self._tell_time)
-        bag = self._stack.enter_context(open_bag(Path(path)))
+        bag = self._stack.enter_context(open_bag(Path(path), driver or None))
         for note in bag.notes:
             self.get_logger().info(note)
         params = self.params

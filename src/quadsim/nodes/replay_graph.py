@@ -6,15 +6,18 @@ processes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quadsim.analysis.bag.metadata import FIELD
+from quadsim.analysis.bag.origin import DIGEST, SCENARIO_YAML, estimator_of, surroundings
 from quadsim.analysis.bag.reading import Bag, open_bag
 from quadsim.analysis.bag.topics import field_of, namespaces
+from quadsim.analysis.replay import changed, estimator_params
 from quadsim.errors import InputError
+from quadsim.geometry.geodesy import Datum
 from quadsim.nodes.graph import (
     REPLACEABLE,
     GraphOptions,
@@ -23,11 +26,13 @@ from quadsim.nodes.graph import (
     as_names,
     as_number,
     describe,
+    prefixed,
 )
 from quadsim.nodes.playback import Selection, parse_remap
 from quadsim.nodes.runtime import in_order_of_arrival
 from quadsim.nodes.vehicles import namespaces as namespaces_of
-from quadsim.sim.scenario import load_scenario
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario_text import scenario_from_text
 
 #: Arguments of ``replay.launch.py``: default and meaning.
 REPLAY_ARGUMENTS = {
@@ -46,6 +51,7 @@ REPLAY_ARGUMENTS = {
     "without": ("", "nodes whose topics are left out, with commas: you run them"),
     "live": ("", "nodes of ours that run in their place: estimator, autopilot, mixer"),
     "wait_for": ("", "nodes that must be there before, with commas; at rate 0 in step with them"),
+    "driver": ("", "who published the bag, if not quadsim: a file of config/drivers, or a path"),
     "config": ("", "parameters of a live estimator: a file of config/estimators, or a path"),
     "scenario": ("", "of live autopilots and mixers; empty: as the bag says"),
     "record": ("false", "true, false, or the folder of the new bag"),
@@ -66,7 +72,11 @@ class ReplayOptions:
         namespace: the vehicle in the bag.
         live: executables that run.
         wait_for: full names of others' nodes that are waited for.
-        estimator: parameters of a live estimator: ``config`` and others by their ROS names.
+        driver: who published the bag, if not quadsim, as of :func:`open_bag`.
+        config: parameters of a live estimator, a name or a path; None: as flown, where the bag says
+            so, else the usual ones.
+        changes: of those, as of :func:`quadsim.analysis.replay.changed`.
+        datum: origin of ``map`` for a live estimator; None takes the bag's.
         scenario: of live autopilots and mixers; None takes the bag's.
         record: folder of the new bag; None records nothing, an empty text lets the recorder
             name it.
@@ -86,9 +96,16 @@ class ReplayOptions:
     namespace: str = "/quad"
     live: tuple[str, ...] = ()
     wait_for: tuple[str, ...] = ()
-    estimator: Mapping[str, Any] | None = None
+    driver: str | None = None
+    config: str | None = None
+    changes: tuple[str, ...] = ()
+    datum: Datum | None = None
     scenario: str | None = None
     record: str | None = None
+
+    def renamed(self, name: str) -> str:
+        """What a name of the bag is called when it is played."""
+        return Selection(remap=parse_remap(self.remap)).renamed(name)
 
 
 def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
@@ -105,15 +122,14 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
             raise InputError(f"live {name!r}; nodes that can run live: {', '.join(LIVE)}")
     if options.loop and options.record is not None:
         raise InputError("record: not together with loop, as its time goes back")
-    remap = parse_remap(options.remap)
-    with open_bag(path) as bag:
+    with open_bag(path, options.driver) as bag:
         if options.live and options.namespace not in namespaces(bag):
             there = ", ".join(namespaces(bag)) or "none"
             raise InputError(
                 f"{path}: no vehicle {options.namespace} for live nodes; vehicles in this bag:"
                 f" {there} (choose with --namespace)"
             )
-        renamed = Selection(remap=remap).renamed
+        renamed = options.renamed
         live = _live_nodes(bag, renamed(options.namespace), options)
         recorder = _recorder(bag, sorted(map(renamed, namespaces(bag))), options)
     specs = [*live, *recorder]
@@ -125,6 +141,7 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
         "duration_s": options.duration_s,
         "loop": options.loop,
         "clock": options.clock,
+        "driver": options.driver or "",
         # what is offered reliable reaches every listener, and is asked after
         "reliable": options.reliable or bool(specs),
         # others' nodes may take one message of each topic in turn
@@ -144,26 +161,46 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
 def _live_nodes(bag: Bag, namespace: str, options: ReplayOptions) -> list[NodeSpec]:
     nodes = []
     if "estimator" in options.live:
-        parameters = {"use_sim_time": True, **(options.estimator or {"config": "eskf"})}
-        field_W_T = field_of(bag)
-        if field_W_T is not None:
-            parameters["magnetic_field_W_T"] = list(field_W_T)
-        nodes.append(NodeSpec("estimator", namespace, parameters))
+        nodes.append(NodeSpec("estimator", namespace, _estimator(bag, options)))
     others = [name for name in options.live if name != "estimator"]
     if others:
-        name = options.scenario or bag.custom.get("scenario", "")
-        if not name:
-            raise InputError(
-                f"{bag.path}: does not say its scenario, which a live {others[0]} needs; give"
-                " --scenario"
-            )
-        flown = describe(load_scenario(name), GraphOptions())
+        flown = describe(_scenario(bag, options.scenario, others[0]), GraphOptions())
         nodes += [
             NodeSpec(spec.executable, namespace, spec.parameters)
             for spec in flown
             if spec.executable in others
         ]
     return nodes
+
+
+def _estimator(bag: Bag, options: ReplayOptions) -> dict[str, Any]:
+    """Parameters with which the core replays the bag, too."""
+    flown = estimator_of(bag) if options.config is None else None
+    if flown is None:
+        params = estimator_params(options.config, options.changes)
+    else:
+        params = changed(flown, options.changes)
+    field_W_T = field_of(bag)
+    if field_W_T is not None:
+        params = replace(params, magnetic_field_W_T=field_W_T)
+    parameters = {"config": options.config or "eskf", "use_sim_time": True, **prefixed(params)}
+    if options.datum is not None:
+        parameters |= {"datum_source": "parameter", **prefixed(options.datum, "datum.")}
+    return parameters
+
+
+def _scenario(bag: Bag, asked: str | None, needed_by: str) -> Scenario:
+    """The scenario that was flown, as the bag keeps it, or the one that is asked for."""
+    text = bag.custom.get(SCENARIO_YAML)
+    if asked is None and text is not None:
+        return scenario_from_text(text, f"{bag.path}: {SCENARIO_YAML}")[0]
+    name = asked or bag.custom.get("scenario")
+    if not name:
+        raise InputError(
+            f"{bag.path}: does not say its scenario, which a live {needed_by} needs; give"
+            " --scenario"
+        )
+    return load_scenario(name)
 
 
 def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[NodeSpec]:
@@ -175,15 +212,14 @@ def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[Nod
             f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"
             f" {', '.join(known) or '/quad'}: name them so with --remap"
         )
+    # what was flown is still what was flown; what the closed loop's digest says is not in here
+    origin = {key: text for key, text in bag.custom.items() if key != DIGEST}
     parameters = {
         "output": options.record,
-        "scenario": bag.custom.get("scenario", ""),
-        "seed": int(bag.custom.get("seed", "0") or 0),
+        "metadata": json.dumps(origin | surroundings()),
         "count": len(vehicles),
         "nodes": " ".join(sorted({*options.live, "recorder"})),
     }
-    if FIELD in bag.custom:
-        parameters[FIELD] = bag.custom[FIELD]
     return [NodeSpec("recorder", "/", parameters)]
 
 
@@ -216,7 +252,8 @@ def describe_replay_launch(values: Mapping[str, str]) -> list[NodeSpec]:
             namespace=values["namespace"],
             live=as_names(values["live"]),
             wait_for=as_names(values["wait_for"]),
-            estimator={"config": values["config"]} if values["config"] else None,
+            driver=values["driver"] or None,
+            config=values["config"] or None,
             scenario=values["scenario"] or None,
             record=record,
         ),
