@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.reading import open_bag
@@ -19,6 +20,7 @@ from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.report.pictures import save_picture, save_pictures, square_picture
 from quadsim.analysis.summary import summarize
 from quadsim.analysis.surroundings import browser
+from quadsim.cli import main
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.criterion import Criterion
 from quadsim.sim.log import FlightLog
@@ -174,3 +176,14 @@ def test_pictures_say_what_they_need(tmp_path, log, monkeypatch):
         save_pictures({"a": log}, {"a": summarize(log)}, tmp_path / "pictures")
     with pytest.raises(InputError, match="needs its truth and an estimate"):
         square_picture(FlightLog())
+
+
+@pytest.mark.parametrize("command", ["sim", "fly", "replay"])
+def test_pictures_without_a_browser_are_refused_before_any_work(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    bag = ["BAG"] if command == "replay" else []
+    done = CliRunner().invoke(main.main, [command, "--pictures", str(tmp_path / "pictures"), *bag])
+    assert done.exit_code == 2
+    assert "error: --pictures needs Chromium or Chrome; install it" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())

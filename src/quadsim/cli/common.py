@@ -15,12 +15,15 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from quadsim.errors import InputError, QuadsimError
 from quadsim.kernel_folder import is_filled, set_filled
+
+if TYPE_CHECKING:
+    from quadsim.sim.log import FlightLog
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -75,6 +78,42 @@ def flight_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _pictures_folder(
+    ctx: click.Context, param: click.Parameter, folder: Path | None
+) -> Path | None:
+    """The folder of ``--pictures``; what draws them is looked for before any work is done."""
+    if folder is not None:
+        from quadsim.analysis.surroundings import browser
+
+        if browser() is None:
+            raise InputError(
+                "--pictures needs Chromium or Chrome; install it (apt install chromium)"
+            )
+    return folder
+
+
+def pictures_option(command: F) -> F:
+    """``--pictures``: the figures of the report for papers."""
+    return click.option(
+        "--pictures",
+        type=click.Path(path_type=Path, file_okay=False),
+        callback=_pictures_folder,
+        help="Write each figure of the report into this folder, as PNG and SVG.",
+    )(command)
+
+
+def write_pictures(
+    runs: Mapping[str, FlightLog], summaries: Mapping[str, dict[str, Any]], folder: Path | None
+) -> None:
+    """Write the figures of runs into the folder of ``--pictures``, if there is one."""
+    if folder is None:
+        return
+    with working("drawing the pictures"):
+        from quadsim.analysis.report.pictures import save_pictures
+
+        save_pictures(runs, summaries, folder)
 
 
 def recording_options(command: F) -> F:

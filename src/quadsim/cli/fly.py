@@ -19,12 +19,14 @@ from quadsim.cli.common import (
     json_option,
     loading,
     output_option,
+    pictures_option,
     ready_for_ros,
     recording_options,
     run_folder,
     say,
     to_json,
     working,
+    write_pictures,
 )
 from quadsim.errors import FlightError, InputError
 
@@ -147,6 +149,7 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
 @recording_options
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
+@pictures_option
 @json_option
 @click.pass_context
 def fly(
@@ -173,6 +176,7 @@ def fly(
     compression: str,
     output: Path | None,
     report: bool,
+    pictures: Path | None,
     as_json: bool,
 ) -> None:
     """Fly a scenario as a graph of ROS 2 nodes; record a bag, and report.
@@ -270,7 +274,7 @@ def fly(
         ctx.exit(INTERRUPTED)
     from quadsim.analysis.whole_files import write_whole
 
-    summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report, count)
+    summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report, pictures, count)
     summary |= _graph_values(supervisor.outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     from quadsim.cli.show import show_summary
@@ -286,6 +290,7 @@ def _finish(
     outcome: Outcome,
     failure: str,
     report: bool,
+    pictures: Path | None,
     count: int,
 ) -> dict[str, Any]:
     """Read the bag, score the first vehicle's flight, write its report."""
@@ -315,6 +320,8 @@ def _finish(
         elif not outcome.finished:
             log.events.append(Event(stamp_ns, ERROR, "timeout", "the mission did not end in time"))
         summary = summarize(log, scenario.criteria, bag=bag, report=page)
-        if page is not None:
-            write_report({scenario.name: log}, {scenario.name: summary}, page)
+    runs, summaries = {scenario.name: log}, {scenario.name: summary}
+    if page is not None:
+        write_report(runs, summaries, page)
+    write_pictures(runs, summaries, pictures)
     return summary

@@ -14,8 +14,10 @@ from quadsim.cli.common import (
     json_option,
     loading,
     one_line,
+    pictures_option,
     say,
     to_json,
+    write_pictures,
 )
 from quadsim.cli.publish import publish, publish_options, publishing
 from quadsim.errors import InputError
@@ -23,6 +25,8 @@ from quadsim.errors import InputError
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
     from quadsim.analysis.scoring import Run, Scoring
+    from quadsim.analysis.summary import Summary
+    from quadsim.sim.log import FlightLog
 
 #: As :data:`quadsim.analysis.trajectory.ALIGNMENTS`, which ``--help`` need not load.
 ALIGNMENTS = NONE, *_ = ("none", "yaw", "se3", "sim3")
@@ -125,7 +129,7 @@ class EstimatorOption(click.Option):
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the trajectories, and the truth's, into this folder as TUM files.",
 )
-@publish_options
+@pictures_option
 @json_option
 @publish_options
 @click.pass_context
@@ -146,6 +150,7 @@ def replay(
     output: Path | None,
     csv: Path | None,
     tum: Path | None,
+    pictures: Path | None,
     as_json: bool,
 ) -> None:
     """Run estimators over the sensor topics of bags and score them against the truth in them.
@@ -209,7 +214,7 @@ def replay(
         for file in files
     ]
     scoring = Scoring(settle_s, align, tuple(span_of(text) for text in spans) or SPANS)
-    _check_report(report, len(bags) * len(files))
+    _check_report(report, pictures, len(bags) * len(files))
     with loading("loading the kernels"):
         for each in settings:
             load_kernels(each)
@@ -232,8 +237,12 @@ def replay(
     single = len(bags) * len(files) == 1
     summary = runs[0][0].summary if single else combined(runs, failures, settle_s)
     summary["report"] = None if report is None else str(report)
+    logs, summaries = _compared([run for run, _ in runs])
     if report is not None:
-        _report([run for run, _ in runs], report)
+        from quadsim.analysis.report.page import write_report
+
+        write_report(logs, summaries, report)
+    write_pictures(logs, summaries, pictures)
     for folder, export in ((csv, export_csv), (tum, export_tum)):
         if folder is not None:
             for run, _ in runs:
@@ -254,25 +263,23 @@ def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
     return judged(title, bag, settings.estimators, result, scoring)
 
 
-def _check_report(report: Path | None, count: int) -> None:
+def _check_report(report: Path | None, pictures: Path | None, count: int) -> None:
     """Refuse a report that could not be written, before any work is done."""
-    if report is None:
+    if report is None and pictures is None:
         return
     from quadsim.analysis.report.page import MAX_RUNS
 
-    if report.suffix != ".html":
+    if report is not None and report.suffix != ".html":
         raise InputError(f"--report {report}: a report ends in .html")
-    if count > MAX_RUNS:
-        raise InputError(f"--report {report}: {count} runs; a report compares at most {MAX_RUNS}")
+    for name, path in (("report", report), ("pictures", pictures)):
+        if path is not None and count > MAX_RUNS:
+            raise InputError(f"--{name} {path}: {count} runs; at most {MAX_RUNS} are compared")
 
 
-def _report(runs: list[Run], path: Path) -> None:
-    """One page of all runs; of a single one, under the name of its scenario."""
-    from quadsim.analysis.report.page import write_report
-
+def _compared(runs: list[Run]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
+    """Flights and summaries of all runs; a single one is called as its scenario."""
+    labels = [run.title for run in runs]
     if len(runs) == 1:
-        label = runs[0].log.scenario or runs[0].title
-        write_report({label: runs[0].log}, {label: runs[0].summary}, path)
-        return
-    logs = {run.title: run.log for run in runs}
-    write_report(logs, {run.title: run.summary for run in runs}, path)
+        labels = [runs[0].log.scenario or runs[0].title]
+    logs = {label: run.log for label, run in zip(labels, runs, strict=True)}
+    return logs, {label: run.summary for label, run in zip(labels, runs, strict=True)}

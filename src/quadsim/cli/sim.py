@@ -14,10 +14,12 @@ from quadsim.cli.common import (
     json_option,
     loading,
     output_option,
+    pictures_option,
     recording_options,
     run_folder,
     staged,
     to_json,
+    write_pictures,
 )
 from quadsim.errors import InputError
 
@@ -85,6 +87,13 @@ def _fly(
     return logs, digest
 
 
+def _vehicles(name: str, logs: list[FlightLog]) -> dict[str, FlightLog]:
+    """The vehicles of a scenario as runs that a report compares."""
+    if len(logs) == 1:
+        return {name: logs[0]}
+    return {f"{name}: vehicle {i}": log for i, log in enumerate(logs, 1)}
+
+
 @click.command()
 @flight_options
 @click.option(
@@ -100,6 +109,7 @@ def _fly(
 @recording_options
 @output_option
 @click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
+@pictures_option
 @json_option
 @click.pass_context
 def sim(
@@ -118,6 +128,7 @@ def sim(
     compression: str,
     output: Path | None,
     report: bool,
+    pictures: Path | None,
     as_json: bool,
 ) -> None:
     """Fly a scenario without ROS, as fast as the machine goes.
@@ -154,11 +165,14 @@ def sim(
         if origin is not None:
             summary["repeated"] = {"bag": from_bag, "digest": origin.digest or None}
             summary["repeated"]["same"] = digest == origin.digest
-        if report:
-            from quadsim.analysis.report.page import write_report
+        if report or pictures is not None:
+            from quadsim.analysis.report.page import MAX_RUNS, write_report
 
-            runs, summaries = {loaded.name: log}, {loaded.name: summary}
-            write_report(runs, summaries, scratch / "report.html")
+            runs = _vehicles(loaded.name, [log, *others][:MAX_RUNS])
+            summaries = dict(zip(runs, [summary, *map(summarize, others)], strict=False))
+            if report:
+                write_report(runs, summaries, scratch / "report.html")
+            write_pictures(runs, summaries, pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     show_summary(summary, as_json)
     ctx.exit(exit_status(summary["passed"]))

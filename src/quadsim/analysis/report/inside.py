@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,14 +18,29 @@ REFUSED = "refused by the gate"
 SHARE = 0.95
 _MANY = 3
 
-#: Kind of measurement to its words, unit and components.
-KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "gnss_position": ("GPS position", "m", ("east", "north", "up")),
-    "gnss_velocity": ("GPS velocity", "m/s", ("east", "north", "up")),
-    "magnetic_field": ("magnetic field", "", ()),
-    "pressure": ("air pressure", "", ()),
-    "range": ("range", "m", ("range",)),
-    "external_pose": ("external pose", "", ()),
+_DEGREES = float(np.degrees(1.0))
+
+
+class Kind(NamedTuple):
+    """How the innovations of a measurement are drawn: in a unit, times a scale, by component."""
+
+    words: str
+    unit: str
+    scale: float
+    names: tuple[str, ...]
+
+
+_ENU = ("east", "north", "up")
+#: As the filters name their sensors.
+KINDS: dict[str, Kind] = {
+    "gnss_position": Kind("GPS position", "m", 1.0, _ENU),
+    "gnss_velocity": Kind("GPS velocity", "m/s", 1.0, _ENU),
+    "magnetic_field": Kind("magnetic heading", "°", _DEGREES, ("heading",)),
+    "inclination": Kind("vertical magnetic field", "µT", 1e6, ("field",)),
+    "pressure": Kind("pressure height", "m", 1.0, ("height",)),
+    "range": Kind("range to the ground", "m", 1.0, ("range",)),
+    "external_position": Kind("external position", "m", 1.0, _ENU),
+    "external_attitude": Kind("external attitude", "°", _DEGREES, ("x", "y", "z")),
 }
 
 
@@ -44,7 +59,7 @@ def kinds_of(flights: Flights) -> list[str]:
 
 def words_of(kind: str) -> str:
     """What a kind of measurement is called."""
-    return KINDS[kind][0] if kind in KINDS else kind.replace("_", " ")
+    return KINDS[kind].words if kind in KINDS else kind.replace("_", " ")
 
 
 def innovations(flights: Flights, kind: str) -> go.Figure:
@@ -55,20 +70,22 @@ def innovations(flights: Flights, kind: str) -> go.Figure:
         if kind in inside.innovations and len(inside.innovations[kind].stamp_ns)
     ]
     width = max((each.value.shape[1] for _, _, each in found), default=0)
-    _, unit, names = KINDS.get(kind, ("", "", ()))
-    unit = f", {unit}" if unit else ""
+    look = KINDS.get(kind, Kind(words_of(kind), "", 1.0, ()))
+    unit, scale, names = look.unit, look.scale, look.names
     if width != len(names):
-        names = tuple(f"{i + 1}" for i in range(width)) if width > 1 else (words_of(kind),)
-    sheet = Sheet(flights, [*(f"{name}{unit}" for name in names), "NIS"], 130)
+        names = tuple(f"{i + 1}" for i in range(width)) if width > 1 else ("value",)
+    titles = [f"{name}, {unit}" if unit else name for name in names]
+    sheet = Sheet(flights, [*titles, "NIS"], 130)
     limits = np.zeros(len(names) + 1)
     for run, name, each in found:
         first = name == next(iter(flights.runs[run].inside))
         for i in range(each.value.shape[1]):
             bound = BOUND if first else f"{BOUND}, {name}"
             shown = first and len(flights.runs) < _MANY
-            sheet.bounds(run, bound, each.stamp_ns, 3 * each.sigma[:, i], i + 1, shown)
-            limits[i] = max(limits[i], _most(3 * each.sigma[:, i]), _most(np.abs(each.value[:, i])))
-        _draw(sheet, run, flights.kind_of(name), each)
+            high, sizes = 3 * scale * each.sigma[:, i], np.abs(scale * each.value[:, i])
+            sheet.bounds(run, bound, each.stamp_ns, high, i + 1, shown)
+            limits[i] = max(limits[i], _most(high), _most(sizes))
+        _draw(sheet, run, flights.kind_of(name), each, scale)
         limits[-1] = max(limits[-1], _most(each.nis), 1.2 * _interval(each)[1])
     figure = sheet.finish()
     if not found:
@@ -94,12 +111,12 @@ def _interval(each: Innovations) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _draw(sheet: Sheet, run: str, kind: str, each: Innovations) -> None:
+def _draw(sheet: Sheet, run: str, kind: str, each: Innovations, scale: float) -> None:
     """Lines of the values and of the NIS, and what the gate refused as crosses."""
     start_ns = sheet.flights.runs[run].start_ns
     refused = np.flatnonzero(~each.accepted)[: sheet.flights.points // 4]
     t_s = (each.stamp_ns[refused] - start_ns) * 1e-9
-    rows = [*each.value.T, each.nis]
+    rows = [*(scale * each.value.T), each.nis]
     for row, values in enumerate(rows, 1):
         sheet.over_time(run, kind, each.stamp_ns, values, row, width=1.1)
         if len(refused):

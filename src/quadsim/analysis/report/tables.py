@@ -165,16 +165,27 @@ def estimates_table(flights: Flights) -> Table:
 
 
 def more_table(flights: Flights) -> Table:
-    """Every other figure that a summary has of its estimators."""
-    rows = [
-        [*_run(flights, run), Cell(name), Cell(key.replace("_", " ")), _number(value, 4)]
+    """Every other figure that a summary has of its estimators, one column for each."""
+    columns = {
+        (run, name): dict(_flat(scores))
         for run in flights.runs
         for name, scores in flights.summaries[run]["estimators"].items()
-        for key, value in _flat(scores)
-        if key not in _ROWS and key != "count"
+    }
+    keys = dict.fromkeys(
+        key
+        for figures in columns.values()
+        for key in figures
+        if key not in _ROWS and key != "count" and not key.startswith("nis.")
+    )
+    rows = [
+        [Cell(key.replace("_", " ")), *(_number(each.get(key), 4) for each in columns.values())]
+        for key in keys
     ]
-    heads = _heads(flights, "estimator", "figure", "|value")
-    return Table("more", "Further figures", heads, rows)
+    heads = [Cell("figure")]
+    for run, name in columns:
+        heads.append(Cell(f"{run}: {name}" if flights.several else name, "n"))
+    note = "As in the summary; angles in rad. docs/replay.md says what each means."
+    return Table("more", "Further figures", heads, rows, note)
 
 
 def innovations_table(flights: Flights) -> Table:
