@@ -116,6 +116,14 @@ def test_events_are_marked_by_their_numbers_and_do_not_stretch_the_axis(log):
         assert [note.text for note in figure.layout.annotations] == ["2"]
 
 
+def test_numbers_of_events_that_are_close_stand_together(log):
+    at = (10**9, 10**9 + 10**7, 9 * 10**9)
+    log.events = [Event(log.start_ns + ns, 1, "a", f"<{ns}>") for ns in at]
+    notes = paths.height(Flights({"circle": log})).layout.annotations
+    assert [note.text for note in notes] == ["1,2", "3"]
+    assert notes[0].hovertext == "1.00 s a: &lt;1000000000&gt;<br>1.01 s a: &lt;1010000000&gt;"
+
+
 def test_lines_are_thinned_but_keep_their_ends():
     assert thin(10).tolist() == list(range(10))
     rows = thin(100_000)

@@ -121,8 +121,11 @@ def path_in_space(flights: Flights) -> go.Figure:
         {f"{axis}axis": {"title": {"text": title}, "range": [a, b]} for axis, title, a, b in axes}
         | {
             "aspectmode": "manual",
-            "aspectratio": dict(zip("xyz", 1.15 * extent / extent.max(), strict=True)),
-            "camera": {"eye": {"x": -1.0, "y": -1.35, "z": 0.85}},
+            "aspectratio": dict(zip("xyz", extent / extent.max(), strict=True)),
+            "camera": {
+                "eye": {"x": -1.0, "y": -1.35, "z": 0.85},
+                "center": {"x": 0.0, "y": 0.0, "z": -0.12},
+            },
             "dragmode": "turntable",
         }
     )

@@ -22,6 +22,7 @@ from quadsim.analysis.report.flights import BOUND, RANKS, TRUE, WISH, Flights
 from quadsim.sim.log import OK, Array, Event, FlightLog, Stamps
 
 MAX_MARKS = 60
+_APART = 0.015  # of the longest run: events closer than this have their numbers together
 _LEFT_PX, _TOP_PX = 72, 46  # above: the numbers of the events, and plotly's buttons
 EVENT = "events"
 _GREY = "#6b6b6b"
@@ -289,10 +290,15 @@ class Sheet:
                      "y1": 1, "line": line, "name": key, "layer": "below"}
                 )  # fmt: skip
                 words = f"{t_s:.2f} s {event.name}: {event.message}"
+                words = html.escape(f"{run}, {words}" if self.flights.several else words)
+                last = notes[-1] if notes and notes[-1]["name"] == key else None
+                if last is not None and t_s - last["x"] < _APART * self.flights.longest_s:
+                    last["text"] += f",{number}"
+                    last["hovertext"] += f"<br>{words}"
+                    continue
                 notes.append(
                     {"xref": "x", "yref": "paper", "x": t_s, "y": 1, "yanchor": "bottom",
-                     "showarrow": False, "text": str(number), "name": key,
-                     "hovertext": html.escape(f"{run}, {words}" if self.flights.several else words),
+                     "showarrow": False, "text": str(number), "name": key, "hovertext": words,
                      "font": {"size": 10, "color": colour}}
                 )  # fmt: skip
         if not shapes:
