@@ -63,9 +63,9 @@ class Flights:
 
     @property
     def points(self) -> int:
-        """How many points of a line are drawn, at most: fewer where more runs share a page."""
-        count = len(self.runs)
-        return MAX_POINTS if count == 1 else 800 if count <= 3 else 500
+        """How many points of a line are drawn, at most: fewer where more lines share a page."""
+        count = sum(max(1, len(log.estimates)) for log in self.runs.values())
+        return MAX_POINTS if count <= 2 else 800 if count <= 6 else 500
 
     @property
     def longest_s(self) -> float:

@@ -83,7 +83,11 @@ def why(summary: Summary) -> str:
         more = f" and {len(errors) - 1} more errors" if len(errors) > 1 else ""
         parts.append(f"{errors[0]}{more}")
     elif not criteria:
-        parts.append("no criterion was set" if summary["passed"] else "an estimator never started")
+        parts.append(
+            "no error, and no criterion was set"
+            if summary["passed"]
+            else "an estimator never started"
+        )
     return "; ".join(parts)
 
 

@@ -1,0 +1,45 @@
+"""Make the picture of a report: the top of the page as a browser shows it.
+
+./quadsim sim --scenario windy_square --output runs/windy_square
+python docs/make_report_picture.py runs/windy_square/report.html
+
+It needs Chromium.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from quadsim.analysis.report.pictures import need_browser
+
+IMAGES = Path(__file__).parent / "images"
+WIDTH_PX, HEIGHT_PX, SCALE = 1240, 2560, 0.7
+
+
+def main() -> None:
+    """Draw ``images/report.png`` of the page named on the command line."""
+    page = Path(sys.argv[1]).resolve()
+    picture = IMAGES / "report.png"
+    with tempfile.TemporaryDirectory(prefix="quadsim-report-") as folder:
+        options = [
+            f"--window-size={WIDTH_PX},{HEIGHT_PX}",
+            f"--force-device-scale-factor={SCALE}",
+            f"--screenshot={picture}",
+            "--headless",
+            "--hide-scrollbars",
+            "--no-sandbox",
+            "--use-angle=swiftshader",  # the plot in space, without a graphics card
+            "--enable-unsafe-swiftshader",
+            "--virtual-time-budget=800",
+            f"--user-data-dir={folder}",
+        ]
+        command = [need_browser(), *options, page.as_uri()]
+        subprocess.run(command, check=True, timeout=300, capture_output=True)
+    print(picture)
+
+
+if __name__ == "__main__":
+    main()
