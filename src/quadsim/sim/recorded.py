@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import record_dtype
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, SETPOINT
-from quadsim.sensors import SENSORS
 from quadsim.sim.closed_loop import LOG_HZ, ClosedLoop
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.state import LOAD_P
@@ -28,7 +29,6 @@ TICK = record_dtype(
         ("current_A", np.float64, (MAX_ROTORS,)),
         ("battery_V", np.float64),
         ("charge", np.float64),  # 0 to 1
-        ("published", np.int64, (len(SENSORS),)),  # samples of each sensor so far
     ]
 )
 
@@ -68,7 +68,6 @@ class RecordedLoop(ClosedLoop):
         row.current_A, row.battery_V = vehicle.held.motor_current_A, vehicle.held.battery_V
         full_C = self.scenario.vehicle.battery.capacity_Ah * 3600.0
         row.charge = max(0.0, vehicle.charge_C / full_C)
-        row.published = [int(state[f"{kind}_count"]) for kind in SENSORS]
         self._tick += 1
         status = self.manager.status()
         if status != self.status[-1][1]:
@@ -94,8 +93,8 @@ class RecordedLoop(ClosedLoop):
     def arrivals_ns(self, kind: str) -> NDArray[np.int64]:
         """When each sample of a sensor was published, ns.
 
-        The loop does not say; but what was taken at an IMU stamp arrives after its latency at the
-        next one, and the tick within which it came is known (of which a fault's delay needs use).
+        The loop does not say, but what was taken at an IMU stamp arrives at the first one after its
+        latency, never before an older one (:func:`quadsim.sensors.delivery.send`).
         """
         params = self.scenario.sensors[kind]
         period_ns, imu_ns = int(self.setup[f"{kind}_period_ns"]), self._imu_period_ns
@@ -105,11 +104,11 @@ class RecordedLoop(ClosedLoop):
         taken_ns = -(-near * period_ns // imu_ns) * imu_ns
         best = np.argmin(np.abs(taken_ns - stamp_ns[:, None]), axis=1)
         sampled_ns = taken_ns[np.arange(len(best)), best]
-        wanted_ns = sampled_ns + round(params.latency_s * 1e9)
-        arrived_ns = -(-wanted_ns // imu_ns) * imu_ns
-        ticks = self.ticks()
-        published = ticks["published"][:, list(SENSORS).index(kind)]
-        within = np.searchsorted(published, np.arange(len(stamp_ns)), side="right")
-        within = np.minimum(within, len(ticks) - 1)
-        first_ns, last_ns = ticks["begin_ns"][within] + imu_ns, ticks["end_ns"][within]
-        return np.asarray(np.maximum.accumulate(np.clip(arrived_ns, first_ns, last_ns)))
+        latency_s = np.full(len(best), params.latency_s)
+        for fault in self.scenario.faults.get(kind, ()):
+            if fault.fault == "delay":
+                since_s = sampled_ns * 1e-9 - fault.at_s
+                acts = (since_s >= 0.0) & (since_s < (fault.duration_s or math.inf))
+                latency_s[acts] += fault.value[0]
+        arrival_ns = np.maximum.accumulate(sampled_ns + np.rint(latency_s * 1e9).astype(np.int64))
+        return np.asarray(-(-arrival_ns // imu_ns) * imu_ns)
