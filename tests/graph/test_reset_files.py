@@ -79,7 +79,7 @@ class Heard:
         """Whether the last second was at rest within 0.1 m of a height above the start."""
         return len(self.truth) == 500 and all(
             abs(one.pose.pose.position.z - 0.23 - height_m) < 0.1
-            and abs(one.twist.twist.linear.z) < 0.15
+            and abs(one.twist.twist.linear.z) < 0.05
             for one in self.truth
         )
 
@@ -111,8 +111,9 @@ def test_the_second_flight_is_by_the_files_as_they_are_then(bench, fly, files):
     assert heard.hovers_at(1.0)
     assert bench.call(Trigger, "/sim/reset", Trigger.Request()).success
     bench.until(lambda: heard.hovers_at(1.6))
-    # thrust goes with the squared speed, and carries the weight
-    assert heard.squared_speed() / first == pytest.approx(1.25, rel=0.02)
+    # thrust goes with the squared speed and carries the weight; a mean acceleration of at most
+    # 0.1 m/s^2 in either window, of 9.8
+    assert heard.squared_speed() / first == pytest.approx(1.25, rel=0.025)
     # white noise of a sample is density times the root of the rate; a difference has two of them
     assert quiet < 0.2
     assert heard.steps_mps2() == pytest.approx(LOUD * (2.0 * RATE_HZ) ** 0.5, rel=0.15)

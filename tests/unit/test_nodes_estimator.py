@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from quadsim.errors import InputError
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.estimator_health import judge
