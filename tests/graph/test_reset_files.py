@@ -45,6 +45,8 @@ def files(tmp_path):
     def name_copies(content):
         content["vehicle"] = str(tmp_path / "x500.yaml")
         content["sensors"] = str(tmp_path / "default.yaml")
+        content["mission"][1]["hover"]["duration_s"] = 60.0
+        content["duration_s"] = 120.0
         content["criteria"] = []
 
     changed(tmp_path / "hover.yaml", name_copies)
@@ -79,7 +81,7 @@ class Heard:
         """Whether the last second was at rest within 0.1 m of a height above the start."""
         return len(self.truth) == 500 and all(
             abs(one.pose.pose.position.z - 0.23 - height_m) < 0.1
-            and abs(one.twist.twist.linear.z) < 0.05
+            and abs(one.twist.twist.linear.z) < 0.1
             for one in self.truth
         )
 
@@ -100,7 +102,7 @@ def test_the_second_flight_is_by_the_files_as_they_are_then(bench, fly, files):
         "--composed", "--pacing", "lockstep", "--rate", "1.5", scenario=str(files / "hover.yaml")
     )
     heard = Heard(bench)
-    bench.until(lambda: heard.hovers_at(1.0))
+    bench.until(lambda: heard.hovers_at(1.0), within_s=120.0)
     first, quiet = heard.squared_speed(), heard.steps_mps2()
 
     changed(files / "x500.yaml", lambda file: file.update(mass_kg=1.25 * file["mass_kg"]))
@@ -110,10 +112,10 @@ def test_the_second_flight_is_by_the_files_as_they_are_then(bench, fly, files):
     assert not heard.said("files")  # nothing changes in flight without a reset
     assert heard.hovers_at(1.0)
     assert bench.call(Trigger, "/sim/reset", Trigger.Request()).success
-    bench.until(lambda: heard.hovers_at(1.6))
+    bench.until(lambda: heard.hovers_at(1.6), within_s=120.0)
     # thrust goes with the squared speed and carries the weight; a mean acceleration of at most
-    # 0.1 m/s^2 in either window, of 9.8
-    assert heard.squared_speed() / first == pytest.approx(1.25, rel=0.025)
+    # 0.2 m/s^2 in either window, of 9.8
+    assert heard.squared_speed() / first == pytest.approx(1.25, rel=0.04)
     # white noise of a sample is density times the root of the rate; a difference has two of them
     assert quiet < 0.2
     assert heard.steps_mps2() == pytest.approx(LOUD * (2.0 * RATE_HZ) ** 0.5, rel=0.15)
