@@ -56,6 +56,9 @@ ROS = [
     "setproctitle>=1.3",
     "prompt_toolkit>=3.0.36",
 ]
+VIEW = [
+    "rerun-sdk>=0.34,<0.35",  # its layouts change with each; the last for Python 3.10
+]
 TEST = [
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-timeout",
@@ -116,7 +119,7 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     install_requires=CORE,
-    extras_require={"ros": ROS, "test": TEST},
+    extras_require={"ros": ROS, "view": VIEW, "test": TEST},
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

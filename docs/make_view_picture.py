@@ -1,8 +1,6 @@
 """Make docs/images/view.png: quadsim view on a page, in a headless Chromium, of a graph's flight.
 
-    python docs/make_view_picture.py [BAG]
-
-Without BAG it flies the scenario forest as a graph (composed, lockstep) and looks at the first 19 s.
+It flies a scenario as a graph (composed, lockstep) and looks at it 18 s after the start.
 Chromium draws by its processor alone, and reaches nobody but this machine.
 """
 
@@ -30,7 +28,24 @@ from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.output import send_to, viewer
 
 TARGET = Path(__file__).parent / "images" / "view.png"
-SCENARIO, SECONDS = "forest", 19.0
+SECONDS = 18.0
+#: The forest in wind, with a receiver that loses its satellites on the way.
+SCENARIO = """
+vehicle: x500
+sensors: lidar
+world: forest
+duration_s: 60.0
+environment: {wind_W_mps: [2.5, 1.5, 0.0]}
+mission:
+  - takeoff: {height_m: 1.77}
+  - goto: {position_W_m: [4.0, -4.0, 2.0], yaw_deg: 0.0}
+  - goto: {position_W_m: [-4.0, 4.0, 2.0], yaw_deg: 135.0}
+  - goto: {position_W_m: [0.0, 0.0, 2.0], yaw_deg: 0.0}
+  - land: {}
+faults:
+  - {sensor: gnss, fault: outage, at_s: 8.0, duration_s: 12.0}
+"""
+NAME = "forest_outage.yaml"
 WIDTH, HEIGHT = 1600, 1000
 PATIENCE_S = 240.0
 LOOK_S = 3.0
@@ -139,10 +154,11 @@ def settled(page: Browser) -> Image.Image:
 
 def fly(folder: Path) -> Path:
     """A bag of the scenario, flown by a graph."""
-    command = [sys.executable, "-m", "quadsim.cli", "fly", "--scenario", SCENARIO, "--composed"]
-    command += ["--pacing", "lockstep", "--output", str(folder / "run")]
+    (folder / NAME).write_text(SCENARIO, encoding="utf-8")
+    command = [sys.executable, "-m", "quadsim.cli", "fly", "--scenario", str(folder / NAME)]
+    command += ["--composed", "--pacing", "lockstep", "--output", str(folder / "run")]
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-    if done.returncode:
+    if done.returncode > 1:  # 1: a criterion or an event, the picture is of an outage
         sys.exit(f"the flight failed (status {done.returncode})")
     return folder / "run" / "bag"
 
@@ -151,12 +167,12 @@ def main() -> None:
     """Fly, serve, look, save."""
     folder = Path(tempfile.mkdtemp(prefix="quadsim-picture-"))
     try:
-        path = Path(sys.argv[1]) if len(sys.argv) > 1 else fly(folder)
+        path = fly(folder)
+        scenario = load_scenario(str(folder / NAME))
         with viewer(web=True) as shown:
             recording = new_recording()
             send_to(recording, shown, None)
             with open_bag(path) as bag:
-                scenario = load_scenario(bag.custom.get("scenario", SCENARIO))
                 picture = Picture(recording, scenario, live=True)
                 draw_bag(picture, bag, duration_s=SECONDS)
             recording.flush()
@@ -164,6 +180,7 @@ def main() -> None:
             page.call("Page.navigate", url=f"{shown.page}&renderer=webgl&persist=0")
             image = settled(page)
             page.close()
+            recording.disconnect()
         if page.complaints:
             sys.exit(f"the page complains: {page.complaints[0]}")
         image.quantize(256, dither=Image.Dither.NONE).save(TARGET, optimize=True)

@@ -37,6 +37,7 @@ REQUIRED = {
 #: Import name: what it would add.
 OPTIONAL = {
     "rclpy": "the ROS 2 graph: quadsim fly (pip install 'quadsim[ros]', or a ROS 2 machine)",
+    "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",
     "actuator_msgs": "motor commands to Gazebo as actuator_msgs/Actuators",

@@ -49,7 +49,9 @@ OTHERS = ((126, 63, 178), (0, 140, 130), (180, 50, 120), (110, 110, 0))
 FIXES, WAYPOINTS, WIND, SCAN, FENCE = (
     (214, 39, 40), (20, 140, 60), (0, 150, 200), (200, 40, 60), (220, 60, 0),
 )  # fmt: skip
-_WIDTHS_M = {TRUTH: 0.025, ESTIMATE: 0.018, BLIND: 0.012, REFERENCE: 0.008}
+#: Half widths of trails and sizes of points; negative, as Rerun takes them, of the screen's points.
+_HALF_WIDTHS = {TRUTH: -2.0, ESTIMATE: -1.6, BLIND: -1.4, REFERENCE: -0.8}
+_OTHERS_HALF_WIDTH, _FIX_RADIUS, _SCAN_RADIUS = -1.2, -2.5, -2.5
 _LEVELS = {WARN: rr.TextLogLevel.WARN, ERROR: rr.TextLogLevel.ERROR}
 #: Length of the wind arrow for each m/s, s.
 WIND_SCALE_S = 0.25
@@ -229,8 +231,10 @@ class VehicleView:
     def _trail(self, name: str, track: Track) -> None:
         """Pieces of the path; what is seen of them ends at the time looked at."""
         path = f"{self._root}/trail/{name}"
-        width_m = _WIDTHS_M.get(name, 0.012)
-        self._fix(path, rr.LineStrips3D.from_fields(colors=[self._colours[name]], radii=[width_m]))
+        half_width = _HALF_WIDTHS.get(name, _OTHERS_HALF_WIDTH)
+        self._fix(
+            path, rr.LineStrips3D.from_fields(colors=[self._colours[name]], radii=[half_width])
+        )
         ends = np.flatnonzero(np.diff(track.stamp_ns // PIECE_NS, append=-1))
         points = np.asarray(track.p_W, np.float32)
         before = self._ends.get(path)
@@ -271,7 +275,7 @@ class VehicleView:
         if not len(track):
             return
         path = f"{self._root}/gps"
-        self._fix(path, rr.Points3D.from_fields(colors=[FIXES], radii=[0.025]))
+        self._fix(path, rr.Points3D.from_fields(colors=[FIXES], radii=[_FIX_RADIUS]))
         self._send(path, track.stamp_ns, rr.Points3D.columns(positions=track.p_W))
         self._series.fixes(track)
 
@@ -314,7 +318,7 @@ class VehicleView:
     def scan(self, stamp_ns: int, points_B_m: Array) -> None:
         """One scan of the lidar, (N, 3) points in the body's axes."""
         path = f"{self._root}/vehicle/lidar"
-        self._fix(path, rr.Points3D.from_fields(colors=[SCAN], radii=[0.03]))
+        self._fix(path, rr.Points3D.from_fields(colors=[SCAN], radii=[_SCAN_RADIUS]))
         points = points_B_m[np.isfinite(points_B_m).all(axis=1)].astype(np.float32)
         columns = rr.Points3D.columns(positions=points).partition([len(points)])
         self._send(path, np.array([stamp_ns]), columns)
