@@ -157,6 +157,26 @@ def test_a_lost_odometry_pauses_attitude_feedback_then_descends_open_loop_then_s
     assert not inner.speeds.any()
 
 
+def test_without_odometry_the_gyroscope_keeps_the_vehicle_level():
+    """Upset by 0.3 rad as the odometry goes: linear angular motion, integrated here."""
+    inner = Inner().hover(2.0)
+    inner.odometry.q_WB[:] = from_euler(0.3, 0.0, 0.0)
+    inner.run(DT)
+    roll, rate = 0.3, 0.0
+    for _ in range(150):
+        inner.state.gyro_B[:] = [rate, 0.0, 0.0]
+        phase = inner.run(DT, lost=["odometry"])
+        rate += inner.wrench()[1] / AIRFRAME.inertia_kg_m2[0] * DT
+        roll += rate * DT
+    assert phase == ODOMETRY_LOST
+    assert abs(roll) < 0.01
+    # as before, a little less than hover, now along the vertical
+    assert inner.wrench()[0] == pytest.approx(0.97 * G, rel=0.01)
+    inner.state.gyro_B[:] = math.nan
+    assert inner.run(DT, lost=["odometry"]) == ODOMETRY_LOST
+    np.testing.assert_allclose(inner.wrench(), [0.97 * G, 0, 0, 0], atol=1e-9)
+
+
 def test_an_odometry_that_comes_back_is_flown_on_again():
     inner = Inner().hover()
     assert inner.run(0.7, lost=["odometry"]) == ODOMETRY_LOST

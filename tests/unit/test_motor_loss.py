@@ -18,7 +18,6 @@ from quadsim.control.airframe import (
     pack_airframe,
 )
 from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor
-from quadsim.control.spin import opposite_of, spin_axis
 from quadsim.files import find
 from quadsim.parameters import load
 from quadsim.records import MAX_ROTORS
@@ -94,8 +93,8 @@ def test_telemetry_finds_a_stopped_rotor_but_no_slow_or_weak_one():
 
     found_s, motor = run_watch(steady, stopped, still)
     assert motor == 1
-    # it is at 0.6 of its speed after 0.51 lags, and stays so for 40 ms
-    assert 0.1 + 0.51 * lag_s + 0.04 - 0.002 < found_s < 0.1 + 0.51 * lag_s + 0.04 + 0.004
+    # it is at 0.6 of its speed after 0.51 lags, and stays so for 20 ms
+    assert 0.1 + 0.51 * lag_s + 0.02 - 0.002 < found_s < 0.1 + 0.51 * lag_s + 0.02 + 0.004
     weak = rotors(750.0, 750.0 * np.sqrt(0.8), 750.0, 750.0)
     assert run_watch(steady, lambda _: weak, still)[1] == -1
 
@@ -132,23 +131,6 @@ def test_without_telemetry_the_missing_turn_tells_the_rotor(lost):
         )[1]
         == -1
     )
-
-
-@pytest.mark.parametrize("lost", range(4))
-def test_the_steady_spin_obeys_eulers_equations(lost):
-    params = airframe("hummingbird")
-    packed = pack_airframe(params)
-    across = opposite_of(packed, lost)
-    hubs = np.array(params.rotor_positions_B_m)
-    np.testing.assert_allclose(hubs[across, :2], -hubs[lost, :2], atol=1e-12)
-    h = 0.003
-    spin = 14.0 * params.rotor_directions[lost]
-    w = np.array(spin_axis(packed, across, 0.3, spin, h * np.sign(spin)))
-    inertia = np.array(params.inertia_kg_m2)
-    momentum = inertia * w + [0.0, 0.0, h * np.sign(spin)]
-    torque = effectiveness(params)[1:3, across] * 0.3
-    # x and y have moments of inertia that differ by 1 %, of which the mean counts
-    np.testing.assert_allclose(torque, np.cross(w, momentum)[:2], rtol=0.02)
 
 
 def lands(vehicle, motor, seed=1, at_s=8.0):

@@ -23,7 +23,7 @@ from quadsim.control.spin import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 from quadsim.parameters import Vec3
-from quadsim.records import HELICOPTER
+from quadsim.records import HELICOPTER, MAX_ROTORS
 
 Array = NDArray[np.float64]
 
@@ -35,6 +35,8 @@ ATTITUDE_CONTROL = record_dtype(
     [
         ("running", np.int64),
         ("lost", np.int64),  # a motor that gives no thrust, from 1; 0: none
+        ("spinning", np.int64),  # whether ``speeds`` are followed
+        ("speeds", np.float64, (MAX_ROTORS,)),  # of the rotors by their mean lag, rad/s
         ("w_B", np.float64, (3,)),  # low-passed body rates, rad/s
         ("integral", np.float64, (3,)),  # rad/s^2
         ("cut", np.float64, (3,)),  # angular acceleration that the rotors did not give
@@ -108,7 +110,7 @@ def wanted_rates(params: Any, q_WB: Quat, q_command: Quat, yaw_rate: float) -> V
 @kernel
 def reset_attitude_control(state: Any) -> None:
     """Forget the integrals and the filter, as when the motors idle."""
-    state.running = 0
+    state.running = state.spinning = 0
     for i in range(3):
         state.integral[i] = 0.0
         state.cut[i] = 0.0

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 #: Share of the expected speed below which a rotor is lost: a third of its thrust.
 LOST_SPEED = 0.6
 #: For how long: telemetry comes late, while a rotor that speeds up is looked for already.
-LOST_SPEED_S = 0.04
+LOST_SPEED_S = 0.02
 #: Least lag that a motor is expected to have, s.
 LEAST_LAG_S = 0.01
 

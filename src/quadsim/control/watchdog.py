@@ -26,7 +26,7 @@ from quadsim.control.inputs import is_attitude, is_usable, size
 from quadsim.control.mixer import equal_speeds
 from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor, reset_motor_watch
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
-from quadsim.geometry.rotation import normalize, quat, rotate
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import store, vec3
 from quadsim.records import ATTITUDE_COMMAND, HELICOPTER, MAX_ROTORS, ODOMETRY
 
@@ -62,6 +62,7 @@ INNER_LOOP = record_dtype(
         ("motors", MOTOR_WATCH),
         ("measured", np.float64, (MAX_ROTORS,)),  # rotor speeds, rad/s; NaN without telemetry
         ("commanded", np.float64, (MAX_ROTORS,)),  # in the last step
+        ("gyro_B", np.float64, (3,)),  # the newest rates without their bias, rad/s; NaN: none
     ]
 )
 
@@ -72,15 +73,35 @@ def new_inner_loop() -> np.record:
     state.odometry_age_s = math.inf
     state.command_age_s = math.inf
     state.measured[:] = math.nan
+    state.gyro_B[:] = math.nan
     return state
 
 
 @kernel
+def _coast(state: Any, dt_s: float) -> bool:
+    """Carry the last attitude on by the gyroscope; whether there is one."""
+    w_B = vec3(state.gyro_B)
+    if not (is_usable(size(w_B)) and is_attitude(state.odometry.q_WB)):
+        return False
+    turn = exp((w_B[0] * dt_s, w_B[1] * dt_s, w_B[2] * dt_s))
+    store(state.odometry.q_WB, normalize(multiply(quat(state.odometry.q_WB), turn)))
+    store(state.odometry.w_B, w_B)
+    return True
+
+
+@kernel
 def _receive_odometry(state: Any, odometry: Any, age_s: float, dt_s: float) -> None:
-    """Keep a whole odometry; one with a NaN was not received, the last one grows older."""
+    """Keep a whole odometry; one with a NaN was not received, the last one grows older.
+
+    Between two odometries the attitude goes on by the gyroscope, where there is one.
+    """
     total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
     if not (is_attitude(odometry.q_WB) and is_usable(total) and math.isfinite(age_s)):
         state.odometry_age_s += dt_s
+        _coast(state, dt_s)
+        return
+    if age_s > 0.0 and odometry.stamp_ns == state.odometry.stamp_ns and _coast(state, dt_s):
+        state.odometry_age_s = age_s
         return
     state.odometry_age_s = age_s
     state.odometry.stamp_ns = odometry.stamp_ns
@@ -150,8 +171,9 @@ def _watch_motors(state: Any, airframe: Any, dt_s: float) -> None:
 
 @kernel
 def _fly(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
-    """Fly the kept command; without a recent attitude, only its thrust."""
-    if state.odometry_age_s <= params.watchdog.odometry_hold_s:
+    """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
+    recent = state.odometry_age_s <= params.watchdog.odometry_hold_s
+    if recent or is_usable(size(state.gyro_B)):
         _watch_motors(state, airframe, dt_s)
         for i in range(MAX_ROTORS):
             rotor_speeds[i] = state.commanded[i]
@@ -222,7 +244,13 @@ def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arra
         state.time_left_s -= dt_s
         thrust = params.watchdog.open_loop_thrust * state.hover
         if state.time_left_s > 0.0:
-            equal_speeds(airframe, thrust * airframe.mass_kg, rotor_speeds)
+            cosine = rotate(quat(state.odometry.q_WB), (0.0, 0.0, 1.0))[2]
+            coasts = is_usable(size(state.gyro_B))
+            least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+            state.command.thrust = along_body_z(thrust, cosine, least, most) if coasts else thrust
+            state.command.yaw_rate = 0.0
+            store(state.command.q_WB, (1.0, 0.0, 0.0, 0.0))
+            _fly(state, params, airframe, dt_s, rotor_speeds)
             return phase
         _enter(state, params, STOPPED)
     reset_attitude_control(state.attitude)
