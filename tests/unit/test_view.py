@@ -1,4 +1,4 @@
-"""What the viewer draws with, without Rerun: ellipsoids, rotors, bodies, and the other tools' layouts."""
+"""The viewer: what is drawn is read back from a recording and compared with what it should be."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from quadsim.errors import InputError, QuadsimError
 from quadsim.kernel_folder import is_filled, set_filled
 
 if TYPE_CHECKING:
+    from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -78,6 +79,31 @@ def flight_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _datum(ctx: click.Context, param: click.Parameter, text: str | None) -> Datum | None:
+    if text is None:
+        return None
+    from quadsim.geometry.geodesy import Datum
+    from quadsim.parameters import from_mapping
+
+    try:
+        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--datum: {text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
+    place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
+    return from_mapping(Datum, place, "--datum")
+
+
+def datum_option(command: F) -> F:
+    """``--datum``: origin of ``map``, for bags that hold none."""
+    option = click.option(
+        "--datum",
+        callback=_datum,
+        metavar="LAT,LON,H",
+        help="Origin of map in degrees and m, where the bag has no /datum.",
+    )
+    return option(command)
 
 
 def _pictures_folder(

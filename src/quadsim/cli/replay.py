@@ -10,6 +10,7 @@ import click
 from quadsim.cli.common import (
     BAD_INPUT,
     FlightProgress,
+    datum_option,
     exit_status,
     json_option,
     loading,
@@ -26,23 +27,11 @@ if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
     from quadsim.analysis.scoring import Run, Scoring
     from quadsim.analysis.summary import Summary
+    from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
 
 #: As :data:`quadsim.analysis.trajectory.ALIGNMENTS`, which ``--help`` need not load.
 ALIGNMENTS = NONE, *_ = ("none", "yaw", "se3", "sim3")
-
-
-def _datum(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[float, float, float] | None:
-    """Three numbers from LAT,LON,H."""
-    if text is None:
-        return None
-    try:
-        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
-    return latitude_deg, longitude_deg, height_m
 
 
 class EstimatorOption(click.Option):
@@ -93,7 +82,7 @@ class EstimatorOption(click.Option):
     "  [default: as flown, where the bag says so, else eskf]",
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a parameter.")
-@click.option("--datum", callback=_datum, help="Origin of map as LAT,LON,H, in degrees and m.")
+@datum_option
 @click.option(
     "--truth",
     metavar="TOPIC",
@@ -142,7 +131,7 @@ def replay(
     settle_s: float,
     configs: tuple[str, ...],
     changes: tuple[str, ...],
-    datum: tuple[float, float, float] | None,
+    datum: Datum | None,
     truth: str | None,
     align: str,
     spans: tuple[str, ...],
@@ -163,12 +152,19 @@ def replay(
     if asked is not None:
         if len(bags) > 1 or len(configs) > 1:
             raise InputError("--publish: plays one bag, with one --config at most")
-        ctx.exit(
-            publish(
-                bags[0], asked, namespace=namespace, config=next(iter(configs), None), datum=datum,
-                settle_s=settle_s, output=output, as_json=as_json,
-            )
-        )  # fmt: skip
+        status = publish(
+            bags[0],
+            asked,
+            namespace=namespace,
+            driver=driver,
+            config=next(iter(configs), None),
+            changes=changes,
+            datum=datum,
+            settle_s=settle_s,
+            output=output,
+            as_json=as_json,
+        )
+        ctx.exit(status)
     from quadsim.analysis.comparison import combined, titles
     from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.analysis.replay import Settings, estimator_params, load_kernels
@@ -176,36 +172,14 @@ def replay(
     from quadsim.analysis.trajectory import SPANS, span_of
     from quadsim.analysis.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
-    from quadsim.geometry.geodesy import Datum
-    from quadsim.parameters import from_mapping
 
-    place = None
-    if datum is not None:
-        keys = ("latitude_deg", "longitude_deg", "height_m")
-        place = from_mapping(Datum, dict(zip(keys, datum, strict=True)), "--datum")
-    asked = publishing(ctx)
-    if asked is not None:
-        if len(bags) > 1 or len(configs) > 1:
-            raise InputError("--publish: of one bag, and with one --config at most")
-        status = publish(
-            bags[0],
-            asked,
-            namespace=namespace,
-            config=next(iter(configs), None),
-            changes=changes,
-            datum=place,
-            settle_s=settle_s,
-            output=output,
-            as_json=as_json,
-        )
-        ctx.exit(status)
     files = configs or (None,)
     settings = [
         Settings(
             estimators,
             namespace,
             estimator_params(file, changes),
-            place,
+            datum,
             truth,
             as_flown=file is None,
             changes=changes,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quadsim.cli.common import FlightProgress, loading, say
+from quadsim.cli.common import FlightProgress, datum_option, loading, say
 from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
@@ -44,20 +44,6 @@ def is_bag(what: str) -> bool:
     """Whether an argument means a bag: a folder, or a file that ends like one."""
     path = Path(what)
     return path.suffix in BAGS or path.is_dir() or (path / "metadata.yaml").is_file()
-
-
-def _datum(text: str | None) -> Datum | None:
-    from quadsim.geometry.geodesy import Datum
-    from quadsim.parameters import from_mapping
-
-    if text is None:
-        return None
-    try:
-        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--datum: {text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
-    keys = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
-    return from_mapping(Datum, keys, "--datum")
 
 
 @dataclass(frozen=True)
@@ -119,7 +105,7 @@ class Source:
 @click.option(
     "--namespace", "namespaces", multiple=True, help="A vehicle (may be repeated).  [default: all]"
 )
-@click.option("--datum", help="Origin of map as LAT,LON,H, where there is no /datum.")
+@datum_option
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of a scenario's flight.")
 @click.option(
     "--duration", "duration_s", type=click.FloatRange(0.0, min_open=True),
@@ -156,7 +142,7 @@ def view(
     scenario: str | None,
     vehicle: str | None,
     namespaces: tuple[str, ...],
-    datum: str | None,
+    datum: Datum | None,
     seed: int | None,
     duration_s: float | None,
     camera: str,
@@ -180,7 +166,6 @@ def view(
     check_memory(memory_limit)
     if save is not None and save.suffix != RECORDING:
         raise InputError(f"--save {save}: a recording ends in {RECORDING}")
-    place = _datum(datum)
     opened = what if what is not None and what.endswith(RECORDING) else ""
     if opened and not Path(opened).is_file():
         raise InputError(f"{opened}: no such file")
@@ -200,7 +185,7 @@ def view(
                 if browser and has_display():
                     webbrowser.open(shown.page)
         if not opened:
-            source = Source(what, flown is not None, namespaces, place, duration_s, domain)
+            source = Source(what, flown is not None, namespaces, datum, duration_s, domain)
             _draw(source, loaded, camera, rate_hz, shown, save)
         if shown is not None and what is not None:
             shown.wait()

@@ -19,7 +19,7 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
-from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
+from quadsim.nodes.cdr import MessageError, Reader, RotorsReader, RotorsWriter, stamp_of
 from quadsim.nodes.command_messages import read_attitude_command
 from quadsim.nodes.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.nodes.conversion import OdometryReader
@@ -34,6 +34,11 @@ from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
 TELEMETRY_NS = 100_000_000
+#: Weight of a new difference between gyroscope and odometry in the bias; its largest size, rad/s.
+BIAS_WEIGHT, MOST_BIAS_RADPS = 0.02, 0.2
+GYRO_FALLBACK = (
+    "without an odometry, go on by the gyroscope of imu/data_raw; for an IMU with the body's axes"
+)
 
 
 class MixerNode(QuadsimNode):
@@ -48,6 +53,7 @@ class MixerNode(QuadsimNode):
         self._odometry = new_record(ODOMETRY)
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
+        self._imu_reader = Reader(topics.IMU_RAW.type_name)
         self._begin_anew()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
@@ -59,6 +65,8 @@ class MixerNode(QuadsimNode):
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
+            if declare_bool(self, "gyro_fallback", True, GYRO_FALLBACK):
+                self.listen(topics.IMU_RAW, self._on_imu)
         live = LiveGains(
             "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
         )
@@ -85,6 +93,7 @@ class MixerNode(QuadsimNode):
         self._command = new_record(ATTITUDE_COMMAND)
         self._phase = self._lost = 0
         self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
+        self._imu, self._imu_ns, self._bias = b"", 0, np.zeros(3)
 
     def _on_motor_speed(self, payload: bytes) -> None:
         self._state.measured[: self._rotors] = self._rotors_reader.read(payload)
@@ -108,8 +117,28 @@ class MixerNode(QuadsimNode):
         else:  # the watchdog has gone on without it
             self.count("late odometries")
 
+    def _on_imu(self, payload: bytes) -> None:
+        """Keep the newest sample; go on by it while no odometry comes."""
+        self._imu, self._imu_ns = payload, stamp_of(payload)
+        away = self._stamp_ns and self._imu_ns - self._stamp_ns > self._hold_ns
+        if away and self._imu_ns > self._stepped_ns:
+            self._state.gyro_B[:] = self._gyro_radps() - self._bias
+            self._step(self._imu_ns)
+
+    def _gyro_radps(self) -> Any:
+        return self._imu_reader.read(self._imu)["w"]
+
+    def _learn_bias(self) -> None:
+        """What the gyroscope says beside the odometry of the same time."""
+        if self._imu_ns and self._imu_ns == self._stamp_ns:
+            off = np.clip(
+                self._gyro_radps() - self._odometry.w_B, -MOST_BIAS_RADPS, MOST_BIAS_RADPS
+            )
+            self._bias += BIAS_WEIGHT * (off - self._bias)
+
     def _watch(self) -> None:
         """Go on without an odometry when none comes."""
+        self._learn_bias()
         now_ns = self.get_clock().now().nanoseconds
         if self._stamp_ns and now_ns - max(self._stamp_ns, self._stepped_ns) > self._hold_ns:
             self._step(now_ns)
@@ -119,6 +148,8 @@ class MixerNode(QuadsimNode):
         before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
         if now_ns - self._measured_ns > TELEMETRY_NS:
             self._state.measured[:] = math.nan
+        if now_ns - self._imu_ns > self._hold_ns:
+            self._state.gyro_B[:] = math.nan
         command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
         phase = inner_loop(
             self._state,
