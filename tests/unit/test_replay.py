@@ -343,6 +343,7 @@ def test_several_bags_give_their_runs_the_means_and_the_worst(
         item["nis"]["gnss_position"]["count"] for item in (one, two)
     )
     assert worst["position_rmse_m"]["run"] == "half"
+    assert mean["nis"]["gnss_position"]["dof"] == 3
     assert mean["runs"] == 2
     assert summary["duration_s"] == pytest.approx(11.99 + 7.99)
     assert summary["passed"] is True

@@ -123,6 +123,8 @@ def _mean(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             result[key] = _mean(values)
         elif key in ("count", "refused"):
             result[key] = sum(values)
+        elif key == "dof":
+            result[key] = values[0]
         else:
             result[key] = sum(values) / len(values) if values else None
     return result
