@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
@@ -319,9 +318,7 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
             return node
 
         watched = stack.enter_context(beside(specs[1:], domain, stop))
-        begin_s = time.monotonic()
         status = run([make], domain=domain, stop=stop)
-        wall_s = time.monotonic() - begin_s
     if watched.failure:
         say(watched.failure)
         status = FAILED
@@ -336,7 +333,7 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
         "bag": bag,
         "finished": player.finished,
         "duration_s": player.played_s,
-        "wall_s": wall_s,
+        "wall_s": player.wall_s,
         "rate": player.control.rate,
         "messages": sum(player.outputs.counts.values()),
         "topics": {name: {"count": n} for name, n in sorted(player.outputs.counts.items())},

@@ -154,8 +154,11 @@ class Outputs:
     def _known(self) -> int:
         return sum(self._node.count_subscribers(o.name) for o in self.by_topic.values())
 
-    def name_rivals(self) -> None:
+    def name_rivals(self, friends: Collection[str]) -> None:
         """Say which topics somebody else publishes, too.
+
+        Args:
+            friends: full names of nodes that may.
 
         Raises:
             InputError: the time is among them.
@@ -169,7 +172,8 @@ class Outputs:
         for name in sorted(ours):
             if name.startswith("/tf") or name == topics.DIAGNOSTICS.name:
                 continue  # has many publishers
-            others = self._nodes(self._node.get_publishers_info_by_topic(name))
+            infos = self._node.get_publishers_info_by_topic(name)
+            others = [other for other in self._nodes(infos) if other not in friends]
             if others:
                 self._node.get_logger().warning(
                     f"{name} is published by {', '.join(others)} too; leave it out with --exclude,"

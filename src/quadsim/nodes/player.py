@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -130,6 +131,8 @@ class PlayerNode(QuadsimNode):
         self._failure: QuadsimError | None = None
         self._step_ns = round(self.params.step_s * 1e9)
         self._state = WAITS
+        self._began_s = 0.0
+        self.wall_s = 0.0
         self.finished = False
         self.control = PlayControl(self.params.rate, self.params.paused, self._tell_time)
         bag = self._stack.enter_context(open_bag(Path(path), driver or None))
@@ -170,6 +173,7 @@ class PlayerNode(QuadsimNode):
             at_ns: int | None = self._playback.start_ns
             while at_ns is not None and not self.control.stopping:
                 at_ns = self._play(at_ns)
+            self.wall_s = time.monotonic() - self._began_s
             if not self.control.stopping:
                 self._finish()
         except QuadsimError as error:
@@ -187,7 +191,8 @@ class PlayerNode(QuadsimNode):
             # whether they have found each other cannot be seen from here; that they work on it can
             self.control.wait_until(lambda: False, ROUND_S)
             self._let_them_take_it()
-        self.outputs.name_rivals()
+        self.outputs.name_rivals(self._in_step.names)
+        self._began_s = time.monotonic()
 
     def _play(self, from_ns: int) -> int | None:
         """Play from a log time on; give where to go on, None: it is over."""
