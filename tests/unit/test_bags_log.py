@@ -55,6 +55,19 @@ def test_stated_deviations_are_about_the_worlds_axes(log):
     np.testing.assert_allclose(sigma[:, 3:6], expected, rtol=1e-9)
 
 
+def test_commands_to_the_motors_are_read_beside_their_speeds(circle_rows, write_rows):
+    """Of the circle the commands are the speeds."""
+    rows = []
+    for old in circle_rows:
+        rows.append(old)
+        if old.topic == "/quad/motor_speed":
+            rows.append(old._replace(topic="/quad/command_motor_speed"))
+    with open_bag(write_rows(rows)) as bag:
+        log = read_log(bag, "/quad")
+    np.testing.assert_array_equal(log.command_stamps_ns, log.motor_stamps_ns)
+    np.testing.assert_array_equal(log.command_radps, [[400, 410, 420, 430]] * 600)
+
+
 def test_the_rest_of_the_flight(log):
     assert log.scenario == "circle"
     assert log.seed == 7

@@ -51,7 +51,7 @@ def _number(value: float | None, digits: int = 3) -> Cell:
 
 
 def _verdict(passed: bool) -> Cell:
-    return Cell("passed", "good") if passed else Cell("failed", "bad")
+    return Cell("passed", "v good") if passed else Cell("failed", "v bad")
 
 
 def _run(flights: Flights, run: str) -> list[Cell]:

@@ -28,7 +28,8 @@ section h2, .card h2 { margin: 0 0 6px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th, td { padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line); }
-td.n, th.n { text-align: right; } td.n { white-space: nowrap; }
+td.n, th.n { text-align: right; } td.n, td.v { white-space: nowrap; }
+td.v { width: 1%; }
 footer { color: var(--soft); font-size: 13px; margin-top: 28px; overflow-wrap: anywhere; }
 .why { font-size: 17px; margin: 8px 0 0; }
 nav { display: flex; flex-wrap: wrap; gap: 2px 16px; margin-top: 14px; }
