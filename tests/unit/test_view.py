@@ -1,4 +1,4 @@
-"""The viewer: what is drawn is read back from a recording and compared with what it should be."""
+"""What the viewer draws with, without Rerun, and the layouts for other tools."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from click.testing import CliRunner
 from defusedxml.ElementTree import parse
 from scipy.spatial.transform import Rotation
 
+from quadsim.cli import main, view
 from quadsim.files import find, known, share_dir
 from quadsim.nodes import topics
 from quadsim.parameters import load
@@ -208,3 +210,26 @@ def test_plotjuggler_plots_fields_of_the_graph_and_takes_their_topics():
                 path = path[1:]
             assert has_field(name, path), curve
     assert Path(VIEWS / "plotjuggler.xml").read_text().count("<DockArea") > 5
+
+
+# ---- the command, where Rerun is not needed ------------------------------------------------------
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main.main, ["view", *arguments])
+
+
+def test_without_rerun_one_line_says_what_helps(monkeypatch):
+    monkeypatch.setattr(view, "find_spec", lambda name: None)
+    result = run("square", "--save", "x.rrd")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "pip install 'quadsim[view]'" in result.stderr
+
+
+def test_bags_are_told_from_scenarios(tmp_path):
+    assert view.is_bag(str(tmp_path))
+    assert view.is_bag("flight.mcap")
+    assert view.is_bag("flight.db3")
+    assert not view.is_bag("square")
+    assert not view.is_bag("my_scenario.yaml")
