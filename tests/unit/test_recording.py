@@ -212,9 +212,11 @@ def test_profiles_hold_what_they_are_for():
         "/clock",
     }
     assert kept("sensors") >= sensors | {"/datum", "ground_truth/odom", "external/pose"}
-    assert not kept("sensors") & {"odometry/filtered", "motor_speed", "scan"}
+    assert not kept("sensors") & {"imu/data", "motor_speed", "scan"}
     assert kept("minimal") >= {"/datum", "ground_truth/odom", "odometry/filtered", "events"}
     assert not kept("minimal") & {"imu/data_raw", "points", "command_motor_speed"}
+    # what the criteria of the scenarios are taken from
+    assert all(kept(name) >= {"odometry/filtered", "reference"} for name in known("recording"))
     # another estimator's topic is in no table
     assert Recording("minimal").profile().keeps("odometry/ekf7")
     assert not Recording("sensors").profile().keeps("odometry/ekf7")
