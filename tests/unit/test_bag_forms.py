@@ -29,8 +29,8 @@ KEY = "rosbag2_bagfile_information"
 
 @pytest.fixture(scope="module")
 def rows(circle_rows):
-    """Three seconds of the circle: enough for several chunks of 64 KiB."""
-    end_ns = circle_rows[0].stamp_ns + 3_000_000_000
+    """Two seconds of the circle: enough for several chunks of 64 KiB."""
+    end_ns = circle_rows[0].stamp_ns + 2_000_000_000
     return [row for row in circle_rows if row.stamp_ns < end_ns]
 
 
@@ -192,9 +192,9 @@ def old_database(path: Path, version: int) -> None:
     file.write_text(yaml.safe_dump(facts))
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [3, 5])
 def test_older_distributions(tmp_path, rows, write_rows, version):
-    """Metadata of Foxy (2 to 4), Galactic, Humble (5) and Iron's beginning (6): no definitions."""
+    """Metadata as of Foxy (3) and Humble (5): no definitions, files named with their folder."""
     path = by_rosbags(tmp_path / "old", rows)
     old_database(path, version)
     messages, notes = read(path)
@@ -248,23 +248,24 @@ def test_what_lies_before_and_behind_a_damaged_chunk_is_read(circle_bag, circle_
     assert file.read_bytes() == content  # a bag that has its end is not touched
 
 
-def test_a_chunk_without_a_checksum_is_read_up_to_what_makes_no_sense(tmp_path, rows):
-    """rosbag2 writes none as it comes."""
+@pytest.mark.parametrize("index", [IndexType.ALL, IndexType.NONE])
+def test_a_chunk_without_a_checksum_loses_what_makes_no_sense(tmp_path, rows, index):
+    """rosbag2 writes none as it comes; a page of zeros takes the messages it touches."""
     plain = {"compression": CompressionType.NONE, "chunk_size": 65536}
-    file = by_mcap(tmp_path / "lone.mcap", rows, enable_crcs=False, **plain)
-    chunks = chunks_of(file)
-    chunk = chunks[1]
+    file = by_mcap(tmp_path / "lone.mcap", rows, enable_crcs=False, index_types=index, **plain)
     content = bytearray(file.read_bytes())
-    middle = chunk.chunk_start_offset + 30_000
+    middle = len(content) // 3
+    near = bytes(content[middle - 2000 : middle + 4096 + 2000])
+    touched = [r for r in rows if r.payload in near]
     content[middle : middle + 4096] = bytes(4096)
     file.write_bytes(content)
     messages, notes = read(file)
-    assert "damaged" in notes[0]
-    assert "messages of it are read" in notes[0]
-    assert len(notes) == 1
-    in_chunk = [r for r in rows if chunk.message_start_time <= r.stamp_ns < chunk.message_end_time]
     lost = {tuple(row) for row in rows} - set(messages)
-    assert 0 < len(lost) < len(in_chunk)
+    # one more message than was touched may hold zeros, and be none that was written
+    assert lost <= {tuple(row) for row in touched}
+    assert 0 < len(lost) < 20  # 4 KiB of messages of 300 bytes and more
+    assert len(notes) == 1
+    assert "bytes make no sense" in notes[0]
 
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.ZSTD])
@@ -291,8 +292,8 @@ def test_a_cut_database_gives_its_first_rows(tmp_path, rows):
     database.write_bytes(content[: int(len(content) * 0.7)])
     messages, notes = read(path)
     assert same(messages, rows[: len(messages)])
-    # of rows and index, row by row in the order of time: seven tenths of both are before the cut
-    assert len(messages) > 0.68 * len(rows)
+    # rows and index grow together, behind a twentieth of the file with topics and definitions
+    assert len(messages) > 0.65 * len(rows)
     assert f"cut or damaged; {len(messages)} messages found row by row" in notes[0]
 
 
@@ -405,7 +406,7 @@ def test_memory_does_not_grow_with_the_bag(tmp_path, rows):
     """Four times the messages: the same chunks at once, 40 bytes more a chunk."""
 
     def peak(times: int) -> int:
-        span_ns = 3_000_000_000
+        span_ns = 2_000_000_000
         longer = [
             row._replace(stamp_ns=row.stamp_ns + k * span_ns) for k in range(times) for row in rows
         ]
@@ -419,4 +420,4 @@ def test_memory_does_not_grow_with_the_bag(tmp_path, rows):
         return high
 
     small, large = peak(1), peak(4)
-    assert large < small + 40_000  # all messages are 1.6 MB more
+    assert large < small + 40_000  # all messages are a megabyte more

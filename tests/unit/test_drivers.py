@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 
 import numpy as np
 import pytest
@@ -135,8 +136,8 @@ def measured(path, driver=None, namespace="/quad"):
 
 @pytest.fixture(scope="module")
 def flight(circle_rows):
-    """Two seconds of the circle, as messages."""
-    end_ns = circle_rows[0].stamp_ns + 2_000_000_000
+    """A second of the circle, as messages."""
+    end_ns = circle_rows[0].stamp_ns + 1_000_000_000
     rows = [row for row in circle_rows if row.stamp_ns < end_ns]
     return [
         (r.topic, r.type_name, r.stamp_ns, TYPES.deserialize_cdr(r.payload, r.type_name))
@@ -274,7 +275,7 @@ def test_mavros(tmp_path, flight):
         assert (datum.latitude_deg, datum.height_m) == (47.397742, 488.0)
         log = read_log(bag, "/quad")
         assert list(log.estimates) == ["autopilot"]
-        assert bag.counts["/quad/imu/data_raw"] == 200
+        assert bag.counts["/quad/imu/data_raw"] == 100
         assert "/mavros/imu/data_raw" not in bag.types
 
 
@@ -399,9 +400,15 @@ def px4_expected(plain):
             yield m
 
 
-@pytest.mark.parametrize("plugin", [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
-@pytest.mark.parametrize("defined", [True, False])
-@pytest.mark.parametrize("gps", ["1.14", "1.16"])
+@pytest.mark.parametrize(
+    ("plugin", "defined", "gps"),
+    [
+        (StoragePlugin.MCAP, True, "1.16"),
+        (StoragePlugin.MCAP, False, "1.16"),
+        (StoragePlugin.SQLITE3, True, "1.14"),
+        (StoragePlugin.SQLITE3, False, "1.14"),
+    ],
+)
 def test_px4(tmp_path, flight, plugin, defined, gps):
     """By the bag's own definitions, or the known ones; float32 has 7 digits."""
     plain, _ = measured(write(tmp_path / "plain", flight))
@@ -412,8 +419,6 @@ def test_px4(tmp_path, flight, plugin, defined, gps):
         if plugin == StoragePlugin.MCAP:
             file.write_bytes(file.read_bytes().replace(b"uint64 timestamp", b"uint99 timestamp"))
         else:
-            import sqlite3
-
             with sqlite3.connect(file) as connection:
                 connection.execute("DELETE FROM message_definitions")
             connection.close()
@@ -565,7 +570,7 @@ def test_gazebo(tmp_path, flight):
     assert {m.kind for m in found} == {"imu", "magnetic_field", "gnss_position", "range"}
     assert all(m.values == (1.25, 0.0) for m in found if m.kind == "range")
     with open_bag(tmp_path / "gazebo", "gazebo") as bag:
-        assert len(read_log(bag, "/quad").truth) == 200
+        assert len(read_log(bag, "/quad").truth) == 100
 
 
 def test_axes_of_a_file_of_ones_own(tmp_path, flight):

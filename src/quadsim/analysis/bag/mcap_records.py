@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Collection
 from io import BytesIO
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import lz4.frame
 import zstandard
@@ -24,6 +25,15 @@ _PAYLOAD_AT = MESSAGE_HEAD.size + 8
 #: Opcode, length, first and last time, size and checksum of the content, length of a name.
 _CHUNK_HEAD = struct.Struct("<BQQQQII")
 _CHUNK_MARK = bytes([Opcode.CHUNK])
+_MESSAGE_MARK = bytes([Opcode.MESSAGE])
+
+
+class Bounds(NamedTuple):
+    """What the messages of a file can be: their channels, their first and last time."""
+
+    channels: Collection[int]
+    start_ns: int
+    end_ns: int
 
 
 def next_chunk(file: BinaryIO, start: int, end: int) -> int | None:
@@ -72,27 +82,53 @@ def unpacked(record: bytes) -> bytes:
     return content
 
 
-def collect(content: bytes, wanted: dict[int, tuple[str, str]], found: list[BagMessage]) -> None:
+def collect(
+    content: bytes, wanted: dict[int, tuple[str, str]], bounds: Bounds, found: list[BagMessage]
+) -> None:
     """Messages of some channels among records.
 
+    Args:
+        content: records, one behind the other.
+        wanted: channel to topic and type.
+        bounds: what a message must be, to go on with behind one that makes no sense.
+        found: gets the messages.
+
     Raises:
-        ValueError: from a record on it makes no sense; ``found`` has what lies before.
+        ValueError: some of it makes no sense; ``found`` has the rest.
     """
-    at, size = 0, len(content)
+    at, size, lost = 0, len(content), 0
     head, new, add = MESSAGE_HEAD.unpack_from, tuple.__new__, found.append  # in half the time
     names = wanted.get
     while at < size:
-        if size - at < MESSAGE_HEAD.size:
-            raise ValueError("a record is cut")
-        opcode, length, channel, _, log_ns = head(content, at)
-        end = at + 9 + length
-        if end > size:
-            raise ValueError("a record is longer than what holds it")
+        if size - at >= MESSAGE_HEAD.size:
+            opcode, length, channel, _, log_ns = head(content, at)
+            end = at + 9 + length
+        else:
+            opcode, end = 0, 0
+        if end > size or not 0 < opcode < 16:
+            start = next_message(content, at + 1, bounds)
+            lost += start - at
+            at = start
+            continue
         if opcode == 5:
             name = names(channel)
             if name is not None:
                 payload = content[at + _PAYLOAD_AT : end]
                 add(new(BagMessage, (name[0], name[1], log_ns, payload)))
-        elif not 0 < opcode < 16:
-            raise ValueError(f"no record of kind {opcode}")
         at = end
+    if lost:
+        raise ValueError(f"{lost} bytes make no sense")
+
+
+def next_message(content: bytes, start: int, bounds: Bounds) -> int:
+    """Where the next message's record begins, by its looks; the end if there is none."""
+    size = len(content)
+    at = content.find(_MESSAGE_MARK, start)
+    while 0 <= at <= size - _PAYLOAD_AT:
+        _, length, channel, _, log_ns = MESSAGE_HEAD.unpack_from(content, at)
+        end = at + RECORD_HEAD.size + length
+        fits = end == size or (end < size and 0 < content[end] < 16)
+        if fits and channel in bounds.channels and bounds.start_ns <= log_ns <= bounds.end_ns:
+            return at
+        at = content.find(_MESSAGE_MARK, at + 1)
+    return size

@@ -26,8 +26,10 @@ from quadsim.analysis.bag.mcap_records import (
     MAGIC,
     MESSAGE_HEAD,
     RECORD_HEAD,
+    Bounds,
     collect,
     next_chunk,
+    next_message,
     stream_of,
     unpacked,
 )
@@ -148,8 +150,9 @@ class McapStorage:
     def _read(self, k: int, wanted: dict[int, tuple[str, str]]) -> list[BagMessage]:
         """Messages of one chunk, as far as it can be read."""
         found: list[BagMessage] = []
+        bounds = Bounds(self._channels.keys(), self.start_ns, self.end_ns)
         try:
-            collect(self._content(k), wanted, found)
+            collect(self._content(k), wanted, bounds, found)
         except DAMAGED as error:
             self._tell(k, len(found), error)
         return found
@@ -170,7 +173,7 @@ class McapStorage:
         chunks = self._chunks
         first_s = (chunks.start_ns[k] - self.start_ns) * 1e-9
         last_s = (chunks.end_ns[k] - self.start_ns) * 1e-9
-        rest = f"only {kept} messages of it are read" if kept else "left out"
+        rest = f"{kept} messages of it are read" if kept else "left out"
         self._notes.append(
             f"{self.path.name}: damaged from {first_s:.3f} to {last_s:.3f} s"
             f" ({' '.join(str(error).split()) or type(error).__name__}): {rest}"
@@ -304,13 +307,15 @@ class McapStorage:
     def _scan_chunk(self, k: int) -> tuple[int, int]:
         """First and last time of a chunk; topics and counts are noted."""
         low_ns, high_ns, at = END_OF_TIME_NS, 0, 0
+        bounds = Bounds(self._channels.keys(), 0, END_OF_TIME_NS)
         try:
             content = self._content(k)
             while at < len(content):
                 opcode, length = RECORD_HEAD.unpack_from(content, at)
                 end = at + RECORD_HEAD.size + length
-                if end > len(content):
-                    break  # reading says so
+                if end > len(content) or not 0 < opcode < 16:  # reading says so
+                    at = next_message(content, at + 1, bounds)
+                    continue
                 if opcode == Opcode.MESSAGE:
                     _, _, number, _, log_ns = MESSAGE_HEAD.unpack_from(content, at)
                     self._counts[number] = self._counts.get(number, 0) + 1
