@@ -14,6 +14,7 @@ from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message, serialize_message
 from rosgraph_msgs.msg import Clock
+from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_srvs.srv import SetBool, Trigger
 
@@ -241,6 +242,10 @@ def test_a_live_estimator_gives_what_the_core_gives(bench, bag, capfd):
         p, q = zip(*((m.pose.pose.position, m.pose.pose.orientation) for m in once), strict=True)
         assert np.array_equal([(a.x, a.y, a.z) for a in p], core.p_W)
         assert np.array_equal([(a.w, a.x, a.y, a.z) for a in q], core.q_WB)
+        v = [m.twist.twist.linear for m in once]
+        turn = Rotation.from_quat([(a.x, a.y, a.z, a.w) for a in q])
+        # turned into the body and back: rounding alone
+        assert turn.apply([(a.x, a.y, a.z) for a in v]) == pytest.approx(core.v_W, abs=1e-12)
     assert node.counts == {}
     assert play.node.control.rate == 0.0
 
