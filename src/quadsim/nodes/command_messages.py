@@ -201,14 +201,17 @@ def mission_of(payload: bytes) -> tuple[Item, ...]:
 
 
 def make_markers(points_W: Any) -> MarkerArray:
-    """Waypoints (K, 3) in ``map`` as a line."""
-    marker = Marker(ns="mission", type=Marker.LINE_STRIP, action=Marker.ADD)
-    marker.header.frame_id = "map"
-    marker.scale.x = 0.05
-    marker.color.g = marker.color.a = 1.0
-    marker.pose.orientation.w = 1.0
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
-    return MarkerArray(markers=[marker])
+    """Waypoints (K, 3) in ``map`` as a line and as balls."""
+    points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
+    markers = []
+    for i, (kind, size_m) in enumerate(((Marker.LINE_STRIP, 0.05), (Marker.SPHERE_LIST, 0.2))):
+        marker = Marker(ns="mission", id=i, type=kind, action=Marker.ADD, points=points)
+        marker.header.frame_id = "map"
+        marker.scale.x = marker.scale.y = marker.scale.z = size_m
+        marker.color.g = marker.color.a = 1.0
+        marker.pose.orientation.w = 1.0
+        markers.append(marker)
+    return MarkerArray(markers=markers)
 
 
 def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
