@@ -10,6 +10,7 @@ steady climb or descent. The force model is written anew here, with numpy, from 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ Array = NDArray[np.float64]
 G_MPS2 = 9.80665
 DENSITY_KG_M3 = 1.225
 #: Starts of the search, and the largest residual of a solution, in weights.
-STARTS, MOST_RESIDUAL = 12, 1e-6
+STARTS, MOST_RESIDUAL = 4, 1e-6
 #: Scale of the body rates in the search, rad/s, and their bound in it.
 RATE_RADPS, MOST_RATES = 10.0, 15.0
 
@@ -133,10 +134,12 @@ class _Search:
         for _ in range(STARTS):
             w = [*generator.normal(0.0, 0.2, 2), self.sense * generator.uniform(0.5, 4.0)]
             start = [*generator.uniform(0.4, 1.0, n), *w, 0.0, 0.0, 0.0, *[1.0] * hover]
-            found = minimize(
-                lambda x: x[-1] if hover else -self.climb(x), np.array(start), method="SLSQP",
-                bounds=bounds, constraints=rules, options={"maxiter": 300, "ftol": 1e-9},
-            )  # fmt: skip
+            with warnings.catch_warnings():  # of steps beyond a bound, which scipy cuts
+                warnings.simplefilter("ignore", RuntimeWarning)
+                found = minimize(
+                    lambda x: x[-1] if hover else -self.climb(x), np.array(start), method="SLSQP",
+                    bounds=bounds, constraints=rules, options={"maxiter": 300, "ftol": 1e-9},
+                )  # fmt: skip
             x = found.x[: n + 6]
             if np.abs(self.residual(x)).max() < MOST_RESIDUAL and found.fun < least:
                 best, least = x, float(found.fun)
