@@ -174,7 +174,8 @@ def test_without_odometry_the_gyroscope_keeps_the_vehicle_level():
     assert inner.wrench()[0] == pytest.approx(0.97 * G, rel=0.01)
     inner.state.gyro_B[:] = math.nan
     assert inner.run(DT, lost=["odometry"]) == ODOMETRY_LOST
-    np.testing.assert_allclose(inner.wrench(), [0.97 * G, 0, 0, 0], atol=1e-9)
+    # no torque; the hover thrust was learned while it was tilted
+    np.testing.assert_allclose(inner.wrench(), [0.97 * G, 0, 0, 0], rtol=0.01, atol=1e-9)
 
 
 def test_an_odometry_that_comes_back_is_flown_on_again():
