@@ -220,13 +220,12 @@ def _draw(
     try:
         source.draw(picture, shown)
     except QuadsimError:
-        recording.disconnect()
         if save is not None:
             save.unlink(missing_ok=True)
         raise
-    recording.flush()
+    finally:
+        recording.disconnect()  # while the viewer still listens
     for note in picture.notes:
         say(note)
     if save is not None:
-        recording.disconnect()
         say(f"saved {save}; look at it with: quadsim view {save}")

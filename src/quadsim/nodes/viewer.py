@@ -27,10 +27,8 @@ from quadsim.nodes.runtime import run
 from quadsim.sim.scenario import load_scenario
 from quadsim.view.feed import ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.flights import Picture, vehicle_name, wanted
-from quadsim.view.layout import TABS
 from quadsim.view.output import Viewer
 from quadsim.view.scenery import Place
-from quadsim.view.vehicle import COLOURS
 
 DRAW_PERIOD_S = 0.1
 SEARCH_PERIOD_S = 0.5
@@ -182,14 +180,9 @@ class ViewerNode(Node):
             self._world_drawn = True
             x_m, y_m = np.mean([start[:2] for start in starts if start is not None], axis=0)
             self._picture.draw_world(Place(float(x_m), float(y_m), GROUND_M))
-            groups = [group for groups in TABS.values() for group in groups]
-            self._picture.lay_out(list(COLOURS), [one for one in groups if one not in _ABSENT])
+            self._picture.lay_out_likely()
         if self._shown is not None and self._shown.process.poll() is not None:
             self._stop.set()
-
-
-#: What no message of a live graph says.
-_ABSENT = ("innovations", "biases")
 
 
 def _vehicles(types: dict[str, str]) -> list[str]:

@@ -21,12 +21,22 @@ from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
-from quadsim.view.layout import layout
+from quadsim.view.layout import TABS, layout
 from quadsim.view.scenery import MARGIN_M, Place, draw_scene
-from quadsim.view.vehicle import BLIND, ESTIMATE, REFERENCE, TRUTH, Timeline, VehicleView
+from quadsim.view.vehicle import (
+    BLIND,
+    COLOURS,
+    ESTIMATE,
+    REFERENCE,
+    TRUTH,
+    Timeline,
+    VehicleView,
+)
 from quadsim.world.scene import EMPTY_SCENE
 
 APPLICATION = "quadsim"
+#: Series that no message says.
+_IN_LOGS_ALONE = ("innovations", "biases")
 #: Messages of a bag between two drawings.
 BLOCK = 5000
 #: Vehicle that is drawn where nothing says which flew.
@@ -68,6 +78,7 @@ class Picture:
             self.rate_hz,
             has_truth,
         )
+        self.lay_out_likely()  # before the first data: a viewer would lay them out its own way
         return self.views[name]
 
     @property
@@ -89,6 +100,11 @@ class Picture:
         for view in self.views.values():
             if view.start_W is not None:
                 view.fence(fence, view.start_W)
+
+    def lay_out_likely(self) -> None:
+        """Send the layout for what messages usually say."""
+        groups = [group for groups in TABS.values() for group in groups]
+        self.lay_out(list(COLOURS), [group for group in groups if group not in _IN_LOGS_ALONE])
 
     def lay_out(self, tracks: Sequence[str] = (), shown: Sequence[str] = ()) -> rrb.Blueprint:
         """Send the layout for what has been drawn, or for what is said will be."""
