@@ -50,7 +50,7 @@ def settings(*names: str, **options: Any) -> Settings:
 @pytest.fixture(scope="module")
 def tilted_bag(circle_rows: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The circle's messages with an IMU that has biases and sits askew, and one wild fix."""
-    turn_BS = Rotation.from_euler("ZYX", [90.0, 0.0, 180.0], degrees=True)
+    turn_BS = Rotation.from_euler("ZYX", [90.0, 0.0, 90.0], degrees=True)
     rows = []
     fixes = 0
     for item in circle_rows:
@@ -81,7 +81,7 @@ def tilted_bag(circle_rows: Any, tmp_path_factory: pytest.TempPathFactory) -> li
 
 GYRO_BIAS_B = np.array([0.004, -0.006, 0.01])
 WILD_FIX = 80
-MOUNT = ("mount.imu_roll_pitch_yaw_deg=[180, 0, 90]",)
+MOUNT = ("mount.imu_roll_pitch_yaw_deg=[90, 0, 90]",)
 
 
 # --- what an estimator believed ------------------------------------------------------------------
