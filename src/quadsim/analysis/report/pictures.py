@@ -40,7 +40,8 @@ from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import FlightLog
 
 _WIDTH, _HEIGHT = 1200, 675
-_PAPER_WIDTH, _LEGEND_PX = 900, 40
+_PAPER_WIDTH = 900
+_ENTRY_PX, _LETTER_PX, _LINE_PX = 60, 8, 24  # room that a legend takes, roughly
 _PATIENCE_S, _PATIENCE_EACH_S = 60, 5
 _HEADLESS = (
     "--headless",
@@ -269,8 +270,13 @@ def save_pictures(runs: Runs, summaries: Mapping[str, Summary], folder: Path) ->
     parts = list(drawn(Flights(runs, summaries)))
     paths, asked = [], []
     for number, (part, figure) in enumerate(parts):
-        size = {"width": _PAPER_WIDTH, "height": figure.layout.height + _LEGEND_PX}
-        figure.update_layout(margin={"t": 30 + _LEGEND_PX}, font={"size": 14})
+        figure.data = [trace for trace in figure.data if trace.visible != "legendonly"]
+        names = [trace.name for trace in figure.data if trace.showlegend is not False]
+        wide_px = sum(_ENTRY_PX + _LETTER_PX * len(name) for name in names)
+        legend_px = _LINE_PX * (1 + int(wide_px / (0.85 * _PAPER_WIDTH)))
+        size = {"width": _PAPER_WIDTH, "height": figure.layout.height + legend_px}
+        figure.update_layout(margin={"t": 40 + legend_px}, font={"size": 14})
+        figure.update_layout(legend={"y": 1.0, "yref": "container", "yanchor": "top"})
         for kind, scale in (("png", 2), ("svg", 1)):
             paths.append(folder / f"{part.key}.{kind}")
             asked.append({"figure": number, "options": {"format": kind, "scale": scale} | size})

@@ -190,9 +190,11 @@ class Sheet:
 
     def _look(self, run: str, kind: str, look: dict[str, Any]) -> dict[str, Any]:
         dash = look.get("dash")
+        if dash is None and kind == WISH:
+            dash = "dash"
         if dash is None:
             order = self._dashes.setdefault(kind, _DASHES[len(self._dashes) % len(_DASHES)])
-            dash = "dash" if kind == WISH else order if self.flights.several else "solid"
+            dash = order if self.flights.several else "solid"
         width = look.get("width", 2.2 if kind in (TRUE, WISH) else 1.6)
         colour = look.get("colour") or self.flights.colour(run, kind)
         return {"color": colour, "width": width, "dash": dash}
@@ -270,7 +272,14 @@ class Sheet:
         made = go.Scatter3d if self._in_space else go.Scatter
         nothing = dict.fromkeys(("x", "y", "z") if self._in_space else ("x", "y"), _NOTHING)
         self.figure.add_trace(
-            made(name=html.escape(name), meta=meta, legendrank=rank, **nothing, **looks)
+            made(
+                name=html.escape(name),
+                meta=meta,
+                legendrank=rank,
+                legendgroup=f"{rank} {name}",
+                **nothing,
+                **looks,
+            )
         )
 
     def _mark_events(self) -> None:
@@ -279,10 +288,10 @@ class Sheet:
         notes: list[dict[str, Any]] = []
         for run, log in self.flights.runs.items():
             for number, event in marked_events(log):
+                if self.flights.several and event.level == OK:
+                    continue  # as many as runs, of little use to compare them by
                 t_s = (event.stamp_ns - log.start_ns) * 1e-9
                 colour = LEVELS.get(event.level, "#767676")
-                if self.flights.several and event.level == OK:
-                    colour = self.flights.colour(run, TRUE)
                 line = {"color": colour, "width": 1, "dash": "dot"}
                 key = f"{EVENT}|{run}"
                 shapes.append(
