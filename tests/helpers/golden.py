@@ -1,8 +1,7 @@
 """Figures of a flight as a text that people read, and what differs between two such texts.
 
-A line is a name and a value: a number to four digits, or words. Two processors round differently
-and add in another order; what that does to the figures is measured in docs/golden.md, and is far
-below RELATIVE. A change of behaviour is above it.
+A line is a name and a value: a number to four digits, or words. Two processors round differently and
+add in another order; RELATIVE leaves room for that, and none for a change of behaviour.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import yaml
 
 DIGITS = 4
-#: Twice what the fourth digit can be off by its own rounding.
+#: Twice what four digits can be off by their own rounding, 5e-4 where the first is a 1.
 RELATIVE = 1e-3
 #: Figures are in SI: a micrometre, a microradian is noise about zero.
 ABSOLUTE = 1e-6
