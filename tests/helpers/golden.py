@@ -1,7 +1,7 @@
 """Figures of a flight as a text that people read, and what differs between two such texts.
 
-A line is a name and a value: a number to four digits, or words. Two processors round differently and
-add in another order; RELATIVE leaves room for that, and none for a change of behaviour.
+A line is a name and a value: a number to four digits, or words. Two processors may round otherwise
+and add in another order; RELATIVE leaves room for that, and none for a change of behaviour.
 """
 
 from __future__ import annotations
