@@ -35,11 +35,14 @@ CORE = [
     "pyyaml>=6.0",
     "rosbags>=0.11",  # single files; the types of Kilted
     "mcap>=1.5",  # the first whose writer can flush
+    "zstandard>=0.20",
+    "lz4>=4.0",
+    "apsw>=3.40",
     "pymap3d>=3.0",
     "pygeomag>=1.1",  # the first with WMM2025
     "click>=8.1",
     "rich>=13",
-    "plotly>=5.18",
+    "plotly>=6.0",
     "jinja2>=3.1",
     "psutil>=5.9",
     "defusedxml>=0.7.1",
@@ -57,7 +60,7 @@ ROS = [
     "prompt_toolkit>=3.0.36",
 ]
 VIEW = [
-    "rerun-sdk>=0.34,<0.35",  # its layouts change with each; the last for Python 3.10
+    "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
 TEST = [
     "pytest>=8,<9",  # launch_testing needs it below 9

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag.log import rotation_matrices
+from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.estimation.direct_filter import DirectFilter
 from quadsim.estimation.filter import ErrorStateEkf
 from quadsim.estimation.interface import Estimator

@@ -148,7 +148,8 @@ class Inside:
         accel_bias_B: (N, 3) m/s^2.
         sigma: (N, 6) stated deviations of the two, rad/s and m/s^2.
         innovations: kind of measurement (``gnss_position``, ``gnss_velocity``, ``magnetic_field``,
-            ``pressure``, ``range``, ``external_pose``) to what it said.
+            ``pressure``, ``range``, ``external_position``, ``external_attitude``, ``inclination``)
+            to what it said.
     """
 
     stamp_ns: Stamps

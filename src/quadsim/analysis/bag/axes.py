@@ -21,7 +21,7 @@ _Q_BODY = {
 }
 
 
-def matrices(q: Array) -> Array:
+def rotation_matrices(q: Array) -> Array:
     """(N, 3, 3) matrices of (N, 4) unit quaternions, w first."""
     w, x, y, z = q.T
     return np.stack(
@@ -35,8 +35,8 @@ def matrices(q: Array) -> Array:
 
 
 #: Driver's axes to the (3, 3) matrix that turns its vectors; exact, for it is a permutation.
-WORLD = {name: np.round(matrices(np.array([q]))[0]) for name, q in _Q_WORLD.items()}
-BODY = {name: np.round(matrices(np.array([q]))[0]) for name, q in _Q_BODY.items()}
+WORLD = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_WORLD.items()}
+BODY = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_BODY.items()}
 
 
 def turned(R: Array, vectors: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.analysis.bag import topics
+from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.analysis.bag.cdr import Block, decode
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.joints import decode_joints
@@ -106,6 +107,7 @@ def read_log(
     log.imu = _imu(gathered[topics.IMU].blocks) if with_imu else None
     if not len(log.truth):
         log.notes.append(f"no {topics.topic(namespace, topics.TRUTH)}: nothing is scored")
+    log.notes += [note for note in bag.notes if note not in log.notes]
     return log
 
 
@@ -159,19 +161,6 @@ def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
         notes.append(f"{len(kept.waiting)} messages left out: {error}")
     finally:
         kept.waiting = []
-
-
-def rotation_matrices(q_WB: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """(N, 3, 3) matrices of (N, 4) unit quaternions, w first."""
-    w, x, y, z = q_WB.T
-    return np.stack(
-        [
-            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], -1),
-            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], -1),
-            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], -1),
-        ],
-        -2,
-    )
 
 
 def _part(block: Block) -> Track:

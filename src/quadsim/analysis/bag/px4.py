@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag.axes import BODY, WORLD, about, attitude, matrices, turned
+from quadsim.analysis.bag.axes import BODY, WORLD, about, attitude, rotation_matrices, turned
 
 PACKAGE = "px4_msgs/"
 _HEAD = "uint64 timestamp\nuint64 timestamp_sample\n"
@@ -183,7 +183,7 @@ def odometry(rows: Rows) -> Fields:
         p, v, w = (rows[n].astype(float) for n in ("position", "velocity", "angular_velocity"))
         pose_frame, velocity_frame = rows["pose_frame"], rows["velocity_frame"]
     q_WB = attitude("ned", "frd", rows["q"].astype(float))
-    R_WB = matrices(q_WB)
+    R_WB = rotation_matrices(q_WB)
     p_W = turned(WORLD["ned"], p)
     p_W[(pose_frame != _NED) & (pose_frame != _FRD)] = np.nan
     in_body = (velocity_frame == _BODY_FRD)[:, None]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag.log import rotation_matrices
+from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.analysis.devices.figures import Figure, Said, consistency, independent
 from quadsim.analysis.metrics import at_stamps
 from quadsim.sensors import SENSORS
