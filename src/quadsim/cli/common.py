@@ -106,6 +106,17 @@ def datum_option(command: F) -> F:
     return option(command)
 
 
+def driver_option(command: F) -> F:
+    """``--driver``: whose topics a bag holds."""
+    option = click.option(
+        "--driver",
+        metavar="NAME",
+        help="Who published the bag, if not quadsim: mavros, px4, ... of config/drivers, or a file;"
+        " several with commas.",
+    )
+    return option(command)
+
+
 def _pictures_folder(
     ctx: click.Context, param: click.Parameter, folder: Path | None
 ) -> Path | None:

@@ -11,6 +11,7 @@ from quadsim.cli.common import (
     BAD_INPUT,
     FlightProgress,
     datum_option,
+    driver_option,
     exit_status,
     json_option,
     loading,
@@ -60,12 +61,7 @@ class EstimatorOption(click.Option):
     cls=EstimatorOption,
 )
 @click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
-@click.option(
-    "--driver",
-    metavar="NAME",
-    help="Who published the bag, if not quadsim: mavros, px4, ... of config/drivers, or a file;"
-    " several with commas.",
-)
+@driver_option
 @click.option(
     "--settle",
     "settle_s",

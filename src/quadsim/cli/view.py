@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quadsim.cli.common import FlightProgress, datum_option, loading, say
+from quadsim.cli.common import (
+    FlightProgress,
+    datum_option,
+    driver_option,
+    loading,
+    ready_for_ros,
+    say,
+)
 from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
@@ -53,6 +60,7 @@ class Source:
     what: str | None
     flown: bool
     namespaces: tuple[str, ...]
+    driver: str | None
     datum: Datum | None
     duration_s: float | None
     domain: int | None
@@ -67,8 +75,6 @@ class Source:
             self._bag(picture, Path(self.what))
 
     def _live(self, picture: Picture, shown: Viewer | None) -> None:
-        from quadsim.cli.common import ready_for_ros
-
         ready_for_ros()
         from quadsim.nodes.domain import chosen_domain
         from quadsim.nodes.viewer import watch
@@ -87,7 +93,7 @@ class Source:
         from quadsim.analysis.bag.reading import open_bag
         from quadsim.view.flights import draw_bag, scenario_of
 
-        with open_bag(path) as bag:
+        with open_bag(path, self.driver) as bag:
             picture.notes += bag.notes
             if picture.scenario is None:
                 picture.scenario, note = scenario_of(bag)
@@ -105,6 +111,7 @@ class Source:
 @click.option(
     "--namespace", "namespaces", multiple=True, help="A vehicle (may be repeated).  [default: all]"
 )
+@driver_option
 @datum_option
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of a scenario's flight.")
 @click.option(
@@ -142,6 +149,7 @@ def view(
     scenario: str | None,
     vehicle: str | None,
     namespaces: tuple[str, ...],
+    driver: str | None,
     datum: Datum | None,
     seed: int | None,
     duration_s: float | None,
@@ -185,7 +193,7 @@ def view(
                 if browser and has_display():
                     webbrowser.open(shown.page)
         if not opened:
-            source = Source(what, flown is not None, namespaces, datum, duration_s, domain)
+            source = Source(what, flown is not None, namespaces, driver, datum, duration_s, domain)
             _draw(source, loaded, camera, rate_hz, shown, save)
         if shown is not None and what is not None:
             shown.wait()

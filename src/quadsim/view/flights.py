@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ import rerun as rr
 import rerun.blueprint as rrb
 
 from quadsim.analysis.bag import topics
+from quadsim.analysis.bag.origin import SCENARIO_YAML
 from quadsim.analysis.bag.reading import Bag
 from quadsim.control.parameters import FenceParams
 from quadsim.errors import InputError
@@ -19,6 +21,7 @@ from quadsim.parameters import load
 from quadsim.sim.closed_loop import ClosedLoop, Progress, vehicle_names
 from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario_text import scenario_from_text
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
@@ -177,8 +180,11 @@ def draw_scenario(picture: Picture, progress: Progress | None = None) -> None:
 
 
 def scenario_of(bag: Bag) -> tuple[Scenario | None, str]:
-    """The scenario that a bag says it holds, if it is here; else why it is not."""
-    name = bag.custom.get("scenario", "")
+    """The scenario that a bag keeps or names, if it is here; else why it is not."""
+    text, name = bag.custom.get(SCENARIO_YAML), bag.custom.get("scenario", "")
+    if text is not None:
+        with suppress(InputError):  # of another version: its name may still do
+            return scenario_from_text(text, f"{bag.path}: {SCENARIO_YAML}")[0], ""
     if not name:
         return None, "the bag names no scenario: flat ground and the default vehicle are drawn"
     try:
