@@ -90,7 +90,7 @@ def _datum(ctx: click.Context, param: click.Parameter, text: str | None) -> Datu
     try:
         latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"--datum: {text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
+        raise click.BadParameter(f"{text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
     place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
     return from_mapping(Datum, place, "--datum")
 
