@@ -1,5 +1,7 @@
 """One graph per DDS domain and user: who holds a domain writes its name into a lock file.
 
+What killed graphs left in the domain's shared memory is removed when it is taken.
+
 Another user's graph is heard on ``/clock`` by the supervisor.
 """
 
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from quadsim.errors import InputError
+from quadsim.nodes.shared_memory import clear_left_behind
 
 HIGHEST = 232
 
@@ -59,6 +62,7 @@ def held(domain: int) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
+        clear_left_behind(domain)
         try:
             yield
         finally:
