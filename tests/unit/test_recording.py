@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import yaml
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 
+from quadsim.analysis.bag import mcap_writing
 from quadsim.analysis.bag.profiles import Recording, RecordProfile, Thinning
 from quadsim.analysis.bag.reading import open_bag
 from quadsim.analysis.bag.repair import is_whole
@@ -163,6 +165,35 @@ def test_a_tiny_disk_that_is_really_full(tmp_path):
     said, count = done.stdout.splitlines()
     assert "No space left on device; recording has stopped, the bag is whole" in said
     assert 0 < int(said.split()[0]) - int(count) < 1000  # of some 35 000
+
+
+@pytest.mark.parametrize("failing", ["the new file", "the end of the old one"])
+def test_a_disk_that_fills_up_at_a_split_leaves_a_whole_bag(
+    tmp_path, circle_rows, monkeypatch, failing
+):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    bag = BagWriter(tmp_path / "bag", {"scenario": "circle"}, storage=Storage(split_ns=10**9))
+    if failing == "the new file":
+        writing, real = mcap_writing._Whole, mcap_writing._Whole.flush
+
+        def flush(self):
+            if not str(self._file.name).endswith("bag_0.mcap"):
+                raise full
+            real(self)
+
+        monkeypatch.setattr(writing, "flush", flush)
+    else:
+
+        def close(self):
+            raise full
+
+        monkeypatch.setattr(mcap_writing.McapFile, "close", close)
+    fill(bag, circle_rows)
+    bag.close()
+    assert "the bag is whole" in bag.stopped
+    assert [path.name for path in files_of(tmp_path / "bag")] == ["bag_0.mcap"]
+    assert is_whole(tmp_path / "bag" / "bag_0.mcap")
+    assert information(tmp_path / "bag")["message_count"] == len(read_back(tmp_path / "bag"))
 
 
 def test_a_full_disk_is_refused_before_anything_is_made(tmp_path, monkeypatch):

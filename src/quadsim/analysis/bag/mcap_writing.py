@@ -60,10 +60,14 @@ class McapFile:
         self._writer: Any = Writer(
             cast(IO[Any], self._stream), chunk_bytes, COMPRESSIONS[compression]
         )
-        self._writer.start("ros2", library)
-        if self.custom:
-            self._writer.add_metadata(CUSTOM_RECORD, self.custom)
-        self._stream.flush()
+        try:
+            self._writer.start("ros2", library)
+            if self.custom:
+                self._writer.add_metadata(CUSTOM_RECORD, self.custom)
+            self._stream.flush()
+        except OSError:
+            self.discard()
+            raise
         self._flushed = self._file.tell()
 
     @property
@@ -150,6 +154,11 @@ class McapFile:
     def abandon(self) -> None:
         """Close without index."""
         self._file.close()
+
+    def discard(self) -> None:
+        """Close and remove: nothing is lost with it."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
 
 
 class _Whole:

@@ -107,7 +107,7 @@ class BagWriter:
         need_room(self.path)
         try:
             self.path.mkdir(parents=True)
-            self._file = self._new_file()
+            self._file = self._new_file(0)
         except FileExistsError:
             raise InputError(
                 f"{self.path}: exists already; a bag never overwrites, name a new folder"
@@ -118,8 +118,8 @@ class BagWriter:
         self._flushed_s = clock()
         self._open = True
 
-    def _new_file(self) -> McapFile:
-        name = f"{self.path.name}_{len(self._closed)}.mcap"
+    def _new_file(self, number: int) -> McapFile:
+        name = f"{self.path.name}_{number}.mcap"
         return McapFile(self.path / name, self._custom, compression=self._storage.compression)
 
     @property
@@ -182,8 +182,14 @@ class BagWriter:
         if not facts.count or not (large or old):
             return
         before = self._file
-        self._closed.append(before.close())
-        self._file = self._new_file()
+        after = self._new_file(len(self._closed) + 1)  # first: a full disk leaves one to end
+        try:
+            closed = before.close()
+        except OSError:
+            after.discard()
+            raise
+        self._closed.append(closed)
+        self._file = after
         for topic in before.topics.values():
             self._file.add_topic(topic.name, topic.type_name, topic.qos_yaml)
 
