@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from mcap.reader import make_reader
+from mcap.records import Statistics
 from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
@@ -246,6 +247,59 @@ def test_what_lies_before_and_behind_a_damaged_chunk_is_read(circle_bag, circle_
     start_s = (chunk.message_start_time - circle_rows[0].stamp_ns) * 1e-9
     assert f"{file.name}: damaged from {start_s:.3f} to" in notes[0]
     assert file.read_bytes() == content  # a bag that has its end is not touched
+
+
+def test_statistics_without_counts_are_no_empty_bag(tmp_path, rows, monkeypatch):
+    """The format: an empty map of counts says that they are not available."""
+    real = Statistics.write
+
+    def write(self, stream):
+        self.channel_message_counts = {}
+        real(self, stream)
+
+    monkeypatch.setattr(Statistics, "write", write)
+    messages, notes = read(by_mcap(tmp_path / "lone.mcap", rows))
+    assert same(messages, rows)
+    assert notes == []
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_flipped_byte_in_the_recorders_data_loses_only_them(circle_bag, circle_rows, index):
+    (file,) = circle_bag.glob("*.mcap")
+    content = bytearray(file.read_bytes())
+    content[content.index(b"scenario")] = 0xFF
+    if not index:
+        content[-200:-100] = bytes(100)
+    file.write_bytes(content)
+    messages, notes = read(circle_bag)
+    assert same(messages, circle_rows)
+    assert f"{file.name}: a record of kind METADATA makes no sense: left out" in notes
+    assert len(notes) == (1 if index else 2)
+
+
+def test_a_flipped_byte_in_a_type_loses_its_name(tmp_path, rows):
+    file = by_mcap(tmp_path / "lone.mcap", rows, use_chunking=False)
+    content = bytearray(file.read_bytes())
+    content[content.index(b"sensor_msgs/msg/Imu")] = 0xFF
+    file.write_bytes(content)
+    messages, notes = read(file)
+    assert sorted(m[2:] for m in messages) == sorted(tuple(row)[2:] for row in rows)
+    assert "lone.mcap: a record of kind SCHEMA makes no sense: left out" in notes
+
+
+def test_a_chunk_that_cannot_be_read_has_no_time(tmp_path, rows):
+    """Read without an index, one chunk's checksum wrong: the others say when."""
+    file = by_mcap(tmp_path / "lone.mcap", rows, chunk_size=30_000)
+    chunks = chunks_of(file)
+    content = bytearray(file.read_bytes())
+    content[chunks[2].chunk_start_offset + 1000] ^= 0xFF
+    content[-200:-100] = bytes(100)
+    file.write_bytes(content)
+    with open_bag(file) as bag:
+        left = [message.log_ns for message in bag.messages(bag.counts)]
+        assert bag.duration_s == pytest.approx((left[-1] - left[0]) * 1e-9)
+        at_s = (chunks[1].message_end_time - left[0]) * 1e-9
+        assert any(f"damaged from {at_s:.3f} to {at_s:.3f} s" in note for note in bag.notes)
 
 
 @pytest.mark.parametrize("index", [IndexType.ALL, IndexType.NONE])

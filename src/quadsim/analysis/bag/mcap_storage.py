@@ -219,6 +219,8 @@ class McapStorage:
             return False
         if statistics.message_count and not statistics.chunk_count:
             return False  # messages outside of chunks have no index
+        if sum(statistics.channel_message_counts.values()) != statistics.message_count:
+            return False  # no counts: not available, as the format allows
         self._counts = dict(statistics.channel_message_counts)
         self.start_ns = statistics.message_start_time
         self.end_ns = statistics.message_end_time
@@ -250,10 +252,19 @@ class McapStorage:
     def _read_custom(self, index: MetadataIndex) -> None:
         if index.name == CUSTOM_RECORD:
             self._file.seek(index.offset + RECORD_HEAD.size)
-            self.custom.update(Metadata.read(stream_of(self._file.read(index.length))).metadata)
+            self._learn_what_makes_sense(Opcode.METADATA, self._file.read(index.length))
+
+    def _learn_what_makes_sense(self, opcode: int, body: bytes) -> None:
+        """Take note of a record that stands in no index with a checksum of its own."""
+        try:
+            self._learn(opcode, body)
+        except DAMAGED:
+            note = f"{self.path.name}: a record of kind {Opcode(opcode).name} makes no sense"
+            if f"{note}: left out" not in self._notes:
+                self._notes.append(f"{note}: left out")
 
     def _learn(self, opcode: int, body: bytes) -> None:
-        """Take note of a schema or a channel."""
+        """Take note of a schema, a channel, or the recorder's own data."""
         if opcode == Opcode.SCHEMA:
             schema = Schema.read(stream_of(body))
             self._schemas.setdefault(schema.id, schema)
@@ -290,22 +301,33 @@ class McapStorage:
             if opcode == Opcode.CHUNK:
                 self._chunks.add((0, END_OF_TIME_NS), (at, end - at))
             elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA):
-                self._learn(opcode, self._file.read(length))
+                self._learn_what_makes_sense(opcode, self._file.read(length))
             at = end
             if opcode != Opcode.MESSAGE:
                 piece = at
+        unknown: list[int] = []
         for k in range(len(self._chunks)):
             low_ns, high_ns = self._scan_chunk(k)
+            if low_ns <= high_ns:
+                first_ns, last_ns = min(first_ns, low_ns), max(last_ns, high_ns)
+            else:  # without a message: it lies where the one before it ends
+                unknown.append(k)
+                low_ns = high_ns = self._chunks.end_ns[k - 1] if k else 0
             self._chunks.start_ns[k], self._chunks.end_ns[k] = low_ns, high_ns
-            first_ns, last_ns = min(first_ns, low_ns), max(last_ns, high_ns)
         self.start_ns, self.end_ns = min(first_ns, last_ns), last_ns
+        for k in unknown:  # or at the beginning
+            at_ns = max(self._chunks.end_ns[k], self.start_ns)
+            self._chunks.start_ns[k] = self._chunks.end_ns[k] = at_ns
 
     def _add_piece(self, begin: int, end: int) -> None:
         if end > begin:
             self._chunks.add((0, END_OF_TIME_NS), (begin, end - begin), bare=True)
 
     def _scan_chunk(self, k: int) -> tuple[int, int]:
-        """First and last time of a chunk; topics and counts are noted."""
+        """First and last time of a chunk; the last is below the first where it has no message.
+
+        Topics and counts are noted.
+        """
         low_ns, high_ns, at = END_OF_TIME_NS, 0, 0
         bounds = Bounds(self._channels.keys(), 0, END_OF_TIME_NS)
         try:
@@ -320,9 +342,9 @@ class McapStorage:
                     _, _, number, _, log_ns = MESSAGE_HEAD.unpack_from(content, at)
                     self._counts[number] = self._counts.get(number, 0) + 1
                     low_ns, high_ns = min(low_ns, log_ns), max(high_ns, log_ns)
-                else:
-                    self._learn(opcode, content[at + RECORD_HEAD.size : end])
+                elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA):
+                    self._learn_what_makes_sense(opcode, content[at + RECORD_HEAD.size : end])
                 at = end
         except DAMAGED:
             pass  # reading says so
-        return min(low_ns, high_ns), high_ns
+        return low_ns, high_ns

@@ -211,7 +211,7 @@ def _copy(salvage: _Salvage, temporary: Path, name: str) -> int:
 def _add_topic(writer: McapFile, channel: Channel, schema: Schema | None) -> None:
     if channel.topic in writer.topics:
         return
-    text = None if schema is None else (schema.encoding, schema.data.decode())
+    text = None if schema is None else (schema.encoding, schema.data.decode(errors="replace"))
     type_name = "" if schema is None else schema.name
     qos = channel.metadata.get("offered_qos_profiles", "")
     writer.add_topic(channel.topic, type_name, qos, text)
