@@ -174,6 +174,22 @@ def test_a_cut_bag_gives_every_whole_message(circle_bag, circle_rows, share, met
     assert size == 0 or cut - size < 800
 
 
+def test_a_repair_keeps_what_the_old_metadata_say(circle_bag):
+    """The recorder's data of a bag by rosbag2 stand in ``metadata.yaml`` alone."""
+    where = circle_bag / "metadata.yaml"
+    old = yaml.safe_load(where.read_text())
+    key = "rosbag2_bagfile_information"
+    old[key]["custom_data"]["pilot"] = "Ada"
+    old[key]["ros_distro"] = "humble"
+    where.write_text(yaml.safe_dump(old))
+    file = the_file(circle_bag)
+    file.write_bytes(file.read_bytes()[:-1000])
+    assert repair(circle_bag)
+    new = yaml.safe_load(where.read_text())[key]
+    assert new["custom_data"] == old[key]["custom_data"]
+    assert new["ros_distro"] == "humble"
+
+
 def test_a_repair_says_how_much_is_lost(circle_bag):
     path = the_file(circle_bag)
     path.write_bytes(path.read_bytes()[:100_000])

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 
-import yaml
 import zstandard
 
 from quadsim.analysis.bag.database import SqliteStorage, salvage_database, settled
 from quadsim.analysis.bag.mcap_storage import McapStorage
-from quadsim.analysis.bag.metadata import FILE_NAME, KEY
+from quadsim.analysis.bag.metadata import FILE_NAME, stated
 from quadsim.analysis.bag.repair import BeingRecorded, is_whole, repair, repair_file
 from quadsim.analysis.bag.storage import Storage
 from quadsim.errors import InputError
@@ -124,20 +123,17 @@ class _Opening:
 
     def _listed(self) -> list[str] | None:
         """Names of the files by ``metadata.yaml``; None where it does not say."""
-        path = self.path / FILE_NAME
-        if not path.is_file():
+        try:
+            known = stated(self.path)
+        except ValueError as error:
+            self.notes.append(f"{error}; read without it")
+            return None
+        if known is None:
             self.notes.append(f"{self.path}: has no {FILE_NAME}; read without it")
             return None
-        try:
-            information = yaml.safe_load(path.read_text(encoding="utf-8"))[KEY]
-            names = [PurePath(str(name)).name for name in information["relative_file_paths"]]
-            custom = information.get("custom_data") or {}
-            self.result.custom.update({str(key): str(value) for key, value in custom.items()})
-            self.result.distribution = str(information.get("ros_distro") or "")
-        except (yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError):
-            self.notes.append(f"{path}: makes no sense; read without it")
-            return None
-        return names
+        self.result.custom.update(known.custom)
+        self.result.distribution = known.distribution
+        return known.names
 
     def _storage(self, file: Path) -> Storage:
         if file.suffix in _PACKED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
@@ -14,6 +14,8 @@ from quadsim.analysis.whole_files import write_whole
 VERSION = 9
 FILE_NAME = "metadata.yaml"
 KEY = "rosbag2_bagfile_information"
+#: ROS 2 distribution whose form of ``metadata.yaml`` this is.
+DISTRIBUTION = "kilted"
 
 #: Key of a bag's custom data: the magnetic field, east, north, up in T.
 FIELD = "magnetic_field_W_T"
@@ -53,6 +55,7 @@ class BagFacts:
     files: Sequence[FileFacts]
     topics: Sequence[TopicFacts]
     custom: Mapping[str, str] = field(default_factory=dict)
+    distribution: str = DISTRIBUTION
 
     def information(self) -> dict[str, Any]:
         """The mapping under ``rosbag2_bagfile_information``."""
@@ -91,7 +94,7 @@ class BagFacts:
                 for file in self.files
             ],
             "custom_data": dict(self.custom) or None,
-            "ros_distro": "kilted",
+            "ros_distro": self.distribution,
         }
 
     def text(self) -> str:
@@ -101,6 +104,39 @@ class BagFacts:
     def write(self, folder: Path) -> None:
         """Write ``metadata.yaml`` whole or not at all."""
         write_whole(folder / FILE_NAME, self.text())
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a ``metadata.yaml`` states of its bag: files, the recorder's data, ROS 2 distribution.
+
+    The distribution is empty where it does not say.
+    """
+
+    names: list[str]
+    custom: dict[str, str]
+    distribution: str
+
+
+def stated(folder: Path) -> Stated | None:
+    """What a bag's ``metadata.yaml`` states; None if there is none.
+
+    Raises:
+        ValueError: it makes no sense, or cannot be read.
+    """
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return None
+    try:
+        information = yaml.safe_load(path.read_text(encoding="utf-8"))[KEY]
+        custom = information.get("custom_data") or {}
+        return Stated(
+            [PurePath(str(name)).name for name in information["relative_file_paths"]],
+            {str(key): str(value) for key, value in custom.items()},
+            str(information.get("ros_distro") or ""),
+        )
+    except (yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path}: makes no sense") from error
 
 
 def combined(parts: Sequence[BagFacts], custom: Mapping[str, str]) -> BagFacts:

@@ -18,7 +18,14 @@ from mcap.stream_reader import breakup_chunk
 
 from quadsim.analysis.bag.mcap_records import DAMAGED, MAGIC, RECORD_HEAD, next_chunk
 from quadsim.analysis.bag.mcap_storage import McapStorage
-from quadsim.analysis.bag.metadata import FILE_NAME, BagFacts, FileFacts, TopicFacts
+from quadsim.analysis.bag.metadata import (
+    DISTRIBUTION,
+    FILE_NAME,
+    BagFacts,
+    FileFacts,
+    TopicFacts,
+    stated,
+)
 from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
 
@@ -201,6 +208,8 @@ def _copy(salvage: _Salvage, temporary: Path, name: str) -> int:
                     _add_topic(writer, record, schemas.get(record.schema_id))
                 elif isinstance(record, Message) and record.channel_id in topics:
                     writer.add(topics[record.channel_id], record.log_time, record.data)
+                elif isinstance(record, Metadata) and record.name == CUSTOM_RECORD:
+                    writer.custom.update(record.metadata)  # what was known only at the end
         writer.close()
     except BaseException:
         writer.abandon()
@@ -236,18 +245,22 @@ def repair(bag: Path) -> list[Repair]:
         raise InputError(f"{bag}: holds no .mcap file, so there is nothing to repair")
     done = [repair_file(path) for path in files if not is_whole(path)]
     if done or not (bag / FILE_NAME).is_file():
-        facts = _facts(files)
+        facts = _facts(files, bag)
         facts.write(bag)
         if not done:
             done.append(Repair(bag, sum(file.count for file in facts.files), 0, 0))
     return done
 
 
-def _facts(paths: list[Path]) -> BagFacts:
-    """What ``metadata.yaml`` has to say of whole files."""
+def _facts(paths: list[Path], bag: Path) -> BagFacts:
+    """What ``metadata.yaml`` has to say of whole files, and what only the old one knows."""
     files = []
     topics: dict[str, TopicFacts] = {}
-    custom: dict[str, str] = {}
+    try:
+        old = stated(bag)
+    except ValueError:
+        old = None
+    custom = {} if old is None else dict(old.custom)
     for path in paths:
         storage = McapStorage(path, [])
         storage.close()
@@ -260,4 +273,5 @@ def _facts(paths: list[Path]) -> BagFacts:
                 TopicFacts(stored.name, stored.type_name, stored.qos_yaml, stored.type_hash),
             )
             facts.count += stored.count
-    return BagFacts(files, list(topics.values()), custom)
+    distribution = old.distribution if old is not None else ""
+    return BagFacts(files, list(topics.values()), custom, distribution or DISTRIBUTION)
