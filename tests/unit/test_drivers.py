@@ -12,6 +12,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.spatial.transform import Rotation
 
+from quadsim.analysis.bag import px4
 from quadsim.analysis.bag.cdr import LAYOUTS, decode, encode
 from quadsim.analysis.bag.driver import load_driver, load_drivers
 from quadsim.analysis.bag.log import read_log
@@ -453,6 +454,31 @@ def test_px4s_odometry(tmp_path, flight):
     yaw = 2 * np.arctan2(track.q_WB[:, 3], track.q_WB[:, 0])
     east = np.hypot(0.01 * np.cos(yaw), 0.02 * np.sin(yaw))
     np.testing.assert_allclose(track.sigma[:, 6], east, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("release", "frames", "unknown"), [("1.13", (0, 3), (2, 9)), ("1.14", (1, 3), (0, 9))]
+)
+def test_frames_of_px4s_velocity(release, frames, unknown):
+    """Numbers by VehicleOdometry.msg of each release: NED, body; OTHER or UNKNOWN, and none."""
+    single = [(name, "f4") for name in ("x", "y", "z", "vx", "vy", "vz")]
+    rates = [(name, "f4") for name in ("rollspeed", "pitchspeed", "yawspeed")]
+    old = [*single, *rates, ("local_frame", "u1"), ("velocity_frame", "u1"), ("q", "f4", 4)]
+    new = [(name, "f4", 3) for name in ("position", "velocity", "angular_velocity")]
+    new += [(f"{name}_variance", "f4", 3) for name in ("position", "orientation", "velocity")]
+    new += [("pose_frame", "u1"), ("velocity_frame", "u1"), ("q", "f4", 4)]
+    rows = np.zeros(4, old if release == "1.13" else new)
+    rows["local_frame" if release == "1.13" else "pose_frame"] = frames[0]
+    rows["velocity_frame"] = frames + unknown
+    rows["q"] = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # heading east
+    if release == "1.13":
+        rows["vx"], rows["vy"], rows["vz"] = 1.0, 2.0, 3.0
+    else:
+        rows["velocity"] = (1.0, 2.0, 3.0)
+    fields = px4.odometry(rows)
+    # north is to the left of a vehicle that looks east; in body axes FRD becomes FLU
+    expected = [[2, 1, -3], [1, -2, -3], [np.nan] * 3, [np.nan] * 3]
+    np.testing.assert_allclose(fields["v"], expected, atol=1e-6)
 
 
 def test_damaged_messages_of_px4_are_left_out(tmp_path, flight):

@@ -76,7 +76,9 @@ LEADING: dict[str, tuple[tuple[int, str], ...]] = {
         ),
     ),
 }
-_NED, _FRD, _BODY_FRD = 1, 2, 3  # frames of VehicleOdometry
+_UNKNOWN, _NED, _FRD, _BODY_FRD = 0, 1, 2, 3  # frames of VehicleOdometry
+#: Up to 1.13: LOCAL_FRAME_NED, LOCAL_FRAME_FRD, LOCAL_FRAME_OTHER, BODY_FRAME_FRD; what is above.
+_OLD_FRAMES = np.array([_NED, _FRD, _UNKNOWN, _BODY_FRD, _UNKNOWN], np.uint8)
 _DOWNWARD = 25  # orientation of DistanceSensor
 _INVALID = 2**31 - 1  # accelerometer_timestamp_relative
 _FIX_3D, _RTK_FLOAT, _RTK_FIXED = 3, 5, 6
@@ -177,8 +179,8 @@ def odometry(rows: Rows) -> Fields:
     if not named:
         columns = (("x", "y", "z"), ("vx", "vy", "vz"), ("rollspeed", "pitchspeed", "yawspeed"))
         p, v, w = (np.stack([rows[n] for n in c], axis=1).astype(float) for c in columns)
-        pose_frame = rows["local_frame"] + _NED  # 0 NED, 1 FRD; the velocity's frames the same
-        velocity_frame = rows["velocity_frame"] + _NED
+        pose_frame = _OLD_FRAMES[np.minimum(rows["local_frame"], len(_OLD_FRAMES) - 1)]
+        velocity_frame = _OLD_FRAMES[np.minimum(rows["velocity_frame"], len(_OLD_FRAMES) - 1)]
     else:
         p, v, w = (rows[n].astype(float) for n in ("position", "velocity", "angular_velocity"))
         pose_frame, velocity_frame = rows["pose_frame"], rows["velocity_frame"]
@@ -189,6 +191,7 @@ def odometry(rows: Rows) -> Fields:
     in_body = (velocity_frame == _BODY_FRD)[:, None]
     v_B = np.einsum("nji,nj->ni", R_WB, turned(WORLD["ned"], v))
     v_B = np.where(in_body, turned(BODY["frd"], v), v_B)
+    v_B[~np.isin(velocity_frame, (_NED, _FRD, _BODY_FRD))] = np.nan
     fields: Fields = {
         "p": p_W,
         "q_xyzw": np.roll(q_WB, -1, axis=1),
