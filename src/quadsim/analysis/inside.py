@@ -31,6 +31,7 @@ from quadsim.estimation.layout import (
     VECTORS,
 )
 from quadsim.estimation.smoother import Smoother
+from quadsim.estimation.timeline import CAPACITY, OK
 from quadsim.sim.log import Array, Innovations, Inside
 
 #: Biases change slowly: they are kept so often.
@@ -90,7 +91,8 @@ class _Sensor:
 class Witness:
     """Looks into an estimator after each message.
 
-    A measurement that is stamped after the newest IMU sample waits for it in the filter, and here.
+    A measurement that is stamped after the newest IMU sample waits for it in the filter, and here;
+    one that the filter's border refuses does not.
     One that comes late takes the filter back, which then runs again what followed: of each sensor
     the newest is written down anew, those before stay as they were judged first. Of one that comes
     after a later one of its own sensor nothing is kept.
@@ -116,6 +118,8 @@ class Witness:
             kind: [_Sensor(sensor) for sensor in sensors] for kind, sensors in LEFT_BY.items()
         }
         self._all = [sensor for sensors in self._sensors.values() for sensor in sensors]
+        self._admitted = estimator.lines["verdicts"][0, :, OK]
+        self._waited_for = dict.fromkeys(LEFT_BY, 0)
         self._last_nis: list[float] = self._nis.tolist()
         self.next_ns = -(2**63)
         self._bias_ns = array("q")
@@ -124,7 +128,11 @@ class Witness:
 
     def measured(self, kind: str, stamp_ns: int) -> None:
         """A message was given to the estimator's method ``kind``."""
-        self.waiting.append((kind, stamp_ns))
+        admitted = int(self._admitted[LEFT_BY[kind][0]])
+        if admitted != self._waited_for[kind]:
+            self._waited_for[kind] = admitted
+            self.waiting.append((kind, stamp_ns))
+            del self.waiting[:-CAPACITY]  # what the filter cannot hold is not to come
         self.look()
 
     def look(self) -> None:
