@@ -88,6 +88,8 @@ class _Run:
         stamp_ns = int(odometry["stamp_ns"])  # half the time that the attribute takes
         if stamp_ns > self.last_ns:
             self.last_ns = stamp_ns
+            if self.count == len(self.rows):  # the bag's summary counts too few messages
+                self.rows = np.concatenate([self.rows, np.zeros(max(self.count, 1024), ODOMETRY)])
             self.rows[self.count] = odometry
             self.count += 1
             if self.witness is not None and stamp_ns >= self.witness.next_ns:
