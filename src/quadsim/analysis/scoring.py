@@ -79,6 +79,8 @@ def judged(title: str, bag: Path, asked: Sequence[str], result: Replay, scoring:
     summary["passed"] = len(log.estimates) == len(set(asked))
     for name, track in log.estimates.items():
         summary["estimators"][name] |= _more(name, track, log, result, from_ns, scoring.spans)
+        before = trajectory.compared(result.log.estimates[name], log.truth, from_ns)
+        summary["estimators"][name]["ate"] = trajectory.absolute(*before)
     for name, figures in summary["topics"].items():
         if name in log.arrivals:
             figures |= arrival_figures(log.arrivals[name])
@@ -98,7 +100,6 @@ def _more(
     error = metrics.errors(track[track.stamp_ns >= from_ns], log.truth)
     innovations = log.inside[name].innovations if name in log.inside else {}
     return {
-        "ate": trajectory.absolute(estimate, true),
         "rpe": {str(span): trajectory.relative(estimate, true, span) for span in spans},
         "nees": consistency.nees(error),
         "nis": {kind: consistency.nis(found, from_ns) for kind, found in innovations.items()},
