@@ -22,7 +22,7 @@ from quadsim.cli.common import (
     write_pictures,
 )
 from quadsim.cli.publish import publish, publish_options, publishing
-from quadsim.errors import InputError
+from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
@@ -195,7 +195,7 @@ def replay(
         for k in range(len(files)):
             try:
                 run = _one(bag, names[i, k][0], settings[k], scoring)
-            except InputError as error:
+            except QuadsimError as error:
                 if len(bags) == 1:
                     raise
                 say(f"error: {one_line(error)}")
