@@ -12,9 +12,11 @@ from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
+from quadsim.analysis.bag.reading import Bag
+from quadsim.analysis.inside import witness_of
 from quadsim.analysis.replay import Settings, estimator_params, replay
 from quadsim.cli.main import main
-from quadsim.errors import InputError
+from quadsim.errors import FlightError, InputError
 from quadsim.estimation import ESTIMATORS
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -140,6 +142,53 @@ def test_each_estimator_says_what_it_has(circle_bag):
         assert len(inside.stamp_ns) > 100
         # the circle's IMU has none
         assert (np.abs(inside.gyro_bias_B[-1]) <= 3.0 * inside.sigma[-1, :3]).all()
+
+
+def test_a_fix_of_the_future_costs_no_innovation(circle_rows, write_rows):
+    """One stamp a minute ahead, which the border refuses, and a magnetometer that is ever ahead."""
+    rows = []
+    fixes = 0
+    for item in first(circle_rows, 6.0):
+        ahead_s = 0
+        if item.topic == FIX:
+            fixes += 1
+            ahead_s = 60 * (fixes == 30)
+        elif item.topic == "/quad/imu/mag":
+            ahead_s = 5 * (item.stamp_ns > START_NS + 3 * 10**9)
+        if ahead_s:
+            content = content_of(item)
+            content.header.stamp.sec += ahead_s
+            item = made(item, content)
+        rows.append(item)
+    witnesses = []
+
+    def kept(estimator: Any) -> Any:
+        witnesses.append(witness_of(estimator))
+        return witnesses[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quadsim.analysis.replay.witness_of", kept)
+        result = replay(write_rows(rows), settings())
+    counts = result.counts["eskf"]
+    assert counts["gnss_position_too_early"] == 1
+    assert counts["magnetic_field_too_early"] > 10
+    (witness,) = witnesses
+    assert witness.waiting == []
+    position = result.log.inside["eskf"].innovations["gnss_position"]
+    velocity = result.log.inside["eskf"].innovations["gnss_velocity"]
+    assert set(velocity.stamp_ns) - set(position.stamp_ns) == {START_NS + 29 * 100_000_000}
+    assert position.stamp_ns[-1] == velocity.stamp_ns[-1]
+
+
+def test_a_bag_that_counts_too_few_messages_is_replayed_whole(circle_rows, write_rows):
+    bag = write_rows(first(circle_rows, 4.0))
+    whole = replay(bag, settings()).log.estimates["eskf"]
+    counted = Bag.counts.fget
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bag, "counts", property(lambda bag: counted(bag) | {IMU: 7}))
+        again = replay(bag, settings()).log.estimates["eskf"]
+    assert len(whole) == 300
+    np.testing.assert_array_equal(again.p_W, whole.p_W)
 
 
 # --- how messages came ---------------------------------------------------------------------------
@@ -382,6 +431,20 @@ def test_a_bad_bag_does_not_lose_the_others(circle_bag, tmp_path):
     assert [item["title"] for item in summary["runs"]] == ["circle"]
     assert summary["failures"][0]["bag"] == str(missing)
     assert summary["passed"] is False
+    original = replay
+
+    def broken(bag: Any, *arguments: Any) -> Any:
+        if bag == missing:
+            raise FlightError("the bag broke")
+        return original(bag, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quadsim.analysis.replay.replay", broken)
+        result = run(str(missing), str(circle_bag), "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["failures"] == [
+        {"bag": str(missing), "error": "the bag broke"}
+    ]
     result = run(str(missing), str(tmp_path / "gone"), "--json")
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -415,6 +478,27 @@ def test_alignment_moves_what_is_scored(half, write_rows):
     assert moved["estimator"]["nees_mean"] is None
     assert moved["digest"] == plain["digest"]
     assert moved["alignment"] == "yaw"
+
+
+def test_absolute_errors_are_those_before_the_alignment(half, write_rows):
+    """The truth at twice the size: the scale that is told is the one that was applied."""
+    rows = []
+    for item in half:
+        if item.topic == TRUTH:
+            content = content_of(item)
+            position = content.pose.pose.position
+            position.x, position.y, position.z = 2 * position.x, 2 * position.y, 2 * position.z
+            item = made(item, content)
+        rows.append(item)
+    bag = write_rows(rows)
+    options = ("--settle", "2", "--json")
+    plain, moved = (
+        json.loads(run(str(bag), "--align", kind, *options).stdout)["estimator"]
+        for kind in ("none", "sim3")
+    )
+    assert moved["ate"] == plain["ate"]
+    assert moved["ate"]["sim3"]["scale"] == pytest.approx(2.0, rel=0.02)  # noise of the fixes
+    assert moved["position_rmse_m"] == pytest.approx(moved["ate"]["sim3"]["rmse_m"])
 
 
 def test_trajectories_and_errors_are_written(circle_bag, tmp_path):
