@@ -22,7 +22,7 @@ from quadsim.analysis.bag.profiles import Recording
 from quadsim.analysis.bag.writer import BagWriter
 from quadsim.analysis.replay import Settings, replay
 from quadsim.cli.main import main
-from quadsim.errors import InputError
+from quadsim.errors import FlightError, InputError
 from quadsim.files import known
 from quadsim.nodes import qos, topics
 from quadsim.sim.closed_loop import run
@@ -261,6 +261,18 @@ def test_late_lost_and_wrong_samples_replay_too(tmp_path):
     stamps, first = np.unique(estimate["stamp_ns"], return_index=True)
     assert found.stamp_ns.tolist() == stamps.tolist()
     np.testing.assert_allclose(found.p_W, estimate["p_W"][first], atol=1e-7, rtol=0.0)
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (FlightError("it"), 1)])
+def test_what_ends_a_run_before_its_first_loop_is_said(tmp_path, monkeypatch, error, status):
+    def ended(*arguments):
+        raise error
+
+    monkeypatch.setattr("quadsim.sim.closed_loop.run_all", ended)
+    folders = ("--bag", str(tmp_path / "bag"), "--output", str(tmp_path / "run"))
+    result = CliRunner().invoke(main, ["sim", "--scenario", "hover", *folders])
+    assert result.exit_code == status
+    assert isinstance(result.exception, SystemExit)
 
 
 # ---- the run made again ----------------------------------------------------------------------

@@ -80,7 +80,8 @@ def _fly(
             logs, digest = run_all(scenario, progress, make)
             writer.tell(DIGEST, digest)
         finally:
-            write_flight(writer, loops, recording)
+            if loops:  # else whatever ended it came before there was a flight
+                write_flight(writer, loops, recording)
     if writer.stopped:
         say(f"{bag}: {writer.stopped}")
         logs[0].notes.append(f"{bag}: {writer.stopped}")
