@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
 from quadsim.analysis.bag.reading import Bag
+from quadsim.analysis.comparison import titles
+from quadsim.analysis.exports import file_stem
 from quadsim.analysis.inside import witness_of
 from quadsim.analysis.replay import Settings, estimator_params, replay
 from quadsim.cli.main import main
@@ -499,6 +502,22 @@ def test_absolute_errors_are_those_before_the_alignment(half, write_rows):
     assert moved["ate"] == plain["ate"]
     assert moved["ate"]["sim3"]["scale"] == pytest.approx(2.0, rel=0.02)  # noise of the fixes
     assert moved["position_rmse_m"] == pytest.approx(moved["ate"]["sim3"]["rmse_m"])
+
+
+@pytest.mark.parametrize(
+    ("bags", "files"),
+    [
+        (["flight 1", "flight_1"], [None]),
+        (["a/x", "b/x (2)", "c/x"], [None]),
+        (["x", "x, y"], ["y, z", "z"]),
+    ],
+)
+def test_no_title_nor_file_name_is_given_twice(bags, files):
+    found = titles([Path(bag) for bag in bags], files)
+    count = len(bags) * len(files)
+    assert len({title for title, _ in found.values()}) == count
+    assert len({file_stem(title, "eskf") for title, _ in found.values()}) == count
+    assert found[0, 0][0].startswith(Path(bags[0]).name)
 
 
 def test_trajectories_and_errors_are_written(circle_bag, tmp_path):

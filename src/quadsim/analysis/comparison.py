@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis.consistency import POSITION_DOF, interval
+from quadsim.analysis.exports import file_stem
 from quadsim.analysis.metrics import Score
 from quadsim.analysis.scoring import Run
 from quadsim.analysis.summary import Summary
@@ -20,9 +21,10 @@ _ERRORS = tuple(name for name in Score.__dataclass_fields__ if name != "count")
 def titles(
     bags: Sequence[Path], files: Sequence[str | None]
 ) -> dict[tuple[int, int], tuple[str, str | None]]:
-    """Titles of the runs of each bag with each parameter file, no two alike.
+    """Titles of the runs of each bag with each parameter file.
 
-    A bag goes by its name, a file by its own without the end.
+    No two are alike, nor alike as names of files. A bag goes by its name, a file by its own without
+    the end.
 
     Args:
         bags: paths.
@@ -35,10 +37,13 @@ def titles(
     bag_names = _apart([_name_of(bag) for bag in bags])
     file_names = _apart([Path(file).stem if file else "eskf" for file in files])
     several = len(files) > 1
+    places = [(i, k) for i in range(len(bags)) for k in range(len(files))]
+    whole = _apart(
+        [f"{bag_names[i]}, {file_names[k]}" if several else bag_names[i] for i, k in places]
+    )
     return {
-        (i, k): (f"{bag}, {file}", file) if several else (bag, None)
-        for i, bag in enumerate(bag_names)
-        for k, file in enumerate(file_names)
+        (i, k): (title, file_names[k] if several else None)
+        for (i, k), title in zip(places, whole, strict=True)
     }
 
 
@@ -49,12 +54,16 @@ def _name_of(bag: Path) -> str:
 
 
 def _apart(names: list[str]) -> list[str]:
-    """Names, those that came before with a number behind them."""
-    seen: dict[str, int] = {}
-    result = []
+    """Names, those that came before, as such or as a file's name, with a number behind them."""
+    result: list[str] = []
+    taken: set[str] = set()
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        free, number = name, 1
+        while file_stem(free) in taken:
+            number += 1
+            free = f"{name} ({number})"
+        taken.add(file_stem(free))
+        result.append(free)
     return result
 
 
