@@ -46,6 +46,11 @@ def test_a_recorded_flight_is_estimated_as_ever(path, update_golden):
     now = figures_of(summary["estimators"])
     for name, counts in result.counts.items():
         now[name]["refused"] = sum(n for key, n in counts.items() if "received" not in key)
+        inside = result.log.inside.get(name)
+        if inside is not None and inside.innovations:  # what got in and was refused by its NIS
+            now[name]["rejected"] = {
+                sensor: int((~found.accepted).sum()) for sensor, found in inside.innovations.items()
+            }
     changed = golden.check(HERE / "expected" / f"replay_{path.stem}.yaml", now, update_golden)
     assert not changed, changed
 
