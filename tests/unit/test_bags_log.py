@@ -10,6 +10,7 @@ from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.measurements import measurements
 from quadsim.analysis.bag.reading import open_bag
 from quadsim.analysis.bag.topics import datum_of, namespaces
+from quadsim.analysis.truth import read_truth
 from quadsim.errors import InputError, QuadsimError
 from quadsim.sim.log import Event
 
@@ -128,6 +129,40 @@ def test_bad_rows_are_left_out_and_counted(circle_rows, write_rows):
     assert len(log.truth) == 9
     assert any("2 messages left out" in note for note in log.notes)
     assert (np.diff(log.truth.stamp_ns) > 0).all()
+
+
+def test_a_damaged_message_takes_no_others_with_it(circle_rows, write_rows):
+    """Cut short, one of them in the stamp; the rest of the block stays."""
+    cut = {"/quad/ground_truth/odom": 9, "/quad/odometry/filtered": 40, "/quad/events": 6}
+    rows, seen = [], set()
+    for item in circle_rows:
+        if item.topic in cut and item.topic not in seen:
+            seen.add(item.topic)
+            item = item._replace(payload=item.payload[: cut[item.topic]])
+        rows.append(item)
+    count = sum(item.topic == "/quad/ground_truth/odom" for item in rows)
+    with open_bag(write_rows(rows)) as bag:
+        bag.custom["seed"] = "lucky"
+        log = read_log(bag, "/quad")
+        notes: list[str] = []
+        poses = read_truth(bag, "/quad/ground_truth/odom", notes)
+    assert seen == set(cut)
+    assert len(log.truth) == len(poses) == count - 1
+    for topic in cut:
+        assert sum(f"{topic}: 1 messages left out" in note for note in log.notes) == 1
+    assert any("/quad/ground_truth/odom: 1 messages left out" in note for note in notes)
+    assert log.seed == 0
+    assert any("seed 'lucky' in its metadata is no whole number" in note for note in log.notes)
+
+
+def test_the_truth_of_poses_loses_only_damaged_ones(circle_rows, write_rows):
+    poses = [item for item in circle_rows if item.topic == "/quad/reference"]
+    assert poses[0].type_name == "geometry_msgs/msg/PoseStamped"
+    rows = [poses[0]._replace(payload=poses[0].payload[:30]), *poses[1:]]
+    notes: list[str] = []
+    with open_bag(write_rows(rows)) as bag:
+        assert len(read_truth(bag, "/quad/reference", notes)) == len(poses) - 1
+    assert [note.partition(":")[0] for note in notes] == ["/quad/reference"]
 
 
 def test_a_topic_of_another_type_is_left_out(circle_rows, write_rows):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.damaged import decoded
 from quadsim.analysis.bag.log import ODOMETRY, POSE, read_track
 from quadsim.analysis.bag.reading import BLOCK, Bag
 from quadsim.analysis.bag.topics import topic
-from quadsim.errors import InputError, QuadsimError
+from quadsim.errors import InputError
 from quadsim.sim.log import Track
 
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
@@ -80,10 +81,8 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
     return Track(stamp_ns[good], p_W[good], unknown, q_WB, unknown)
 
 
-def _decoded(bag: Bag, full: str, payloads: list[bytes], notes: list[str]) -> list[Any]:
-    try:
-        block: Block = decode(bag.types[full], payloads)
-    except QuadsimError as error:
-        notes.append(f"{full}: {len(payloads)} messages left out: {error}")
-        return []
-    return [block]
+def _decoded(bag: Bag, full: str, payloads: list[bytes], notes: list[str]) -> list[Block]:
+    block = decoded(partial(decode, bag.types[full]), payloads)
+    if block.bad:
+        notes.append(f"{full}: {len(block.bad)} messages left out: {block.reason}")
+    return [] if block.good is None else [block.good]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from quadsim.analysis.bag import topics
 from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.damaged import decoded
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.joints import decode_joints
 from quadsim.errors import QuadsimError
@@ -38,6 +40,7 @@ _TYPES = {
     "mission": PATH,
 }
 _IN_BLOCKS = (ODOMETRY, POSE, topics.FIX, IMU, JOINTS)
+_STAMP_END = 12  # bytes of a message up to behind its stamp
 _ESTIMATES = {topics.FILTERED: "filtered", topics.BLIND: "blind"}
 
 
@@ -51,6 +54,8 @@ class _Gathered:
     waiting: list[bytes] = field(default_factory=list)
     single: list[tuple[int, Any]] = field(default_factory=list)
     log_offset_ns: list[int] = field(default_factory=list)
+    topic: str = ""
+    bad: list[str] = field(default_factory=list)  # of each message left out, why
 
 
 def read_log(
@@ -75,7 +80,7 @@ def read_log(
     """
     log = FlightLog(notes=list(bag.notes))
     log.scenario = bag.custom.get("scenario", "")
-    log.seed = int(bag.custom.get("seed", "0") or 0)
+    log.seed = _seed(bag, log.notes)
     log.topics = _relative_counts(bag, namespace)
     estimates = _ESTIMATES | _beside(bag, namespace) if with_estimates else {}
     types = {name: kind for name, kind in _TYPES.items() if name not in _ESTIMATES}
@@ -87,10 +92,9 @@ def read_log(
             del names[full]
     gathered = {name: _Gathered() for name in types}
     for message in bag.messages(names):
-        _gather(bag, message, names[message.topic], gathered[names[message.topic]], log.notes)
+        _gather(bag, message, gathered[names[message.topic]])
     for name, kept in gathered.items():
-        if kept.waiting:
-            _decode(kept, types[name], log.notes)
+        _finish(kept, types[name], log.notes)
 
     log.truth = _track(gathered[topics.TRUTH].tracks, topics.TRUTH, log.notes, sigma=False)
     for name, label in estimates.items():
@@ -133,34 +137,56 @@ def _relative_counts(bag: Bag, namespace: str) -> dict[str, int]:
     }
 
 
-def _gather(bag: Bag, message: BagMessage, name: str, kept: _Gathered, notes: list[str]) -> None:
+def _seed(bag: Bag, notes: list[str]) -> int:
+    text = bag.custom.get("seed", "") or "0"
+    try:
+        return int(text)
+    except ValueError:
+        notes.append(f"{bag.path}: seed {text!r} in its metadata is no whole number: left out")
+        return 0
+
+
+def _gather(bag: Bag, message: BagMessage, kept: _Gathered) -> None:
+    kept.topic = message.topic
     if message.type_name not in _IN_BLOCKS:
-        kept.single.append((message.log_ns, bag.deserialize(message)))
+        try:
+            kept.single.append((message.log_ns, bag.deserialize(message)))
+        except QuadsimError as error:
+            kept.bad.append(str(error))
         return
     kept.waiting.append(message.payload)
-    if len(kept.waiting) == 1:
+    if len(kept.waiting) == 1 and len(message.payload) >= _STAMP_END:
         seconds, nanoseconds = np.frombuffer(message.payload, "<u4", 2, 4)
         stamp_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
         kept.log_offset_ns.append(message.log_ns - stamp_ns)
     if len(kept.waiting) == BLOCK:
-        _decode(kept, message.type_name, notes)
+        _decode(kept, message.type_name)
 
 
-def _decode(kept: _Gathered, type_name: str, notes: list[str]) -> None:
-    try:
-        if type_name == JOINTS:
-            stamp_ns, speeds, _ = decode_joints(kept.waiting)
-            kept.speeds.append((stamp_ns, speeds))
-            return
-        block = decode(type_name, kept.waiting)
-        if type_name in (topics.FIX, IMU):
-            kept.blocks.append(block)
-        else:
-            kept.tracks.append(_part(block))
-    except QuadsimError as error:
-        notes.append(f"{len(kept.waiting)} messages left out: {error}")
-    finally:
-        kept.waiting = []
+def _finish(kept: _Gathered, type_name: str, notes: list[str]) -> None:
+    """Decode what is left of a topic, and say what was left out."""
+    if kept.waiting:
+        _decode(kept, type_name)
+    if kept.bad:
+        notes.append(f"{kept.topic}: {len(kept.bad)} messages left out: {kept.bad[0]}")
+
+
+def _decode(kept: _Gathered, type_name: str) -> None:
+    waiting, kept.waiting = kept.waiting, []
+    if type_name == JOINTS:
+        joints = decoded(decode_joints, waiting)
+        if joints.good is not None:
+            kept.speeds.append(joints.good[:2])
+        kept.bad += [joints.reason] * len(joints.bad)
+        return
+    block = decoded(partial(decode, type_name), waiting)
+    kept.bad += [block.reason] * len(block.bad)
+    if block.good is None:
+        return
+    if type_name in (topics.FIX, IMU):
+        kept.blocks.append(block.good)
+    else:
+        kept.tracks.append(_part(block.good))
 
 
 def _part(block: Block) -> Track:
@@ -209,9 +235,8 @@ def read_track(bag: Bag, full: str, notes: list[str]) -> Track:
     """
     kept = _Gathered()
     for message in bag.messages([full]):
-        _gather(bag, message, full, kept, notes)
-    if kept.waiting:
-        _decode(kept, ODOMETRY, notes)
+        _gather(bag, message, kept)
+    _finish(kept, ODOMETRY, notes)
     return _track(kept.tracks, full, notes, sigma=True)
 
 

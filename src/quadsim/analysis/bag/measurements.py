@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.damaged import decoded
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.bag.topics import IMU, require, topic
-from quadsim.errors import InputError, QuadsimError
+from quadsim.errors import InputError
 
 
 class Measurement(NamedTuple):
@@ -124,31 +126,15 @@ def _decoded(bag: Bag, block: list[BagMessage], names: dict[str, str]) -> Iterat
     bad: set[int] = set()
     for full in Counter(message.topic for message in block):
         type_name, kind, values = SENSORS[names[full]]
-        payloads = [m.payload for m in block if m.topic == full]
-        try:
-            decoded = decode(type_name, payloads)
-        except QuadsimError as error:
-            bad |= _bad_ones(bag, block, full, type_name, error)
-            good = [m.payload for m in block if m.topic == full and id(m) not in bad]
-            decoded = decode(type_name, good)
-        streams[full] = map(Measurement, repeat(kind), decoded.stamp_ns.tolist(), values(decoded))
+        of_topic = [message for message in block if message.topic == full]
+        found = decoded(partial(decode, type_name), [message.payload for message in of_topic])
+        if found.good is None:
+            raise InputError(f"{bag.path}: {full}: {found.reason}")
+        if found.bad:
+            bad.update(id(of_topic[i]) for i in found.bad)
+            bag.notes.append(f"{full}: {len(found.bad)} messages make no sense: left out")
+        stamp_ns = found.good.stamp_ns.tolist()
+        streams[full] = map(Measurement, repeat(kind), stamp_ns, values(found.good))
     for message in block:
         if id(message) not in bad:
             yield next(streams[message.topic])
-
-
-def _bad_ones(
-    bag: Bag, block: list[BagMessage], full: str, type_name: str, error: QuadsimError
-) -> set[int]:
-    """Messages of a topic that are not what its type says; none may be good, which is an error."""
-    bad = set()
-    of_topic = [message for message in block if message.topic == full]
-    for message in of_topic:
-        try:
-            decode(type_name, [message.payload])
-        except QuadsimError:  # noqa: PERF203 rare
-            bad.add(id(message))
-    if len(bad) == len(of_topic):
-        raise InputError(f"{bag.path}: {full}: {error}") from None
-    bag.notes.append(f"{full}: {len(bad)} messages make no sense: left out")
-    return bad
