@@ -497,6 +497,20 @@ def test_damaged_messages_of_px4_are_left_out(tmp_path, flight):
     assert any(f"{len(whole) - len(found)} messages make no sense" in note for note in notes)
 
 
+def test_a_definition_without_a_field_is_named_once(tmp_path, flight):
+    items = list(as_px4(flight))
+    path = write(tmp_path / "px4", items)
+    whole = measured(path, "px4")[0]
+    (file,) = path.glob("*.mcap")
+    content = file.read_bytes()
+    assert b"float32[3] gyro_rad" in content
+    file.write_bytes(content.replace(b"float32[3] gyro_rad", b"float32[3] gyro_deg"))
+    found, notes = measured(path, "px4")
+    assert {m.kind for m in found} == {m.kind for m in whole} - {"imu"}
+    (note,) = [note for note in notes if "gyro_rad" in note]
+    assert "px4_msgs/msg/SensorCombined, as the bag defines it, cannot be converted" in note
+
+
 # -- the others
 
 

@@ -226,6 +226,10 @@ def conversions() -> str:
     return ", ".join(f"{a} to {b.rpartition('/')[2]}" for a, b in (*_STANDARD, *_PX4) if a != b)
 
 
+class StrangeDefinition(QuadsimError):
+    """A type whose messages cannot be converted, whatever is in them."""
+
+
 class Converter:
     """Converts the messages of one topic of a bag.
 
@@ -243,6 +247,7 @@ class Converter:
         """Our messages, one for each; None for one that is not for us.
 
         Raises:
+            StrangeDefinition: the bag defines the type without a field that is needed.
             QuadsimError: a message is not what its type says, or the type is not known.
         """
         topic = self._topic
@@ -250,7 +255,12 @@ class Converter:
         keep = None
         if kinds in _PX4:
             rows = decode_fixed(self._layout(payloads[0]), payloads)
-            stamp_ns, fields = px4.stamps(rows), _PX4[kinds](rows)
+            try:
+                stamp_ns, fields = px4.stamps(rows), _PX4[kinds](rows)
+            except ValueError as error:  # numpy names the field, or the shape
+                raise StrangeDefinition(
+                    f"{topic.type}, as the bag defines it, cannot be converted: {error}"
+                ) from None
             if isinstance(fields, tuple):
                 fields, keep = fields
         else:

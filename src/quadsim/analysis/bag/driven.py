@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis.bag.contents import BLOCK, Bag
-from quadsim.analysis.bag.convert import Converter
+from quadsim.analysis.bag.convert import Converter, StrangeDefinition
 from quadsim.analysis.bag.driver import Driver, Route, routes
 from quadsim.analysis.bag.folder import Opened
 from quadsim.analysis.bag.storage import BagMessage
@@ -110,6 +110,11 @@ class DrivenBag(Bag):
             return list(payloads)
         try:
             return converter.convert(payloads)
+        except StrangeDefinition as error:
+            note = f"{route.target}: {error}: left out"
+            if note not in self.notes:
+                self.notes.append(note)
+            return [None] * len(payloads)
         except QuadsimError:
             if len(payloads) == 1:
                 self._bad[route.target] = self._bad.get(route.target, 0) + 1
