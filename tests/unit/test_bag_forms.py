@@ -429,6 +429,32 @@ def test_a_file_of_a_split_bag_that_is_nothing_is_left_out(circle_bag, circle_ro
     assert any("circle_1.mcap: not an MCAP file: left out" in note for note in notes)
 
 
+def test_a_folder_called_like_a_file_is_none(circle_bag, circle_rows, tmp_path):
+    (circle_bag / "more.mcap").mkdir()
+    messages, notes = read(circle_bag)
+    assert same(messages, circle_rows)
+    assert notes == []
+    (circle_bag / "metadata.yaml").unlink()
+    assert same(read(circle_bag)[0], circle_rows)
+    (tmp_path / "bag" / "some.mcap").mkdir(parents=True)
+    with pytest.raises(InputError, match="not a bag"), open_bag(tmp_path / "bag"):
+        pass
+
+
+@pytest.mark.parametrize("ending", ["mcap", "db3"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, ending):
+    """Permissions do not stop root, so opening is refused here."""
+    file = tmp_path / f"lone.{ending}"
+    file.write_bytes(b"anything")
+
+    def refused(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(InputError, match="cannot be read .Permission denied"), open_bag(file):
+        pass
+
+
 def test_a_compressed_file_that_is_none_or_cut(tmp_path, rows, monkeypatch):
     wrong = tmp_path / "wrong.mcap.zstd"
     wrong.write_bytes(b"no zstandard at all")

@@ -68,6 +68,9 @@ class _Opening:
             except InputError as error:
                 refused.append(error)
                 continue
+            except OSError as error:
+                refused.append(_unreadable(file, error))
+                continue
             self.stack.callback(storage.close)
             self.result.storages.append(storage)
             self.result.custom.update(storage.custom)
@@ -77,13 +80,19 @@ class _Opening:
         return self.result
 
     def _files(self) -> list[Path]:
-        if not self.path.exists():
-            raise InputError(f"{self.path}: no such bag; give {_KINDS}")
-        if self.path.is_file():
+        try:
+            single, content = self.path.is_file(), []
+            if not self.path.exists():
+                raise InputError(f"{self.path}: no such bag; give {_KINDS}")
+            if not single:
+                content = sorted(file for file in self.path.iterdir() if file.is_file())
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        if single:
             if _format(self.path) not in _FORMATS:
                 raise InputError(f"{self.path}: not a bag; give {_KINDS}")
             return [self.path]
-        there = sorted(file for file in self.path.iterdir() if _format(file) in _FORMATS)
+        there = [file for file in content if _format(file) in _FORMATS]
         plain = {file.name for file in there}
         there = [f for f in there if f.suffix not in _PACKED or f.stem not in plain]
         if not there:
@@ -109,9 +118,9 @@ class _Opening:
         if any(file.suffix != ".mcap" for file in files) or not os.access(self.path, os.W_OK):
             return False
         unlisted = not (self.path / FILE_NAME).is_file()
-        if not unlisted and all(is_whole(file) for file in files):
-            return False
         try:
+            if not unlisted and all(is_whole(file) for file in files):
+                return False
             self.notes.extend(str(done) for done in repair(self.path))
         except BeingRecorded:
             raise
@@ -180,6 +189,10 @@ class _Opening:
                 " TMPDIR chooses another folder"
             ) from None
         return target
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be read ({error.strerror})")
 
 
 def _format(file: Path) -> str:

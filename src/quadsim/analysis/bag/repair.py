@@ -62,13 +62,20 @@ class BeingRecorded(InputError):
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an MCAP file was closed: it ends with the magic bytes."""
-    with path.open("rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
-            return False
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - len(MAGIC)))
-        return size > 2 * len(MAGIC) and file.read() == MAGIC
+    """Whether an MCAP file was closed: it ends with the magic bytes.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return False
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - len(MAGIC)))
+            return size > 2 * len(MAGIC) and file.read() == MAGIC
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _whole_records(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
@@ -240,7 +247,7 @@ def repair(bag: Path) -> list[Repair]:
     """
     if not bag.is_dir():
         raise InputError(f"{bag}: no such bag folder")
-    files = sorted(bag.glob("*.mcap"))
+    files = sorted(path for path in bag.glob("*.mcap") if path.is_file())
     if not files:
         raise InputError(f"{bag}: holds no .mcap file, so there is nothing to repair")
     done = [repair_file(path) for path in files if not is_whole(path)]
