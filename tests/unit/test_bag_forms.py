@@ -451,7 +451,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, ending):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "open", refused)
-    with pytest.raises(InputError, match="cannot be read .Permission denied"), open_bag(file):
+    with pytest.raises(InputError, match="cannot be read"), open_bag(file):
         pass
 
 

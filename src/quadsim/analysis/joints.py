@@ -8,22 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.analysis.bag.cdr import HEADER, LITTLE_ENDIAN, STAMP_END
 from quadsim.errors import QuadsimError
-
-_HEADER = 4  # representation of the message; offsets are aligned from behind it
-_LITTLE_ENDIAN = 1
-_STAMP_END = _HEADER + 8
 
 
 class _Cursor:
     """A place in one message, moved on by what is read."""
 
     def __init__(self, payload: bytes) -> None:
-        self._payload, self.at = payload, _STAMP_END
+        self._payload, self.at = payload, STAMP_END
 
     def count(self) -> int:
         """A length."""
-        self.at += (_HEADER - self.at) % 4
+        self.at += (HEADER - self.at) % 4
         (value,) = struct.unpack_from("<I", self._payload, self.at)
         self.at += 4
         return int(value)
@@ -40,7 +37,7 @@ class _Cursor:
         """Where a sequence of float64 begins, and how many there are."""
         count = self.count()
         if count:
-            self.at += (_HEADER - self.at) % 8
+            self.at += (HEADER - self.at) % 8
         begin, self.at = self.at, self.at + 8 * count
         if self.at > len(self._payload):
             raise ValueError("numbers are cut off")
@@ -49,7 +46,7 @@ class _Cursor:
 
 def _velocities(payload: bytes) -> tuple[list[str], int, int]:
     """Names of the joints, where their velocities lie, and how many there are."""
-    if len(payload) < _STAMP_END or payload[1] != _LITTLE_ENDIAN:
+    if len(payload) < STAMP_END or payload[1] != LITTLE_ENDIAN:
         raise ValueError("not little-endian CDR")
     cursor = _Cursor(payload)
     cursor.text()  # the frame
@@ -71,13 +68,13 @@ def decode_joints(
     head, begin, names = b"", 0, list[str]()
     for i, payload in enumerate(payloads):
         try:
-            if not rows or payload[_STAMP_END:begin] != head:
+            if not rows or payload[STAMP_END:begin] != head:
                 these, begin, count = _velocities(payload)
                 if count != len(these) or (rows and these != names):
                     raise ValueError(f"{count} velocities of {', '.join(these) or 'no joint'}")
-                head, names = payload[_STAMP_END:begin], these
+                head, names = payload[STAMP_END:begin], these
             rows.append(np.frombuffer(payload, "<f8", len(names), begin))
-            seconds, nanoseconds = struct.unpack_from("<iI", payload, _HEADER)
+            seconds, nanoseconds = struct.unpack_from("<iI", payload, HEADER)
         except (ValueError, struct.error) as error:
             raise QuadsimError(f"message {i} is no sensor_msgs/msg/JointState: {error}") from None
         stamps[i] = seconds * 1_000_000_000 + nanoseconds

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.analysis.bag.axes import multiply
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
 
 MAX_GAP_S = 0.5
@@ -70,21 +71,6 @@ class Score:
     def figures(self) -> dict[str, float | int | None]:
         """Name to value."""
         return asdict(self)
-
-
-def multiply(a: Array, b: Array) -> Array:
-    """Hamilton products of (N, 4) quaternions, w first."""
-    aw, ax, ay, az = a.T
-    bw, bx, by, bz = b.T
-    return np.stack(
-        [
-            aw * bw - ax * bx - ay * by - az * bz,
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-        ],
-        axis=1,
-    )
 
 
 def conjugate(q: Array) -> Array:

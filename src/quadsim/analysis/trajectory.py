@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.metrics import at_stamps, conjugate, multiply, rms, rotation_vector
+from quadsim.analysis.bag.axes import multiply
+from quadsim.analysis.metrics import at_stamps, conjugate, rms, rotation_vector
 from quadsim.errors import InputError
 from quadsim.sim.log import Array, Stamps, Track
 

@@ -58,10 +58,11 @@ def about_both(R: Array, covariance: Array) -> Array:
 def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
     q_body = np.array(_Q_BODY[body]) * (1.0, -1.0, -1.0, -1.0)
-    return _product(_product(np.array(_Q_WORLD[world]), q), q_body)
+    return multiply(multiply(np.array(_Q_WORLD[world]), q), q_body)
 
 
-def _product(a: Array, b: Array) -> Array:
+def multiply(a: Array, b: Array) -> Array:
+    """Hamilton products of (..., 4) quaternions, w first."""
     w, x, y, z = np.moveaxis(a, -1, 0)
     s, i, j, k = np.moveaxis(b, -1, 0)
     return np.stack(

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from quadsim.errors import QuadsimError
 
-_HEADER = 4  # representation of the message; offsets are aligned from behind it
-_LITTLE_ENDIAN = 1
+HEADER = 4  # representation of the message; offsets are aligned from behind it
+LITTLE_ENDIAN = 1
+STAMP_END = HEADER + 8
 Field = tuple[str, type, tuple[int, ...]]
 
 
@@ -132,14 +133,14 @@ LAYOUTS: dict[str, Layout] = {
 
 def _aligned(offset: int, size: int) -> int:
     """Next offset where a value of ``size`` bytes may start."""
-    return offset + (_HEADER - offset) % size
+    return offset + (HEADER - offset) % size
 
 
 def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
     """Structured type of one message with the frame names that ``payload`` has."""
-    if len(payload) < _HEADER or payload[1] != _LITTLE_ENDIAN:
+    if len(payload) < HEADER or payload[1] != LITTLE_ENDIAN:
         raise ValueError("not little-endian CDR")
-    offset = _HEADER + 8  # the stamp
+    offset = STAMP_END
     for _ in range(layout.frames):
         offset = _aligned(offset, 4)
         (length,) = struct.unpack_from("<I", payload, offset)
@@ -206,7 +207,7 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
             dtype = message_dtype(layout, payloads[start])
             stop = _equal_run(payloads, start, dtype.itemsize)
             part = np.frombuffer(b"".join(payloads[start:stop]), dtype)
-            same = (part["names"] == part["names"][0]) & (part["order"] == _LITTLE_ENDIAN)
+            same = (part["names"] == part["names"][0]) & (part["order"] == LITTLE_ENDIAN)
             if not same.all():  # another frame name of the same total length
                 count = int(np.argmin(same))
                 part, stop = part[:count], start + count
@@ -240,7 +241,7 @@ def encode(
         fields: by the layout's names, (N, ...) or one for all; what is not given is zero.
     """
     layout = LAYOUTS[type_name]
-    head = bytes((0, _LITTLE_ENDIAN, 0, 0)) + bytes(8)
+    head = bytes((0, LITTLE_ENDIAN, 0, 0)) + bytes(8)
     for frame in frames:
         text = frame.encode() + b"\0"
         head = head.ljust(_aligned(len(head), 4), b"\0") + struct.pack("<I", len(text)) + text

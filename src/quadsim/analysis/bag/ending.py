@@ -8,7 +8,6 @@ summary fits where chunks were.
 from __future__ import annotations
 
 import os
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +29,7 @@ from mcap.records import (
     Statistics,
 )
 
-MAGIC = b"\x89MCAP0\r\n"
-_RECORD_HEAD = struct.Struct("<BQ")  # opcode, length of what follows
+from quadsim.analysis.bag.mcap_records import MAGIC, RECORD_HEAD
 
 #: What is left free behind the file, for ``metadata.yaml``; so much more is given up at each trial.
 SPARE_BYTES = 128 * 1024
@@ -69,10 +67,10 @@ class _Part:
 def _records(file: Any, size: int) -> Iterator[tuple[int, int, bytes]]:
     """Offset, opcode and body of each whole record."""
     at = len(MAGIC)
-    while at + _RECORD_HEAD.size <= size:
+    while at + RECORD_HEAD.size <= size:
         file.seek(at)
-        opcode, length = _RECORD_HEAD.unpack(file.read(_RECORD_HEAD.size))
-        end = at + _RECORD_HEAD.size + length
+        opcode, length = RECORD_HEAD.unpack(file.read(RECORD_HEAD.size))
+        end = at + RECORD_HEAD.size + length
         if end > size:
             return
         yield at, opcode, file.read(length)
@@ -89,7 +87,7 @@ def _scan(file: Any, size: int, known: int) -> tuple[list[_Part], list[MetadataI
     metadata: list[MetadataIndex] = []
     for at, opcode, body in _records(file, size):
         stream = ReadDataStream(BytesIO(body))
-        end = at + _RECORD_HEAD.size + len(body)
+        end = at + RECORD_HEAD.size + len(body)
         if opcode == Opcode.CHUNK:
             chunk = Chunk.read(stream)
             index = ChunkIndex(

@@ -8,9 +8,9 @@ import numpy as np
 from rosbags.interfaces import Nodetype
 from rosbags.typesys.store import Typestore
 
+from quadsim.analysis.bag.cdr import HEADER, LITTLE_ENDIAN
 from quadsim.errors import QuadsimError
 
-_HEADER = 4  # representation; offsets are aligned from behind it
 _LARGEST = 4096  # bytes; no message of the kind is larger
 
 
@@ -27,7 +27,7 @@ def fixed_dtype(types: Typestore, type_name: str) -> np.dtype[np.void]:
     names: list[str] = []
     formats: list[Any] = []
     offsets: list[int] = []
-    end = _add_fields(types, type_name, "", _HEADER, (names, formats, offsets))
+    end = _add_fields(types, type_name, "", HEADER, (names, formats, offsets))
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
 
 
@@ -57,7 +57,7 @@ def _add_fields(
         if kind != Nodetype.BASE or detail[0] == "string" or offset > _LARGEST:
             raise QuadsimError(f"{type_name}: its field {field} has no fixed length")
         format_ = np.dtype(str(detail[0])).newbyteorder("<")
-        offset += (_HEADER - offset) % format_.itemsize
+        offset += (HEADER - offset) % format_.itemsize
         out[0].append(prefix + field)
         out[1].append((format_, shape))
         out[2].append(offset)
@@ -73,6 +73,6 @@ def decode_fixed(dtype: np.dtype[np.void], payloads: list[bytes]) -> np.ndarray[
     """
     size = dtype.itemsize
     for i, payload in enumerate(payloads):
-        if len(payload) < size or payload[1] != 1:
+        if len(payload) < size or payload[1] != LITTLE_ENDIAN:
             raise QuadsimError(f"message {i} has {len(payload)} bytes, expected {size}")
     return np.frombuffer(b"".join(payload[:size] for payload in payloads), dtype)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.analysis.bag.encoding import Template, header, make, serialise, time_of
 from quadsim.analysis.bag.metadata import qos_yaml
 from quadsim.analysis.bag.profiles import Recording, Thinning
@@ -67,17 +68,6 @@ class Stream:
 def _due(stamp_ns: Stamps, before_ns: Stamps, period_ns: int) -> NDArray[np.bool_]:
     """Where a multiple of a period lies in (before, stamp]."""
     return np.asarray(stamp_ns // period_ns > before_ns // period_ns)
-
-
-def _turned(q_WB: NDArray[Any]) -> NDArray[np.float64]:
-    """(N, 3, 3) matrices R_WB of quaternions, w first."""
-    w, x, y, z = q_WB.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), 2, 0)
 
 
 def _xyzw(q: NDArray[Any]) -> NDArray[np.float64]:
@@ -172,7 +162,7 @@ class _Vehicle:
         yield self._motion("ground_truth/odom", rows, stamp_ns, stamp_ns)
         accel = make("geometry_msgs/msg/AccelStamped", header=self._frame("base_link"))
         at = np.searchsorted(stamp_ns, ticks["end_ns"])
-        R_WB = _turned(rows["q_WB"][at])
+        R_WB = rotation_matrices(rows["q_WB"][at])
         a_B = np.einsum("nji,nj->ni", R_WB, ticks["a_W"])
         yield self._columns(
             "ground_truth/accel", FAST, accel, ticks["end_ns"],
@@ -236,7 +226,7 @@ class _Vehicle:
 
         def columns(part: slice) -> dict[str, NDArray[Any]]:
             rows = motion[part]
-            R_WB = _turned(rows["q_WB"])
+            R_WB = rotation_matrices(rows["q_WB"])
             result = {
                 "p": rows["p_W"],
                 "q_xyzw": _xyzw(rows["q_WB"]),

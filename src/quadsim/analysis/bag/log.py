@@ -11,7 +11,7 @@ import numpy as np
 
 from quadsim.analysis.bag import topics
 from quadsim.analysis.bag.axes import rotation_matrices
-from quadsim.analysis.bag.cdr import Block, decode
+from quadsim.analysis.bag.cdr import STAMP_END, Block, decode
 from quadsim.analysis.bag.damaged import decoded
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.joints import decode_joints
@@ -40,7 +40,6 @@ _TYPES = {
     "mission": PATH,
 }
 _IN_BLOCKS = (ODOMETRY, POSE, topics.FIX, IMU, JOINTS)
-_STAMP_END = 12  # bytes of a message up to behind its stamp
 _ESTIMATES = {topics.FILTERED: "filtered", topics.BLIND: "blind"}
 
 
@@ -155,7 +154,7 @@ def _gather(bag: Bag, message: BagMessage, kept: _Gathered) -> None:
             kept.bad.append(str(error))
         return
     kept.waiting.append(message.payload)
-    if len(kept.waiting) == 1 and len(message.payload) >= _STAMP_END:
+    if len(kept.waiting) == 1 and len(message.payload) >= STAMP_END:
         seconds, nanoseconds = np.frombuffer(message.payload, "<u4", 2, 4)
         stamp_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
         kept.log_offset_ns.append(message.log_ns - stamp_ns)

@@ -23,7 +23,7 @@ RECORD_HEAD = struct.Struct("<BQ")  # opcode, length of what follows
 MESSAGE_HEAD = struct.Struct("<BQHIQ")  # opcode, length, channel, sequence, log time; a time more
 _PAYLOAD_AT = MESSAGE_HEAD.size + 8
 #: Opcode, length, first and last time, size and checksum of the content, length of a name.
-_CHUNK_HEAD = struct.Struct("<BQQQQII")
+CHUNK_HEAD = struct.Struct("<BQQQQII")
 _CHUNK_MARK = bytes([Opcode.CHUNK])
 _MESSAGE_MARK = bytes([Opcode.MESSAGE])
 
@@ -41,14 +41,14 @@ def next_chunk(file: BinaryIO, start: int, end: int) -> int | None:
     step = 1 << 20
     for at in range(start, end, step):
         file.seek(at)
-        window = file.read(step + _CHUNK_HEAD.size + 12)
+        window = file.read(step + CHUNK_HEAD.size + 12)
         found = window.find(_CHUNK_MARK)
-        while 0 <= found < step and found + _CHUNK_HEAD.size + 12 <= len(window):
-            _, length, first, last, _, _, width = _CHUNK_HEAD.unpack_from(window, found)
-            name = window[found + _CHUNK_HEAD.size :][: width % 8]
+        while 0 <= found < step and found + CHUNK_HEAD.size + 12 <= len(window):
+            _, length, first, last, _, _, width = CHUNK_HEAD.unpack_from(window, found)
+            name = window[found + CHUNK_HEAD.size :][: width % 8]
             if width < 8 and name in (b"", b"lz4", b"zstd") and first <= last:
-                (packed,) = struct.unpack_from("<Q", window, found + _CHUNK_HEAD.size + width)
-                if length == _CHUNK_HEAD.size - RECORD_HEAD.size + width + 8 + packed:
+                (packed,) = struct.unpack_from("<Q", window, found + CHUNK_HEAD.size + width)
+                if length == CHUNK_HEAD.size - RECORD_HEAD.size + width + 8 + packed:
                     return at + found
             found = window.find(_CHUNK_MARK, found + 1)
     return None
@@ -61,11 +61,11 @@ def stream_of(body: bytes) -> ReadDataStream:
 
 def unpacked(record: bytes) -> bytes:
     """Content of a chunk's record, its size and checksum tested (a checksum of 0 is none)."""
-    opcode, _, _, _, size, checksum, width = _CHUNK_HEAD.unpack_from(record)
-    begin = _CHUNK_HEAD.size + width + 8
+    opcode, _, _, _, size, checksum, width = CHUNK_HEAD.unpack_from(record)
+    begin = CHUNK_HEAD.size + width + 8
     if opcode != Opcode.CHUNK or begin > len(record):
         raise ValueError("no chunk where the index says one is")
-    compression = record[_CHUNK_HEAD.size : begin - 8]
+    compression = record[CHUNK_HEAD.size : begin - 8]
     packed = memoryview(record)[begin:]
     if not compression:
         content = record[begin:]

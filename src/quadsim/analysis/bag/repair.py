@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
 from mcap.stream_reader import breakup_chunk
 
-from quadsim.analysis.bag.mcap_records import DAMAGED, MAGIC, RECORD_HEAD, next_chunk
+from quadsim.analysis.bag.mcap_records import CHUNK_HEAD, DAMAGED, MAGIC, RECORD_HEAD, next_chunk
 from quadsim.analysis.bag.mcap_storage import McapStorage
 from quadsim.analysis.bag.metadata import (
     DISTRIBUTION,
@@ -29,8 +28,8 @@ from quadsim.analysis.bag.metadata import (
 from quadsim.analysis.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.errors import InputError
 
-#: Opcode, (length, times, size, checksum), length of the compression's name, (size of the records).
-_CHUNK_HEAD = struct.Struct("<B36xI8x")
+#: A chunk's head with no name of a compression, and the size of its records.
+_PLAIN_HEAD_BYTES = CHUNK_HEAD.size + 8
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,10 @@ class _Salvage:
         The records of an uncompressed chunk that a cut goes through are read one by one.
         """
         start = self._file.tell()
-        head = self._file.read(_CHUNK_HEAD.size)
-        opcode, name_length = _CHUNK_HEAD.unpack(head) if len(head) == _CHUNK_HEAD.size else (0, 1)
+        head = self._file.read(_PLAIN_HEAD_BYTES)
+        opcode, name_length = 0, 1
+        if len(head) == _PLAIN_HEAD_BYTES:
+            opcode, *_, name_length = CHUNK_HEAD.unpack_from(head)
         if opcode == Opcode.CHUNK and not name_length:
             return True
         found = next_chunk(self._file, start + 1, self._size)
