@@ -59,8 +59,11 @@ class PlayControl:
         self._paused = paused
         self._stopping = False
         self._seek_ns: int | None = None
+        self._plays = False
+        self._jumping = True
         self._steps = 0
         self._free_ns = 0  # while paused: what is due up to here is played
+        self._asked_ns = 0  # as much after the jump that is underway
         self._anchor = (now_ns(), 0)
         self.position_ns = 0
         self.lateness = Lateness()
@@ -103,7 +106,7 @@ class PlayControl:
                 else:
                     self._anchor = (self._now_ns(), max(self._anchor[1], self.position_ns))
                 self._paused = paused
-                self._steps = self._free_ns = 0
+                self._forget_steps()
             self._condition.notify_all()
 
     def step(self, span_ns: int) -> bool:
@@ -111,18 +114,25 @@ class PlayControl:
         with self._condition:
             if not self._paused:
                 return False
-            if span_ns:
+            if span_ns and self._jumping:
+                self._asked_ns += span_ns
+            elif span_ns:
                 self._free_ns = max(self._free_ns, self.position_ns) + span_ns
             else:
                 self._steps += 1
             self._condition.notify_all()
         return True
 
-    def seek(self, to_ns: int) -> None:
-        """Go on at another log time."""
+    def seek(self, to_ns: int) -> bool:
+        """Go on at another log time; False: it does not play yet, or no more."""
         with self._condition:
+            if not self._plays:
+                return False
             self._seek_ns = to_ns
+            self._jumping = True
+            self._forget_steps()
             self._condition.notify_all()
+        return True
 
     def stop(self) -> None:
         """End."""
@@ -143,12 +153,27 @@ class PlayControl:
             target, self._seek_ns = self._seek_ns, None
         return target
 
+    def play(self) -> None:
+        """From now on somebody may want to be elsewhere."""
+        with self._condition:
+            self._plays = True
+
+    def end(self) -> int | None:
+        """Where to go on after all, as of :meth:`take_seek`; None: nobody can ask any more."""
+        with self._condition:
+            target, self._seek_ns = self._seek_ns, None
+            self._plays = target is not None
+        return target
+
     def begin(self, at_ns: int) -> None:
-        """Play from a log time on, from now."""
+        """Play from a log time on, from now; steps that were asked for on the way there count."""
         with self._condition:
             self._anchor = (self._now_ns(), at_ns)
             self.position_ns = at_ns
-            self._steps = self._free_ns = 0
+            if self._seek_ns is None:
+                self._jumping = False
+                self._free_ns = at_ns + self._asked_ns if self._asked_ns else 0
+                self._asked_ns = 0
 
     def wait(self, log_ns: int, tick: bool) -> bool:
         """Wait until something is due.
@@ -200,6 +225,9 @@ class PlayControl:
             self._steps -= 1
             return True
         return bool(self._steps)
+
+    def _forget_steps(self) -> None:
+        self._steps = self._free_ns = self._asked_ns = 0
 
     def _move_anchor(self) -> None:
         """Let the relation begin anew at this moment."""

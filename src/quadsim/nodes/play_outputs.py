@@ -12,7 +12,7 @@ from rclpy.type_support import check_for_type_support
 
 from quadsim.analysis.bag.reading import Bag
 from quadsim.analysis.bag.topics import namespaces
-from quadsim.errors import InputError
+from quadsim.errors import FlightError, InputError
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.play_control import PlayControl
@@ -88,7 +88,7 @@ class Outputs:
         self.skipped: dict[str, str] = {}
         table = dict(topics.every_topic(namespaces(bag)))
         excluded = topics.published_by(table, left_out)
-        if clock == "log":
+        if clock in ("log", "none"):
             excluded.add(CLOCK)
         for name in selection.chosen(bag):
             if name in excluded:
@@ -164,10 +164,10 @@ class Outputs:
             InputError: the time is among them.
         """
         ours = {output.name for output in self.by_topic.values()}
-        if self._node.count_publishers(CLOCK) > (CLOCK in ours):
+        if CLOCK in ours and self._node.count_publishers(CLOCK) > 1:
             raise InputError(
                 "somebody else publishes /clock here: stop it, choose another domain (--domain), or"
-                " play without (--clock none --exclude /clock)"
+                " play without (--clock none)"
             )
         for name in sorted(ours):
             if name.startswith("/tf") or name == topics.DIAGNOSTICS.name:
@@ -188,7 +188,11 @@ class Outputs:
     def await_acknowledgement(
         self, control: PlayControl, waited_for: Collection[str], within_s: float
     ) -> None:
-        """Wait until listeners have everything; those that are waited for anyway left out."""
+        """Wait until listeners have everything; those that are waited for anyway left out.
+
+        Raises:
+            FlightError: they do not within the time.
+        """
         open_ones = [
             output
             for output in self.by_topic.values()
@@ -203,7 +207,9 @@ class Outputs:
 
         if not control.wait_until(all_acknowledged, within_s) and not control.stopping:
             names = ", ".join(sorted(output.name for output in open_ones))
-            self._node.get_logger().warning(f"not all was acknowledged by listeners of {names}")
+            raise FlightError(
+                f"within {within_s:g} s not all was acknowledged by listeners of {names}"
+            )
 
 
 def _installed(type_name: str) -> Any:

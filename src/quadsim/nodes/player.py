@@ -23,7 +23,7 @@ from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.analysis.bag.reading import Bag, open_bag
-from quadsim.errors import FlightError, InputError, QuadsimError
+from quadsim.errors import FlightError, InputError
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.in_step import InStep
 from quadsim.nodes.keys import PAUSE, QUIT, KeySource
@@ -40,8 +40,9 @@ LOOK_PERIOD_S = 0.02
 START_S, ANSWER_S = 180.0, 10.0
 #: What several nodes get to find each other: so many answers of all, and the time between.
 ROUNDS, ROUND_S = 5, 0.2
-#: Until everything must be acknowledged at the end; Fast DDS asks for it every 3 s.
-END_S = 7.0
+#: Until everything must be acknowledged at the end; Fast DDS asks for it every 3 s, and forgets a
+#: listener that died without a word after 20 s.
+END_S = 25.0
 WAITS = "waits for listeners"
 STEP, FASTER, SLOWER = "right", "up", "down"
 #: Of one press of a key.
@@ -78,7 +79,7 @@ class PlayerParams:
     clock: Annotated[
         str,
         Spec(
-            "/clock: the bag's own or else from log times; always from them; none of ours",
+            "/clock: the bag's own or else from log times; always from them; none",
             choices=("auto", "log", "none"),
         ),
     ] = "auto"
@@ -128,7 +129,7 @@ class PlayerNode(QuadsimNode):
         self._stop = stop or threading.Event()
         self._keyboard = keyboard
         self._progress = progress
-        self._failure: QuadsimError | None = None
+        self._failure: Exception | None = None
         self._step_ns = round(self.params.step_s * 1e9)
         self._state = WAITS
         self._began_s = 0.0
@@ -171,13 +172,16 @@ class PlayerNode(QuadsimNode):
         try:
             self._await_all()
             at_ns: int | None = self._playback.start_ns
+            self.control.play()
             while at_ns is not None and not self.control.stopping:
                 at_ns = self._play(at_ns)
+                if at_ns is None:
+                    at_ns = self.control.end()
             self.wall_s = time.monotonic() - self._began_s
             if not self.control.stopping:
                 self._finish()
-        except QuadsimError as error:
-            self._failure = error
+        except Exception as error:
+            self._failure = error  # raised where it is seen, in the executor's thread
         else:
             self._stop.set()
 
@@ -233,10 +237,16 @@ class PlayerNode(QuadsimNode):
             output.underway = 0
 
     def _finish(self) -> None:
-        """Wait until all has been delivered."""
+        """Wait until all has been delivered.
+
+        Raises:
+            FlightError: it has not.
+        """
         self._state = "ends"
         self.outputs.await_acknowledgement(self.control, self._in_step.names, END_S)
-        self._in_step.wait_in_turn(ANSWER_S)
+        missing = self._in_step.wait_in_turn(ANSWER_S)
+        if missing and not self.control.stopping:
+            raise FlightError(f"at the end for {ANSWER_S:g} s no answer of {', '.join(missing)}")
         self.finished = not self.control.stopping
         self._state = "over"
 
@@ -271,7 +281,10 @@ class PlayerNode(QuadsimNode):
                     reason=f"seek_s: {given['seek_s']:g} s is not in what is played,"
                     f" {first_s:.3f} to {last_s:.3f} s",
                 )
-            self.control.seek(to_ns)
+            if not self.control.seek(to_ns):
+                return SetParametersResult(
+                    successful=False, reason=f"seek_s: the bag does not play now ({self._state})"
+                )
         if "rate" in given:
             self.control.set_rate(given["rate"])
         if "step_s" in given:
