@@ -109,7 +109,7 @@ def test_a_rotor_that_stops_is_named_in_an_event(bench):
 def test_a_file_is_read_again_on_a_reset(bench, tmp_path):
     path = tmp_path / "gains.yaml"
     path.write_text(find("autopilots", "default").read_text())
-    flight = Flight(bench, **{"config": str(path), "attitude.tilt_gain": 9.0})
+    flight = Flight(bench, **{"config": str(path), "attitude.tilt_gain": 9.0, "use_sim_time": True})
     assert flight.mixer.get_parameter("attitude.tilt_gain").value == 9.0
     text = path.read_text().replace("tilt_gain: 10.0", "tilt_gain: 8.0")
     path.write_text(text.replace("rate_lead_s: 0.0125", "rate_lead_s: 0.01"))

@@ -58,6 +58,7 @@ from quadsim.nodes.params import (
     taken,
     value_of,
 )
+from quadsim.nodes.reset_times import Behind
 from quadsim.nodes.resets import FILES, Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
@@ -155,6 +156,8 @@ class AutopilotNode(QuadsimNode):
             FIXED,
         )
         self.listen(topics.EVENTS, self._on_event, raw=False)
+        self._behind = Behind()
+        self.when_time_goes_back(self._on_time_back)
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
@@ -192,6 +195,13 @@ class AutopilotNode(QuadsimNode):
         self._publish_mission()
         self._say_status()
 
+    def _on_time_back(self) -> None:
+        """Disarmed at the mission's beginning, as a node that starts, in simulation only."""
+        self._resets.forget()
+        self._stepped_ns = self._odometry_ns = 0
+        self._begin_flight(self._commands, 0)
+        self._say_status()
+
     def _begin_flight(self, commands: Sequence[Command], begin_ns: int) -> None:
         """Disarmed, at the mission's beginning; commands count from here."""
         self.manager = self._make_manager()
@@ -205,6 +215,8 @@ class AutopilotNode(QuadsimNode):
         self._resets.hear(message)
         values = {pair.key: pair.value for pair in message.values}
         if message.name == MOTOR_LOST and "motor" in values:
+            if not values["motor"].isdecimal():
+                raise MessageError(f"motor: {values['motor']!r} is no number of a motor")
             self.manager.motor_lost(int(values["motor"]))
             self._tell()
 
@@ -358,6 +370,8 @@ class AutopilotNode(QuadsimNode):
         stamp_ns = stamp_of(payload)
         if not self._resets.settled(stamp_ns):
             return
+        if self.simulated and self._behind.seen(stamp_ns, self._odometry_ns):
+            self._on_time_back()
         if stamp_ns <= self._odometry_ns:
             raise MessageError("repeats or jumps back in time")
         self._odometry_ns = stamp_ns

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock
+from rclpy.clock import Clock, JumpThreshold
 from rclpy.clock_type import ClockType
+from rclpy.duration import Duration
 from rclpy.event_handler import (
     PublisherEventCallbacks,
     SubscriptionEventCallbacks,
@@ -29,6 +30,8 @@ from quadsim.nodes.vehicles import frame_prefix
 REPORT_PERIOD_S = 1.0
 #: How often a node that still misses a counterpart looks for it.
 SEARCH_PERIOD_S = 0.1
+#: Simulated time that goes back, however little.
+BACK = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
 
 LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 
@@ -61,6 +64,8 @@ class QuadsimNode(Node):
     def __init__(self, name: str, overrides: dict[str, Any] | None = None, **kwargs: Any) -> None:
         given = [Parameter(key, value=value) for key, value in (overrides or {}).items()]
         super().__init__(name, parameter_overrides=given, **kwargs)
+        #: Whether the node was started in simulated time, as it never is with a real vehicle.
+        self.simulated = bool(self.get_parameter("use_sim_time").value)
         self.counts: dict[str, int] = {}
         self._faults: set[str] = set()
         self._needed: list[Callable[[], int]] = []
@@ -74,6 +79,20 @@ class QuadsimNode(Node):
     def wall_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
         """Timer on the steady clock, which goes on where simulated time stands."""
         return self.create_timer(period_s, callback, clock=self._steady)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def when_time_goes_back(self, callback: Callable[[], None]) -> None:
+        """Call when ``/clock`` goes back: a bag is played again, a simulation was restarted."""
+        if not self.simulated:
+            return
+
+        def jumped(jump: Any) -> None:
+            back_s = -jump.delta.nanoseconds * 1e-9
+            self.get_logger().warning(f"/clock went back by {back_s:.3f} s: begins anew")
+            callback()
+
+        self._jumps = self.get_clock().create_jump_callback(BACK, post_callback=jumped)
 
     # ---- endpoints -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
+from quadsim.control.pid import MOST_STEP_S
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import flatten, load, unflatten
@@ -113,8 +114,23 @@ class LiveGains:
         gains = unflatten(AutopilotParams, rest, "parameters")
         airframe = unflatten(AirframeParams, body, "parameters")
         refuse_other_commands(self._commands, airframe.commands)
+        refuse_long_hold(gains)
         self._values = values
         self._apply(gains, airframe)
+
+
+def refuse_long_hold(gains: AutopilotParams) -> None:
+    """Refuse to wait longer for an odometry than one step of the control can be.
+
+    Raises:
+        InputError: the attitude that is carried on would fall behind.
+    """
+    hold_s = gains.watchdog.odometry_hold_s
+    if hold_s > MOST_STEP_S:
+        raise InputError(
+            f"watchdog.odometry_hold_s = {hold_s:g} s; allowed: at most {MOST_STEP_S:g} s, the"
+            " longest step of the control"
+        )
 
 
 def refuse_other_commands(before: Sequence[str], now: Sequence[str]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rclpy.clock import JumpThreshold
 from rclpy.context import Context
-from rclpy.duration import Duration
 from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
@@ -48,8 +46,6 @@ BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
 #: What the filter says of an IMU sample that it used.
 TAKEN = ("ok", "gap", "clock_jump")
-#: Simulated time that goes back, however little.
-BACK = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
 ANEW = "the estimators begin anew"
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
 
@@ -102,9 +98,8 @@ class EstimatorNode(QuadsimNode):
             lambda *_: self._begin_anew(),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-        simulated = bool(self.get_parameter("use_sim_time").value)
-        self._jumps = self.get_clock().create_jump_callback(BACK, post_callback=self._on_jump)
-        self._watch = ImuWatch(node_params.imu_timeout_s, simulated)
+        self.when_time_goes_back(self._on_time_back)
+        self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
         self._trouble = ""
         self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
 
@@ -221,6 +216,7 @@ class EstimatorNode(QuadsimNode):
             return
         if verdict == "clock_jump":
             self._last_ns = stamp_ns
+            self._resets.forget()
             self.get_logger().warning(f"IMU stamps went back to {stamp_ns * 1e-9:.3f} s: {ANEW}")
         if self._standing.holds(stamp_ns, sample[0], sample[1]):
             self._tell("zero_velocity", stamp_ns)
@@ -339,11 +335,10 @@ class EstimatorNode(QuadsimNode):
         response.success = True
         return response
 
-    def _on_jump(self, jump: Any) -> None:
-        """Begin anew when simulated time goes back: a bag is played again, a world was reset."""
+    def _on_time_back(self) -> None:
+        """Begin anew; resets of another time do not count."""
+        self._resets.forget()
         self._begin_anew()
-        back_s = -jump.delta.nanoseconds * 1e-9
-        self.get_logger().warning(f"/clock went back by {back_s:.3f} s: {ANEW}")
 
     # ---- what it says of itself ----------------------------------------------------------------
 

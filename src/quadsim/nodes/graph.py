@@ -174,7 +174,9 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     if scenario.autopilot.flight.ground.map:
         said["autopilot"] |= _scene(scenario)
         said["autopilot"] |= prefixed(scenario.environment, "environment.")
-    said["mixer"] = _controller(scenario)
+    # the mixer reads the gyroscope in the body's axes
+    aligned = not any(scenario.imu.rotation_deg)
+    said["mixer"] = {**_controller(scenario), "gyro_fallback": aligned}
     return said
 
 

@@ -19,12 +19,21 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
-from quadsim.nodes.cdr import MessageError, Reader, RotorsReader, RotorsWriter, stamp_of
+from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
 from quadsim.nodes.command_messages import read_attitude_command
-from quadsim.nodes.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
+from quadsim.nodes.control_params import (
+    FIXED,
+    MOTOR_LOST,
+    LiveGains,
+    read_controller,
+    refuse_long_hold,
+    when,
+)
 from quadsim.nodes.conversion import OdometryReader
+from quadsim.nodes.gyro import Gyro
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import declare_bool, declare_controller, value_of
+from quadsim.nodes.reset_times import Behind
 from quadsim.nodes.resets import Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
@@ -34,8 +43,6 @@ from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
 TELEMETRY_NS = 100_000_000
-#: Weight of a new difference between gyroscope and odometry in the bias; its largest size, rad/s.
-BIAS_WEIGHT, MOST_BIAS_RADPS = 0.02, 0.2
 GYRO_FALLBACK = (
     "without an odometry, go on by the gyroscope of imu/data_raw; for an IMU with the body's axes"
 )
@@ -49,11 +56,11 @@ class MixerNode(QuadsimNode):
         params: AutopilotParams
         airframe: AirframeParams
         params, airframe = declare_controller(self, partial(when, "mixer"))
+        refuse_long_hold(params)
         self._apply(params, airframe)
         self._odometry = new_record(ODOMETRY)
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
-        self._imu_reader = Reader(topics.IMU_RAW.type_name)
         self._begin_anew()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
@@ -65,7 +72,7 @@ class MixerNode(QuadsimNode):
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
-            if declare_bool(self, "gyro_fallback", True, GYRO_FALLBACK):
+            if declare_bool(self, "gyro_fallback", False, GYRO_FALLBACK):
                 self.listen(topics.IMU_RAW, self._on_imu)
         live = LiveGains(
             "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
@@ -76,9 +83,11 @@ class MixerNode(QuadsimNode):
             lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
             live.take,
             lambda *_: self._begin_anew(),
-            FIXED,
+            (*FIXED, "gyro_fallback"),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
+        self._behind = Behind()
+        self.when_time_goes_back(self._on_time_back)
         self.wall_timer(WATCH_PERIOD_S, self._watch)
 
     def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
@@ -93,7 +102,12 @@ class MixerNode(QuadsimNode):
         self._command = new_record(ATTITUDE_COMMAND)
         self._phase = self._lost = 0
         self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
-        self._imu, self._imu_ns, self._bias = b"", 0, np.zeros(3)
+        self._gyro = Gyro()
+
+    def _on_time_back(self) -> None:
+        """Begin anew with the stopped motors of a node that starts, in simulation only."""
+        self._resets.forget()
+        self._begin_anew()
 
     def _on_motor_speed(self, payload: bytes) -> None:
         self._state.measured[: self._rotors] = self._rotors_reader.read(payload)
@@ -108,6 +122,8 @@ class MixerNode(QuadsimNode):
         stamp_ns = stamp_of(payload)
         if not self._resets.settled(stamp_ns):
             return
+        if self.simulated and self._behind.seen(stamp_ns, self._stamp_ns):
+            self._on_time_back()
         if stamp_ns <= self._stamp_ns:
             raise MessageError("repeats or jumps back in time")
         self._reader.read(payload)
@@ -119,26 +135,17 @@ class MixerNode(QuadsimNode):
 
     def _on_imu(self, payload: bytes) -> None:
         """Keep the newest sample; go on by it while no odometry comes."""
-        self._imu, self._imu_ns = payload, stamp_of(payload)
-        away = self._stamp_ns and self._imu_ns - self._stamp_ns > self._hold_ns
-        if away and self._imu_ns > self._stepped_ns:
-            self._state.gyro_B[:] = self._gyro_radps() - self._bias
-            self._step(self._imu_ns)
-
-    def _gyro_radps(self) -> Any:
-        return self._imu_reader.read(self._imu)["w"]
-
-    def _learn_bias(self) -> None:
-        """What the gyroscope says beside the odometry of the same time."""
-        if self._imu_ns and self._imu_ns == self._stamp_ns:
-            off = np.clip(
-                self._gyro_radps() - self._odometry.w_B, -MOST_BIAS_RADPS, MOST_BIAS_RADPS
-            )
-            self._bias += BIAS_WEIGHT * (off - self._bias)
+        if not self._stamp_ns:
+            return
+        now_ns = max(self._stamp_ns, self.get_clock().now().nanoseconds)
+        self._gyro.take(payload, now_ns, self._hold_ns)
+        imu_ns = self._gyro.stamp_ns
+        if imu_ns - self._stamp_ns > self._hold_ns and imu_ns > self._stepped_ns:
+            self._step(imu_ns)
 
     def _watch(self) -> None:
         """Go on without an odometry when none comes."""
-        self._learn_bias()
+        self._gyro.learn(self._stamp_ns, self._odometry.w_B)
         now_ns = self.get_clock().now().nanoseconds
         if self._stamp_ns and now_ns - max(self._stamp_ns, self._stepped_ns) > self._hold_ns:
             self._step(now_ns)
@@ -148,8 +155,8 @@ class MixerNode(QuadsimNode):
         before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
         if now_ns - self._measured_ns > TELEMETRY_NS:
             self._state.measured[:] = math.nan
-        if now_ns - self._imu_ns > self._hold_ns:
-            self._state.gyro_B[:] = math.nan
+        away = now_ns > self._stamp_ns  # a gyroscope counts only where no odometry does
+        self._state.gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if away else math.nan
         command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
         phase = inner_loop(
             self._state,

@@ -17,6 +17,7 @@ from quadsim.errors import InputError
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.graph import said_of
 from quadsim.nodes.params import ON_RESET, declare_text, value_of
+from quadsim.nodes.reset_times import ResetTimes, reset_stamp
 from quadsim.parameters import read_yaml_text
 from quadsim.sim.log import OK, WARN
 from quadsim.sim.scenario import load_scenario
@@ -25,8 +26,6 @@ from quadsim.sim.scenario import load_scenario
 RESET = "reset"
 #: Name of the event by which a node tells what it has read again, or why not.
 FILES = "files"
-#: Data of this time after a reset are of no flight: until then all nodes have heard of it.
-QUIET_NS = 500_000_000
 
 Values = Mapping[str, Any]
 
@@ -45,6 +44,8 @@ class Resets:
         begin: called with the reset's stamp after the files were read, and whether they could be.
         fixed: what the node is built around.
         tell: says something on ``events``: level, name, words.
+        simulated: whether the node is part of a simulation whatever its clock; others heed the
+            resets of others with ``use_sim_time`` only, never with a real vehicle.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Resets:
         begin: Callable[[int, bool], None],
         fixed: Collection[str] = (),
         tell: Callable[[int, str, str], None] | None = None,
+        simulated: bool = False,
     ) -> None:
         self._node, self._executable, self._own = node, executable, own
         self._take, self._begin, self._fixed = take, begin, fixed
@@ -72,26 +74,29 @@ class Resets:
             {name: value_of(node, name) for name in names} if self._scenario else dict(own())
         )
         self._reading = False
-        self._reset_ns = -1
-        self._until_ns = 0
+        self._simulated = simulated
+        self._times = ResetTimes()
+        self.forget, self.settled = self._times.forget, self._times.settled
+        self.follow = self._times.follow
         node.add_on_set_parameters_callback(self._on_set)
 
-    def settled(self, stamp_ns: int) -> bool:
-        """Whether data of this stamp are of the flight that goes on."""
-        return stamp_ns >= self._until_ns
-
     def hear(self, message: Any) -> None:
-        """Take an event of another node."""
-        if message.name == RESET:
-            values = {pair.key: pair.value for pair in message.values}
-            self.at(round(float(values.get("stamp_s", 0.0)) * 1e9))
+        """Take an event of another node.
+
+        Raises:
+            MessageError: a reset at no time, or in the future.
+        """
+        node = self._node
+        if message.name != RESET or not (self._simulated or node.simulated):
+            return
+        reset_ns = reset_stamp(message)
+        self._times.check(reset_ns, node.get_clock().now().nanoseconds)
+        self.at(reset_ns)
 
     def at(self, reset_ns: int) -> None:
         """Read the files again, and begin anew; older resets than the last do not count."""
-        if reset_ns < self._reset_ns:
-            return
-        self._reset_ns, self._until_ns = reset_ns, reset_ns + QUIET_NS
-        self._begin(reset_ns, self._read_again())
+        if self._times.begin(reset_ns):
+            self._begin(reset_ns, self._read_again())
 
     def _read(self) -> Values:
         """What the files say now.

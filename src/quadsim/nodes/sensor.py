@@ -77,6 +77,7 @@ class SensorNode(QuadsimNode, ABC):
             self._take,
             self._begin_anew,
             FIXED.get(kind, ()),
+            simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
 
@@ -110,6 +111,7 @@ class SensorNode(QuadsimNode, ABC):
 
     def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""
+        self._resets.follow(stamp_ns)
         self._fault_control.tell(stamp_ns)
         if self.sensor.wants(stamp_ns):
             read()
