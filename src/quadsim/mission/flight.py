@@ -44,7 +44,6 @@ class FlightManager(PilotedStates):
     _refused = ""
     _told = ""  # of a command that was refused
     _told_ns = 0
-    _odometry: Any = None
 
     @property
     def has_reference(self) -> bool:

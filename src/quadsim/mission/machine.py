@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from quadsim.control.parameters import DEFAULT_POSITION, GRAVITY_MPS2, FlightParams, PositionParams
 from quadsim.mission.ground import Ground
@@ -94,6 +95,7 @@ class FlightStates(ABC):
         self._verdict = MISSING
         self._good_s = 0.0
         self._v_up = 0.0
+        self._odometry: Any = None  # the newest ODOMETRY record
         self._thrust = 0.0
         self._reset()
         self._handlers: dict[str, Callable[[], None]] = {

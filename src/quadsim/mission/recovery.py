@@ -27,6 +27,9 @@ TOO_FAST = 2.0
 #: What stands between the body's centre and the ground, m.
 LEGS_M = 0.25
 
+#: A fall is one that the estimate is sure of, by so many of its deviations.
+DEVIATIONS = 3.0
+
 #: Climb rate at which a fall has been caught, m/s.
 CAUGHT_MPS = 0.2
 
@@ -70,8 +73,10 @@ class Recovery(MissionStates):
 
     def _falls(self) -> bool:
         """Pull up where the sink rate leads into the ground before full thrust could stop it."""
-        failsafe, sink_mps = self._params.failsafe, self._sink_rate_mps
         if self._recovers_level or self._recoveries > MOST_PULL_UPS or self._crippled:
+            return False
+        failsafe, sink_mps = self._params.failsafe, self._sink_rate_mps - self._doubt_mps()
+        if sink_mps <= self._fast_mps():
             return False
         height_m = self._clearance_m()
         stop_m = sink_mps * (
@@ -81,6 +86,11 @@ class Recovery(MissionStates):
             return False
         self._pull_up(f"falls, {sink_mps:.1f} m/s at {height_m:.2f} m")
         return True
+
+    def _doubt_mps(self) -> float:
+        """How much of a sink rate may be the estimate's own error."""
+        variance = 0.0 if self._odometry is None else float(self._odometry["v_variance"][2])
+        return DEVIATIONS * math.sqrt(variance) if 0.0 < variance < math.inf else 0.0
 
     def _clearance_m(self) -> float:
         """Height of the feet above the ground beneath, as far as that is known; else infinite."""
