@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sqlite3
+import struct
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +21,9 @@ from mcap.writer import Writer as McapWriter
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
+from quadsim.analysis.bag import database_rows
+from quadsim.analysis.bag.database import SqliteStorage, salvage_database
+from quadsim.analysis.bag.mcap_storage import McapStorage
 from quadsim.analysis.bag.measurements import measurements
 from quadsim.analysis.bag.reading import open_bag
 from quadsim.errors import InputError, QuadsimError
@@ -364,6 +369,46 @@ def test_a_database_with_destroyed_pages_is_read_around_them(tmp_path, rows):
     assert len(known - set(messages)) < 40  # two pages of 4 KiB, of rows of 100 bytes and more
     assert messages[0][2] == rows[0].stamp_ns
     assert messages[-1][2] == rows[-1].stamp_ns
+
+
+def test_damage_between_messages_of_one_time_loses_none(tmp_path, rows, monkeypatch):
+    """Of four messages of one log time, two are read before the damage is met."""
+    four = [row._replace(stamp_ns=rows[0].stamp_ns) for row in rows[:4]]
+    path = by_rosbags(tmp_path / "form", [*four, *rows[-2:]])
+    (file,) = path.glob("*.db3")
+    salvage_database(file, tmp_path / "left.mcap")
+    left = McapStorage(tmp_path / "left.mcap", [])
+    storage = SqliteStorage(file, lambda: left)
+    real = storage._reader.messages
+
+    def damaged(*arguments, **options):
+        yield from itertools.islice(real(*arguments, **options), 2)
+        raise ValueError("damaged")
+
+    monkeypatch.setattr(storage._reader, "messages", damaged)
+    found = [tuple(m) for m in storage.messages({row.topic for row in rows}, 0)]
+    storage.close()
+    left.close()
+    assert same(found, [*four, *rows[-2:]])
+
+
+def test_a_row_that_says_it_is_huge_is_left_out(tmp_path):
+    """Its overflow page leads to itself, and would be read until the memory is full."""
+    size = 512
+    head = b"SQLite format 3\0" + struct.pack(">H", size) + bytes(size - 18)
+    cell = b"\xff" * 9 + b"\x01"  # length 2**64 - 1, row 1
+    leaf = bytearray(size)
+    leaf[0] = 0x0D
+    struct.pack_into(">HH", leaf, 3, 1, 0)
+    struct.pack_into(">H", leaf, 8, 16)
+    leaf[16 : 16 + len(cell)] = cell
+    leaf[26:] = struct.pack(">I", 3) * ((size - 26) // 4) + bytes((size - 26) % 4)
+    loop = struct.pack(">I", 3) + bytes(size - 4)
+    file = tmp_path / "huge.db3"
+    file.write_bytes(head + bytes(leaf) + loop)
+    lost: list[int] = []
+    assert list(database_rows.rows(file, {1}, lost)) == []
+    assert lost == [1]
 
 
 def test_a_killed_recorders_journal_is_read(tmp_path, rows):

@@ -333,6 +333,10 @@ def test_what_is_not_as_it_was_is_said(tmp_path, flown):
     path = doubled(tmp_path / "none", flown, scenario_yaml="")
     with pytest.raises(InputError, match="kept no scenario_yaml"):
         origin_of(path)
+    for i, odd in enumerate(({"versions": "[1]"}, {"machine": "3"}, {"machine": "{"})):
+        path = doubled(tmp_path / f"odd_{i}", flown, **odd)
+        with pytest.raises(InputError, match="no JSON objects in its metadata"):
+            origin_of(path)
 
 
 @pytest.mark.parametrize(

@@ -60,17 +60,23 @@ class SqliteStorage:
 
     def messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
         """Messages of some topics from a log time on, in its order."""
-        last_ns = start_ns - 1
+        last_ns, given = start_ns, list[BagMessage]()  # all that was given of the last time
         chosen = [c for c in self._reader.connections if c.topic in wanted]
         if self._left is None and chosen:
             try:
                 for connection, log_ns, payload in self._reader.messages(chosen, start=start_ns):
-                    yield BagMessage(connection.topic, connection.msgtype, log_ns, payload)
-                    last_ns = log_ns
+                    if log_ns != last_ns:
+                        last_ns, given = log_ns, []
+                    given.append(BagMessage(connection.topic, connection.msgtype, log_ns, payload))
+                    yield given[-1]
             except _UNREADABLE:
                 self._left = self._salvage()
         if self._left is not None:
-            yield from self._left.messages(wanted, last_ns + 1)
+            for message in self._left.messages(wanted, last_ns):
+                if message in given:
+                    given.remove(message)
+                else:
+                    yield message
 
 
 def _topic(connection: Connection) -> StoredTopic:

@@ -81,6 +81,8 @@ class _Pages:
     def payload(self, page: bytes, at: int) -> bytes:
         """A row's record; sections 1.6 and 1.7 say how much of it is on the page."""
         length, at = _varint(page, at)
+        if length > self.count * self.size:
+            raise ValueError("row larger than the file")  # its pages may lead in a circle
         _, at = _varint(page, at)  # number of the row
         most, least = self.usable - 35, (self.usable - 12) * 32 // 255 - 23
         if length <= most:

@@ -78,6 +78,14 @@ class Origin:
         return [*self.notes, f"not repeated: the bag's digest is {self.digest}{why}"]
 
 
+def _object(text: str) -> dict[str, object]:
+    """A JSON object; ValueError for anything else."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(text)
+    return value
+
+
 def _changed(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Entries that a bag states otherwise."""
     return [
@@ -120,15 +128,17 @@ def origin_of(path: Path) -> Origin:
     version = custom.get(QUADSIM, "")
     try:
         scenario, files = scenario_from_text(text, f"{path}: {SCENARIO_YAML}")
-        then = json.loads(custom.get(VERSIONS, "{}"))
-        processor = json.loads(custom.get(MACHINE, "{}")).get("processor")
+        then = _object(custom.get(VERSIONS, "{}"))
+        processor = _object(custom.get(MACHINE, "{}")).get("processor")
     except InputError as error:
         if version == __version__:
             raise
         remedy = f"the bag is of quadsim {version}, this is {__version__}"
         raise InputError(f"{error} ({remedy})") from None
     except ValueError:
-        raise InputError(f"{path}: {VERSIONS}, {MACHINE}: no JSON in its metadata") from None
+        raise InputError(
+            f"{path}: {VERSIONS}, {MACHINE}: no JSON objects in its metadata"
+        ) from None
     notes = _changed(then, versions())
     notes += _changed({"processor": processor}, machine())
     notes += [f"{name} is not the file that was flown in" for name in files]
