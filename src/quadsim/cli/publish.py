@@ -220,7 +220,8 @@ def publish(
         as_json: print one JSON object on stdout.
 
     Returns:
-        Exit status: 0 all was played, 1 a live node died, 130 interrupted.
+        Exit status: 0 all was played, 1 a live node died or the record is not complete, 130
+        interrupted.
 
     Raises:
         InputError: what is asked for cannot be done; one line.
@@ -272,10 +273,11 @@ def publish(
         say(_words(played))
         if status == INTERRUPTED:
             return status
-        summary: dict[str, Any] = {"notes": [], "estimators": {}}
+        summary: dict[str, Any] = {"notes": [], "estimators": {}, "errors": []}
         if recorded is not None and recorded.is_dir():
             summary |= _score(recorded, options.renamed(namespace), settle_s)
-    summary |= played | {"passed": status == PASSED, "record": asked.record}
+    errors = [*summary["errors"], *played.pop("errors")]
+    summary |= played | {"passed": status == PASSED, "record": asked.record, "errors": errors}
     if output is not None:
         write_whole(output, to_json(summary) + "\n")
     if as_json:
@@ -332,6 +334,7 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
     return status, {
         "bag": bag,
         "finished": player.finished,
+        "errors": [watched.failure] if watched.failure else [],
         "duration_s": player.played_s,
         "wall_s": player.wall_s,
         "rate": player.control.rate,

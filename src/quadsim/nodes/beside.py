@@ -64,5 +64,8 @@ def beside(specs: Sequence[NodeSpec], domain: int, stop: threading.Event) -> Ite
         recorders = [p for p in processes if p.specs[-1].executable == "recorder"]
         stop_all([p for p in processes if p not in recorders])
         stop_all(recorders)
+        for recorder in recorders:
+            if recorder.failed and not found.failure:  # it has said itself what was wrong
+                found.failure = f"node {recorder.label} {recorder.cause()}: the bag is not complete"
         for process in processes:
             process.close()

@@ -108,6 +108,11 @@ class GraphProcess:
         """Whether it runs."""
         return self._process.is_alive()
 
+    @property
+    def failed(self) -> bool:
+        """Whether it ended with an exit status of its own that is not 0."""
+        return (self._process.exitcode or 0) > 0
+
     def cause(self) -> str:
         """How it ended, in words."""
         code = self._process.exitcode

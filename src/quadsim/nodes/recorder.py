@@ -19,7 +19,7 @@ from rclpy.serialization import deserialize_message
 from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording, Thinning
 from quadsim.analysis.bag.writer import BagWriter
-from quadsim.errors import InputError
+from quadsim.errors import FlightError, InputError
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import stamp_of
@@ -140,9 +140,15 @@ class RecorderNode(QuadsimNode):
         return 0, "recording", values
 
     def destroy_node(self) -> None:
-        """Close the bag; the node is gone afterwards."""
+        """Close the bag; the node is gone afterwards.
+
+        Raises:
+            FlightError: the disk took no more, then or earlier.
+        """
         self._bag.close()
         super().destroy_node()
+        if self._bag.stopped:
+            raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
 
 
 def make(context: Context, **kwargs: Any) -> RecorderNode:
