@@ -6,6 +6,7 @@ import json
 import socket
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from quadsim.parameters import load
 from quadsim.sim.log import Event, Track
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view import output
+from quadsim.view.feed import Feed, Mounts
 from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.motion import ROTOR_SLOWING
 from quadsim.view.scenery import Place, draw_scene, terrain_shape
@@ -277,3 +279,41 @@ def test_a_limit_of_memory_is_a_number_with_a_unit(text):
 
 def test_the_recording_is_rerun_s():
     assert isinstance(new_recording(), rr.RecordingStream)
+
+
+def test_a_flight_whose_stamps_went_back_is_drawn_behind_the_one_before(view, read):
+    view.track("truth", line(STAMPS))
+    view.begin_anew(0)
+    view.track("truth", line(STAMPS))
+    times_s = read().times_s("/world/quad/vehicle")
+    assert len(times_s) == 200
+    assert (np.diff(times_s) >= 0.0).all()
+
+
+def test_a_feed_begins_anew_when_stamps_go_back_but_not_for_a_late_message():
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import serialize_message
+    from sensor_msgs.msg import Range
+
+    begun, drawn = [], []
+    view = SimpleNamespace(
+        begin_anew=begun.append,
+        events=lambda _: None,
+        range=lambda stamps, *_: drawn.extend(stamps),
+    )
+    feed = Feed(view, Mounts(), None)
+
+    def take(stamp_s):
+        message = Range(min_range=0.1, max_range=9.0, range=1.0)
+        stamp = message.header.stamp
+        stamp.sec, stamp.nanosec = divmod(round(stamp_s * SECOND), SECOND)
+        feed.take("range/down", "sensor_msgs/msg/Range", serialize_message(message))
+
+    for stamp_s in (1.0, 9.0, 8.5, 9.1):
+        take(stamp_s)
+    assert not begun
+    take(1.0)
+    take(1.1)
+    feed.flush()
+    assert begun == [SECOND]
+    assert drawn == [round(stamp_s * SECOND) for stamp_s in (1.0, 9.0, 9.1, 1.0, 1.1)]

@@ -22,7 +22,7 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.sim.log import Array, Event, Track
 from quadsim.sim.scenario import Scenario
 from quadsim.view.motion import wxyz
-from quadsim.view.vehicle import BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
+from quadsim.view.vehicle import BACK_NS, BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
 
 ODOMETRY = "nav_msgs/msg/Odometry"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -126,6 +126,7 @@ class Feed:
         self._types: dict[str, str] = {}
         self._newest_ns = 0
         self._slots: dict[str, int] = {}
+        self._last_ns: dict[str, int] = {}
         pose_ns, scan_ns = round(1e9 / rate_hz), round(1e9 / SCAN_HZ)
         self._periods_ns = {"motor_speed": round(1e9 / MOTOR_HZ), "gps/fix": 1}
         self._periods_ns |= {"scan": scan_ns, "points": scan_ns}
@@ -157,6 +158,9 @@ class Feed:
         seconds, nanoseconds = _STAMPED.unpack_from(payload, 4)
         stamp_ns = seconds * 1_000_000_000 + nanoseconds
         if topic != "mission":
+            if stamp_ns < self._last_ns.get(topic, stamp_ns) - BACK_NS:
+                self._begin_anew(stamp_ns)
+            self._last_ns[topic] = stamp_ns
             slot = stamp_ns // self._periods_ns.get(topic, self._pose_ns)
             if slot <= self._slots.get(topic, -1):
                 return
@@ -167,6 +171,14 @@ class Feed:
         waiting.append(payload)
         if len(waiting) > MOST_WAITING:
             del waiting[0]
+
+    def _begin_anew(self, stamp_ns: int) -> None:
+        """Stamps went back (a loop, a seek, another start): draw what waits, then begin anew."""
+        self.flush()
+        self._slots.clear()
+        self._last_ns.clear()
+        self._newest_ns = stamp_ns
+        self.view.begin_anew(stamp_ns)
 
     def _take_event(self, type_name: str, payload: bytes) -> None:
         """Keep an event; it has no stamp but what it may state, so the newest heard is its."""

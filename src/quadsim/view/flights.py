@@ -59,6 +59,7 @@ class Picture:
         timeline: where time begins.
         views: of the vehicles by name.
         notes: what is not drawn, and why.
+        vehicle: drawn whatever the scenario says; None: the scenario's.
     """
 
     recording: rr.RecordingStream
@@ -69,10 +70,11 @@ class Picture:
     timeline: Timeline = field(default_factory=Timeline)
     views: dict[str, VehicleView] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    vehicle: VehicleParams | None = None
 
     def view(self, name: str, has_truth: bool) -> VehicleView:
         """Make the view of a vehicle."""
-        params = self.scenario.vehicle if self.scenario else None
+        params = self.vehicle or (self.scenario.vehicle if self.scenario else None)
         self.views[name] = VehicleView(
             self.recording,
             name,

@@ -93,6 +93,10 @@ class Series:
         elif len(self._truth):
             self._errors(name, track)
 
+    def begin_anew(self) -> None:
+        """Forget the truth of another flight."""
+        self._truth = Track.empty()
+
     def _keep(self, track: Track) -> None:
         """Remember the end of the truth."""
         old = self._truth[-KEPT_ROWS:]

@@ -61,17 +61,32 @@ PIECE_NS = 200_000_000
 FENCE_M = 10.0
 
 
+#: Stamps that go back further than late messages do mean that time began anew.
+BACK_NS = 1_000_000_000
+
+
 @dataclass(slots=True)
 class Timeline:
-    """Where time begins: at 0 of a simulation, else at the first stamp, which is a date."""
+    """Where time begins: at 0 of a simulation, else at the first stamp, which is a date.
+
+    Where stamps go back (a loop, a simulation that begins anew) it goes on behind what is drawn.
+    """
 
     zero_ns: int | None = None
+    newest_ns: int = 0
 
     def since(self, stamp_ns: int) -> int:
         """Time since the beginning, ns."""
         if self.zero_ns is None:
             self.zero_ns = 0 if stamp_ns < _DATES_NS else stamp_ns
-        return stamp_ns - self.zero_ns
+        since_ns = stamp_ns - self.zero_ns
+        self.newest_ns = max(self.newest_ns, since_ns)
+        return since_ns
+
+    def go_on(self, stamp_ns: int) -> None:
+        """Let a stamp that is far behind what is drawn be drawn behind it."""
+        if self.zero_ns is not None and stamp_ns - self.zero_ns < self.newest_ns - BACK_NS:
+            self.zero_ns = stamp_ns - self.newest_ns - 1
 
 
 #: Stamps above this are dates, not times since a start: three years after 1970.
@@ -133,6 +148,7 @@ class VehicleView:
         stamp_ns = np.asarray(stamp_ns, np.int64)
         first_ns = int(stamp_ns[0])
         times = stamp_ns - first_ns + self._timeline.since(first_ns)
+        self._timeline.since(int(stamp_ns[-1]))
         index = rr.TimeColumn(TIMELINE, duration=times.astype("timedelta64[ns]"))
         self._recording.send_columns(path, [index], [*columns])
 
@@ -147,6 +163,15 @@ class VehicleView:
         if len(rows):
             self._drawn_ns[what] = int(stamp_ns[rows[-1]])
         return rows
+
+    def begin_anew(self, stamp_ns: int) -> None:
+        """Draw what comes as another flight, behind what is drawn, though its stamps went back."""
+        self._timeline.go_on(stamp_ns)
+        self._drawn_ns.clear()
+        self._ends = {}
+        self._place = None
+        self._rotors = Rotors()
+        self._series.begin_anew()
 
     # ---- bodies --------------------------------------------------------------------------------
 
