@@ -119,6 +119,9 @@ def test_the_second_flight_is_by_the_files_as_they_are_then(bench, fly, files):
     # white noise of a sample is density times the root of the rate; a difference has two of them
     assert quiet < 0.2
     assert heard.steps_mps2() == pytest.approx(LOUD * (2.0 * RATE_HZ) ** 0.5, rel=0.15)
+    # the messages say the new noise: squared density times the rate
+    variance = heard.imu[-1].linear_acceleration_covariance[0]
+    assert variance == pytest.approx(LOUD**2 * RATE_HZ, rel=0.01)
     assert heard.said("files", "dynamics: read again: mass_kg")
     assert heard.said("files", "imu: read again: accel_noise_density")
     flight.interrupt()
@@ -171,6 +174,3 @@ def test_what_cannot_be_read_changes_nothing_and_is_named(bench, tmp_path):
     assert "stays as given, not as the files say: gyro_step" in words
     assert (value("rate_hz"), value("gyro_step")) == (node.params.rate_hz, 0.25)
     assert node.params.accel_noise_density == (LOUD,) * 3
-    # the messages say the new noise: squared density times the rate
-    rate_hz = node.params.rate_hz
-    assert node.params.accel_variance()[0] == pytest.approx(LOUD**2 * rate_hz, rel=0.01)

@@ -233,3 +233,22 @@ def test_bags_are_told_from_scenarios(tmp_path):
     assert view.is_bag("flight.db3")
     assert not view.is_bag("square")
     assert not view.is_bag("my_scenario.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["x.rrd", "--save", "y.rrd"], "--save: not for a recording"),
+        (["x.mcap", "--seed", "3"], "--seed: not for a bag; it goes with: flight"),
+        (["square", "--domain", "3"], "--domain: not for a flight; it goes with: live"),
+        (["--duration", "3"], "--duration: not for a live graph"),
+        (["square", "--port", "3"], "--port: of the page for a browser; add --web"),
+        (["square", "--bind", "127.0.0.1"], "--bind: of the page"),
+        (["square", "--browser"], "--browser: of the page"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(arguments, words):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr

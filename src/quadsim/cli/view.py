@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from quadsim.cli.common import (
     FlightProgress,
@@ -25,6 +26,7 @@ from quadsim.errors import InputError, QuadsimError
 if TYPE_CHECKING:
     from quadsim.geometry.geodesy import Datum
     from quadsim.sim.scenario import Scenario
+    from quadsim.vehicle.parameters import VehicleParams
     from quadsim.view.flights import Picture
     from quadsim.view.output import Viewer
 
@@ -168,16 +170,18 @@ def view(
     In a window of Rerun, in a browser (--web), or into a file (--save). Exit status: 0 closed,
     2 bad input.
     """
+    opened = what if what is not None and what.endswith(RECORDING) else ""
+    flown = None if what is None or opened or is_bag(what) else what
+    kind = "flight" if flown else "live" if what is None else "recording" if opened else "bag"
+    _refuse_unused(kind, web)
     _ready()
     from quadsim.view.output import check_bind, check_memory, has_display, viewer
 
     check_memory(memory_limit)
     if save is not None and save.suffix != RECORDING:
         raise InputError(f"--save {save}: a recording ends in {RECORDING}")
-    opened = what if what is not None and what.endswith(RECORDING) else ""
     if opened and not Path(opened).is_file():
         raise InputError(f"{opened}: no such file")
-    flown = None if what is None or opened or is_bag(what) else what
     if flown is not None and scenario is not None:
         raise InputError(f"--scenario {scenario}: {what} is a scenario itself; give one of the two")
     loaded = _scenario(flown or scenario, vehicle, seed, duration_s)
@@ -194,9 +198,48 @@ def view(
                     webbrowser.open(shown.page)
         if not opened:
             source = Source(what, flown is not None, namespaces, driver, datum, duration_s, domain)
-            _draw(source, loaded, camera, rate_hz, shown, save)
+            picture_vehicle = None if flown else _vehicle(vehicle)
+            _draw(source, loaded, picture_vehicle, camera, rate_hz, shown, save)
         if shown is not None and what is not None:
             shown.wait()
+
+
+#: Options that count for some of what is looked at only.
+FITTING = {
+    "save": ("live", "bag", "flight"),
+    "scenario": ("live", "bag"),
+    "vehicle": ("live", "bag", "flight"),
+    "namespaces": ("live", "bag"),
+    "driver": ("bag",),
+    "datum": ("live", "bag"),
+    "seed": ("flight",),
+    "duration_s": ("bag", "flight"),
+    "camera": ("live", "bag", "flight"),
+    "rate_hz": ("live", "bag", "flight"),
+    "domain": ("live",),
+}
+#: Options of the page.
+OF_PAGE = ("bind", "port", "browser")
+
+
+def _refuse_unused(kind: str, web: bool) -> None:
+    """Refuse options that would be ignored.
+
+    Raises:
+        InputError: naming the option and what it goes with.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) != ParameterSource.COMMANDLINE:
+            continue
+        if name in OF_PAGE and not web:
+            raise InputError(f"{parameter.opts[0]}: of the page for a browser; add --web")
+        if kind not in FITTING.get(name, (kind,)):
+            raise InputError(
+                f"{parameter.opts[0]}: not for a {kind}{' graph' * (kind == 'live')}; it goes with:"
+                f" {', '.join(FITTING[name])}"
+            )
 
 
 def _scenario(
@@ -210,9 +253,19 @@ def _scenario(
         return load_scenario(name, vehicle=vehicle, seed=seed, duration_s=duration_s)
 
 
+def _vehicle(name: str | None) -> VehicleParams | None:
+    """The vehicle to draw whatever flew; None: as the scenario says."""
+    from quadsim.files import find
+    from quadsim.parameters import load
+    from quadsim.vehicle.parameters import VehicleParams
+
+    return None if name is None else load(VehicleParams, find("vehicles", name))
+
+
 def _draw(
     source: Source,
     scenario: Scenario | None,
+    vehicle: VehicleParams | None,
     camera: str,
     rate_hz: float,
     shown: Viewer | None,
@@ -225,6 +278,7 @@ def _draw(
     recording = new_recording()
     send_to(recording, shown, save)
     picture = Picture(recording, scenario, camera, rate_hz, live=source.what is None)
+    picture.vehicle = vehicle
     try:
         source.draw(picture, shown)
     except QuadsimError:
