@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from quadsim.errors import InputError
 from quadsim.nodes.base import make_status
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.reset_times import BEHIND_IN_ROW, Behind, ResetTimes, reset_stamp
@@ -70,3 +71,24 @@ def test_resets_count_in_simulation_only(simulated, sensor):
     resets._begin, resets._read_again = lambda *given: begun.append(given), lambda: True
     resets.hear(make_status(0, "reset", "back", {"stamp_s": "5.0"}))
     assert begun == ([(5 * SECOND_NS, True)] if simulated or sensor else [])
+
+
+def test_parameters_are_in_force_only_when_nobody_has_refused_them():
+    held = []
+
+    def take(given, _):
+        if "bad" in given:
+            raise InputError("bad")
+        return lambda: held.append(given)
+
+    resets = Resets.__new__(Resets)
+    resets._reading, resets._take, resets._apply = True, take, lambda: None
+    assert resets._on_set([SimpleNamespace(name="a", value=1)]).successful
+    assert held == []  # a later callback may still refuse
+    assert not resets._on_set([SimpleNamespace(name="bad", value=1)]).successful
+    resets._after_set([])
+    assert held == []  # nor is what was refused applied with the next
+    assert resets._on_set([SimpleNamespace(name="b", value=2)]).successful
+    resets._after_set([])
+    resets._after_set([])
+    assert held == [{"b": 2}]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -124,7 +124,7 @@ class AutopilotNode(QuadsimNode):
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
-        self._make_map({})
+        self._terrain, self._flat_m = self._map_of({})
         self._mission_name = mission
         self._filed, commands = mission_items(mission, self._gains)
         self._items = self._filed
@@ -172,13 +172,19 @@ class AutopilotNode(QuadsimNode):
             self.manager = self._make_manager()
             self.manager.finished = finished  # else auto_start would fly again
 
-    def _take(self, changed: dict[str, Any], reset: bool) -> None:
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Gains, the map of the ground, and what is flown on."""
-        if any(name.startswith(SCENE) for name in changed):
-            self._make_map(changed)
-        self._live.take(changed, reset)
-        if "use_truth" in changed:
-            self._switch_source("truth" if changed["use_truth"] else "estimate")
+        apply_gains = self._live.take(changed, reset)
+        in_scene = any(name.startswith(SCENE) for name in changed)
+        ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
+
+        def apply() -> None:
+            self._terrain, self._flat_m = ground
+            apply_gains()
+            if "use_truth" in changed:
+                self._switch_source("truth" if changed["use_truth"] else "estimate")
+
+        return apply
 
     def _begin_anew(self, reset_ns: int, read: bool) -> None:
         """Fly the mission again, as its file says now; one given by somebody else stays."""
@@ -226,13 +232,12 @@ class AutopilotNode(QuadsimNode):
             declare(self, EnvironmentParams(), "environment.", on_reset)
             self._make_scene = declare_scene(self)
 
-    def _make_map(self, changed: dict[str, Any]) -> None:
+    def _map_of(self, changed: dict[str, Any]) -> tuple[Any, float]:
         """The map of the ground and the height around it, of parameters that change and others."""
-        self._terrain, self._flat_m = NO_TERRAIN, 0.0
-        if self._gains.flight.ground.map:
-            self._terrain = self._make_scene(changed).terrain
-            environment = taken(self, EnvironmentParams, "environment.", changed)
-            self._flat_m = environment.ground_height_m
+        if not self._gains.flight.ground.map:
+            return NO_TERRAIN, 0.0
+        environment = taken(self, EnvironmentParams, "environment.", changed)
+        return self._make_scene(changed).terrain, environment.ground_height_m
 
     def _make_manager(self) -> FlightManager:
         flight, position = self._gains.flight, self._gains.position

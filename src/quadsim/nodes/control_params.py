@@ -86,15 +86,15 @@ class LiveGains:
         self._commands = airframe.commands
         self._turning, self._apply = turning, apply
 
-    def take(self, given: dict[str, Any], reset: bool = False) -> None:
-        """Let parameters hold from now on.
+    def take(self, given: dict[str, Any], reset: bool = False) -> Callable[[], None]:
+        """Check parameters, and give what lets them hold from then on.
 
         Args:
             given: name to value; names of others are ignored.
             reset: whether the flight begins anew right after.
 
         Raises:
-            InputError: one is refused, and nothing has changed.
+            InputError: one is refused.
         """
         changed = {name: value for name, value in given.items() if name in self._values}
         for name in () if reset else changed:
@@ -103,7 +103,7 @@ class LiveGains:
             if self._turning() and not name.startswith(LIVE[self._kind]):
                 raise InputError(f"{name}: {when(self._kind, name)}; disarm first")
         if not changed:
-            return
+            return lambda: None
         values = self._values | changed
         body = {
             name.removeprefix(AIRFRAME): value
@@ -115,8 +115,12 @@ class LiveGains:
         airframe = unflatten(AirframeParams, body, "parameters")
         refuse_other_commands(self._commands, airframe.commands)
         refuse_long_hold(gains)
-        self._values = values
-        self._apply(gains, airframe)
+
+        def apply() -> None:
+            self._values = values
+            self._apply(gains, airframe)
+
+        return apply
 
 
 def refuse_long_hold(gains: AutopilotParams) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -49,6 +49,7 @@ from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import Scene
 
 CLOCK_PERIOD_NS = 10_000_000
 #: How many steps' wall times are remembered, for the latency of their commands.
@@ -112,7 +113,7 @@ class DynamicsNode(QuadsimNode):
         )
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
         self._disturbances = DisturbanceControl(self, params, self.params.count)
-        self.fleet = self._make_fleet({}, self._disturbances.given)
+        self.fleet = self._make_fleet({}, self._disturbances.given, self._scene)
         self._paused = self.params.paused
         self._tied = False
         self._latencies = Latencies()
@@ -148,7 +149,9 @@ class DynamicsNode(QuadsimNode):
         )
         self._timer = self.wall_timer(self._wall.wall_period_s, self._on_timer)
 
-    def _make_fleet(self, changed: dict[str, Any], disturbances: Sequence[Disturbance]) -> Fleet:
+    def _make_fleet(
+        self, changed: dict[str, Any], disturbances: Sequence[Disturbance], scene: Scene
+    ) -> Fleet:
         """The vehicles by the node's parameters, but for those that change."""
         count = self.params.count
         start = taken(self, StartParams, "start.", changed)
@@ -157,7 +160,7 @@ class DynamicsNode(QuadsimNode):
             taken(self, EnvironmentParams, "environment.", changed),
             start.poses(count),
             taken(self, PhysicsParams, "physics.", changed),
-            self._scene,
+            scene,
             disturbances,
             [namespace.strip("/") for namespace in namespaces(count)],
             changed.get("seed", value_of(self, "seed")),
@@ -256,24 +259,24 @@ class DynamicsNode(QuadsimNode):
         response.success = True
         return response
 
-    def _take(self, changed: dict[str, Any], reset: bool) -> None:
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Make other vehicles, or the same in another world, for the flight that begins."""
         if not reset:
-            return
+            return lambda: None
         params = taken(self, VehicleParams, "", changed)
         refuse_other_commands(self.fleet.params.commands, params.commands)
         if (params.load.rope_length_m > 0.0) != (self.fleet.params.load.rope_length_m > 0.0):
             raise InputError("load: a load comes or goes with a restart of the graph only")
-        scene = self._scene
-        if any(name.startswith(SCENE) for name in changed):
-            self._scene = self._make_scene(changed)
-        try:
-            self.fleet = self._make_fleet(changed, ())
-        except InputError:
-            self._scene = scene
-            raise
-        self.params = taken(self, DynamicsParams, "", changed)
-        self._datum.publish(make_datum(self.fleet.environment.datum))
+        in_scene = any(name.startswith(SCENE) for name in changed)
+        scene = self._make_scene(changed) if in_scene else self._scene
+        fleet = self._make_fleet(changed, (), scene)
+        node_params = taken(self, DynamicsParams, "", changed)
+
+        def apply() -> None:
+            self._scene, self.fleet, self.params = scene, fleet, node_params
+            self._datum.publish(make_datum(fleet.environment.datum))
+
+        return apply
 
     def _start_over(self, reset_ns: int, _: bool) -> None:
         """A flight begins now, and nobody has commanded yet."""

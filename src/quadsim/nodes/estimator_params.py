@@ -91,15 +91,15 @@ class LiveParams:
         self._apply = apply
         self._move = move
 
-    def take(self, given: dict[str, Any], reset: bool = False) -> None:
-        """Let parameters hold from now on.
+    def take(self, given: dict[str, Any], reset: bool = False) -> Callable[[], None]:
+        """Check parameters, and give what lets them hold from then on.
 
         Args:
             given: name to value; names of others are ignored.
             reset: whether the filter starts anew right after.
 
         Raises:
-            InputError: one is refused, and nothing has changed.
+            InputError: one is refused.
         """
         changed = {name: value for name, value in given.items() if name in self._values}
         datum = {name: value for name, value in given.items() if name in self._datum}
@@ -114,9 +114,13 @@ class LiveParams:
         moved = unflatten(
             Datum, {name.removeprefix("datum."): x for name, x in place.items()}, "parameters"
         )
-        if changed:
-            self._values = values
-            self._apply(params)
-        if datum:
-            self._datum = place
-            self._move(moved)
+
+        def apply() -> None:
+            if changed:
+                self._values = values
+                self._apply(params)
+            if datum:
+                self._datum = place
+                self._move(moved)
+
+        return apply

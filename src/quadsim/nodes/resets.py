@@ -28,6 +28,7 @@ RESET = "reset"
 FILES = "files"
 
 Values = Mapping[str, Any]
+Apply = Callable[[], None]
 
 
 class Resets:
@@ -39,8 +40,9 @@ class Resets:
         node: the node.
         executable: whose parameters the scenario describes.
         own: reads the node's own file; used where no scenario is given.
-        take: takes parameters that change, by name; True with it: at a reset, else in flight. It
-            raises an InputError for what cannot be, and then has changed nothing.
+        take: checks parameters that change, by name; True with it: at a reset, else in flight. It
+            raises an InputError for what cannot be, changes nothing, and gives what applies them,
+            which is called when nobody else has refused them.
         begin: called with the reset's stamp after the files were read, and whether they could be.
         fixed: what the node is built around.
         tell: says something on ``events``: level, name, words.
@@ -53,7 +55,7 @@ class Resets:
         node: QuadsimNode,
         executable: str,
         own: Callable[[], Values],
-        take: Callable[[dict[str, Any], bool], None],
+        take: Callable[[dict[str, Any], bool], Apply],
         begin: Callable[[int, bool], None],
         fixed: Collection[str] = (),
         tell: Callable[[int, str, str], None] | None = None,
@@ -78,7 +80,9 @@ class Resets:
         self._times = ResetTimes()
         self.forget, self.settled = self._times.forget, self._times.settled
         self.follow = self._times.follow
+        self._apply: Apply = _nothing
         node.add_on_set_parameters_callback(self._on_set)
+        node.add_post_set_parameters_callback(self._after_set)
 
     def hear(self, message: Any) -> None:
         """Take an event of another node.
@@ -158,17 +162,27 @@ class Resets:
         self._tell(level, FILES, f"{self._node.get_name()}: {words}")
 
     def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
-        """What ROS asks before parameters are set; they are in force when this says yes."""
+        """What ROS asks before parameters are set; another callback may still refuse them."""
+        self._apply = _nothing
         given = {parameter.name: parameter.value for parameter in parameters}
         try:
             for name in () if self._reading else given:
                 about = self._node.describe_parameter(name).additional_constraints
                 if about.endswith(ON_RESET):
                     raise InputError(f"{name}: {ON_RESET}")
-            self._take(given, self._reading)
+            self._apply = self._take(given, self._reading)
         except InputError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
+
+    def _after_set(self, _: Sequence[Any]) -> None:
+        """All have said yes: from now on they are in force."""
+        apply, self._apply = self._apply, _nothing
+        apply()
+
+
+def _nothing() -> None:
+    """Nothing waits to be applied."""
 
 
 def _parameter(name: str, value: Any) -> Parameter:

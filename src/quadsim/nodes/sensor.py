@@ -32,7 +32,7 @@ from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device, needs_of, simulate
 from quadsim.sensors.faults import FaultParams
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE
+from quadsim.world.scene import EMPTY_SCENE, Scene
 
 #: What a node is built around: the rate that the truth has, the kind of message.
 FIXED = {"imu": ("rate_hz",), "lidar": ("channels",)}
@@ -65,7 +65,7 @@ class SensorNode(QuadsimNode, ABC):
             declare_scene(self) if "scene" in self._needs else lambda _: EMPTY_SCENE
         )
         self._scene = self._make_scene({})
-        self.sensor = self._simulate({})
+        self.sensor = self._simulate(self.params, self.environment, self._scene, {})
         self._truth = new_record(KINEMATICS)
         self._fault_control = FaultControl(self, self._set_faults)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
@@ -81,28 +81,35 @@ class SensorNode(QuadsimNode, ABC):
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
 
-    def _simulate(self, changed: dict[str, Any]) -> Any:
+    def _simulate(
+        self, params: Any, environment: EnvironmentParams, scene: Scene, changed: dict[str, Any]
+    ) -> Any:
         """The device with the node's parameters, but for those that change."""
         seed = changed.get("seed", value_of(self, "seed"))
         vehicle = self.get_namespace().strip("/")
-        return simulate(self._kind, self.params, self.environment, seed, vehicle, self._scene)
+        return simulate(self._kind, params, environment, seed, vehicle, scene)
 
     def _set_faults(self, faults: Sequence[FaultParams]) -> None:
         self.sensor.set_faults(faults)
 
-    def _take(self, changed: dict[str, Any], _: bool) -> None:
+    def _take(self, changed: dict[str, Any], _: bool) -> Callable[[], None]:
         """Make another device, for the flight that begins."""
         if not changed.keys() - {FAULTS}:
-            return
+            return lambda: None
         params = taken(self, type(self.params), "", changed)
         environment = taken(self, EnvironmentParams, "environment.", changed)
         if needs_of(self._kind, params) != self._needs:
             raise InputError(f"{self._kind} feels something else now: restart the graph")
         in_scene = any(name.startswith(SCENE) for name in changed)
-        self._scene = self._make_scene(changed) if in_scene else self._scene
-        self.params, self.environment = params, environment
-        self.sensor = self._simulate(changed)
-        self.make_writers()
+        scene = self._make_scene(changed) if in_scene else self._scene
+        sensor = self._simulate(params, environment, scene, changed)
+
+        def apply() -> None:
+            self._scene, self.params, self.environment = scene, params, environment
+            self.sensor = sensor
+            self.make_writers()
+
+        return apply
 
     def _begin_anew(self, reset_ns: int, _: bool) -> None:
         """Switch the device off and on again, at the start of its stream."""
