@@ -157,7 +157,7 @@ class AutopilotNode(QuadsimNode):
         )
         self.listen(topics.EVENTS, self._on_event, raw=False)
         self._behind = Behind()
-        self.when_time_goes_back(self._on_time_back)
+        self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:

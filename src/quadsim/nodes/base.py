@@ -82,14 +82,19 @@ class QuadsimNode(Node):
 
     # ---- time ----------------------------------------------------------------------------------
 
-    def when_time_goes_back(self, callback: Callable[[], None]) -> None:
-        """Call when ``/clock`` goes back: a bag is played again, a simulation was restarted."""
+    def when_time_goes_back(self, callback: Callable[[], None], anew: str) -> None:
+        """Call when ``/clock`` goes back: a bag is played again, a simulation was restarted.
+
+        Args:
+            callback: begins anew.
+            anew: what it does, in words.
+        """
         if not self.simulated:
             return
 
         def jumped(jump: Any) -> None:
             back_s = -jump.delta.nanoseconds * 1e-9
-            self.get_logger().warning(f"/clock went back by {back_s:.3f} s: begins anew")
+            self.get_logger().warning(f"/clock went back by {back_s:.3f} s: {anew}")
             callback()
 
         self._jumps = self.get_clock().create_jump_callback(BACK, post_callback=jumped)

@@ -98,7 +98,7 @@ class EstimatorNode(QuadsimNode):
             lambda *_: self._begin_anew(),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-        self.when_time_goes_back(self._on_time_back)
+        self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
         self._trouble = ""
         self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)

@@ -87,7 +87,7 @@ class MixerNode(QuadsimNode):
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self._behind = Behind()
-        self.when_time_goes_back(self._on_time_back)
+        self.when_time_goes_back(self._on_time_back, "waits for odometry and command")
         self.wall_timer(WATCH_PERIOD_S, self._watch)
 
     def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
