@@ -152,7 +152,7 @@ def test_a_suite_with_a_lidar_flies_and_its_fault_is_told(fly, tmp_path, world):
         "faults: [{sensor: lidar, fault: dropout, at_s: 4.0, duration_s: 2.0}]\n"
     )
     flight = fly("--json", "--composed", "--pacing", "lockstep", scenario=str(scenario))
-    status, out = flight.finish(120.0)
+    status, out = flight.finish()
     assert status == 0, flight.log
     summary = json.loads(out)
     with open_bag(tmp_path / "run" / "bag") as bag:

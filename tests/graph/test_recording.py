@@ -11,7 +11,7 @@ from rosbags.highlevel import AnyReader
 
 def test_a_full_disk_stops_the_recording_and_not_the_flight(fly, tmp_path):
     """A limit on the size of the recorder's files stands for the disk: the write fails alike."""
-    flight = fly("--json")
+    flight = fly("--pacing", "lockstep", "--json")
     flight.wait_for("takeoff")
     bag = tmp_path / "run" / "bag"
     room = (bag / "bag_0.mcap").stat().st_size + 1_000_000

@@ -182,6 +182,7 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
         recording.read(bag, "/quad", "imu/data_raw")
 
 
+@pytest.mark.thorough
 def test_a_sensor_without_noise_says_nothing(tmp_path):
     force, rate = at_rest()
     rate[:, 2] = 0.25
@@ -222,6 +223,7 @@ def test_no_bag_is_refused(tmp_path):
     assert "no such bag" in result.stderr
 
 
+@pytest.mark.thorough
 def test_a_filter_inside_the_sensor_is_left_out():
     """Averages as short as the filter's memory do not fall as white noise does."""
     white = np.random.default_rng(5).standard_normal((COUNT + 4, 3))

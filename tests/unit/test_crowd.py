@@ -118,7 +118,7 @@ def reference(params, environment, x, commands, duration_s):
     return end
 
 
-@pytest.mark.parametrize("rotors", [4, 6])
+@pytest.mark.parametrize("rotors", [4, pytest.param(6, marks=pytest.mark.thorough)])
 def test_flight_of_each_vehicle_is_scipys(rotors):
     params = VEHICLE
     if rotors == 6:

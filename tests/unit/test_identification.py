@@ -108,10 +108,14 @@ def truth_of(name: str) -> dict[str, float]:
 # ---- figures come back -------------------------------------------------------------------------
 
 FLIGHTS = [("x500", 1), ("phantom4", 3), ("hexacopter", 4)]
+ONE_AND_MORE = [
+    FLIGHTS[0],
+    *(pytest.param(*more, marks=pytest.mark.thorough) for more in FLIGHTS[1:]),
+]
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(("name", "seed"), FLIGHTS)
+@pytest.mark.parametrize(("name", "seed"), ONE_AND_MORE)
 def test_figures_come_back_within_five_per_cent(name, seed):
     true = truth_of(name)
     result = found(name, seed)
@@ -121,6 +125,7 @@ def test_figures_come_back_within_five_per_cent(name, seed):
         assert figure.high - figure.low < 2.0 * 0.05 * figure.value, figure
 
 
+@pytest.mark.thorough
 @pytest.mark.many
 @pytest.mark.parametrize("exact", [True, False])
 def test_intervals_hold_the_truth(exact):
@@ -133,6 +138,7 @@ def test_intervals_hold_the_truth(exact):
     assert sum(inside) >= stats.binom.ppf(1e-3, len(inside), 0.95), inside
 
 
+@pytest.mark.thorough
 @pytest.mark.many
 def test_the_search_does_not_need_to_begin_near():
     """From a file whose figures are off by a third or more come the same figures."""
@@ -163,6 +169,7 @@ def mounted_elsewhere(flown: FlightData) -> FlightData:
     return replace(flown, imu=Signal(flown.imu.stamp_ns, values))
 
 
+@pytest.mark.thorough
 @pytest.mark.many
 def test_slow_late_and_missing_messages_and_another_mount_change_nothing():
     """Odometry at 100 Hz and 15 ms late, IMU elsewhere and 5 ms late, a second of speeds lost."""
@@ -207,6 +214,7 @@ def test_a_stretch_that_excites_little_says_so():
     assert "kept, the flight does not tell" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.many
 def test_what_a_file_neglects_is_found():
     """A hexacopter whose file knows no inflow and nothing of forward flight."""
@@ -230,6 +238,7 @@ def test_a_flight_too_short_is_refused():
         identify(replace(flown, motor_speed=speeds), vehicle("x500"))
 
 
+@pytest.mark.thorough
 @pytest.mark.many
 def test_without_commands_the_time_constants_are_kept():
     flown, _ = flight("x500", 1)

@@ -15,7 +15,9 @@ SECONDS = 150.0
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("seed", [101, 102, 103, 104])
+@pytest.mark.parametrize(
+    "seed", [101, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (102, 103, 104))]
+)
 def test_random_sticks_above_hills_do_not_crash(seed):
     flown = fly(Job(seed, SECONDS))
     assert flown.crash == ""

@@ -23,6 +23,8 @@ from quadsim.vehicle.rope import (
     swing,
 )
 
+pytestmark = pytest.mark.thorough  # half a minute of compilation for an example
+
 LECTURE = RopeParams()
 FREE = RopeParams(friction_N_s_m=0.0)
 G = FREE.gravity_mps2
