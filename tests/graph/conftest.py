@@ -86,6 +86,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"},
         )
         self.pid = self._process.pid
         self._family: dict[int, int] = {}  # pid to a descriptor that tells of its end
@@ -126,7 +127,13 @@ class Command:
 
     def finish(self, within_s: float = PATIENCE_S) -> tuple[int, str]:
         """Wait for the end; exit status and stdout."""
-        out, err = self._process.communicate(timeout=within_s)
+        try:
+            out, err = self._process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            left = psutil.Process(self.pid).children(recursive=True)
+            self._process.send_signal(signal.SIGABRT)  # PYTHONFAULTHANDLER says where it is
+            err = self._process.communicate(timeout=within_s)[1]
+            pytest.fail(f"no end within {within_s} s; left: {left}\n{self.log}{err.decode()}")
         self.log += err.decode()
         self._ended = True
         return self._process.returncode, out.decode()
