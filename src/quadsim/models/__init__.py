@@ -1,0 +1,1 @@
+"""Vehicles and worlds for other programs: SDF for Gazebo, URDF for RViz, from the same files."""
