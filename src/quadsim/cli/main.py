@@ -44,6 +44,11 @@ COMMANDS = {
         "view",
         "Look at a flight in 3-D: live, from a bag, or flown for it.",
     ),
+    "model": (
+        "quadsim.cli.model",
+        "model",
+        "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
+    ),
     "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
 }
 

@@ -8,6 +8,7 @@ Gazebo's MulticopterMotorModel, whose equations are those of RotorS, as ours are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element  # to write; defusedxml reads
@@ -29,12 +30,15 @@ from quadsim.models.systems import add_system
 from quadsim.models.xml import add, add_pose, document
 from quadsim.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.world.obstacles import Box, Pose, Shape, Sphere
+from quadsim.world.obstacles import Box, Plane, Pose, Shape, Sphere
 
 SDF_VERSION = "1.9"
 
 #: Where rotor speeds are taken and the truth is told, in the vehicle's namespace.
 MOTOR_TOPIC, ODOMETRY_TOPIC = "command/motor_speed", "ground_truth/odom"
+
+#: How wide a plane is drawn; it has no end.
+PLANE_M = 200.0
 
 #: How far a rotor's joint may turn, rad: as far as it likes.
 ENDLESS = 1e16
@@ -55,6 +59,8 @@ def add_shape(parent: Element, shape: Shape) -> None:
         raise InputError("a mesh has no file of its own any more; allowed: other shapes")
     names = {"size_m": "size", "radius_m": "radius", "length_m": "length", "normal": "normal"}
     values = {names[key]: getattr(shape, key) for key in shape.__dataclass_fields__}
+    if isinstance(shape, Plane):
+        values["size"] = (PLANE_M, PLANE_M)
     add(geometry, kind, values)
 
 
@@ -160,17 +166,22 @@ def vehicle_model(
     datum: Datum | None = None,
     view: bool = False,
     fortress: bool = False,
+    ground_W: Pose | None = None,
 ) -> Element:
     """The ``<model>`` of :func:`model_sdf`, which a world can hold as well."""
     if not vehicle.rotor_directions:
         raise InputError(f"vehicle {vehicle.name!r}: Gazebo flies multirotors; it has no rotors")
     namespace = namespace.strip("/")
+    if not re.fullmatch(r"[A-Za-z]\w*(/\w+)*", namespace, re.ASCII):
+        raise InputError(
+            f"model {namespace!r}: its topics begin with it; allowed: letters, digits, _ and /"
+        )
     rotors = range(len(vehicle.rotor_directions))
     carried: dict[str, Device] = {**devices, **({"camera": camera} if camera else {})}
     if view:
         carried = {kind: params for kind, params in carried.items() if kind in DRAWN}
     model = Element("model", {"name": namespace})
-    add_pose(model, Pose((0.0, 0.0, height_over_ground_m(vehicle))))
+    add_pose(model, (ground_W or Pose()) @ Pose((0.0, 0.0, height_over_ground_m(vehicle))))
     add(model, "static", view)
     link = add(model, "link", name="base_link")
     _add_inertial(link, body_mass(vehicle))
@@ -199,6 +210,7 @@ def model_sdf(
     datum: Datum | None = None,
     view: bool = False,
     fortress: bool = False,
+    ground_W: Pose | None = None,
     comment: str = "",
 ) -> str:
     """A model file of Gazebo for a vehicle with its devices.
@@ -216,6 +228,7 @@ def model_sdf(
         view: for a vehicle that somebody else moves: it stands still by itself, and has lidar and
             camera alone.
         fortress: with the names of Gazebo Fortress.
+        ground_W: where its feet stand, and which way it looks; None: at the origin, to the east.
         comment: the file's first words.
 
     Raises:
@@ -230,6 +243,7 @@ def model_sdf(
         datum=datum,
         view=view,
         fortress=fortress,
+        ground_W=ground_W,
     )
     root = Element("sdf", {"version": SDF_VERSION})
     root.append(model)

@@ -62,5 +62,5 @@ def document(root: Element, comment: str = "") -> str:
         comment: a line before it.
     """
     ET.indent(root, "  ")
-    words = f"<!-- {comment} -->\n" if comment else ""
+    words = f"<!-- {comment.replace('--', '- -')} -->\n" if comment else ""
     return f'<?xml version="1.0"?>\n{words}{ET.tostring(root, encoding="unicode")}\n'

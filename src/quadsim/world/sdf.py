@@ -6,15 +6,18 @@ model stands still where its poses put it, static or not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element  # the type alone: defusedxml parses
 
+from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import Vec3, from_mapping
 from quadsim.world.obstacles import Obstacle, Pose
 from quadsim.world.scene import Scene, scene_of
 from quadsim.world.sdf_files import WorldFiles, read_sdf
+from quadsim.world.sdf_frames import WORLD, frames_of
 from quadsim.world.sdf_geometry import GeometryReader
 from quadsim.world.sdf_values import Place, number_of, only_child, pose_of, text_of, vector_of
 from quadsim.world.terrain import Heightmap
@@ -36,6 +39,7 @@ class World:
         gravity_W_mps2: ``<gravity>``, if given.
         magnetic_field_W_T: ``<magnetic_field>``, if given.
         datum: ``<spherical_coordinates>``, if given.
+        frames: where each ``<frame>`` of the world is in it, by its name.
     """
 
     name: str
@@ -45,6 +49,22 @@ class World:
     gravity_W_mps2: Vec3 | None
     magnetic_field_W_T: Vec3 | None
     datum: Datum | None
+    frames: Mapping[str, Pose] = field(default_factory=dict)
+
+    def frame(self, name: str) -> Pose:
+        """Where a frame of the world is in it; ``world`` is the world's own.
+
+        Raises:
+            InputError: the world has none of that name.
+        """
+        if name == WORLD:
+            return Pose()
+        if name not in self.frames:
+            raise InputError(
+                f"{self.path}: no <frame name={name!r}> in the world; known:"
+                f" {', '.join((WORLD, *self.frames))} (add <frame name={name!r}> with its <pose>)"
+            )
+        return self.frames[name]
 
     def scene(self) -> Scene:
         """The arrays for ray casting."""
@@ -79,6 +99,7 @@ def load_world(path: Path) -> World:
         gravity_W_mps2=_optional_vector(world, "gravity", place),
         magnetic_field_W_T=_optional_vector(world, "magnetic_field", place),
         datum=_datum_of(world, place),
+        frames=frames_of(world, place),
     )
 
 
