@@ -25,6 +25,7 @@ NODES = (
     "keys",
     "pilot",
     "player",
+    "description",
 )
 
 CORE = [

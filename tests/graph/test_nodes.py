@@ -18,8 +18,13 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
-from quadsim.nodes import mixer, qos
+from quadsim.files import find
+from quadsim.models.urdf import robot_description
+from quadsim.nodes import description, dynamics, mixer, qos
 from quadsim.nodes.preload import NODES
+from quadsim.parameters import load
+from quadsim.sensors.devices import load_suite
+from quadsim.vehicle.parameters import VehicleParams
 
 #: Who stands for all: the sensors, and the nodes of control, begin and end alike.
 OUTSTANDING = ["dynamics", "imu", "autopilot", "recorder"]
@@ -100,6 +105,27 @@ def test_what_cannot_be_flown_on_is_counted_at_the_border(bench):
     bench.until(lambda: len(answers) >= 2)
     assert answers == [start_ns, start_ns + 4_000_000]
     assert node.counts["odometry/filtered refused"] == 3
+
+
+def test_late_comers_are_told_what_the_vehicles_look_like(bench):
+    """By ``dynamics`` for all of its vehicles, by ``description`` where another physics flies."""
+    bench.add(dynamics.make(bench.context, overrides={"count": 2, "paused": True}))
+    overrides = {"vehicle": "hexacopter", "sensors": "lidar"}
+    bench.add(description.make(bench.context, namespace="/quad7", overrides=overrides))
+    bodies = {
+        "quad1": ("x500", "default"),
+        "quad2": ("x500", "default"),
+        "quad7": ("hexacopter", "lidar"),
+    }
+    heard = {}
+    for name in bodies:
+        bench.node.create_subscription(
+            String, f"/{name}/robot_description", partial(heard.setdefault, name), qos.LATCHED
+        )
+    bench.until(lambda: len(heard) == len(bodies))
+    for name, (vehicle, suite) in bodies.items():
+        params = load(VehicleParams, find("vehicles", vehicle))
+        assert heard[name].data == robot_description(params, load_suite(suite), f"{name}/")
 
 
 def test_an_offer_that_does_not_fit_is_named(bench, capfd):

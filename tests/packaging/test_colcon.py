@@ -28,6 +28,7 @@ NODES = (
     "keys",
     "pilot",
     "player",
+    "description",
 )
 
 pytestmark = pytest.mark.packaging

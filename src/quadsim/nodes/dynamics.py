@@ -22,6 +22,7 @@ from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.nodes.command_messages import wrench_of
 from quadsim.nodes.control_params import refuse_other_commands
+from quadsim.nodes.description import Description, declare_sensors
 from quadsim.nodes.disturbances import DisturbanceControl
 from quadsim.nodes.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.nodes.params import (
@@ -41,6 +42,7 @@ from quadsim.nodes.truth import VehicleTruth
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.world_messages import make_clock, make_datum, wind_of
 from quadsim.parameters import Spec, flatten, load
+from quadsim.sensors.devices import load_suite
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import StartParams
@@ -102,6 +104,7 @@ class DynamicsNode(QuadsimNode):
             self, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
         )
         params = declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
+        sensors = declare_sensors(self, ON_RESET)
         declare(self, EnvironmentParams(), "environment.", on_reset)
         declare(self, StartParams(), "start.", on_reset)
         declare(self, PhysicsParams(), "physics.", on_reset)
@@ -131,6 +134,10 @@ class DynamicsNode(QuadsimNode):
             VehicleTruth(self, self.fleet, i, namespace, round(1e9 / self.params.motor_rate_hz))
             for i, namespace in enumerate(namespaces(self.params.count))
         ]
+        self._descriptions = [
+            Description(self, namespace) for namespace in namespaces(self.params.count)
+        ]
+        self._describe(self.fleet.params, sensors)
         for vehicle_truth in self._vehicles:
             self._listen_to(vehicle_truth)
         self._disturbances.bind(self._befall)
@@ -175,6 +182,11 @@ class DynamicsNode(QuadsimNode):
         """Say on every vehicle's ``events`` that something happened."""
         for vehicle in self._vehicles:
             vehicle.event(level, name, message)
+
+    def _describe(self, params: VehicleParams, sensors: str) -> None:
+        """Publish what the vehicles look like."""
+        for description in self._descriptions:
+            description.tell(params, sensors)
 
     def _wait_for_nobody(self) -> None:
         """Nobody has commanded yet: as before the first command."""
@@ -272,8 +284,12 @@ class DynamicsNode(QuadsimNode):
         fleet = self._make_fleet(changed, (), scene)
         node_params = taken(self, DynamicsParams, "", changed)
 
+        sensors = changed.get("sensors", value_of(self, "sensors"))
+        load_suite(sensors)
+
         def apply() -> None:
             self._scene, self.fleet, self.params = scene, fleet, node_params
+            self._describe(params, sensors)
             self._datum.publish(make_datum(fleet.environment.datum))
 
         return apply

@@ -130,6 +130,7 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
 def _dynamics(scenario: Scenario) -> dict[str, Any]:
     return {
         "vehicle": scenario.file.vehicle,
+        "sensors": scenario.file.sensors,
         "truth_rate_hz": scenario.imu.rate_hz,
         "motor_rate_hz": scenario.imu.rate_hz if scenario.imu.vibration.on else MOTOR_RATE_HZ,
         "imu_latency_s": scenario.imu.latency_s,

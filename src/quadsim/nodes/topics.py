@@ -63,7 +63,7 @@ DIAGNOSTICS = _reliable(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
-    "estimator", "autopilot", "mixer", "recorder",
+    "estimator", "autopilot", "mixer", "recorder", "description",
 )  # fmt: skip
 TRUTH = _reliable("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", profile=qos.FAST)
 ACCEL = _reliable(
@@ -124,6 +124,10 @@ STATE_SOURCE = _reliable("state_source", "std_msgs/msg/String", "autopilot", pro
 MARKERS = _reliable(
     "markers", "visualization_msgs/msg/MarkerArray", "autopilot", profile=qos.LATCHED
 )
+# URDF; from the node description where another physics than ours flies the vehicle
+ROBOT_DESCRIPTION = _reliable(
+    "robot_description", "std_msgs/msg/String", "dynamics", "description", profile=qos.LATCHED
+)
 
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
@@ -132,7 +136,7 @@ VEHICLE_TOPICS = (
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_TRAJECTORY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED, JOY,
-    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS,
+    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, ROBOT_DESCRIPTION,
 )  # fmt: skip
 
 
