@@ -10,6 +10,7 @@ the two need not be the same clock.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,30 +18,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.control.guard_faults import Fault, Inputs, find_fault, find_refusal
+from quadsim.control.guard_law import ZERO, Law
 from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_pose import PoseWatch
+from quadsim.control.guard_sight import Shape, Sight
 from quadsim.geometry.rotation import Quat
 from quadsim.parameters import Vec3
 
+__all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
+
 Array = NDArray[np.float64]
 
+#: disabled: nothing is sent. passing: the wish. limiting: the nearest safe velocity. braking: zero,
+#: still moving. holding: zero, standing. landing: the vehicle's own autopilot is told to land.
 STATES = ("disabled", "passing", "limiting", "braking", "holding", "landing")
+DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Something whose place is known, such as another vehicle: an upright cylinder.
-
-    Attributes:
-        p_W: its centre, m.
-        v_W: its velocity, m/s.
-        radius_m: horizontal.
-        half_height_m: from its centre to its top or bottom.
-    """
-
-    p_W: Vec3
-    v_W: Vec3
-    radius_m: float
-    half_height_m: float
+#: Slower, the vehicle stands.
+STANDING_MPS = 0.2
+#: Without a pose the vehicle counts as standing after this time at the latest, s.
+BRAKED_S = 2.0
+#: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
+SLACK_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GuardOutput:
         reason: why the command is not the wish; empty when it is.
         margin_m: room left between the keep-out of what is nearest and all that the vehicle can
             still reach if it brakes now; negative: it may be hit; inf: nothing is near.
-        clearance_m: from the vehicle's centre to the nearest thing seen, less the radius.
+        clearance_m: from the vehicle's outside to the nearest thing that the scan saw.
         latency_s: age of the pose that the command was made of, on the watchdogs' clock.
         land: whether the vehicle's own autopilot shall be told to land.
         events: since the last step.
@@ -93,16 +93,39 @@ class Guard:
 
     def __init__(self, params: GuardParams) -> None:
         self.params = params
-        self._enabled = False
-        self._pose: tuple[int, Vec3, Quat, Vec3 | None] | None = None
-        self._wish: tuple[int, Vec3, float] | None = None
+        self._poses = PoseWatch(params)
+        self._sight = Sight(params)
+        self._law = Law(params, self._sight)
+        self._inputs = Inputs()
+        self._wish_W, self._yaw_rate = ZERO, 0.0
+        self._events: list[Event] = []
+        self._state = DISABLED
+        self._now_ns: int | None = None
+        self._begin(0)
+
+    def _begin(self, now_ns: int) -> None:
+        """As at the beginning of a flight."""
+        self._sent: deque[tuple[int, Array]] = deque([(now_ns, ZERO)])
+        self._step_ns: int | None = None
+        self._fault_since_ns: int | None = None
+        self._well_since_ns: int | None = None
+        self._held_since_ns: int | None = None
+        self._fault: Fault | None = None
+        self._inputs.late_s = self._inputs.disobeyed_s = 0.0
+        self._inputs.wish_ns = None  # a wish of before is none
+
+    # ---- input ---------------------------------------------------------------------------------
 
     def take_pose(
         self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat, v_W: Vec3 | None = None
     ) -> str | None:
         """The vehicle's pose in W; ``v_W`` None where the driver does not know it."""
-        self._pose = (now_ns, p_W, q_WB, v_W)
-        return None
+        jumped = bool(self._poses.jump)
+        flies = self._state != DISABLED
+        refused = self._poses.take(stamp_ns, now_ns, p_W, q_WB, v_W, flies)
+        if self._poses.jump and not jumped:
+            self._tell(2, self._poses.jump)
+        return refused
 
     def take_scan(
         self,
@@ -113,46 +136,231 @@ class Guard:
         range_m: float | None = None,
     ) -> str | None:
         """Hits of one scan, (N, 3) in W; ``range_m``: how far that sensor sees."""
-        return None
+        return self._sight.take_scan(now_ns, origin_W, points_W, range_m)
 
     def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
         """All things whose place is known; replaces the last ones."""
-        return None
+        return self._sight.take_shapes(now_ns, shapes)
 
     def take_wish(self, stamp_ns: int, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants."""
-        if not math.isfinite(sum(v_W) + yaw_rate_radps):
+        if not all(map(math.isfinite, (*v_W, yaw_rate_radps))):
             return "a number in it is not finite"
-        self._wish = (now_ns, v_W, yaw_rate_radps)
+        self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
+        self._inputs.wish_ns = now_ns
         return None
 
     def take_dead_man(self, now_ns: int, held: bool) -> None:
         """Whether the dead-man button is held."""
+        self._inputs.button_ns, self._inputs.held = now_ns, held
+
+    # ---- begin and end -------------------------------------------------------------------------
+
+    @property
+    def enabled(self) -> bool:
+        """Whether commands are sent."""
+        return self._state != DISABLED
 
     def enable(self, now_ns: int) -> str | None:
         """Begin to send; None, or in words why not."""
-        self._enabled = True
+        if self.enabled:
+            return None if self._state != LANDING else "landing; disable first"
+        refusal = find_refusal(self.params, self._poses, self._sight, self._inputs, now_ns)
+        if refusal:
+            self._tell(1, f"not enabled: {refusal}")
+            return refusal
+        self._begin(now_ns)
+        self._state = HOLDING
+        self._tell(0, "enabled")
         return None
 
     def disable(self) -> None:
         """Send nothing more; ends a landing too."""
-        self._enabled = False
+        if self.enabled:
+            self._tell(1, "disabled")
+        self._state = DISABLED
+
+    # ---- a step --------------------------------------------------------------------------------
 
     def step(self, now_ns: int) -> GuardOutput:
         """The command of this moment; call it every ``watch.period_s``, and at each pose."""
-        fresh = self._wish is not None and now_ns - self._wish[0] < 300_000_000
-        v_W, yaw_rate = self._wish[1:] if self._wish and fresh else ((0.0, 0.0, 0.0), 0.0)
-        limit = self.params.limits.speed_max_mps
-        size = math.hypot(*v_W)
-        factor = min(1.0, limit / size) if size > 0.0 else 1.0
+        if self._now_ns is not None and now_ns < self._now_ns and self.enabled:
+            self._tell(2, "the clock went back")
+            self.disable()
+        self._now_ns = now_ns
+        if not self.enabled:
+            return self._output(now_ns, ZERO, 0.0, "not enabled", math.inf)
+        before_ns = self._step_ns if self._step_ns is not None else now_ns
+        self._step_ns = now_ns
+        dt_s = (now_ns - before_ns) * 1e-9
+        self._inputs.late_s = dt_s
+        self._watch_obedience(now_ns, dt_s)
+        if self._state == LANDING:
+            return self._landing(now_ns)
+        found = find_fault(self.params, self._poses, self._sight, self._inputs, now_ns)
+        self._remember(found, now_ns)
+        if self._fault is not None and not self._fault.wish:
+            return self._stop(self._fault, now_ns)
+        return self._fly(now_ns, dt_s)
+
+    def _remember(self, found: Fault | None, now_ns: int) -> None:
+        """Keep a fault until all has been well for a while."""
+        if found is None:
+            if self._well_since_ns is None:
+                self._well_since_ns = now_ns
+            well_s = (now_ns - self._well_since_ns) * 1e-9
+            if self._fault is not None and well_s >= self.params.watch.recover_s:
+                self._tell(0, f"well again after: {self._fault.words}")
+                self._fault = self._fault_since_ns = self._held_since_ns = None
+            return
+        self._well_since_ns = None
+        if self._fault is None:
+            self._fault_since_ns, self._held_since_ns = now_ns, None
+        if self._fault is None or _kind(found) != _kind(self._fault):
+            self._tell(2, found.words)
+        self._fault = found
+
+    def _stop(self, fault: Fault, now_ns: int) -> GuardOutput:
+        """Zero velocity; land when it is time."""
+        watch, pose = self.params.watch, self._poses.pose
+        assert self._fault_since_ns is not None
+        since_s = (now_ns - self._fault_since_ns) * 1e-9
+        if fault.blind or pose is None:
+            speed = pose.speed_mps if pose is not None else 0.0
+            vehicle = self.params.vehicle
+            needed_s = min(vehicle.latency_s + speed / vehicle.brake_mps2, BRAKED_S)
+            stands = since_s >= needed_s
+        else:
+            stands = pose.speed_mps < STANDING_MPS
+        if stands and self._held_since_ns is None:
+            self._held_since_ns = now_ns
+        held_s = 0.0
+        if self._held_since_ns is not None:
+            held_s = (now_ns - self._held_since_ns) * 1e-9
+        # what does not come to stand is landed by the same clock
+        if (fault.lands and (stands or since_s >= BRAKED_S)) or (
+            max(held_s, since_s - BRAKED_S) >= watch.hold_s
+        ):
+            return self._land(fault.words, now_ns)
+        self._state = HOLDING if self._held_since_ns is not None else BRAKING
+        return self._send(now_ns, ZERO, 0.0, fault.words, self._margin(now_ns))
+
+    def _land(self, words: str, now_ns: int) -> GuardOutput:
+        self._state = LANDING
+        self._why = words
+        self._tell(2, f"landing: {words}")
+        return self._landing(now_ns)
+
+    def _landing(self, now_ns: int) -> GuardOutput:
+        """What is sent beside the call to land, for a vehicle that does not hear that."""
+        sink_W = np.array((0.0, 0.0, -self.params.watch.land_sink_mps))
+        return self._send(now_ns, sink_W, 0.0, self._why, self._margin(now_ns))
+
+    def _fly(self, now_ns: int, dt_s: float) -> GuardOutput:
+        """The safe velocity nearest to the wish; to none, where there is no wish."""
+        pose, inputs, watch = self._poses.pose, self._inputs, self.params.watch
+        assert pose is not None
+        lost = self._fault
+        silent = inputs.wish_ns is None or lost is not None
+        wish_W = ZERO if silent else self._wish_W
+        last_W = ZERO if silent else self._sent[-1][1]
+        age_s = self._poses.age_s(now_ns)
+        moving_W = self._moving(now_ns, pose.v_W, age_s)
+        safe = self._law.safe(now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, dt_s)
+        if silent:
+            words = lost.words if lost is not None else "no wish yet"
+            stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None
+            if lost is not None and stands:
+                if self._held_since_ns is None:
+                    self._held_since_ns = now_ns
+                if (now_ns - self._held_since_ns) * 1e-9 >= watch.hold_s:
+                    return self._land(lost.words, now_ns)
+            self._state = HOLDING if stands else BRAKING
+            if safe.v_W.any():
+                words = f"{words}; gives way to: {safe.why}"
+            return self._send(now_ns, safe.v_W, 0.0, words, safe.margin_m)
+        most = self.params.limits.yaw_rate_max_radps
+        yaw_rate = min(max(self._yaw_rate, -most), most)
+        why = safe.why or ("yaw rate limit" if yaw_rate != self._yaw_rate else "")
+        if safe.braking and pose.speed_mps >= STANDING_MPS:
+            self._state = BRAKING
+        else:
+            self._state = LIMITING if why else PASSING
+        return self._send(now_ns, safe.v_W, yaw_rate, why, safe.margin_m)
+
+    # ---- what was commanded --------------------------------------------------------------------
+
+    def _moving(self, now_ns: int, v_W: Array, age_s: float) -> Array:
+        """(M, 3) the velocity, and each command that may be in force since it was measured."""
+        start_ns = now_ns - round((self.params.vehicle.latency_s + age_s) * 1e9)
+        rows = [v_W]
+        for sent_ns, command_W in reversed(self._sent):
+            rows.append(command_W)
+            if sent_ns < start_ns:
+                break
+        return np.array(rows)
+
+    def _watch_obedience(self, now_ns: int, dt_s: float) -> None:
+        """For how long the velocity has been that of no command."""
+        pose, vehicle = self._poses.pose, self.params.vehicle
+        if pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s:
+            return
+        back_s = vehicle.latency_s + pose.speed_mps / vehicle.brake_mps2 + SLACK_S
+        start_ns = now_ns - round(back_s * 1e9)
+        least = math.inf
+        for sent_ns, command_W in reversed(self._sent):
+            off = pose.v_W - command_W
+            least = min(least, math.sqrt(off @ off))
+            if sent_ns < start_ns or least < 0.1:
+                break
+        self._inputs.disobeyed_s += dt_s
+        if least <= self.params.watch.disobey_mps:
+            self._inputs.disobeyed_s = 0.0
+
+    def _margin(self, now_ns: int) -> float:
+        """Room while zero is commanded; unknown without a pose."""
+        pose = self._poses.pose
+        age_s = self._poses.age_s(now_ns)
+        if pose is None or age_s > self.params.watch.pose_stale_s:
+            return math.nan
+        moving_W = self._moving(now_ns, pose.v_W, age_s)
+        return self._law.safe(now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, 0.0).margin_m
+
+    # ---- output --------------------------------------------------------------------------------
+
+    def _tell(self, level: int, words: str) -> None:
+        self._events.append(Event(level, "guard", words))
+
+    def _send(
+        self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
+    ) -> GuardOutput:
+        """An output that is remembered as a command on its way."""
+        self._sent.append((now_ns, v_W))
+        vehicle = self.params.vehicle
+        longest_s = 2.0 * vehicle.latency_s + SLACK_S + 2.0 * BRAKED_S
+        while self._sent[0][0] < now_ns - longest_s * 1e9:
+            self._sent.popleft()
+        return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
+
+    def _output(
+        self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
+    ) -> GuardOutput:
+        events, self._events = tuple(self._events), []
+        pose = self._poses.pose
         return GuardOutput(
-            send=self._enabled,
-            v_W=factor * np.array(v_W),
+            send=self.enabled,
+            v_W=v_W.copy(),
             yaw_rate_radps=yaw_rate,
-            state=("passing" if fresh else "holding") if self._enabled else "disabled",
-            reason="" if fresh else "no wish",
-            margin_m=math.inf,
-            clearance_m=math.inf,
-            latency_s=0.0,
-            land=False,
+            state=self._state,
+            reason=reason,
+            margin_m=margin_m,
+            clearance_m=math.inf if pose is None else self._sight.clearance_m(pose.p_W),
+            latency_s=self._poses.age_s(now_ns),
+            land=self._state == LANDING,
+            events=events,
         )
+
+
+def _kind(fault: Fault) -> str:
+    """A fault's words without its figures."""
+    return "".join(c for c in fault.words if not (c.isdigit() or c in ".-"))

@@ -1,0 +1,257 @@
+"""From a wish to a velocity that is safe: limits, obstacles, fence; then the certificate of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.control.avoidance import (
+    Obstacles,
+    half_spaces,
+    project,
+    reach,
+    room,
+    stop_m,
+    stop_point,
+    velocity_of,
+)
+from quadsim.control.guard_parameters import GuardParams, LimitParams
+from quadsim.control.guard_sight import Path, Sight
+
+Array = NDArray[np.float64]
+
+#: The law looks ahead for so many latencies more than the certificate, and counts on that share of
+#: the brakes: what it commands stays certified when commands on their way are counted too.
+LOOKS = 1.0
+BRAKE_SHARE = 0.85
+#: What a command may differ from the wish and still be the wish, m/s.
+SAME_MPS = 0.05
+#: Outward normals of the box that height band and fence are.
+BOX = np.array([(1.0, 0, 0), (-1.0, 0, 0), (0, 1.0, 0), (0, -1.0, 0), (0, 0, 1.0), (0, 0, -1.0)])
+BOX_WORDS = ("fence", "fence", "fence", "fence", "height band", "height band")
+ZERO = np.zeros(3)
+
+
+@dataclass(frozen=True)
+class Safe:
+    """What the law gives.
+
+    Attributes:
+        v_W: (3,) velocity, m/s.
+        why: what kept it from the wish, in words; empty where nothing did.
+        margin_m: room left about all that the vehicle reaches until it stands.
+        braking: whether only zero was certified, or not even that.
+    """
+
+    v_W: Array
+    why: str
+    margin_m: float
+    braking: bool = False
+
+
+def limited(wish_W: Array, limits: LimitParams) -> Array:
+    """A velocity within the limits of speed, climb and sink, in the wish's direction."""
+    factors = [1.0]
+    level = math.hypot(wish_W[0], wish_W[1])
+    if level > limits.speed_max_mps:
+        factors.append(limits.speed_max_mps / level)
+    if wish_W[2] > limits.climb_max_mps:
+        factors.append(limits.climb_max_mps / wish_W[2])
+    if wish_W[2] < -limits.sink_max_mps:
+        factors.append(-limits.sink_max_mps / wish_W[2])
+    slowed: Array = wish_W * min(factors)
+    return slowed
+
+
+def ramped(wish_W: Array, last_W: Array, change_mps: float) -> Array:
+    """The wish, no farther than that from the last command."""
+    step = wish_W - last_W
+    size = math.sqrt(step @ step)
+    if size <= change_mps:
+        return wish_W
+    ramp: Array = last_W + step * (change_mps / size)
+    return ramp
+
+
+def away(path: Path, wish_W: Array) -> tuple[Array, float]:
+    """The half-space n x <= b, b < 0, that leads out of a shape's path by the shortest way."""
+    near = path.nearest_W
+    size = math.sqrt(near @ near)
+    if size > 1e-3:
+        return near / size, size - path.keep_out_m
+    across = np.array((-path.way_W[1], path.way_W[0], 0.0))
+    width = math.sqrt(across @ across)
+    across = across / width if width > 1e-6 else np.array((1.0, 0.0, 0.0))
+    return (across if across @ wish_W <= 0.0 else -across), -path.keep_out_m
+
+
+class Law:
+    """Wish to safe velocity.
+
+    Args:
+        params: of the guard.
+        sight: what is in the way.
+    """
+
+    def __init__(self, params: GuardParams, sight: Sight) -> None:
+        self._params = params
+        self._sight = sight
+        self._brake = params.vehicle.brake_mps2
+
+    def rooms(self, p_W: Array) -> Array:
+        """(6,) way left to each side of height band and fence, m; negative outside."""
+        limits = self._params.limits
+        (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
+        x, y, z = p_W
+        return np.array(
+            (east - x, x - west, north - y, y - south,
+             limits.height_max_m - z, z - limits.height_min_m)
+        )  # fmt: skip
+
+    def safe(
+        self,
+        now_ns: int,
+        p_W: Array,
+        age_s: float,
+        wish_W: Array,
+        last_W: Array,
+        moving_W: Array,
+        dt_s: float,
+    ) -> Safe:
+        """The command nearest to a wish.
+
+        Args:
+            now_ns: the watchdogs' time.
+            p_W: (3,) the vehicle's place, at its pose's time.
+            age_s: of that pose.
+            wish_W: (3,) wanted velocity.
+            last_W: (3,) last command.
+            moving_W: (M, 3) velocity at the pose's time, and all commands that may be in force since.
+            dt_s: time since the last command.
+        """
+        params = self._params
+        allowed = limited(wish_W, params.limits)
+        wish = ramped(allowed, last_W, params.limits.acceleration_max_mps2 * dt_s)
+        answer_s = age_s + params.vehicle.latency_s
+        delay_s = answer_s + params.watch.late_s
+        fastest = max(
+            math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()), math.sqrt(wish @ wish)
+        )
+        horizon_s = delay_s + fastest / self._brake
+        far_m = stop_m(fastest, delay_s, self._brake)
+
+        near, paths = self._near(now_ns, p_W, horizon_s, far_m)
+        look_s, brake = delay_s + LOOKS * answer_s, BRAKE_SHARE * self._brake
+        rooms = self.rooms(p_W)
+        x, why = self._stop(wish, last_W, look_s, brake, near, paths, rooms)
+        v = ZERO if x is None else limited(velocity_of(x, look_s, brake), params.limits)
+        if x is None or (not why and math.dist(v, allowed) > SAME_MPS):
+            why = why or "acceleration"
+        if not why and math.dist(allowed, wish_W) > SAME_MPS:
+            why = "speed limit"
+        return self._certified(v, why, moving_W, answer_s, near, paths, rooms)
+
+    def _near(
+        self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
+    ) -> tuple[Obstacles, list[Path]]:
+        """What can matter within the way to a stop."""
+        rise_m = min(far_m, horizon_s * max(
+            self._params.limits.climb_max_mps, self._params.limits.sink_max_mps
+        ))  # fmt: skip
+        hits = self._sight.hits(p_W, horizon_s)
+        beyond = hits.keep_out_m + (2.0 * far_m + self._params.vehicle.margin_m)
+        near = hits.chosen(hits.distance_m <= beyond)
+        return near, self._sight.paths(now_ns, p_W, rise_m, horizon_s)
+
+    def _stop(
+        self,
+        wish_W: Array,
+        last_W: Array,
+        look_s: float,
+        brake: float,
+        near: Obstacles,
+        paths: list[Path],
+        rooms: Array,
+    ) -> tuple[Array | None, str]:
+        """The stop point nearest to the wish's that is free, and what it was kept from."""
+        vehicle = self._params.vehicle
+        wanted = stop_point(wish_W, look_s, brake)
+        sight_m = max(self._sight.range_m - self._params.keep_out_m - vehicle.margin_m, 0.0)
+        way_m, why = math.sqrt(wanted @ wanted), ""
+        if way_m > sight_m:
+            wanted, why = wanted * (sight_m / way_m), "range of sight"
+        seed = stop_point(last_W, look_s, brake)
+        normals, bounds, words = [BOX], [rooms], [*BOX_WORDS]
+
+        wide = Obstacles(near.o_W, near.keep_out_m + vehicle.margin_m, near.upright)
+        normal, bound = half_spaces(wide, seed)
+        distance_m = near.distance_m
+        bound = np.where(distance_m < near.keep_out_m, distance_m - near.keep_out_m, bound)
+        normals.append(normal)
+        bounds.append(bound)
+        words += ["obstacle"] * len(bound)
+        for path in paths:
+            rows = path.rows
+            if np.any(rows.distance_m <= rows.keep_out_m):
+                normal, least = away(path, wish_W)
+                normals.append(normal[None])
+                bounds.append(np.array([least]))
+            else:
+                wide = Obstacles(rows.o_W, rows.keep_out_m + vehicle.margin_m, rows.upright)
+                normal, bound = half_spaces(wide, seed)
+                normals.append(normal)
+                bounds.append(bound)
+            words += ["known shape"] * len(bounds[-1])
+        planes, most = np.concatenate(normals), np.concatenate(bounds)
+        x = project(wanted, planes, most)
+        if x is None:
+            return None, "no way out"
+        if math.dist(x, wanted) > 1e-3:
+            why = words[int(np.argmax(planes @ wanted - most))]
+        return x, why
+
+    def _certified(
+        self,
+        v_W: Array,
+        why: str,
+        moving_W: Array,
+        answer_s: float,
+        near: Obstacles,
+        paths: list[Path],
+        rooms: Array,
+    ) -> Safe:
+        """The command if it is certified, a slower one, or zero."""
+        outside = near.chosen(near.distance_m > near.keep_out_m)
+        rows = [path.rows for path in paths]
+        shapes = [part for part in rows if np.all(part.distance_m > part.keep_out_m)]
+        entered = len(shapes) < len(rows)
+        box_room = rooms + self._params.limits.beyond_m
+
+        def rooms_of(command: Array, delay_s: float) -> tuple[float, float]:
+            points = reach(np.vstack((moving_W, command)), delay_s, self._brake)
+            still = float(np.min(box_room - (points @ BOX.T).max(axis=0)))
+            fixed = room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
+            moving = min(
+                (room(points, part.o_W, part.keep_out_m, part.upright)[0] for part in shapes),
+                default=math.inf,
+            )
+            return min(still, fixed), min(fixed, moving)
+
+        stop_fixed, stop_margin = rooms_of(ZERO, answer_s)
+        inside = len(outside.o_W) < len(near.o_W) or entered
+        for command in (v_W, 0.5 * v_W):
+            if not command.any():
+                break
+            fixed, margin = rooms_of(command, answer_s + self._params.watch.late_s)
+            if fixed >= 0.0 and (margin >= 0.0 or margin >= stop_margin - 1e-6):
+                shown = min(margin, 0.0) if inside else margin
+                return Safe(command, why or ("" if command is v_W else "obstacle"), shown)
+        margin = min(stop_margin, 0.0) if inside else stop_margin
+        wanted = bool(v_W.any())
+        words = "only braking is certain" if wanted else why
+        if stop_fixed < 0.0:
+            words = "what is ahead is nearer than the way to a stop"
+        return Safe(ZERO, words, margin, braking=wanted or stop_fixed < 0.0)

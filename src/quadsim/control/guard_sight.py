@@ -1,0 +1,191 @@
+"""What the guard knows to be in the way: hits of the last scans, and shapes whose place is known."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.control.avoidance import Obstacles, balls
+from quadsim.control.guard_parameters import GuardParams
+from quadsim.parameters import Vec3
+
+Array = NDArray[np.float64]
+
+#: A moving shape is a row of columns, no farther apart than this, along the way it may go.
+ALONG_M = 0.25
+#: No more of them for one shape.
+MOST_ALONG = 40
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Something whose place is known, such as another vehicle: an upright cylinder.
+
+    Attributes:
+        p_W: its centre, m.
+        v_W: its velocity, m/s.
+        radius_m: horizontal.
+        half_height_m: from its centre to its top or bottom.
+    """
+
+    p_W: Vec3
+    v_W: Vec3
+    radius_m: float
+    half_height_m: float
+
+    def is_finite(self) -> bool:
+        """Whether every number is one."""
+        return math.isfinite(sum(self.p_W) + sum(self.v_W) + self.radius_m + self.half_height_m)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Where a shape may be until the vehicle stands: upright, along a line.
+
+    Attributes:
+        start_W: (3,) relative to the vehicle, z 0, m.
+        way_W: (3,) from there to its end, z 0.
+        keep_out_m: from that line.
+    """
+
+    start_W: Array
+    way_W: Array
+    keep_out_m: float
+
+    @property
+    def nearest_W(self) -> Array:
+        """(3,) its point nearest to the vehicle."""
+        length2 = float(self.way_W @ self.way_W)
+        share = -float(self.start_W @ self.way_W) / length2 if length2 > 0.0 else 0.0
+        near: Array = self.start_W + min(max(share, 0.0), 1.0) * self.way_W
+        return near
+
+    @property
+    def rows(self) -> Obstacles:
+        """It as a row of columns that covers it."""
+        way_m = math.sqrt(self.way_W @ self.way_W)
+        count = min(1 + math.ceil(way_m / ALONG_M), MOST_ALONG)
+        apart_m = way_m / (count - 1) if count > 1 else 0.0
+        row = self.start_W + np.linspace(0.0, 1.0, count)[:, None] * self.way_W
+        return balls(row, math.hypot(self.keep_out_m, apart_m / 2.0), column=True)
+
+
+class Sight:
+    """Hits and shapes, as obstacles about the vehicle.
+
+    Args:
+        params: of the guard.
+    """
+
+    def __init__(self, params: GuardParams) -> None:
+        self._params = params
+        self._scans: deque[tuple[int, Array]] = deque()
+        self._points_W = np.zeros((0, 3))
+        self._shapes: tuple[Shape, ...] = ()
+        self._scan_ns: int | None = None
+        self._shapes_ns: int | None = None
+        self.range_m = params.sight.range_m
+
+    def take_scan(
+        self, now_ns: int, origin_W: Vec3, points_W: Any, range_m: float | None
+    ) -> str | None:
+        """Take the hits (N, 3) in W of one scan; why not, or None."""
+        points = np.asarray(points_W, dtype=np.float64)
+        if points.size == 0:
+            points = np.zeros((0, 3))
+        if points.ndim != 2 or points.shape[1] != 3:
+            return f"hits of shape {points.shape}; give (N, 3)"
+        if not math.isfinite(sum(origin_W)):
+            return "its origin is not finite"
+        if not np.isfinite(points).all():
+            return "a hit is not finite"
+        if range_m is not None and not (math.isfinite(range_m) and range_m > 0.0):
+            return f"a range of {range_m:g} m; allowed: > 0"
+        sight = self._params.sight
+        self.range_m = min(sight.range_m, range_m or math.inf)
+        keep = points[:, 2] >= sight.ignore_below_m
+        self._scans.append((now_ns, points[keep]))
+        oldest_ns = now_ns - round(sight.memory_s * 1e9)
+        while self._scans[0][0] < oldest_ns:
+            self._scans.popleft()
+        self._points_W = np.concatenate([hits for _, hits in self._scans])
+        self._scan_ns = now_ns
+        return None
+
+    def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
+        """Take all known shapes in place of the last ones; why not, or None."""
+        for i, shape in enumerate(shapes):
+            if not shape.is_finite() or shape.radius_m < 0.0 or shape.half_height_m < 0.0:
+                return f"shapes[{i}]: a number is not finite, or a size is below 0"
+        self._shapes = tuple(shapes)
+        self._shapes_ns = now_ns
+        return None
+
+    def fault(self, now_ns: int) -> str:
+        """What is missing or too old, in words; empty where all is well."""
+        sight = self._params.sight
+        if sight.required:
+            if self._scan_ns is None:
+                return "no scan"
+            age_s = (now_ns - self._scan_ns) * 1e-9
+            if age_s > sight.timeout_s:
+                return f"scan lost: none for {age_s:.2f} s"
+        if self._shapes and self._shapes_ns is not None:
+            age_s = (now_ns - self._shapes_ns) * 1e-9
+            if age_s > sight.timeout_s:
+                return f"known shapes lost: none for {age_s:.2f} s"
+        return ""
+
+    def hits(self, p_W: Array, horizon_s: float) -> Obstacles:
+        """What the scans hit, about a place.
+
+        Args:
+            p_W: (3,) the vehicle's.
+            horizon_s: for so long they may have moved on when the vehicle stands.
+        """
+        params = self._params
+        moved_m = params.sight.obstacle_speed_mps * horizon_s
+        column = params.sight.scan == "column"
+        size_m = params.vehicle.radius_m
+        if not column:
+            size_m = max(size_m, params.vehicle.half_height_m)
+        keep_out_m = size_m + params.vehicle.pose_uncertainty_m + moved_m
+        return balls(self._points_W - p_W, keep_out_m, column)
+
+    def paths(self, now_ns: int, p_W: Array, rise_m: float, horizon_s: float) -> list[Path]:
+        """Where known shapes may be within a horizon, about a place; those above or below left out.
+
+        Args:
+            now_ns: the watchdogs' time.
+            p_W: (3,) the vehicle's.
+            rise_m: farthest that it may go up or down within the horizon.
+            horizon_s: time until it stands.
+        """
+        if not self._shapes or self._shapes_ns is None:
+            return []
+        vehicle = self._params.vehicle
+        age_s = max(now_ns - self._shapes_ns, 0) * 1e-9
+        paths = []
+        for shape in self._shapes:
+            v_W = np.array(shape.v_W)
+            o_W = np.array(shape.p_W) + age_s * v_W - p_W
+            apart_m = shape.half_height_m + vehicle.half_height_m + vehicle.pose_uncertainty_m
+            if abs(o_W[2]) > apart_m + rise_m + abs(v_W[2]) * horizon_s:
+                continue  # no way to meet
+            keep_out_m = vehicle.radius_m + shape.radius_m + vehicle.pose_uncertainty_m
+            level = np.array((1.0, 1.0, 0.0))
+            paths.append(Path(o_W * level, horizon_s * v_W * level, keep_out_m))
+        return paths
+
+    def clearance_m(self, p_W: Array) -> float:
+        """From the vehicle's outside to the nearest hit; inf where there is none."""
+        rows = self.hits(p_W, 0.0)
+        if not len(rows.o_W):
+            return math.inf
+        return float(np.min(rows.distance_m)) - self._params.vehicle.radius_m
