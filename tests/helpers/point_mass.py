@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 
 STEP_NS = 5_000_000
 LEVEL = (1.0, 0.0, 0.0, 0.0)
+NO_PILLARS = np.zeros((0, 3))
 
 
 @dataclass
@@ -93,7 +94,7 @@ def fly(
     mass: PointMass,
     wish: Callable[[float, PointMass], Array],
     duration_s: float,
-    pillars: Array = np.zeros((0, 3)),
+    pillars: Array = NO_PILLARS,
     scan_ns: int = 50_000_000,
     before: Callable[[int, Guard, PointMass], None] = lambda *_: None,
     poses: Callable[[float], bool] = lambda _: True,

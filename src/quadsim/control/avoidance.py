@@ -5,16 +5,16 @@ velocity v at x = v (T + |v| / 2a). The map is radial and one-to-one, so what is
 convex polytope about the vehicle, is searched for the stop point nearest to the wish's.
 
 **Law.** Each obstacle o with keep-out R gives the half-space that touches its ball where the way to
-the last stop point comes nearest to it, or enters it (a convex decomposition about a line segment: Liu
-et al., *Planning dynamically feasible trajectories for quadrotors using safe flight corridors in 3-D
-complex environments*, 2017). The projection is a least-distance problem (Lawson and Hanson, *Solving
-least squares problems*, 1974, chapter 23).
+the last stop point comes nearest to it, or enters it (a convex decomposition about a line segment:
+Liu et al., *Planning dynamically feasible trajectories for quadrotors using safe flight corridors
+in 3-D complex environments*, 2017). The projection is a least-distance problem (Lawson and Hanson,
+*Solving least squares problems*, 1974, chapter 23).
 
 **Certificate.** With commands c_j on their way and a velocity v_0, whatever the order in which the
 vehicle follows them within T, all that it reaches until it stands after zero is commanded is in
-(T + m / 2a) hull{0, v_0, c_j}, m the greatest of their speeds. A plane between that hull and each ball
-is searched by Gilbert's method (*An iterative procedure for computing the minimum of a quadratic form
-on a convex set*, 1966), whose bound holds at every iteration.
+(T + m / 2a) hull{0, v_0, c_j}, m the greatest of their speeds. A plane between that hull and each
+ball is searched by Gilbert's method (*An iterative procedure for computing the minimum of a
+quadratic form on a convex set*, 1966), whose bound holds at every iteration.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Obstacles:
     @property
     def distance_m(self) -> Array:
         """(N,) from the vehicle's centre to theirs."""
-        return np.sqrt(np.einsum("ij,ij->i", self.o_W, self.o_W))
+        distance_m: Array = np.sqrt(np.einsum("ij,ij->i", self.o_W, self.o_W))
+        return distance_m
 
     def chosen(self, which: Any) -> Obstacles:
         """Some of them."""
@@ -121,9 +122,9 @@ def half_spaces(obstacles: Obstacles, seed_W: Array) -> tuple[Array, Array]:
         seed_W: (3,) end of the way, relative to the vehicle.
 
     Returns:
-        n (N, 3), unit, and b (N,). Where the vehicle is outside the keep-out b >= 0, and the whole way
-        is inside the half-space up to where it enters the keep-out. Where it is inside, n leads to the
-        obstacle and b is 0.
+        n (N, 3), unit, and b (N,). Where the vehicle is outside the keep-out b >= 0, and the way is
+        inside the half-space up to where it enters the keep-out. Where the vehicle is inside, n
+        leads to the obstacle and b is 0.
     """
     o, keep_out = obstacles.o_W, obstacles.keep_out_m
     along = seed_W * np.column_stack((np.ones((len(o), 2)), obstacles.upright))
@@ -192,7 +193,7 @@ def _least_distance(normal: Array, bound_m: Array) -> Array | None:
 def room(reach_W: Array, o_W: Array, keep_out_m: Array, upright: Array) -> tuple[float, int]:
     """Least room between the hull of points and balls or columns, and whose it is.
 
-    A lower bound, less than the truth by little; negative where they may meet, inf where there is none.
+    A lower bound, less than the truth by little; negative where they may meet, inf without any.
 
     Args:
         reach_W: (M, 3) points, one of them 0, m.
@@ -233,25 +234,44 @@ def room(reach_W: Array, o_W: Array, keep_out_m: Array, upright: Array) -> tuple
     return least, whose
 
 
-def reach(velocities_W: Array, delay_s: float, brake_mps2: float) -> Array:
-    """(M + 1, 3) points whose hull holds all that the vehicle reaches until it stands.
+def reach_braking(moving_W: Array, delay_s: float, brake_mps2: float) -> Array:
+    """(M + 1, 3) points whose hull holds all that the vehicle reaches while zero is commanded.
 
     Args:
-        velocities_W: (M, 3) its velocity and the commands that it may be following.
-        delay_s: time until zero, commanded next, is answered.
+        moving_W: (M, 3) its velocity and the commands that it may be following.
+        delay_s: time until it answers to zero.
         brake_mps2: deceleration from then on.
     """
-    fastest = math.sqrt(np.einsum("ij,ij->i", velocities_W, velocities_W).max())
-    points = np.zeros((len(velocities_W) + 1, 3))
-    points[1:] = velocities_W * (delay_s + fastest / (2.0 * brake_mps2))
+    fastest = math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max())
+    points = np.zeros((len(moving_W) + 1, 3))
+    points[1:] = moving_W * (delay_s + fastest / (2.0 * brake_mps2))
     return points
 
 
-def room_about(
-    velocities_W: Array, obstacles: Obstacles, delay_s: float, brake_mps2: float
-) -> float:
-    """The certificate: room left between :func:`reach` and the keep-outs; below 0 there is none."""
-    if not len(obstacles.o_W):
-        return math.inf
-    points = reach(velocities_W, delay_s, brake_mps2)
-    return float(room(points, obstacles.o_W, obstacles.keep_out_m, obstacles.upright)[0])
+def reach(
+    moving_W: Array, command_W: Array, answer_s: float, period_s: float, brake_mps2: float
+) -> Array:
+    """Points whose hull holds all that the vehicle reaches if it gets a command, and then zero.
+
+    A command that differs by no more than half the speed from each of those before is reached
+    within what braking would take; another counts as one that may be followed all the time.
+
+    Args:
+        moving_W: (M, 3) its velocity and the commands that it may be following.
+        command_W: (3,) the next one.
+        answer_s: time until it answers.
+        period_s: for which the command holds, at most.
+        brake_mps2: rate at which the velocity goes to what is commanded, at least.
+    """
+    every = np.vstack((moving_W, command_W))
+    fastest = math.sqrt(np.einsum("ij,ij->i", every, every).max())
+    change = moving_W - command_W
+    if 2.0 * math.sqrt(np.einsum("ij,ij->i", change, change).max()) > fastest:
+        return reach_braking(every, answer_s + period_s, brake_mps2)
+    braking_s = fastest / (2.0 * brake_mps2)
+    count = len(moving_W)
+    points = np.zeros((3 * count + 1, 3))
+    points[1 : count + 1] = moving_W * (answer_s + braking_s)
+    points[count + 1 : 2 * count + 1] = points[1 : count + 1] + period_s * command_W
+    points[2 * count + 1 :] = moving_W * answer_s + (period_s + braking_s) * command_W
+    return points

@@ -97,7 +97,8 @@ class Guard:
         self._sight = Sight(params)
         self._law = Law(params, self._sight)
         self._inputs = Inputs()
-        self._wish_W, self._yaw_rate = ZERO, 0.0
+        self._wish_W: Array = ZERO
+        self._yaw_rate = 0.0
         self._events: list[Event] = []
         self._state = DISABLED
         self._now_ns: int | None = None
@@ -106,6 +107,7 @@ class Guard:
     def _begin(self, now_ns: int) -> None:
         """As at the beginning of a flight."""
         self._sent: deque[tuple[int, Array]] = deque([(now_ns, ZERO)])
+        self._zero_since_ns: int | None = now_ns
         self._step_ns: int | None = None
         self._fault_since_ns: int | None = None
         self._well_since_ns: int | None = None
@@ -262,11 +264,12 @@ class Guard:
         assert pose is not None
         lost = self._fault
         silent = inputs.wish_ns is None or lost is not None
-        wish_W = ZERO if silent else self._wish_W
-        last_W = ZERO if silent else self._sent[-1][1]
+        wish_W: Array = ZERO if silent else self._wish_W
+        last_W: Array = ZERO if silent else self._sent[-1][1]
         age_s = self._poses.age_s(now_ns)
         moving_W = self._moving(now_ns, pose.v_W, age_s)
-        safe = self._law.safe(now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, dt_s)
+        zero_s = self._zero_s(now_ns)
+        safe = self._law.safe(now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s)
         if silent:
             words = lost.words if lost is not None else "no wish yet"
             stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None
@@ -300,6 +303,10 @@ class Guard:
                 break
         return np.array(rows)
 
+    def _zero_s(self, now_ns: int) -> float:
+        """For how long nothing but zero has been commanded."""
+        return (now_ns - self._zero_since_ns) * 1e-9 if self._zero_since_ns is not None else 0.0
+
     def _watch_obedience(self, now_ns: int, dt_s: float) -> None:
         """For how long the velocity has been that of no command."""
         pose, vehicle = self._poses.pose, self.params.vehicle
@@ -324,7 +331,9 @@ class Guard:
         if pose is None or age_s > self.params.watch.pose_stale_s:
             return math.nan
         moving_W = self._moving(now_ns, pose.v_W, age_s)
-        return self._law.safe(now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, 0.0).margin_m
+        zero_s = self._zero_s(now_ns)
+        safe = self._law.safe(now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, zero_s, 0.0)
+        return safe.margin_m
 
     # ---- output --------------------------------------------------------------------------------
 
@@ -336,6 +345,10 @@ class Guard:
     ) -> GuardOutput:
         """An output that is remembered as a command on its way."""
         self._sent.append((now_ns, v_W))
+        if v_W.any():
+            self._zero_since_ns = None
+        elif self._zero_since_ns is None:
+            self._zero_since_ns = now_ns
         vehicle = self.params.vehicle
         longest_s = 2.0 * vehicle.latency_s + SLACK_S + 2.0 * BRAKED_S
         while self._sent[0][0] < now_ns - longest_s * 1e9:

@@ -81,7 +81,8 @@ def outside(params: GuardParams, p_W: NDArray[np.float64], beyond_m: float) -> s
         return f"height {z:.2f} m; allowed: {low:g} to {high:g}"
     (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
     if not (west - beyond_m <= x <= east + beyond_m and south - beyond_m <= y <= north + beyond_m):
-        return f"({x:.1f}, {y:.1f}) is outside the fence ({west:g}, {south:g}) to ({east:g}, {north:g})"
+        corners = f"({west:g}, {south:g}) to ({east:g}, {north:g})"
+        return f"({x:.1f}, {y:.1f}) is outside the fence {corners}"
     return ""
 
 

@@ -13,6 +13,7 @@ from quadsim.control.avoidance import (
     half_spaces,
     project,
     reach,
+    reach_braking,
     room,
     stop_m,
     stop_point,
@@ -119,6 +120,7 @@ class Law:
         wish_W: Array,
         last_W: Array,
         moving_W: Array,
+        zero_s: float,
         dt_s: float,
     ) -> Safe:
         """The command nearest to a wish.
@@ -129,7 +131,8 @@ class Law:
             age_s: of that pose.
             wish_W: (3,) wanted velocity.
             last_W: (3,) last command.
-            moving_W: (M, 3) velocity at the pose's time, and all commands that may be in force since.
+            moving_W: (M, 3) velocity at the pose's time, and commands that may be in force since.
+            zero_s: for how long nothing but zero has been commanded.
             dt_s: time since the last command.
         """
         params = self._params
@@ -152,7 +155,7 @@ class Law:
             why = why or "acceleration"
         if not why and math.dist(allowed, wish_W) > SAME_MPS:
             why = "speed limit"
-        return self._certified(v, why, moving_W, answer_s, near, paths, rooms)
+        return self._certified(v, why, moving_W, answer_s, zero_s, near, paths, rooms)
 
     def _near(
         self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
@@ -219,6 +222,7 @@ class Law:
         why: str,
         moving_W: Array,
         answer_s: float,
+        zero_s: float,
         near: Obstacles,
         paths: list[Path],
         rooms: Array,
@@ -230,8 +234,7 @@ class Law:
         entered = len(shapes) < len(rows)
         box_room = rooms + self._params.limits.beyond_m
 
-        def rooms_of(command: Array, delay_s: float) -> tuple[float, float]:
-            points = reach(np.vstack((moving_W, command)), delay_s, self._brake)
+        def rooms_of(points: Array) -> tuple[float, float]:
             still = float(np.min(box_room - (points @ BOX.T).max(axis=0)))
             fixed = room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
             moving = min(
@@ -240,12 +243,14 @@ class Law:
             )
             return min(still, fixed), min(fixed, moving)
 
-        stop_fixed, stop_margin = rooms_of(ZERO, answer_s)
+        late_s = self._params.watch.late_s
+        zero_answer_s = max(answer_s - zero_s, 0.0)
+        stop_fixed, stop_margin = rooms_of(reach_braking(moving_W, zero_answer_s, self._brake))
         inside = len(outside.o_W) < len(near.o_W) or entered
         for command in (v_W, 0.5 * v_W):
             if not command.any():
                 break
-            fixed, margin = rooms_of(command, answer_s + self._params.watch.late_s)
+            fixed, margin = rooms_of(reach(moving_W, command, answer_s, late_s, self._brake))
             if fixed >= 0.0 and (margin >= 0.0 or margin >= stop_margin - 1e-6):
                 shown = min(margin, 0.0) if inside else margin
                 return Safe(command, why or ("" if command is v_W else "obstacle"), shown)

@@ -15,8 +15,9 @@ from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
 
-#: A velocity is compared with the poses' way over this time; made of it where the driver gives none.
+#: A velocity is compared with the poses' way over this time.
 COMPARE_S = 0.3
+#: Of the poses' way over this time it is made where the driver gives none.
 DIFFERENCE_S = 0.06
 #: Acceleration that explains a pose beside the last one's velocity, m/s^2.
 EXPLAINED_MPS2 = 15.0

@@ -1,4 +1,4 @@
-"""What the guard knows to be in the way: hits of the last scans, and shapes whose place is known."""
+"""What the guard knows to be in the way: hits of the last scans, and known shapes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Path:
         way_m = math.sqrt(self.way_W @ self.way_W)
         count = min(1 + math.ceil(way_m / ALONG_M), MOST_ALONG)
         apart_m = way_m / (count - 1) if count > 1 else 0.0
-        row = self.start_W + np.linspace(0.0, 1.0, count)[:, None] * self.way_W
+        row: Array = self.start_W + np.linspace(0.0, 1.0, count)[:, None] * self.way_W
         return balls(row, math.hypot(self.keep_out_m, apart_m / 2.0), column=True)
 
 
@@ -86,7 +86,7 @@ class Sight:
     def __init__(self, params: GuardParams) -> None:
         self._params = params
         self._scans: deque[tuple[int, Array]] = deque()
-        self._points_W = np.zeros((0, 3))
+        self._points_W: Array = np.zeros((0, 3))
         self._shapes: tuple[Shape, ...] = ()
         self._scan_ns: int | None = None
         self._shapes_ns: int | None = None
