@@ -1,15 +1,20 @@
 """The planner: ways to its goals around what a lidar sees, as velocities for the guard.
 
 It keeps a map of one height (:mod:`quadsim.mission.planning.occupancy`), looks for the way that
-takes least time a few times a second (:mod:`~quadsim.mission.planning.search`) and follows it no
+takes least time a few times a second (:mod:`~quadsim.mission.planning.routes`) and follows it no
 faster than it could stop in what was seen free (:mod:`~quadsim.mission.planning.following`).
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.errors import InputError
+from quadsim.geometry.rotation import wrap
+from quadsim.mission.planning.following import Way, follow, nearest_on, place_on
 from quadsim.mission.planning.parameters import (
     STATES,
     MapParams,
@@ -17,9 +22,16 @@ from quadsim.mission.planning.parameters import (
     PlannerParams,
     SpeedParams,
 )
+from quadsim.mission.planning.routes import Routes
 from quadsim.parameters import Vec3
 
 __all__ = ["STATES", "MapParams", "Planner", "PlannerOutput", "PlannerParams", "SpeedParams"]
+
+#: Commands are no farther from the vehicle's velocity than it could change in this time, s.
+AHEAD_S = 0.8
+#: It turns to what is this far ahead on the way, m.
+LOOK_M = 1.5
+NOWHERE: NDArray[np.float64] = np.zeros((0, 3))
 
 
 class Planner:
@@ -31,7 +43,22 @@ class Planner:
 
     def __init__(self, params: PlannerParams) -> None:
         self.params = params
-        self._goals_W: NDArray[np.float64] = np.zeros((0, 3))
+        self._goals_W: NDArray[np.float64] = NOWHERE
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing is known yet."""
+        self._routes = Routes(self.params)
+        self._stamp_ns = self._scan_ns = self._planned_ns = -1
+        self._command: NDArray[np.float64] = np.zeros(3)
+        self._way: Way | None = None
+        self._anew = True
+        self._arrived = False
+
+    @property
+    def goals_W(self) -> NDArray[np.float64]:
+        """(K, 3) what it still flies to, m."""
+        return self._goals_W
 
     def take_scan(
         self,
@@ -40,7 +67,7 @@ class Planner:
         points_W: NDArray[np.float64],
         ends_W: NDArray[np.float64],
     ) -> None:
-        """Take one scan of a lidar.
+        """Take one scan of a lidar; what is not finite in it is left out.
 
         Args:
             stamp_ns: of the scan, by the odometry's clock.
@@ -48,6 +75,12 @@ class Planner:
             points_W: (N, 3) echoes, m.
             ends_W: (M, 3) how far the rays without an echo have seen, m.
         """
+        if self._stamp_ns < 0 or stamp_ns <= self._scan_ns or not all(map(math.isfinite, origin_W)):
+            return
+        self._scan_ns = stamp_ns
+        points_W, ends_W = (rows[np.isfinite(rows).all(axis=1)] for rows in (points_W, ends_W))
+        if self._routes.take_scan(stamp_ns * 1e-9, origin_W, points_W, ends_W):
+            self._anew = True
 
     def take_goals(self, goals_W: NDArray[np.float64]) -> None:
         """Fly to these from now on; none: stop.
@@ -58,14 +91,135 @@ class Planner:
         Raises:
             InputError: a goal is not finite, or outside of the area.
         """
+        goals_W = np.asarray(goals_W, float).reshape(-1, 3)
+        area = (self.params.area_min_W_m, self.params.area_max_W_m)
+        for goal in goals_W:
+            where = ", ".join(f"{x:g}" for x in goal)
+            if not np.isfinite(goal).all():
+                raise InputError(f"goal ({where}): a number is not finite")
+            if not (np.all(goal[:2] > area[0]) and np.all(goal[:2] < area[1])):
+                raise InputError(f"goal ({where}): outside of area_min_W_m, area_max_W_m")
+        self._goals_W = goals_W
+        self._routes.new_goal()
+        self._way, self._anew, self._arrived = None, True, False
 
-    def step(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, yaw: float = 0.0) -> PlannerOutput:
+    def step(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, yaw: float | None = None) -> PlannerOutput:
         """Say what is wanted now.
 
         Args:
-            stamp_ns: of the odometry.
+            stamp_ns: of the odometry. Time that goes back begins anew with the same goals.
             p_W: position, m.
             v_W: velocity, m/s.
-            yaw: heading in rad, to turn to where it flies.
+            yaw: heading in rad, to turn to where it flies; None does not turn.
         """
-        return PlannerOutput((0.0, 0.0, 0.0), 0.0, np.zeros((0, 3)), "idle")
+        if stamp_ns < self._stamp_ns:
+            self._begin()
+        dt_s = 0.0 if self._stamp_ns < 0 else min((stamp_ns - self._stamp_ns) * 1e-9, 0.1)
+        self._stamp_ns = stamp_ns
+        if not all(map(math.isfinite, (*p_W, *v_W))):
+            return self._output(np.zeros(3), np.array(v_W), dt_s, "blocked", "no pose")
+        p, v = np.array(p_W, float), np.array(v_W, float)
+        self._pass_goals(p)
+        if len(self._goals_W) == 0:
+            return self._output(np.zeros(3), v, dt_s, "idle", "")
+        goal = self._goals_W[0]
+        wanted = np.zeros(3)
+        climb = self.params.speed.height_gain * (goal[2] - p[2])
+        wanted[2] = np.clip(climb, -self.params.speed.climb_mps, self.params.speed.climb_mps)
+        if self._arrived:
+            wanted[:2] = self._home(p[:2], goal[:2])
+            return self._output(wanted, v, dt_s, "arrived", "")
+        reason = self._plan(stamp_ns, p, v)
+        if self._way is None:
+            wanted[2] = 0.0
+            return self._output(wanted, v, dt_s, "blocked", reason)
+        age_s = (stamp_ns - self._scan_ns) * 1e-9
+        if self._scan_ns < 0 or age_s > self.params.scan_timeout_s:
+            wanted[2] = 0.0
+            return self._output(wanted, v, dt_s, "flying", "no scan", self._path(p, goal))
+        wanted[:2], slow = follow(self._way, p[:2], v[:2], self.params.speed)
+        rate = self._turn(p[:2], yaw)
+        return self._output(wanted, v, dt_s, "flying", slow, self._path(p, goal), rate)
+
+    # ---- goals ---------------------------------------------------------------------------------
+
+    def _pass_goals(self, p: NDArray[np.float64]) -> None:
+        """Go on to the next goal where one is reached, or notice the arrival."""
+        while len(self._goals_W) > 1:
+            if np.linalg.norm(self._goals_W[0] - p) > self.params.passing_radius_m:
+                return
+            self._goals_W = self._goals_W[1:]
+            self._routes.new_goal()
+            self._way, self._anew = None, True
+        if len(self._goals_W) == 1 and not self._arrived:
+            self._arrived = bool(
+                np.linalg.norm(self._goals_W[0] - p) <= self.params.arrival_radius_m
+            )
+
+    def _home(self, p: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Velocity that stays at a goal."""
+        wanted = self.params.speed.cross_gain * (goal - p)
+        length = float(np.hypot(*wanted))
+        most = self.params.speed.least_mps
+        return wanted if length <= most else wanted * (most / length)
+
+    # ---- ways ----------------------------------------------------------------------------------
+
+    def _plan(self, stamp_ns: int, p: NDArray[np.float64], v: NDArray[np.float64]) -> str:
+        """Look for a way when it is time; says why there is none."""
+        period_ns = 1e9 / self.params.rate_hz
+        if self._anew or self._planned_ns < 0 or stamp_ns - self._planned_ns >= period_ns:
+            last = len(self._goals_W) == 1
+            self._way = self._routes.find(stamp_ns * 1e-9, p, v, self._goals_W[0], last)
+            self._planned_ns, self._anew = stamp_ns, False
+        return self._routes.reason
+
+    def _path(self, p: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(K, 3) the way from here on; its height goes evenly to the goal's."""
+        assert self._way is not None
+        at_m = nearest_on(self._way, p[:2])
+        points = self._way.points_W[self._way.along_m > at_m]
+        points = np.vstack([p[:2], points])
+        return np.column_stack([points, np.linspace(p[2], goal[2], len(points))])
+
+    def _turn(self, p: NDArray[np.float64], yaw: float | None) -> float:
+        """Yaw rate towards what is ahead on the way."""
+        if yaw is None or self._way is None:
+            return 0.0
+        at_m = nearest_on(self._way, p) + LOOK_M
+        ahead = [
+            float(np.interp(at_m, self._way.along_m, self._way.points_W[:, k])) for k in (0, 1)
+        ]
+        x, y = (ahead - p).tolist()
+        if math.hypot(x, y) < 0.5 * LOOK_M:  # at the end it stays as it is
+            return 0.0
+        speed = self.params.speed
+        rate = speed.yaw_gain * wrap(math.atan2(y, x) - yaw)
+        return min(max(rate, -speed.yaw_rate_radps), speed.yaw_rate_radps)
+
+    def _output(
+        self,
+        wanted: NDArray[np.float64],
+        v: NDArray[np.float64],
+        dt_s: float,
+        state: str,
+        reason: str,
+        path_W: NDArray[np.float64] = NOWHERE,
+        yaw_rate_radps: float = 0.0,
+    ) -> PlannerOutput:
+        """Change the command towards what is wanted, no faster than the vehicle can follow."""
+        speed = self.params.speed
+        lead = self._command - np.nan_to_num(v)
+        length = float(np.linalg.norm(lead))
+        most = AHEAD_S * max(speed.acceleration_mps2, speed.braking_mps2)
+        if length > most:  # somebody else, such as the guard, made it slower
+            self._command = self._command - lead * (1.0 - most / length)
+        change = wanted - self._command
+        slower = np.linalg.norm(wanted) < np.linalg.norm(self._command)
+        step = (speed.braking_mps2 if slower else speed.acceleration_mps2) * dt_s
+        length = float(np.linalg.norm(change))
+        self._command = (
+            wanted.copy() if length <= step else self._command + change * (step / length)
+        )
+        x, y, z = self._command.tolist()
+        return PlannerOutput((x, y, z), yaw_rate_radps, path_W, state, reason)

@@ -1,0 +1,283 @@
+"""Which way to a goal: the map, the search in it, and when a way is left for a better one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.mission.planning.following import Way, nearest_on, rounded, sampled, speeds_along
+from quadsim.mission.planning.occupancy import OccupancyMap
+from quadsim.mission.planning.parameters import PlannerParams
+from quadsim.mission.planning.search import TimesToGoal
+from quadsim.parameters import Vec3
+
+#: Speed with which a goal that is not the last may be passed, of what the braking allows there.
+Array = NDArray[np.float64]
+
+
+def disc(radius_cells: float) -> NDArray[np.int64]:
+    """(N, 2) cells whose middles are within a radius of that of one."""
+    reach = math.floor(radius_cells)
+    i, j = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    inside = np.hypot(i, j) <= radius_cells
+    return np.column_stack([i[inside], j[inside]])
+
+
+class Routes:
+    """Finds ways, and stays with one as long as no other is clearly better.
+
+    Args:
+        params: of the planner.
+
+    Attributes:
+        reason: why there is no way, in words; empty while there is one.
+    """
+
+    def __init__(self, params: PlannerParams) -> None:
+        self._params = params
+        self._map = OccupancyMap(params.map)
+        self._body = disc(params.vehicle_radius_m / params.map.cell_m)
+        self._around_m = params.map.around_m
+        self._way: Way | None = None
+        self._taken: NDArray[np.bool_] = np.zeros((0, 0), bool)  # cells that the way needs
+        self._box: Array | None = None  # what the map must reach over
+        self.reason = ""
+
+    def new_goal(self) -> None:
+        """The ways to the last goal are no longer wanted."""
+        self._way, self._box, self._around_m = None, None, self._params.map.around_m
+
+    def take_scan(self, now_s: float, origin_W: Vec3, points_W: Array, ends_W: Array) -> bool:
+        """Put a scan into the map; says whether an echo is in the way."""
+        if self._map.shape == (0, 0):
+            return False
+        self._map.take(now_s, origin_W, points_W, ends_W)
+        if self._way is None or self._taken.shape != self._map.shape:
+            return False
+        level = np.abs(points_W[:, 2] - self._map.height_m) <= self._params.map.half_band_m
+        cells = self._map.cells_of(points_W[level])
+        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        return bool(self._taken[cells[:, 0], cells[:, 1]].any())
+
+    def find(self, now_s: float, p: Array, v: Array, goal: Array, last: bool) -> Way | None:
+        """The way to fly now, with its speeds; None, and a reason, where there is none.
+
+        Args:
+            now_s: time.
+            p, v: (3,) where the vehicle is, m, and its velocity, m/s.
+            goal: (3,) m.
+            last: whether it is to stop there.
+        """
+        self._map.at_height(float(p[2]))
+        if not self._cover(p, goal):
+            self._way = None
+            return None
+        found = self._search(now_s, p, v, goal)
+        while found is None and self._widen(p, goal):
+            found = self._search(now_s, p, v, goal)
+        if found is None:
+            self._way = None
+            return None
+        end_mps = 0.0 if last else self._passing_mps()
+        self.reason = ""
+        self._way = self._with_speeds(now_s, found, end_mps)
+        self._mark_taken()
+        return self._way
+
+    def _passing_mps(self) -> float:
+        """Speed at a goal that is passed: that with which it may stop beyond it."""
+        speed = self._params.speed
+        return min(
+            speed.speed_mps, math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
+        )
+
+    # ---- the map's rectangle -------------------------------------------------------------------
+
+    def _cover(self, p: Array, goal: Array) -> bool:
+        """Let the map reach around vehicle and goal."""
+        if self._box is not None:
+            near = 0.5 * self._around_m
+            if np.all(p[:2] >= self._box[0] + near) and np.all(p[:2] <= self._box[1] - near):
+                return True
+        box = self._wanted_box(p, goal, self._around_m)
+        if self._map.cover(box[0], box[1]):
+            self._box = box
+            return True
+        away_m = float(np.hypot(*(goal - p)[:2]))
+        self.reason = f"the goal is {away_m:.0f} m away: more than map.cells_max cells"
+        return False
+
+    @staticmethod
+    def _wanted_box(p: Array, goal: Array, around_m: float) -> Array:
+        ends = np.stack([p[:2], goal[:2]])
+        return np.stack([ends.min(axis=0) - around_m, ends.max(axis=0) + around_m])
+
+    def _widen(self, p: Array, goal: Array) -> bool:
+        """Look for ways farther around; False where the map can get no larger."""
+        box = self._wanted_box(p, goal, 2.0 * self._around_m)
+        area = (self._params.area_min_W_m, self._params.area_max_W_m)
+        if np.all(self._box[0] <= area[0]) and np.all(self._box[1] >= area[1]):  # type: ignore
+            return False
+        if not self._map.cover(box[0], box[1]):
+            return False
+        self._box, self._around_m = box, 2.0 * self._around_m
+        return True
+
+    # ---- the search ----------------------------------------------------------------------------
+
+    def _search(self, now_s: float, p: Array, v: Array, goal: Array) -> Array | None:
+        """(N, 2) samples of the way to fly; None, and the reason, where there is none."""
+        params, cell = self._params, self._params.map.cell_m
+        here = (float(p[0]), float(p[1]), float(p[2]))
+        self._map.free_around(now_s, here, params.vehicle_radius_m)
+        self._clearance_m = self._map.clearance_m(now_s)
+        self._known = self._map.known(now_s)
+        speeds = np.clip(
+            (self._clearance_m - params.keep_m) / max(params.speed.beside_s, 1e-9),
+            params.speed.least_mps,
+            params.speed.speed_mps,
+        )
+        cost_s = cell / speeds
+        cost_s[~self._known] *= params.unknown_cost
+        cost_s[self._clearance_m < params.keep_m] = math.inf
+        self._cost_s = cost_s
+        self._close_outside()
+        where = f"({goal[0]:.1f}, {goal[1]:.1f})"
+        goal_cell = self._free_near(goal, params.arrival_radius_m)
+        if goal_cell is None:
+            self.reason = f"an obstacle stands at the goal {where}"
+            return None
+        times = TimesToGoal(cost_s, goal_cell)
+        start = self._start(times, p, v)
+        if start is None:
+            self.reason = f"no way to the goal {where} is left"
+            return None
+        before, cells = start
+        corners = self._map.middles_of(times.straightened(times.way(cells)))
+        corners = np.vstack([before, corners])
+        if np.isfinite(self._cost_s[tuple(self._map.cells_of(goal[None])[0])]):
+            corners[-1] = goal[:2]
+        return self._better(self._round(corners), p, goal)
+
+    def _close_outside(self) -> None:
+        """No way leads out of the area."""
+        columns, rows = self._map.shape
+        cell, corner = self._params.map.cell_m, self._map.corner_m
+        x = corner[0] + (np.arange(columns) + 0.5) * cell
+        y = corner[1] + (np.arange(rows) + 0.5) * cell
+        low, high = self._params.area_min_W_m, self._params.area_max_W_m
+        self._cost_s[(x < low[0]) | (x > high[0])] = math.inf
+        self._cost_s[:, (y < low[1]) | (y > high[1])] = math.inf
+
+    def _free_near(self, place: Array, reach_m: float) -> tuple[int, int] | None:
+        """The cell of a place, or the nearest one to it that can be flown in."""
+        cells = self._map.cells_of(place[None])[0] + disc(reach_m / self._params.map.cell_m)
+        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        cells = cells[np.isfinite(self._cost_s[cells[:, 0], cells[:, 1]])]
+        if len(cells) == 0:
+            return None
+        best = np.argmin(np.hypot(*(self._map.middles_of(cells) - place[:2]).T))
+        return int(cells[best, 0]), int(cells[best, 1])
+
+    def _start(
+        self, times: TimesToGoal, p: Array, v: Array
+    ) -> tuple[Array, tuple[int, int]] | None:
+        """Where the search begins, and what is flown before.
+
+        That is where the vehicle will be when it has answered, so that a bend there counts; or
+        where it is; or, too near an obstacle, the nearest place that is not.
+        """
+        ahead = p[:2] + v[:2] * self._params.speed.reaction_s
+        i, j = self._map.cells_of(np.array([ahead]))[0]
+        if np.hypot(*(ahead - p[:2])) > self._params.map.cell_m and self._inside(i, j):
+            line = self._line(p[:2], ahead)
+            if np.isfinite(line).all() and np.isfinite(times.times_s[i, j]):
+                return np.array([p[:2], ahead]), (int(i), int(j))
+        i, j = self._map.cells_of(p[None])[0]
+        if not self._inside(i, j):
+            return None
+        if np.isfinite(times.times_s[i, j]):
+            return np.array([p[:2]]), (int(i), int(j))
+        if np.isfinite(self._cost_s[i, j]):
+            return None  # free, and shut in
+        return self._way_out(times, p)
+
+    def _way_out(self, times: TimesToGoal, p: Array) -> tuple[Array, tuple[int, int]] | None:
+        """The nearest place with a way to the goal, straight and through no obstacle."""
+        reach = disc((self._params.keep_m + 1.0) / self._params.map.cell_m)
+        cells = self._map.cells_of(p[None])[0] + reach
+        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        cells = cells[np.isfinite(times.times_s[cells[:, 0], cells[:, 1]])]
+        middles = self._map.middles_of(cells)
+        for k in np.argsort(np.hypot(*(middles - p[:2]).T)):
+            if self._line(p[:2], middles[k], of=self._clearance_m).min() > 0.0:
+                return np.array([p[:2]]), (int(cells[k, 0]), int(cells[k, 1]))
+        return None
+
+    def _inside(self, i: int, j: int) -> bool:
+        return bool(0 <= i < self._map.shape[0] and 0 <= j < self._map.shape[1])
+
+    def _line(self, a: Array, b: Array, of: Array | None = None) -> Array:
+        """Values of a map, the cost's by default, along a line inside of it."""
+        points = sampled(np.array([a, b]))
+        return self._at(self._cost_s if of is None else of, points)
+
+    def _at(self, values: Array, points: Array) -> Array:
+        """Values of a map at (N, 2) places; at its border outside of it."""
+        cells = np.clip(self._map.cells_of(points), 0, np.array(self._map.shape) - 1)
+        return np.asarray(values[cells[:, 0], cells[:, 1]])
+
+    # ---- the way -------------------------------------------------------------------------------
+
+    def _round(self, corners: Array) -> Array:
+        """Samples of a way, its corners rounded where there is room."""
+        points = sampled(corners)
+        keep_m = self._params.keep_m
+        smooth = rounded(points)
+        before, after = (self._at(self._clearance_m, way) for way in (points, smooth))
+        return smooth if np.all((after >= keep_m) | (after >= before)) else points
+
+    def _time_s(self, points: Array) -> float:
+        """Time along a way, by the cost of its cells."""
+        lengths = np.hypot(*np.diff(points, axis=0).T)
+        costs = self._at(self._cost_s, points)
+        # where it begins too near an obstacle it goes slowly, but it goes
+        slow_s = self._params.map.cell_m / self._params.speed.least_mps
+        costs[:4] = np.minimum(costs[:4], slow_s)
+        return float(np.sum(lengths * 0.5 * (costs[1:] + costs[:-1])) / self._params.map.cell_m)
+
+    def _better(self, points: Array, p: Array, goal: Array) -> Array:
+        """The way flown so far, or the new one if it takes clearly less time."""
+        if self._way is None:
+            return points
+        at_m = nearest_on(self._way, p[:2])
+        rest = self._way.points_W[self._way.along_m >= at_m]
+        if len(rest) < 2 or np.hypot(*(rest[0] - p[:2])) > 2.0 * self._params.map.cell_m:
+            return points
+        if np.hypot(*(rest[-1] - points[-1])) > self._params.map.cell_m:
+            return points
+        if self._time_s(points) < self._params.change_share * self._time_s(rest):
+            return points
+        first = int(np.searchsorted(self._way.along_m, at_m, side="right")) - 1
+        return self._way.points_W[max(first, 0) :]
+
+    def _with_speeds(self, now_s: float, points: Array, end_mps: float) -> Way:
+        """A way with its speeds."""
+        cells = np.clip(self._map.cells_of(points), 0, np.array(self._map.shape) - 1)
+        around = np.clip(
+            cells[:, None, :] + self._body, 0, np.array(self._map.shape) - 1
+        )  # (N, M, 2)
+        known = self._known[around[..., 0], around[..., 1]].all(axis=1)
+        beside_m = self._at(self._clearance_m, points) - self._params.keep_m
+        return speeds_along(points, beside_m, known, end_mps, self._params.speed)
+
+    def _mark_taken(self) -> None:
+        """Remember which cells the vehicle needs on its way."""
+        assert self._way is not None
+        self._taken = np.zeros(self._map.shape, bool)
+        cells = self._map.cells_of(self._way.points_W)[:, None, :] + self._body
+        cells = cells.reshape(-1, 2)
+        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        self._taken[cells[:, 0], cells[:, 1]] = True
