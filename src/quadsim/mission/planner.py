@@ -8,6 +8,7 @@ faster than it could stop in what was seen free (:mod:`~quadsim.mission.planning
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from quadsim.mission.planning.parameters import (
 )
 from quadsim.mission.planning.routes import Routes
 from quadsim.parameters import Vec3
+from quadsim.world.movers import MovingShape
 
 __all__ = ["STATES", "MapParams", "Planner", "PlannerOutput", "PlannerParams", "SpeedParams"]
 
@@ -81,6 +83,23 @@ class Planner:
         points_W, ends_W = (rows[np.isfinite(rows).all(axis=1)] for rows in (points_W, ends_W))
         if self._routes.take_scan(stamp_ns * 1e-9, origin_W, points_W, ends_W):
             self._anew = True
+
+    def take_shapes(self, stamp_ns: int, shapes: Sequence[MovingShape]) -> None:
+        """Take what is known to move, such as other vehicles, in place of what was known before.
+
+        Args:
+            stamp_ns: of it, by the odometry's clock.
+            shapes: with ``p_W`` (m), ``v_W`` (m/s), ``radius_m`` and ``half_height_m``; what is not
+                finite is left out.
+        """
+        self._routes.take_shapes(
+            stamp_ns * 1e-9,
+            [
+                shape
+                for shape in shapes
+                if np.isfinite([*shape.p_W, *shape.v_W, shape.radius_m, shape.half_height_m]).all()
+            ],
+        )
 
     def take_goals(self, goals_W: NDArray[np.float64]) -> None:
         """Fly to these from now on; none: stop.
@@ -187,10 +206,7 @@ class Planner:
         if yaw is None or self._way is None:
             return 0.0
         at_m = nearest_on(self._way, p) + LOOK_M
-        ahead = [
-            float(np.interp(at_m, self._way.along_m, self._way.points_W[:, k])) for k in (0, 1)
-        ]
-        x, y = (ahead - p).tolist()
+        x, y = (place_on(self._way, at_m) - p).tolist()
         if math.hypot(x, y) < 0.5 * LOOK_M:  # at the end it stays as it is
             return 0.0
         speed = self.params.speed

@@ -113,7 +113,7 @@ class OccupancyMap:
 
     def __init__(self, params: MapParams) -> None:
         self._params = params
-        self.corner_m = np.zeros(2)
+        self.corner_m: NDArray[np.float64] = np.zeros(2)
         self.height_m = math.nan
         self._left: NDArray[np.int8] = np.zeros((0, 0), np.int8)
         self._seen_s: NDArray[np.float64] = np.zeros((0, 0))
@@ -215,6 +215,14 @@ class OccupancyMap:
             return np.full(self.shape, math.inf)
         cells = ndimage.distance_transform_edt(~occupied)
         return np.asarray(np.maximum(cells - 0.5, 0.0) * self._params.cell_m)
+
+    def axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(X,) and (Y,) x and y of the cells' middles, m."""
+        x, y = (
+            self.corner_m[k] + (np.arange(self.shape[k]) + 0.5) * self._params.cell_m
+            for k in (0, 1)
+        )
+        return x, y
 
     def cells_of(self, points_W: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N, 2) cells of points; outside of the map they are too."""

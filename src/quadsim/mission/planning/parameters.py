@@ -96,6 +96,10 @@ class PlannerParams:
     scan_timeout_s: Annotated[
         float, Spec("it stops when the newest scan is older", "s", gt=0.0, le=10.0)
     ] = 0.5
+    shapes_spread_s: Annotated[
+        float,
+        Spec("what moves may be met so much earlier or later than planned", "s", ge=0.0, le=10.0),
+    ] = 0.6
     area_min_W_m: Annotated[
         tuple[float, float], Spec("it flies east and north of this", "m", ge=-1e5, le=1e5)
     ] = (-1e5, -1e5)

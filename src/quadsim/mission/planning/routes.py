@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,8 @@ from quadsim.mission.planning.occupancy import OccupancyMap
 from quadsim.mission.planning.parameters import PlannerParams
 from quadsim.mission.planning.search import TimesToGoal
 from quadsim.parameters import Vec3
+from quadsim.world.movers import MovingShape
 
-#: Speed with which a goal that is not the last may be passed, of what the braking allows there.
 Array = NDArray[np.float64]
 
 
@@ -43,6 +44,8 @@ class Routes:
         self._way: Way | None = None
         self._taken: NDArray[np.bool_] = np.zeros((0, 0), bool)  # cells that the way needs
         self._box: Array | None = None  # what the map must reach over
+        self._shapes: tuple[MovingShape, ...] = ()
+        self._shapes_s = -math.inf
         self.reason = ""
 
     def new_goal(self) -> None:
@@ -60,6 +63,10 @@ class Routes:
         cells = self._map.cells_of(points_W[level])
         cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
+
+    def take_shapes(self, now_s: float, shapes: Sequence[MovingShape]) -> None:
+        """Take all that is known to move, in place of what was known before."""
+        self._shapes, self._shapes_s = tuple(shapes), now_s
 
     def find(self, now_s: float, p: Array, v: Array, goal: Array, last: bool) -> Way | None:
         """The way to fly now, with its speeds; None, and a reason, where there is none.
@@ -133,6 +140,7 @@ class Routes:
         here = (float(p[0]), float(p[1]), float(p[2]))
         self._map.free_around(now_s, here, params.vehicle_radius_m)
         self._clearance_m = self._map.clearance_m(now_s)
+        self._room_m = np.minimum(self._clearance_m, self._room_beside_shapes(now_s, p, v))
         self._known = self._map.known(now_s)
         speeds = np.clip(
             (self._clearance_m - params.keep_m) / max(params.speed.beside_s, 1e-9),
@@ -141,7 +149,7 @@ class Routes:
         )
         cost_s = cell / speeds
         cost_s[~self._known] *= params.unknown_cost
-        cost_s[self._clearance_m < params.keep_m] = math.inf
+        cost_s[self._room_m < params.keep_m] = math.inf
         self._cost_s = cost_s
         self._close_outside()
         where = f"({goal[0]:.1f}, {goal[1]:.1f})"
@@ -161,12 +169,35 @@ class Routes:
             corners[-1] = goal[:2]
         return self._better(self._round(corners), p, goal)
 
+    def _room_beside_shapes(self, now_s: float, p: Array, v: Array) -> Array:
+        """(X, Y) distance to what moves, at the time when the vehicle can be in each cell, m.
+
+        It may be earlier there or later by ``shapes_spread_s``.
+        """
+        gap_m = np.full(self._map.shape, math.inf)
+        if now_s - self._shapes_s > self._params.scan_timeout_s:
+            return gap_m
+        params = self._params
+        middles = np.stack(np.meshgrid(*self._map.axes(), indexing="ij"), axis=-1)
+        away = middles - p[:2]
+        speed = max(float(np.hypot(*v[:2])), 0.5 * params.speed.speed_mps)
+        there_s = np.hypot(away[..., 0], away[..., 1]) / speed
+        begin_s = np.maximum(there_s - params.shapes_spread_s, 0.0)
+        end_s = there_s + params.shapes_spread_s
+        for shape in self._shapes:
+            apart_m = abs(shape.p_W[2] - self._map.height_m) - shape.half_height_m
+            if apart_m > params.map.half_band_m:
+                continue
+            moves = np.array(shape.v_W[:2])
+            away = middles - shape.p_W[:2]
+            met_s = np.clip(away @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
+            away -= met_s[..., None] * moves
+            gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
+        return np.maximum(gap_m, 0.0)
+
     def _close_outside(self) -> None:
         """No way leads out of the area."""
-        columns, rows = self._map.shape
-        cell, corner = self._params.map.cell_m, self._map.corner_m
-        x = corner[0] + (np.arange(columns) + 0.5) * cell
-        y = corner[1] + (np.arange(rows) + 0.5) * cell
+        x, y = self._map.axes()
         low, high = self._params.area_min_W_m, self._params.area_max_W_m
         self._cost_s[(x < low[0]) | (x > high[0])] = math.inf
         self._cost_s[:, (y < low[1]) | (y > high[1])] = math.inf
@@ -236,7 +267,7 @@ class Routes:
         points = sampled(corners)
         keep_m = self._params.keep_m
         smooth = rounded(points)
-        before, after = (self._at(self._clearance_m, way) for way in (points, smooth))
+        before, after = (self._at(self._room_m, way) for way in (points, smooth))
         return smooth if np.all((after >= keep_m) | (after >= before)) else points
 
     def _time_s(self, points: Array) -> float:
@@ -269,7 +300,7 @@ class Routes:
         around = np.clip(
             cells[:, None, :] + self._body, 0, np.array(self._map.shape) - 1
         )  # (N, M, 2)
-        known = self._known[around[..., 0], around[..., 1]].all(axis=1)
+        known = np.asarray(self._known[around[..., 0], around[..., 1]].all(axis=1))
         beside_m = self._at(self._clearance_m, points) - self._params.keep_m
         return speeds_along(points, beside_m, known, end_mps, self._params.speed)
 

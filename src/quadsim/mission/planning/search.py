@@ -39,9 +39,9 @@ def _edges(
         second += [b, a]
         half += [np.full(a.size, 0.5 * math.hypot(i, j))] * 2
     order = np.argsort(np.concatenate(first), kind="stable")
-    a, b = np.concatenate(first)[order], np.concatenate(second)[order]
-    begins = np.searchsorted(a, np.arange(columns * rows + 1)).astype(np.int32)
-    return a, b, begins, np.concatenate(half)[order]
+    firsts, seconds = np.concatenate(first)[order], np.concatenate(second)[order]
+    begins = np.searchsorted(firsts, np.arange(columns * rows + 1)).astype(np.int32)
+    return firsts, seconds, begins, np.concatenate(half)[order]
 
 
 class TimesToGoal:
