@@ -56,6 +56,8 @@ class Routes:
         """Put a scan into the map; says whether an echo is in the way."""
         if self._map.shape == (0, 0):
             return False
+        moving = self._of_shapes(now_s, points_W)
+        points_W, ends_W = points_W[~moving], np.vstack([ends_W, points_W[moving]])
         self._map.take(now_s, origin_W, points_W, ends_W)
         if self._way is None or self._taken.shape != self._map.shape:
             return False
@@ -63,6 +65,20 @@ class Routes:
         cells = self._map.cells_of(points_W[level])
         cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
+
+    def _of_shapes(self, now_s: float, points_W: Array) -> NDArray[np.bool_]:
+        """(N,) which echoes are of something that is known to move: no part of the map."""
+        of_one = np.zeros(len(points_W), bool)
+        for shape in self._shapes_now(now_s):
+            p_W = np.array(shape.p_W) + (now_s - self._shapes_s) * np.array(shape.v_W)
+            gap_m = np.hypot(*(points_W[:, :2] - p_W[:2]).T) - shape.radius_m
+            of_one |= gap_m <= self._params.margin_m
+        return of_one
+
+    def _shapes_now(self, now_s: float) -> tuple[MovingShape, ...]:
+        """What is known to move, if that was told lately."""
+        age_s = now_s - self._shapes_s
+        return self._shapes if age_s <= self._params.scan_timeout_s else ()
 
     def take_shapes(self, now_s: float, shapes: Sequence[MovingShape]) -> None:
         """Take all that is known to move, in place of what was known before."""
@@ -175,8 +191,6 @@ class Routes:
         It may be earlier there or later by ``shapes_spread_s``.
         """
         gap_m = np.full(self._map.shape, math.inf)
-        if now_s - self._shapes_s > self._params.scan_timeout_s:
-            return gap_m
         params = self._params
         middles = np.stack(np.meshgrid(*self._map.axes(), indexing="ij"), axis=-1)
         away = middles - p[:2]
@@ -184,12 +198,12 @@ class Routes:
         there_s = np.hypot(away[..., 0], away[..., 1]) / speed
         begin_s = np.maximum(there_s - params.shapes_spread_s, 0.0)
         end_s = there_s + params.shapes_spread_s
-        for shape in self._shapes:
+        for shape in self._shapes_now(now_s):
             apart_m = abs(shape.p_W[2] - self._map.height_m) - shape.half_height_m
             if apart_m > params.map.half_band_m:
                 continue
             moves = np.array(shape.v_W[:2])
-            away = middles - shape.p_W[:2]
+            away = middles - shape.p_W[:2] - (now_s - self._shapes_s) * moves
             met_s = np.clip(away @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
             away -= met_s[..., None] * moves
             gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
