@@ -205,9 +205,9 @@ class Routes:
             moves = np.array(shape.v_W[:2])
             away = middles - shape.p_W[:2] - (now_s - self._shapes_s) * moves
             met_s = np.clip(away @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
-            away -= met_s[..., None] * moves
+            away = away - met_s[..., None] * moves
             gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
-        return np.maximum(gap_m, 0.0)
+        return np.asarray(np.maximum(gap_m, 0.0))
 
     def _close_outside(self) -> None:
         """No way leads out of the area."""
