@@ -40,6 +40,9 @@ def load(name: str, monkeypatch: Any) -> ModuleType:
         for item in classes:
             setattr(module, item, type(item, (Recorded,), {}))
         monkeypatch.setitem(sys.modules, module_name, module)
+        parent, _, child = module_name.rpartition(".")
+        if parent:  # as importing a package's module does
+            setattr(sys.modules[parent], child, module)
     substitutions: Any = sys.modules["launch.substitutions"]
     substitutions.LaunchConfiguration = LaunchConfiguration
     spec = importlib.util.spec_from_file_location(f"{name}_launch", FOLDER / f"{name}.launch.py")
@@ -48,6 +51,23 @@ def load(name: str, monkeypatch: Any) -> ModuleType:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
+
+
+def declared(description: Any) -> dict[str, str]:
+    """Arguments of a launch description with their defaults."""
+    (entities,) = description.args
+    return {e.args[0]: e.kwargs["default_value"] for e in entities if "default_value" in e.kwargs}
+
+
+def actions(description: Any, values: dict[str, str]) -> list[Recorded]:
+    """What a launch description does, for texts of its arguments."""
+    (entities,) = description.args
+    return [
+        action
+        for e in entities
+        if "function" in e.kwargs
+        for action in e.kwargs["function"](values)
+    ]
 
 
 def plain(value: Any) -> Any:

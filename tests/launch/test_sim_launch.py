@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from launch_stand_ins import Recorded, plain
+from launch_stand_ins import Recorded, actions, declared, plain
 
 from quadsim.errors import InputError
 from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
@@ -18,18 +18,15 @@ def launch_file(launch_module):
 
 
 def test_every_argument_is_declared_with_its_default(launch_file):
-    (entities,) = launch_file.generate_launch_description().args
-    declared = {
-        e.args[0]: e.kwargs["default_value"] for e in entities if "default_value" in e.kwargs
-    }
-    assert declared == DEFAULTS
-    assert declared["arm"] == "false"
+    defaults = declared(launch_file.generate_launch_description())
+    assert defaults == DEFAULTS
+    assert defaults["arm"] == "false"
 
 
 @pytest.mark.parametrize("count", ["1", "3"])
 def test_its_nodes_are_those_of_the_description(launch_file, count):
     values = DEFAULTS | {"scenario": "hover", "count": count, "record": "somewhere"}
-    nodes = launch_file.actions(values)
+    nodes = actions(launch_file.generate_launch_description(), values)
     options = GraphOptions(count=int(count), bag="somewhere")
     specs = describe(load_scenario("hover"), options)
     assert [(n.kwargs["executable"], n.kwargs["namespace"], n.kwargs["name"]) for n in nodes] == [

@@ -62,6 +62,7 @@ class NodeSpec:
         parameters: name to value.
         remappings: pairs of names.
         name: of the node; usually the executable's.
+        package: of the executable; ours, or of a node that ``ros2 launch`` alone can start.
     """
 
     executable: str
@@ -69,6 +70,7 @@ class NodeSpec:
     parameters: Mapping[str, Any]
     remappings: tuple[tuple[str, str], ...] = ()
     name: str = ""
+    package: str = "quadsim"
 
     @property
     def full_name(self) -> str:
