@@ -17,6 +17,15 @@ from quadsim.sensors.model import SensorParams, SimulatedSensor, set_faults
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 
+
+class SeeingSensor(SimulatedSensor):
+    """A sensor whose scene can change while it works."""
+
+    def see(self, scene: Scene) -> None:
+        """Cast rays into this scene from now on: something in it has moved."""
+        self._scene = scene
+
+
 #: Parameter class of all that a suite can hold: the devices, and what only the closed loop has.
 KINDS: dict[str, type[Any]] = {**DEVICES, ahrs.KIND: ahrs.AhrsParams}
 
@@ -87,11 +96,11 @@ def needs_of(kind: str, params: Any) -> frozenset[str]:
 
 def simulate(
     kind: str, params: Any, environment: EnvironmentParams, seed: int, vehicle: str, scene: Scene
-) -> SimulatedSensor | SimulatedLidar:
+) -> SeeingSensor | SimulatedLidar:
     """One device on one vehicle, fed with the truth as it comes; arguments as of its class."""
     if kind == lidar.KIND:
         return SimulatedLidar(params, environment, seed, vehicle, scene)
-    return SimulatedSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
+    return SeeingSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
 
 
 def check_faults(kind: str, params: Any, faults: Sequence[FaultParams], where: str) -> None:

@@ -149,6 +149,10 @@ class SimulatedLidar:
         self.faults = tuple(faults)
         self._held = {}
 
+    def see(self, scene: Scene) -> None:
+        """Cast rays into this scene from now on: something in it has moved."""
+        self._scene = scene
+
     def wants(self, stamp_ns: int) -> bool:
         """Whether :meth:`measure` needs the truth of this stamp."""
         newest_ns = self._newest_ns
