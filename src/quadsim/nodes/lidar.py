@@ -1,4 +1,4 @@
-"""Node ``lidar``: the truth in, ``scan`` (one channel) or ``points`` (several) out."""
+"""Node ``lidar``: a vehicle's pose in, ``scan`` (one channel) or ``points`` (several) out."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rclpy.context import Context
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
-from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.transforms import StaticTransforms
 
 
-class LidarNode(SensorNode):
+class LidarNode(SeeingNode):
     """A lidar: LaserScan of a planar one, PointCloud2 of any other."""
 
     def __init__(self, **kwargs: Any) -> None:

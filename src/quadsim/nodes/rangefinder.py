@@ -1,4 +1,4 @@
-"""Node ``rangefinder``: the truth in, ``range/down`` out."""
+"""Node ``rangefinder``: a vehicle's pose in, ``range/down`` out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rclpy.context import Context
 
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
-from quadsim.nodes.sensor import SensorNode
+from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.sensor_messages import RangeWriter
 
 
-class RangefinderNode(SensorNode):
+class RangefinderNode(SeeingNode):
     """The range finder that looks down."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -69,7 +69,7 @@ class SensorNode(QuadsimNode, ABC):
         self._truth = new_record(KINEMATICS)
         self._fault_control = FaultControl(self, self._set_faults)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        self._input = TruthInput(self, self._truth, self._needs, self._on_truth, reliable)
+        self._input = self.make_input(self._truth, reliable)
         self._resets = Resets(
             self,
             kind,
@@ -80,6 +80,13 @@ class SensorNode(QuadsimNode, ABC):
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
+
+    def make_input(self, record: Any, reliable: bool) -> TruthInput:
+        """Subscribe to what the sensor rides on."""
+        return TruthInput(self, record, self._needs, self._on_truth, reliable)
+
+    def look_around(self, stamp_ns: int) -> None:
+        """What is done before a sample is taken."""
 
     def _simulate(
         self, params: Any, environment: EnvironmentParams, scene: Scene, changed: dict[str, Any]
@@ -122,6 +129,7 @@ class SensorNode(QuadsimNode, ABC):
         self._fault_control.tell(stamp_ns)
         if self.sensor.wants(stamp_ns):
             read()
+            self.look_around(stamp_ns)
             sample = self.sensor.measure(self._truth)
         else:
             sample = self.sensor.published(stamp_ns)

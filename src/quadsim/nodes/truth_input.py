@@ -10,7 +10,15 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Reader, stamp_of
 from quadsim.nodes.conversion import OdometryReader, read_accel
+from quadsim.nodes.frames import FrameCheck
+from quadsim.nodes.others import PoseReader
 from quadsim.records import MAX_ROTORS
+
+#: What a vehicle's pose can come as: the topic that is listened to, and what reads it.
+POSES: dict[str, tuple[topics.Topic, Any]] = {
+    "odometry": (topics.TRUTH, OdometryReader),
+    "pose": (topics.EXTERNAL_POSE_STAMPED, PoseReader),
+}
 
 #: Takes the stamp of a truth, and what reads it into the record.
 Use = Callable[[int, Callable[[], None]], None]
@@ -28,6 +36,8 @@ class TruthInput:
         needs: which of "accel", "motors" and "wind" the sensor feels.
         use: called with each stamp as it is complete.
         reliable: False takes a best-effort odometry too, as real vehicles have.
+        pose_type: a key of :data:`POSES`; a pose has no velocity, which rays do not feel.
+        frame: that messages must name, if any; empty: it is not looked at.
     """
 
     def __init__(
@@ -37,15 +47,19 @@ class TruthInput:
         needs: Collection[str],
         use: Use,
         reliable: bool = True,
+        pose_type: str = "odometry",
+        frame: str = "",
     ) -> None:
+        topic, reader = POSES[pose_type]
         self._record = record
         self._use = use
-        self._reader = OdometryReader(record)
+        self._reader = reader(record)
+        self._check = FrameCheck(node, topic.name, "frames.pose", frame) if frame else None
         self._accel_reader = Reader(topics.ACCEL.type_name)
         self._pair = "accel" in needs
         self._truth: bytes | None = None
         self._accel: bytes | None = None
-        node.listen(topics.TRUTH, self._on_truth, needed=True, reliable=reliable)
+        node.listen(topic, self._on_truth, needed=True, reliable=reliable)
         if self._pair:
             node.listen(topics.ACCEL, self._on_accel, needed=True)
         if "motors" in needs:
@@ -75,6 +89,8 @@ class TruthInput:
         """Read what is complete into the record."""
         assert self._truth is not None
         self._reader.read(self._truth)
+        if self._check is not None:
+            self._check.check(self._reader.frames[0])
         if self._accel is not None:
             read_accel(self._accel_reader.read(self._accel), self._record)
 
