@@ -142,6 +142,7 @@ class ClosedLoop:
         log_hz: rows of the log a second, at most the IMU's rate.
         vehicle: its name, of which its noise depends.
         pilot: flies assisted from the first stick that moves; None: nobody.
+        tick_hz: mission ticks a second.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class ClosedLoop:
         log_hz: float = LOG_HZ,
         vehicle: str = VEHICLE_NAME,
         pilot: Pilot | None = None,
+        tick_hz: float = TICK_HZ,
     ) -> None:
         self.scenario = scenario
         self.vehicle = vehicle
@@ -162,11 +164,11 @@ class ClosedLoop:
         self.setup = self._setups[0]
         self.setup.log_period_ns = round(1e9 / log_hz)
         self.stamp_ns = 0
-        self.tick_ns = round(1e9 / TICK_HZ)
-        ticks = math.ceil(scenario.file.duration_s * TICK_HZ)
+        self.tick_ns = round(1e9 / tick_hz)
+        ticks = math.ceil(scenario.file.duration_s * tick_hz)
         self.end_ns = ticks * self.tick_ns
         ticks += REST_TICKS
-        seconds = ticks / TICK_HZ
+        seconds = ticks / tick_hz
         self._log = np.zeros(int(seconds * log_hz) + 2, LOG_ROW)
         self._reference = np.zeros((ticks + 1, 4))
         self._reference_ns = np.zeros(ticks + 1, np.int64)

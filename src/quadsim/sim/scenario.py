@@ -337,7 +337,23 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
         InputError: one line that names the file, the key and what is allowed.
     """
     path = find("scenarios", name)
-    content = read_yaml(path)
+    return scenario_of(read_yaml(path), path, Path(name).stem, overrides)
+
+
+def scenario_of(
+    content: dict[str, Any], path: Path, name: str, overrides: Mapping[str, Any]
+) -> Scenario:
+    """Read every file that the keys of a scenario name.
+
+    Args:
+        content: the keys, those of lists included; they are taken out of it.
+        path: of the file that they are from, for messages.
+        name: of the scenario.
+        overrides: as of :func:`load_scenario`.
+
+    Raises:
+        InputError: as of :func:`load_scenario`.
+    """
     mission = content.pop("mission", [])
     criteria = content.pop("criteria", [])
     faults = content.pop("faults", [])
@@ -355,7 +371,7 @@ def load_scenario(name: str, **overrides: Any) -> Scenario:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     scenario = Scenario(
-        name=Path(name).stem,
+        name=name,
         file=file,
         vehicle=vehicle,
         sensors=sensors,
