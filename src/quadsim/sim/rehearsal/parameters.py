@@ -1,0 +1,107 @@
+"""Rehearsal files: which stand-in flies through which obstacles, and what must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from quadsim.errors import InputError
+from quadsim.parameters import Spec
+from quadsim.sim.rehearsal.link import LinkParams
+from quadsim.sim.rehearsal.motion_capture import MotionCaptureParams
+
+#: What can be taken away in flight.
+TROUBLES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
+
+
+@dataclass(frozen=True)
+class TroubleParams:
+    """Something is taken away in flight."""
+
+    what: Annotated[
+        str,
+        Spec(
+            "motion_capture: the vehicle is not seen; pose, commands, link: nothing comes through"
+            " from, to, or either; scan, planner: silent; dead_man: released",
+            choices=TROUBLES,
+        ),
+    ]
+    at_s: Annotated[float, Spec("after the guard was enabled", "s", ge=0.0, le=3600.0)]
+    duration_s: Annotated[float, Spec("how long; 0: for good", "s", ge=0.0, le=3600.0)] = 0.0
+
+
+@dataclass(frozen=True)
+class PassParams:
+    """What must hold over all flights of a rehearsal."""
+
+    collisions: Annotated[int, Spec("at most so many flights collide", ge=0)] = 0
+    arrivals: Annotated[
+        float, Spec("at least such a share of the flights arrives", "1", ge=0.0, le=1.0)
+    ] = 0.95
+    clearance_m: Annotated[
+        float, Spec("smallest distance between hull and obstacle in any flight", "m", ge=0.0)
+    ] = 0.0
+    lands: Annotated[
+        bool, Spec("every flight ends in a landing that the guard or the vehicle began")
+    ] = False
+    stop_s: Annotated[
+        float, Spec("from a trouble to standing, at most; 0: not asked", "s", ge=0.0)
+    ] = 0.0
+    stop_over_m: Annotated[
+        float,
+        Spec("way from a trouble to standing beyond v x latency + v^2/(2 brake); 0: not asked", "m",
+             ge=0.0),
+    ] = 0.0  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RehearsalParams:
+    """The keys of a rehearsal file but for ``stand_in``, ``field`` and ``lidar``."""
+
+    description: Annotated[str, Spec("what it shows")] = ""
+    duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=3600.0)] = 90.0
+    speed_mps: Annotated[
+        float,
+        Spec("limit of speed of planner and guard; 0: of their files", "m/s", ge=0.0, le=50.0),
+    ] = 4.0
+    height_m: Annotated[
+        float, Spec("above the ground at which it is flown", "m", gt=0.0, le=100.0)
+    ] = 2.0
+    arrival_radius_m: Annotated[
+        float, Spec("from the goal, in which the vehicle has arrived", "m", gt=0.0, le=100.0)
+    ] = 1.0
+    mass_share: Annotated[
+        tuple[float, float],
+        Spec("true mass over what its autopilot believes: from, to", "1", ge=0.5, le=2.0),
+    ] = (0.85, 1.2)
+    gain_share: Annotated[
+        tuple[float, float],
+        Spec("gains over those of its autopilot's file: from, to", "1", ge=0.3, le=3.0),
+    ] = (0.8, 1.1)
+    dead_reckoning_s: Annotated[
+        float,
+        Spec(
+            "it says its pose so long after it last heard of motion capture", "s", ge=0.0, le=60.0
+        ),
+    ] = 0.5
+    pose_rate_hz: Annotated[
+        float, Spec("at which the vehicle says its pose", "Hz", ge=1.0, le=100.0)
+    ] = 50.0
+    guard_rate_hz: Annotated[float, Spec("of planner and guard", "Hz", ge=1.0, le=100.0)] = 50.0
+    guard: Annotated[str, Spec("a file of config/guards")] = "rehearsal"
+    planner: Annotated[str, Spec("a file of config/planners")] = "rehearsal"
+    level_lidar: Annotated[
+        bool, Spec("the virtual lidar stays level, as one that exists nowhere can")
+    ] = True
+    motion_capture: MotionCaptureParams = field(default_factory=MotionCaptureParams)
+    pose_link: LinkParams = field(default_factory=LinkParams)
+    command_link: LinkParams = field(default_factory=LinkParams)
+    troubles: Annotated[tuple[TroubleParams, ...], Spec("what is taken away")] = ()
+    passes: PassParams = field(default_factory=PassParams)
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that run backwards."""
+        for name in ("mass_share", "gain_share"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise InputError(f"{name}: {[low, high]}; allowed: the smaller one first")
