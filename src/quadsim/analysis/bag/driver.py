@@ -1,6 +1,6 @@
 """Driver files: what a driver calls its topics, in which frames and units, and how it offers them.
 
-They are ``config/drivers/NAME.yaml``; docs/bags.md says how to write one.
+They are ``config/drivers/NAME.yaml``; docs/drivers.md says how to write one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from quadsim.analysis.bag.convert import can_convert, conversions
+from quadsim.analysis.bag.driver_commands import DriverCommand, DriverService
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import our_type
 from quadsim.errors import InputError
@@ -101,14 +102,28 @@ class Driver:
     namespace: Annotated[
         str, Spec("what its topics begin with, behind the vehicle's namespace; * as in names")
     ] = ""
+    commands: Annotated[tuple[DriverCommand, ...], Spec("what it takes")] = ()
+    services: Annotated[tuple[DriverService, ...], Spec("what it can be asked for")] = ()
 
     def __post_init__(self) -> None:
+        if "*" in self.namespace and (self.commands or self.services):
+            raise InputError(
+                f"namespace: {self.namespace!r}: commands and services need one without *"
+            )
         if self.namespace and not _NAME.fullmatch(self.namespace):
             raise InputError(f"namespace: {self.namespace!r} is not a namespace")
 
     def full_name(self, name: str) -> str:
         """A topic's name with the driver's namespace; without a slash before it: the vehicle's."""
         return name if name.startswith("/") or not self.namespace else f"{self.namespace}/{name}"
+
+    def commands_of(self, ours: str) -> tuple[DriverCommand, ...]:
+        """Where one of our commands goes; one may need several of the driver's topics."""
+        return tuple(command for command in self.commands if command.ours == ours)
+
+    def service(self, ours: str) -> DriverService | None:
+        """How it is asked for something; None where it cannot be."""
+        return next((service for service in self.services if service.ours == ours), None)
 
     def pattern(self, name: str) -> re.Pattern[str]:
         """Expression for full names of one of its topics; ``vehicle`` is what comes before.
