@@ -83,6 +83,10 @@ class StandIn(ClosedLoop):
         motion_capture: what its estimator is aided by.
         dead_reckoning_s: it says its pose so long after it last heard of the motion capture.
         vehicle: its name, of which its noise depends.
+
+    Attributes:
+        arms: whether it arms and takes off as soon as it can; somebody else may tell it to.
+        refused: why the last command was not obeyed; empty: it was.
     """
 
     def __init__(
@@ -102,15 +106,21 @@ class StandIn(ClosedLoop):
         self._looked_ns = 0
         self._aided_ns = -1
         self.refused = ""
+        self.arms = True
 
     def tick(self) -> None:
-        """One tick: fly on, seen by the motion capture; on the ground, arm and take off."""
+        """One tick: fly on, seen by the motion capture; on the ground, take off when it is to."""
         for pose in self.motion_capture.arrived(self.stamp_ns):
             self._aid(pose)
         super().tick()
         self._be_seen()
         manager = self.manager
-        if manager.state == "disarmed" and not manager.finished and manager.arm() is None:
+        if (
+            self.arms
+            and manager.state == "disarmed"
+            and not manager.finished
+            and manager.arm() is None
+        ):
             manager.start()
 
     def _be_seen(self) -> None:
