@@ -40,7 +40,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
         bench.context,
         namespace="/quad",
         overrides={
-            "pose_type": "pose", "odometry_reliable": False, "others.radius_m": 0.5,
+            "pose_type": "pose", "odometry_reliable": False, "others.radius_m": [0.5],
             "others.odometry": ["/a/odom"], "others.pose": ["/b/pose"],
         },
         cli_args=["--ros-args", "-r", "external/pose_stamped:=tracker/pose"],

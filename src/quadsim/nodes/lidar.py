@@ -9,6 +9,7 @@ from rclpy.context import Context
 
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
+from quadsim.nodes.scan_input import LEVEL_FRAME
 from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
 from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.transforms import StaticTransforms
@@ -25,9 +26,12 @@ class LidarNode(SeeingNode):
         self.make_writers()
 
     def make_writers(self) -> None:
-        """Write scans of these parameters, and say where the lidar sits."""
+        """Write scans of these parameters, and say where a lidar sits that is fixed."""
         kind = ScanWriter if self._planar else CloudWriter
-        self._writer = kind(self.frame("lidar_link"), self.params)
+        frame = LEVEL_FRAME if self.ride.level else "lidar_link"
+        self._writer = kind(self.frame(frame), self.params)
+        if self.ride.level:
+            return
         roll, pitch, yaw = map(math.radians, self.params.rotation_deg)
         self._mount.publish({"lidar_link": (self.params.position_B_m, (roll, pitch, yaw))})
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import new_record
+from quadsim.errors import InputError
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Reader, stamp_of
@@ -27,8 +28,13 @@ BASELINE_NS = 50_000_000
 class OthersParams:
     """What other vehicles are like, and for how long they are believed to fly on."""
 
-    radius_m: Annotated[float, Spec("about its vertical axis", "m", gt=0.0, le=100.0)] = 0.4
-    height_m: Annotated[float, Spec("of each, about its pose", "m", gt=0.0, le=100.0)] = 0.4
+    radius_m: Annotated[
+        tuple[float, ...],
+        Spec("about their vertical axes: one for all, or one each", "m", gt=0.0, le=100.0),
+    ] = (0.4,)
+    height_m: Annotated[
+        tuple[float, ...], Spec("about their poses, likewise", "m", gt=0.0, le=100.0)
+    ] = (0.4,)
     flies_on_s: Annotated[
         float, Spec("with its last velocity, when nothing is heard; then it stands", "s", ge=0.0)
     ] = 0.5
@@ -115,6 +121,25 @@ class Others:
             self._follow(node, topics.TRUTH, name, frame)
         for name in declare_texts(node, "others.pose", "topics (PoseStamped) of other vehicles"):
             self._follow(node, topics.EXTERNAL_POSE_STAMPED, name, frame)
+        count = len(self.tracks)
+        sizes = [
+            self._each(node, "radius_m", self.params.radius_m, count),
+            self._each(node, "height_m", self.params.height_m, count),
+        ]
+        self._shapes = [
+            Cylinder(radius_m, height_m) for radius_m, height_m in zip(*sizes, strict=True)
+        ]
+
+    def _each(
+        self, node: QuadsimNode, key: str, given: tuple[float, ...], count: int
+    ) -> tuple[float, ...]:
+        """A number for each of the vehicles."""
+        if len(given) not in (1, count):
+            raise InputError(
+                f"node {node.get_fully_qualified_name()}: parameter others.{key}: {len(given)}"
+                f" numbers; allowed: 1, or one for each of {count} vehicles"
+            )
+        return given * count if len(given) == 1 else given
 
     def _follow(self, node: QuadsimNode, topic: topics.Topic, name: str, frame: str) -> None:
         record = new_record(KINEMATICS)
@@ -130,19 +155,18 @@ class Others:
 
         node.listen(topic, take, name, reliable=False)
 
-    def at(self, stamp_ns: int) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Position and velocity in W of each vehicle that has been heard, at a time."""
+    def at(self, stamp_ns: int) -> list[tuple[NDArray[np.float64], NDArray[np.float64], Cylinder]]:
+        """Position and velocity in W and shape of each that has been heard of, at a time."""
         flies_on_s = self.params.flies_on_s
         return [
-            (track.at(stamp_ns, flies_on_s), track.v_W)
-            for track in self.tracks.values()
+            (track.at(stamp_ns, flies_on_s), track.v_W, shape)
+            for track, shape in zip(self.tracks.values(), self._shapes, strict=True)
             if track.stamp_ns
         ]
 
     def obstacles(self, stamp_ns: int) -> list[Obstacle]:
         """Each as an upright cylinder where it is at a time."""
-        shape = Cylinder(self.params.radius_m, self.params.height_m)
         return [
             Obstacle("vehicle", shape, Pose((float(p[0]), float(p[1]), float(p[2]))))
-            for p, _ in self.at(stamp_ns)
+            for p, _, shape in self.at(stamp_ns)
         ]

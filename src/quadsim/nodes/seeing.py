@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from quadsim.errors import InputError
+from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare
 from quadsim.nodes.sensor import SensorNode
@@ -24,6 +26,9 @@ class RideParams:
             choices=tuple(POSES),
         ),
     ] = "odometry"
+    level: Annotated[
+        bool, Spec("the rays keep level whatever the tilt, as those of no real sensor can")
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -36,18 +41,26 @@ class RideFrames:
 class SeeingNode(SensorNode):
     """A sensor that casts rays from a vehicle, real or simulated.
 
-    Parameters beside those of :class:`SensorNode`: ``pose_type``, ``frames.pose``, ``others.*``.
+    Parameters beside those of :class:`SensorNode`: ``pose_type``, ``level``, ``frames.pose``,
+    ``others.*``.
     """
 
     def make_input(self, record: Any, reliable: bool) -> TruthInput:
         """Subscribe to the vehicle's pose, and to others'."""
-        ride = declare(self, RideParams())
+        self.ride = ride = declare(self, RideParams())
+        if ride.level and any(self.params.position_B_m):
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: position_B_m:"
+                f" {list(self.params.position_B_m)}; allowed: 0, 0, 0 with level"
+            )
         frame = declare(self, RideFrames(), "frames.").pose
         self._others = Others(self, frame)
         needs = self._needs
         return TruthInput(self, record, needs, self._on_truth, reliable, ride.pose_type, frame)
 
     def look_around(self, stamp_ns: int) -> None:
-        """Put the others where they are."""
+        """Put the others where they are; keep level."""
+        if self.ride.level:
+            self._truth["q_WB"][:] = from_euler(0.0, 0.0, yaw_of(quat(self._truth["q_WB"])))
         if self._others.tracks:
             self.sensor.see(scene_with(self._scene, self._others.obstacles(stamp_ns)))
