@@ -22,6 +22,7 @@ NODES = (
     "autopilot",
     "mixer",
     "recorder",
+    "driver",
     "keys",
     "pilot",
     "player",

@@ -84,7 +84,7 @@ def test_a_flight_in_lockstep(fly):
 
 def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-    flight = fly("--without", "gnss", "--pacing", "lockstep", "--json")
+    flight = fly("--drivers", "sim:-gnss", "--pacing", "lockstep", "--json")
     driver = command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.gnss")
     status, out = flight.finish()
     assert status == 0, flight.log
@@ -188,7 +188,7 @@ def test_a_foreign_clock_is_refused(bench, fly, command, domain, tmp_path, monke
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     publisher = bench.node.create_publisher(Clock, "/clock", 10)
     bench.node.create_timer(0.01, lambda: publisher.publish(Clock()))
-    flight = fly("--composed", "--without", "imu")
+    flight = fly("--composed", "--drivers", "sim:-imu")
     bench.until(
         lambda: any(
             listener.node_name == "supervisor"

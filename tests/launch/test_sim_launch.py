@@ -62,7 +62,7 @@ def test_arguments_reach_the_nodes():
 
 def test_a_driver_of_ones_own_takes_the_place_of_a_node():
     every = [spec.executable for spec in describe_launch(DEFAULTS)]
-    left = [spec.executable for spec in describe_launch(DEFAULTS | {"without": "gnss, imu"})]
+    left = [spec.executable for spec in describe_launch(DEFAULTS | {"drivers": "sim:-gnss-imu"})]
     assert left == [name for name in every if name not in ("gnss", "imu")]
 
 
@@ -74,7 +74,7 @@ def test_a_driver_of_ones_own_takes_the_place_of_a_node():
         ("pacing", "fast"),
         ("seed", "x"),
         ("scenario", "nowhere"),
-        ("without", "gps"),
+        ("drivers", "gps"),
     ],
 )
 def test_a_wrong_argument_is_named(name, value):

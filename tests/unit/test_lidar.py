@@ -562,7 +562,7 @@ def test_a_suite_may_have_a_lidar_and_the_graph_flies_it(seeing):
     assert node.parameters["position_B_m"] == [0.0, 0.0, 0.1]
     assert node.parameters["world"] == "flat"
     assert "frozen" in node.parameters["faults"]
-    without = describe(scenario, GraphOptions(without=("lidar",)))
+    without = describe(scenario, GraphOptions(drivers="sim:-lidar"))
     assert "lidar" not in {node.executable for node in without}
 
 

@@ -119,10 +119,17 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
     help="Simulated over wall time; lockstep: 0, the default, is as fast as the graph goes.",
 )
 @click.option(
-    "--without",
-    multiple=True,
-    metavar="NODE",
-    help="Leave a node out (may be repeated): your own driver publishes its topics.",
+    "--drivers",
+    default="sim",
+    show_default=True,
+    metavar="NAMES",
+    help="Who gives what, with commas: vectornav:imu,sim. See docs/drivers.md.",
+)
+@click.option(
+    "--driver-namespace",
+    default="",
+    metavar="NAME",
+    help="What stands before the drivers' topics, /uav1.  [default: found]",
 )
 @click.option(
     "--beside",
@@ -164,7 +171,8 @@ def fly(
     composed: bool,
     pacing: str,
     rate: float | None,
-    without: tuple[str, ...],
+    drivers: str,
+    driver_namespace: str,
     beside: tuple[str, ...],
     keys: bool,
     pilot: bool,
@@ -194,8 +202,6 @@ def fly(
     piloted = pilot or joystick is not None
     if piloted and duration_s is None:
         duration_s = PILOTED_S
-    if "dynamics" in without:
-        raise InputError("--without dynamics: its clock is the flight's; see docs/nodes.md")
     folder = run_folder(scenario, output)
     ready_for_ros()
     from quadsim.nodes.domain import chosen_domain, held
@@ -236,12 +242,18 @@ def fly(
             paused=True,
             arm=not piloted,
             bag=str(bag.absolute()),
-            without=without,
+            drivers=drivers,
+            driver_namespace=driver_namespace,
             beside=beside,
             joystick=KEYBOARD if pilot else joystick or "",
             recording=recording,
         )
         specs = describe(loaded, options)
+        if "dynamics" not in {spec.executable for spec in specs}:
+            raise InputError(
+                f"--drivers {drivers}: quadsim fly ends with the simulated vehicle's flight, and"
+                " nothing simulates it; chain sim too, or use ros2 launch quadsim sim.launch.py"
+            )
         failure = ""
         with _made(folder), ExitStack() as stack:
             progress = _Progress(stack, loaded.name, loaded.file.duration_s)

@@ -16,9 +16,9 @@ from quadsim.analysis.bag.origin import run_facts
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import ERROR_STATE
+from quadsim.nodes.drivers import SIM, Drivers, choose
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten, from_mapping
-from quadsim.sensors import DEVICES
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -39,17 +39,15 @@ LAUNCH_ARGUMENTS = {
     "split_s": ("0", "a new file of the bag after this time, s; 0: never"),
     "compression": ("none", "of the bag: none or zstd"),
     "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
-    "without": ("", "nodes to leave out, with commas: your own driver publishes their topics"),
+    "drivers": ("sim", "who gives what, with commas: files of config/drivers, or paths"),
+    "driver_namespace": ("", "what stands before the drivers' topics, /uav1; empty: found"),
     "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
     "joystick": ("", "a mapping of config/joysticks, or a path: the topic joy flies"),
-    "use_sim_time": ("true", "watchdogs on simulated time; false with a real vehicle"),
+    "use_sim_time": ("", "watchdogs on simulated time: true, false; empty: as the drivers do"),
 }
 
 #: Of ``motor_speed``, where the IMU does not feel the rotors.
 MOTOR_RATE_HZ = 100.0
-
-#: What a real device or another program may stand in for.
-REPLACEABLE = (*DEVICES, "estimator", "autopilot", "mixer", "dynamics")
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,10 @@ class GraphOptions:
         paused: physics waits for ``/sim/pause`` with false.
         arm: autopilots arm and start their mission as soon as they can.
         bag: folder of the bag; None records nothing, an empty text lets the recorder name it.
-        sim_time: whether watchdogs run on simulated time; not with a real vehicle.
-        without: executables that are left out, because the real thing or another program is there.
+        sim_time: whether watchdogs run on simulated time; None: where somebody gives ``/clock``.
+        drivers: which parts are simulated and which a driver gives; see
+            :func:`quadsim.nodes.drivers.choose`.
+        driver_namespace: what stands before the drivers' topics; empty: the vehicle's, or nothing.
         beside: estimators that run beside the vehicle's own.
         remappings: executable to pairs of names.
         joystick: mapping through which autopilots obey ``joy``; empty: they do not.
@@ -108,8 +108,9 @@ class GraphOptions:
     paused: bool = False
     arm: bool = False
     bag: str | None = None
-    sim_time: bool = True
-    without: tuple[str, ...] = ()
+    sim_time: bool | None = None
+    drivers: str = SIM
+    driver_namespace: str = ""
     beside: tuple[str, ...] = ()
     remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     joystick: str = ""
@@ -183,9 +184,18 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     return said
 
 
-def _chosen(options: GraphOptions) -> dict[str, dict[str, Any]]:
+def _chosen(
+    scenario: Scenario, options: GraphOptions, drivers: Drivers
+) -> dict[str, dict[str, Any]]:
     """What the options say: executable to parameters."""
-    sim_time = {"use_sim_time": options.sim_time}
+    simulated = drivers.simulated if options.sim_time is None else options.sim_time
+    sim_time = {"use_sim_time": simulated}
+    place: dict[str, Any] = {}
+    if "dynamics" not in drivers.nodes and not drivers.gives("/datum"):
+        place = {"datum_source": "parameter", **prefixed(scenario.environment.datum, "datum.")}
+    pose = drivers.external_pose_type
+    if pose != "none":
+        place["external_pose_type"] = pose
     return {
         "dynamics": {
             "count": options.count,
@@ -193,7 +203,7 @@ def _chosen(options: GraphOptions) -> dict[str, dict[str, Any]]:
             "rate": options.rate,
             "paused": options.paused,
         },
-        "estimator": {**sim_time, "beside": list(options.beside)},
+        "estimator": {**sim_time, **place, "beside": list(options.beside)},
         "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick},
         "mixer": sim_time,
     }
@@ -217,8 +227,7 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         options: how.
 
     Raises:
-        InputError: a node that is to be left out does not exist; the graph cannot fly on the
-            scenario's estimator.
+        InputError: of the drivers; the graph cannot fly on the scenario's estimator.
     """
     options = options or GraphOptions()
     if scenario.estimator.filter != ERROR_STATE:
@@ -226,12 +235,13 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
             f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
             f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
         )
-    for name in options.without:
-        if name not in REPLACEABLE:
-            raise InputError(f"without {name!r}; nodes: {', '.join(REPLACEABLE)}")
+    said_by_files = said_of(scenario)
+    drivers = choose(options.drivers, said_by_files)
+    around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
+    taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
 
     def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
-        remappings = options.remappings.get(executable, ())
+        remappings = (*options.remappings.get(executable, ()), *taken)
         # an empty list cannot be passed
         given = {name: value for name, value in parameters.items() if value != []}
         return NodeSpec(executable, namespace, given, remappings)
@@ -242,15 +252,18 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         "scenario": str(scenario.path),
         "overrides": yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else "",
     }
-    chosen = _chosen(options)
+    chosen = _chosen(scenario, options, drivers)
     parameters = {
         executable: {**source, **said, **chosen.get(executable, {})}
-        for executable, said in said_of(scenario).items()
+        for executable, said in said_by_files.items()
     }
     nodes = [spec("dynamics", "/", parameters.pop("dynamics"))]
     for namespace in namespaces(options.count):
         nodes += [spec(executable, namespace, given) for executable, given in parameters.items()]
-    nodes = [node for node in nodes if node.executable not in options.without]
+    nodes = [node for node in nodes if node.executable in drivers.nodes]
+    nodes += [
+        NodeSpec("driver", namespace, given) for namespace, (_, given) in around.items() if given
+    ]
     if options.bag is not None:
         executables = sorted({node.executable for node in nodes} | {"recorder"})
         recorded = {
@@ -262,6 +275,29 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         }
         nodes.append(spec("recorder", "/", recorded))
     return nodes
+
+
+def _drivers_of(
+    namespace: str, options: GraphOptions, drivers: Drivers
+) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """Names that are remapped for a vehicle, and parameters of its node ``driver``; none: no node.
+
+    Commands go out where the vehicle is not ours.
+    """
+    before = options.driver_namespace
+    if options.count > 1 and not before:
+        before = namespace
+    pairs, left = drivers.remapped(namespace, before)
+    send = "dynamics" not in drivers.nodes
+    if not (left or (send and drivers.entries)):
+        return pairs, {}
+    return pairs, {
+        "drivers": ",".join(entry.text for entry in drivers.entries),
+        "topics": " ".join(topic for _, topic in left),
+        "driver_namespace": options.driver_namespace,
+        "alone": options.count == 1,
+        "send": send,
+    }
 
 
 def as_flag(name: str, text: str) -> bool:
@@ -304,7 +340,7 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         sensors=values["sensors"] or None,
         seed=seed,
     )
-    record = values["record"]
+    record, simulated = values["record"], values["use_sim_time"]
     bag = {"true": "", "false": None}.get(record.lower(), record)
     return describe(
         scenario,
@@ -314,8 +350,9 @@ def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
             rate=as_number("rate", values["rate"], float),
             arm=as_flag("arm", values["arm"]),
             bag=bag,
-            sim_time=as_flag("use_sim_time", values["use_sim_time"]),
-            without=as_names(values["without"]),
+            sim_time=as_flag("use_sim_time", simulated) if simulated else None,
+            drivers=values["drivers"],
+            driver_namespace=values["driver_namespace"],
             beside=as_names(values["beside"]),
             joystick=values["joystick"],
             recording=from_mapping(

@@ -18,8 +18,8 @@ from quadsim.analysis.bag.topics import field_of, namespaces
 from quadsim.analysis.replay import changed, estimator_params
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
+from quadsim.nodes.drivers import REPLACEABLE
 from quadsim.nodes.graph import (
-    REPLACEABLE,
     GraphOptions,
     NodeSpec,
     as_flag,

@@ -226,6 +226,16 @@ def conversions() -> str:
     return ", ".join(f"{a} to {b.rpartition('/')[2]}" for a, b in (*_STANDARD, *_PX4) if a != b)
 
 
+def frames_of(type_name: str, prefix: str = "") -> tuple[str, ...]:
+    """Frames that our messages of a type name; none for a type that is passed on as it is.
+
+    Args:
+        type_name: ours.
+        prefix: of the vehicle's own frames.
+    """
+    return tuple(name if name == "map" else prefix + name for name in _FRAMES.get(type_name, ()))
+
+
 class StrangeDefinition(QuadsimError):
     """A type whose messages cannot be converted, whatever is in them."""
 
@@ -236,11 +246,15 @@ class Converter:
     Args:
         topic: what the driver file says.
         types: the bag's.
+        prefix: of the frames that messages are to name.
     """
 
-    def __init__(self, topic: DriverTopic, types: Callable[[], Typestore]) -> None:
+    def __init__(
+        self, topic: DriverTopic, types: Callable[[], Typestore], prefix: str = ""
+    ) -> None:
         self._topic = topic
         self._types = types
+        self._frames = frames_of(topic.our_type, prefix)
         self._dtype: np.dtype[np.void] | None = None
 
     def convert(self, payloads: list[bytes]) -> list[bytes | None]:
@@ -270,7 +284,7 @@ class Converter:
         made = encode(
             topic.our_type,
             stamp_ns,
-            _FRAMES[topic.our_type],
+            self._frames,
             {name: values for name, values in fields.items() if name in known},
         )
         if keep is None:

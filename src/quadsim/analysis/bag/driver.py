@@ -58,6 +58,12 @@ class DriverTopic:
         str, Spec("as the driver offers it", choices=("volatile", "transient_local"))
     ] = "volatile"
     depth: Annotated[int, Spec("messages that its queue keeps", ge=1)] = 10
+    bags_only: Annotated[
+        bool, Spec("whether it counts in a bag alone: what others send to the driver")
+    ] = False
+    frame: Annotated[
+        str, Spec("that its headers name, where it is ours; not given: ours is written instead")
+    ] = ""
 
     def __post_init__(self) -> None:
         for name in (self.ours, *self.names):
