@@ -211,6 +211,14 @@ class Bench:
         self.executor.add_node(node)
         return node
 
+    def end(self, node) -> None:
+        """End one node, while the others go on."""
+        self.nodes.remove(node)
+        self.executor.remove_node(node)
+        for _ in range(100):  # what the executor had taken up for it
+            self.executor.spin_once(0.0)
+        node.destroy_node()
+
     def until(self, condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + within_s
         while not condition():

@@ -59,15 +59,17 @@ class DriverNode(QuadsimNode):
         self._place = Place(self.get_namespace(), before, alone)
         self._prefix = frame_prefix(self.get_namespace())
         self._missing: dict[str, Any] = {}  # our topic to driver and what its file says of it
-        self._publishers: dict[str, Any] = {}
+        self._offered: dict[str, Any] = {}
         self._ways: dict[str, list[tuple[str, Take]]] = {}  # driver's topic to ours
         self._sources: dict[str, str] = {}
         self._said: set[str] = set()
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
-        drivers = [(entry.name, entry.driver) for entry in chosen.entries]
-        self._outputs = Outputs(self, drivers, before) if send else None
-        if self._outputs is not None:
-            self._outputs.look()
+        drivers = [entry.driver for entry in chosen.entries]
+        self._senders = [d for d in drivers if send and (d.commands or d.services)]
+        self._outputs: Outputs | None = None
+        awaited = any(driver in self._senders for driver, _ in self._missing.values())
+        if self._senders and (before or not awaited):
+            self._outputs = Outputs(self, self._senders, self._place.expected)
         self._started_s = time.monotonic()
         self._finding: Any = None
         if self._missing:
@@ -85,7 +87,7 @@ class DriverNode(QuadsimNode):
             usable = [topic for topic in known if installed(topic.type)]
             if not usable:
                 continue
-            self._publishers[ours] = self.offer(topic_of(ours, usable[0].our_type))
+            self._offered[ours] = self.offer(topic_of(ours, usable[0].our_type))
             self._missing[ours] = (driver, usable)
             if ours == NEEDED:
                 self.need(lambda: int(NEEDED in self._sources))
@@ -110,11 +112,13 @@ class DriverNode(QuadsimNode):
                 self._say(note)
             if found is None:
                 continue
-            topic, source = found
+            topic, source, before = found
             del self._missing[ours]
             self._sources[ours] = source
             self._subscribe(source, topic, ours)
             self.get_logger().info(f"{source} is {ours}")
+            if self._outputs is None and before is not None and driver in self._senders:
+                self._outputs = Outputs(self, self._senders, before)
         if not self._missing:
             self.destroy_timer(self._finding)
         elif time.monotonic() - self._started_s > PATIENCE_S:
@@ -148,7 +152,7 @@ class DriverNode(QuadsimNode):
                 self.fault(source, str(error))
                 continue
             if made is not None:
-                self._publishers[ours].publish(made)
+                self._offered[ours].publish(made)
                 self.count(ours)
 
     def health(self) -> tuple[int, str, dict[str, Any]]:

@@ -41,6 +41,11 @@ class Place:
             return (self.driver_namespace.rstrip("/"),)
         return (self.namespace.rstrip("/"), "")
 
+    @property
+    def expected(self) -> str:
+        """What stands there where nothing of the driver has been found."""
+        return self.driver_namespace.rstrip("/") or ("" if self.alone else self.namespace)
+
     def names(self, full: str) -> bool:
         """Whether a topic bears the vehicle's name."""
         return self.namespace.strip("/") in full.split("/")
@@ -52,7 +57,7 @@ def find_source(
     types: Mapping[str, Collection[str]],
     place: Place,
     notes: list[str],
-) -> tuple[DriverTopic, str] | None:
+) -> tuple[DriverTopic, str, str | None] | None:
     """The topic that is published and is one of ours.
 
     Args:
@@ -61,6 +66,10 @@ def find_source(
         types: full name to types of what is published.
         place: of the vehicle.
         notes: gets what has another type, and what is ambiguous.
+
+    Returns:
+        What the file says of it, its full name, and what stands before the driver's part of that;
+        None for a name that is absolute. None if it is not there.
     """
     for topic in alternatives:
         for name in topic.names:
@@ -80,7 +89,11 @@ def find_source(
                     " them in a driver file of your own"
                 )
             elif found:
-                return topic, found[0]
+                before = None
+                if not driver.full_name(name).startswith("/"):
+                    match = driver.pattern(name).fullmatch(found[0])
+                    before = match["vehicle"] if match else None
+                return topic, found[0], before
     return None
 
 

@@ -83,24 +83,22 @@ class Outputs:
 
     Args:
         node: whose endpoints they are.
-        drivers: names and drivers.
-        driver_namespace: before their topics and services.
+        drivers: their files.
+        before: what stands before their topics and services; empty: nothing.
     """
 
-    def __init__(
-        self, node: QuadsimNode, drivers: Sequence[tuple[str, Driver]], driver_namespace: str
-    ) -> None:
-        self._node, self._before = node, driver_namespace.rstrip("/")
+    def __init__(self, node: QuadsimNode, drivers: Sequence[Driver], before: str) -> None:
+        self._node, self._before = node, before
         self._commands: list[tuple[DriverCommand, Any, Any]] = []
         self._services: dict[str, tuple[Driver, DriverService]] = {}
         self._clients: dict[str, Any] = {}
         self.sent = 0
         needs: list[tuple[str, str]] = []
-        for _, driver in drivers:
+        for driver in drivers:
             for service in driver.services:
                 needs.append((f"vehicle/{service.ours}", service.type))
                 self._services.setdefault(service.ours, (driver, service))
-        takers = [driver for _, driver in drivers if driver.commands_of(COMMAND)]
+        takers = [driver for driver in drivers if driver.commands_of(COMMAND)]
         for driver in takers[:1]:
             for command in driver.commands_of(COMMAND):
                 needs.append((command.ours, command.type))
@@ -114,10 +112,13 @@ class Outputs:
             node.create_service(SetBool, "vehicle/arm", self._on_arm)
             node.create_service(Trigger, "vehicle/offboard", self._on_offboard)
             node.create_service(Trigger, "vehicle/land", self._on_land)
+        for driver, service in self._services.values():  # known by the time they are asked
+            if installed(service.type):
+                self._client(service.type, self._full(driver, service.name))
 
     def _full(self, driver: Driver, name: str) -> str:
         full = driver.full_name(name)
-        return full if full.startswith("/") or not self._before else f"{self._before}/{full}"
+        return full if full.startswith("/") else f"{self._before}/{full}"
 
     def _offer(self, driver: Driver, command: DriverCommand) -> None:
         name = self._full(driver, command.name)
@@ -183,12 +184,6 @@ class Outputs:
         if name not in self._clients:
             self._clients[name] = self._node.create_client(message_class(type_name), name)
         return self._clients[name]
-
-    def look(self) -> None:
-        """Make the clients, so that a driver's services are known when they are asked for."""
-        for driver, service in self._services.values():
-            if installed(service.type):
-                self._client(service.type, self._full(driver, service.name))
 
     async def _within(self, asked: Any) -> Any:
         """What a service answers, or None after a while."""
