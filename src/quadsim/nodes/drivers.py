@@ -183,6 +183,7 @@ def choose(chain: str, available: Collection[str] = REPLACEABLE) -> Drivers:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"drivers: {twice!r} is there twice; give its parts in one: {twice}:a+b")
     own = next((entry.parts for entry in entries if entry.name == SIM), frozenset(SOFTWARE))
+    own &= frozenset(available)
     givers = {node: _giver(node, entries, node in own) for node in GIVEN_BY}
     nodes = frozenset(node for node in own if givers.get(node) in (None, SIM))
     passed = _passed(entries, nodes, givers)

@@ -1,0 +1,392 @@
+"""Which parts of a graph are simulated, which a driver gives, and what goes out to a vehicle."""
+
+from __future__ import annotations
+
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from quadsim.analysis.bag.driver import load_driver
+from quadsim.analysis.bag.outward import VelocityCommand, sent_as
+from quadsim.errors import InputError
+from quadsim.files import known
+from quadsim.nodes import drivers as module
+from quadsim.nodes.drivers import GIVEN_BY, REPLACEABLE, choose, installed, lost
+from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.sim.scenario import load_scenario
+
+EVERY = set(REPLACEABLE)
+BOX = """
+description: a box
+namespace: /box
+topics:
+  - {ours: imu/data_raw, names: [imu], type: sensor_msgs/msg/Imu, frame: imu_link, reliability: reliable}
+  - {ours: imu/mag, names: [mag], type: sensor_msgs/msg/MagneticField, frame: imu_link}
+  - {ours: gps/fix, names: [fix, position], type: sensor_msgs/msg/NavSatFix, frame: gps_link, reliability: reliable}
+  - {ours: gps/vel, names: ["*/vel"], type: geometry_msgs/msg/TwistWithCovarianceStamped, frame: map, reliability: reliable}
+  - {ours: range/down, names: [range], type: sensor_msgs/msg/Range, frame: laser, reliability: reliable}
+  - {ours: imu/static_pressure, names: [p], type: sensor_msgs/msg/FluidPressure, scale: 100.0, frame: base_link, reliability: reliable}
+"""  # noqa: E501
+
+
+@pytest.fixture
+def px4(monkeypatch):
+    """As if px4_msgs were installed."""
+    monkeypatch.setattr(module, "find_spec", lambda name: name == "px4_msgs" or None)
+
+
+def own(tmp_path, text, name="mine.yaml"):
+    file = tmp_path / name
+    file.write_text(text)
+    return str(file)
+
+
+def given(chain):
+    """Nodes of ours that run, and what a driver gives instead."""
+    chosen = choose(chain)
+    return set(chosen.nodes), dict(topic[::-1] for topic in chosen.passed)
+
+
+# -- who gives what
+
+
+@pytest.mark.parametrize(
+    ("chain", "away", "passed"),
+    [
+        ("sim", set(), set()),
+        ("sim:-gnss", {"gnss"}, set()),
+        ("sim:-imu-mixer", {"imu", "mixer"}, set()),
+        # a real IMU and a simulated GPS: VectorNav has a fix but no velocity, so it gives no sensor
+        # as a whole
+        (
+            "vectornav,sim",
+            {"imu", "magnetometer", "barometer"},
+            {"imu/data_raw", "imu/mag", "imu/static_pressure"},
+        ),
+        ("vectornav:imu,sim", {"imu"}, {"imu/data_raw"}),
+        ("vectornav:-imu-gnss-barometer,sim", {"magnetometer"}, {"imu/mag"}),
+        ("ublox,sim", {"gnss"}, {"gps/fix", "gps/vel"}),
+        ("sim,ublox", set(), set()),
+        ("sim,mocap", set(), {"external/pose_stamped"}),
+        ("mocap:external/odom,sim", set(), {"external/odom"}),
+    ],
+)  # fmt: skip
+def test_a_chain_says_what_is_simulated(chain, away, passed):
+    nodes, topics = given(chain)
+    assert nodes == EVERY - away
+    assert set(topics) == passed
+
+
+def test_without_sim_our_software_alone_runs():
+    nodes, topics = given("mavros,mocap")
+    assert nodes == {"estimator", "autopilot"}
+    assert topics["gps/fix"] == "mavros"
+    assert topics["ground_truth/odom"] == topics["external/pose_stamped"] == "mocap"
+    assert "imu/data" not in topics  # our estimator's
+    assert not choose("mavros").simulated
+    assert choose("sim,mocap").simulated
+    assert choose("gazebo").simulated  # which has a clock of its own
+
+
+def test_who_gives_a_sensor_as_a_whole_comes_first():
+    """VectorNav's fix is not mixed with another receiver's velocity."""
+    _, topics = given("vectornav,ublox")
+    assert topics["gps/fix"] == topics["gps/vel"] == "ublox"
+    assert topics["imu/data_raw"] == "vectornav"
+    assert given("vectornav")[1]["gps/fix"] == "vectornav"  # better than none
+
+
+def test_a_sensor_that_the_scenario_lacks_is_the_drivers(tmp_path):
+    text = "description: d\ntopics: [{ours: scan, names: [/s], type: sensor_msgs/msg/LaserScan}]\n"
+    file = own(tmp_path, text)
+    assert given(f"sim,{file}")[1] == {}
+    chosen = choose(f"sim,{file}", EVERY - {"lidar"})
+    assert chosen.passed == ((file, "scan"),)
+
+
+def test_an_estimate_of_ones_own_takes_the_place_of_ours(tmp_path):
+    topic = "{ours: odometry/filtered, names: [vio], type: nav_msgs/msg/Odometry}"
+    text = f"description: vio\ntopics: [{topic}]"
+    nodes, topics = given(f"{own(tmp_path, text)},sim")
+    assert nodes == EVERY - {"estimator"}
+    assert set(topics) == {"odometry/filtered"}
+
+
+def test_px4_where_its_messages_are(px4):
+    nodes, topics = given("px4")
+    assert nodes == {"estimator", "autopilot"}
+    # what others send to PX4 is no pose from PX4
+    assert set(topics) == {
+        "imu/data_raw", "imu/mag", "imu/static_pressure", "gps/fix", "gps/vel", "range/down",
+        "odometry/autopilot",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chain", "says"),
+    [
+        ("", "drivers: give a name, or several with commas"),
+        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mocap, px4, sim, ublox, vectornav"),
+        ("./nope.yaml", "./nope.yaml: no such file"),
+        ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),
+        ("sim:gps", "sim has no 'gps'; it has imu, gnss, magnetometer"),
+        ("mocap:imu,sim", "mocap has no 'imu'; it has external/odom"),
+        ("sim:imu-gnss", "either + between parts that count, or - before others"),
+        ("sim:-imu+gnss", "either + between parts that count, or - before others"),
+        ("sim:im u", "'sim:im u'; give a driver, or with some parts of it"),
+        ("sim,sim", "'sim' is there twice"),
+        ("mavros,sim:lidar", "lidar simulated without a truth"),
+    ],
+)
+def test_a_wrong_chain_is_named(chain, says):
+    with pytest.raises(InputError, match=re.escape(says)) as caught:
+        choose(chain)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_message_package_is_one_line(monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    says = (
+        "driver px4: the package px4_msgs is not installed, so there is no imu/data_raw, imu/mag,"
+        " imu/static_pressure, gps/fix, gps/vel, range/down, odometry/autopilot; install"
+        " ros-$ROS_DISTRO-px4-msgs, or build it in your workspace, and source that"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(says)}$"):
+        choose("px4")
+    # of mavros the origin and the services go, and it is said once
+    assert choose("mavros").gives("imu/data_raw")
+    services = [(s.ours, s.type) for s in load_driver("mavros").services]
+    (line,) = lost([("imu/data_raw", "sensor_msgs/msg/Imu"), *services])
+    assert "mavros_msgs is not installed, so there is no arm, disarm, offboard, land" in line
+    assert installed("sensor_msgs/msg/Imu")
+
+
+def test_the_table_of_nodes_is_that_of_the_topics():
+    topics = pytest.importorskip("quadsim.nodes.topics")
+    every = {topic.name: topic for topic in (*topics.WORLD_TOPICS, *topics.VEHICLE_TOPICS)}
+    for node, names in GIVEN_BY.items():
+        assert [name for name in names if node not in every[name].publishers] == (
+            ["scan", "points"] if node == "lidar" else []
+        )
+    ours = {t.ours for name in known("drivers") for t in load_driver(name).topics}
+    named = {topic for table in (GIVEN_BY, module.ALSO_BY) for t in table.values() for topic in t}
+    published = {name for name in ours & every.keys() if every[name].publishers}
+    assert published <= named
+
+
+# -- the graph
+
+
+def nodes_of(**values):
+    defaults = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
+    given = defaults | {"scenario": "hover", "record": "false"} | values
+    return {spec.executable: spec for spec in describe_launch(given)}
+
+
+def test_what_fits_is_remapped_and_the_rest_converted(tmp_path):
+    file = own(tmp_path, BOX)
+    nodes = nodes_of(drivers=f"{file},sim", record="somewhere")
+    assert set(nodes) == {"dynamics", "estimator", "autopilot", "mixer", "driver", "recorder"}
+    pairs = (("/quad/imu/data_raw", "/box/imu"),)
+    assert all(nodes[name].remappings == pairs for name in ("estimator", "mixer", "recorder"))
+    driver = nodes["driver"]
+    assert driver.remappings == ()
+    # best effort; two names; a pattern; another frame; another unit
+    assert set(driver.parameters["topics"].split()) == {
+        "imu/mag", "gps/fix", "gps/vel", "range/down", "imu/static_pressure"
+    }  # fmt: skip
+    assert (driver.parameters["drivers"], driver.parameters["send"]) == (file, False)
+
+
+def test_a_relative_name_is_remapped_where_it_is_known(tmp_path):
+    text = BOX.replace("/box", "box").replace("scale: 100.0, ", "")
+    chain = f"{own(tmp_path, text)}:imu+barometer,sim"
+    assert "topics" in nodes_of(drivers=chain)["driver"].parameters  # which may be at two places
+    there = nodes_of(drivers=chain, driver_namespace="/uav1")
+    assert "driver" not in there
+    assert there["estimator"].remappings == (
+        ("/quad/imu/data_raw", "/uav1/box/imu"), ("/quad/imu/static_pressure", "/uav1/box/p")
+    )  # fmt: skip
+
+
+def test_several_vehicles_have_frames_of_their_own(tmp_path):
+    text = BOX.replace("/box", "box")
+    options = GraphOptions(count=2, drivers=f"{own(tmp_path, text)}:imu,sim")
+    specs = describe(load_scenario("hover"), options)
+    found = [(s.namespace, s.parameters["topics"]) for s in specs if s.executable == "driver"]
+    assert found == [("/quad1", "imu/data_raw"), ("/quad2", "imu/data_raw")]
+
+
+def test_a_real_vehicle_is_flown_by_the_systems_clock():
+    nodes = nodes_of(drivers="mavros,mocap")
+    assert set(nodes) == {"estimator", "autopilot", "driver"}
+    estimator, driver = nodes["estimator"].parameters, nodes["driver"].parameters
+    assert estimator["use_sim_time"] is False
+    assert estimator["external_pose_type"] == "pose"
+    assert "datum_source" not in estimator  # mavros gives the origin
+    assert driver["send"] is True
+    assert driver["drivers"] == "mavros,mocap"
+    assert nodes_of(drivers="mavros", use_sim_time="true")["estimator"].parameters["use_sim_time"]
+    # nobody gives one here: it is the scenario's
+    alone = nodes_of(drivers="vectornav,ublox")["estimator"].parameters
+    assert alone["datum_source"] == "parameter"
+    assert alone["datum.latitude_deg"] == load_scenario("hover").environment.datum.latitude_deg
+
+
+# -- the way out
+
+COMMAND = VelocityCommand(1_700_000_000_123_456_789, (1.0, 2.0, -0.5), 0.3)
+
+
+def test_a_velocity_becomes_px4s():
+    """North, east, down by a rotation of scipy's; what PX4 is not to hold is NaN."""
+    said = load_driver("px4").commands_of("command_velocity/safe")
+    mode, setpoint = (sent_as(command, COMMAND) for command in said)
+    # half a turn about the axis between north and east takes ENU to NED
+    half = Rotation.from_rotvec(math.pi * np.array([1.0, 1.0, 0.0]) / math.sqrt(2.0))
+    np.testing.assert_allclose(setpoint["velocity"], half.apply(COMMAND.v_W), atol=1e-15)
+    assert setpoint["yawspeed"] == pytest.approx(half.apply([0.0, 0.0, 0.3])[2])
+    assert setpoint["timestamp"] == mode["timestamp"] == 1_700_000_000_123_456
+    assert all(map(math.isnan, (*setpoint["position"], *setpoint["acceleration"], setpoint["yaw"])))
+    assert mode == {"timestamp": mode["timestamp"], "velocity": True}
+
+
+def test_fields_are_set_by_their_names():
+    """On classes as rosidl makes them, with vectors, times and nested messages."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes.driver_outputs import set_fields
+
+    whole = ("command", "timestamp", "target_system", "target_component", "source_system")
+    request = SimpleNamespace(
+        request=SimpleNamespace(
+            **dict.fromkeys((*whole, "source_component"), 0),
+            param1=0.0,
+            param2=0.0,
+            from_external=False,
+        )
+    )
+    service = load_driver("px4").service("offboard")
+    set_fields(request, service.request(5_000))
+    asked = request.request
+    # MAV_CMD_DO_SET_MODE, custom mode 6: offboard (docs.px4.io, "Offboard Mode")
+    assert (asked.command, asked.param1, asked.param2, asked.timestamp) == (176, 1.0, 6.0, 5)
+    with pytest.raises(AttributeError):
+        set_fields(SimpleNamespace(), {"twist.linear": [0.0, 0.0, 0.0]})
+
+
+@pytest.mark.parametrize("name", known("drivers"))
+def test_what_is_asked_has_a_definite_name(name):
+    driver = load_driver(name)
+    for command in driver.commands:
+        assert sent_as(command, COMMAND)
+    if driver.services:
+        assert {service.ours for service in driver.services} >= {"arm", "disarm", "land"}
+
+
+VELOCITY = "commands: [{ours: command_velocity/safe, name: a, type: TYPE}]".replace
+SERVICE = "services: [{ours: land, name: a, type: TYPE}]".replace
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            VELOCITY("TYPE", "std_msgs/msg/Bool"),
+            "command_velocity/safe cannot become std_msgs/msg/Bool; what can, of commands",
+        ),
+        (
+            "commands: [{ours: command_pose, name: a, type: geometry_msgs/msg/PoseStamped}]",
+            "command_pose cannot become geometry_msgs/msg/PoseStamped",
+        ),
+        (
+            VELOCITY("name: a, type: TYPE", "name: 'a*', type: geometry_msgs/msg/Twist"),
+            "'a*' is not a name that can be sent to",
+        ),
+        (
+            VELOCITY("TYPE", "geometry_msgs/msg/Twist, world: eun"),
+            "world: 'eun' is not known; allowed: one of enu, ned",
+        ),
+        (
+            VELOCITY("TYPE", "px4_msgs/msg/TrajectorySetpoint"),
+            "px4_msgs/msg/TrajectorySetpoint is NED; give world: ned",
+        ),
+        (VELOCITY("name: a", "nam: a"), "unknown key 'nam'"),
+        (SERVICE("land", "dance"), "'dance' is not known; allowed"),
+        (SERVICE("TYPE", "my_msgs/srv/Land"), "'my_msgs/srv/Land' is not known"),
+        (SERVICE("TYPE", "mavros_msgs/srv/SetMode"), "needs the key 'mode'"),
+        (
+            "namespace: a*\n" + VELOCITY("TYPE", "geometry_msgs/msg/Twist"),
+            "commands and services need one without *",
+        ),
+        (
+            "topics: [{ours: imu/mag, names: [a], type: sensor_msgs/msg/MagneticField, body: x}]",
+            "one of flu, frd, rfu",
+        ),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, says):
+    file = own(
+        tmp_path, f"description: mine\n{text}\n" + ("" if "topics" in text else "topics: []\n")
+    )
+    with pytest.raises(InputError, match=re.escape(says)) as caught:
+        choose(f"{file},sim")
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# -- live: which topic is which
+
+
+def test_topics_are_found_where_the_vehicle_is():
+    pytest.importorskip("rclpy")
+    from quadsim.nodes.driver_inputs import Place, find_source
+
+    mavros, mocap = load_driver("mavros"), load_driver("mocap")
+    imu = [topic for topic in mavros.topics if topic.ours == "imu/data_raw"]
+    pose = [topic for topic in mocap.topics if topic.ours == "external/pose_stamped"]
+    kind, stamped = ["sensor_msgs/msg/Imu"], ["geometry_msgs/msg/PoseStamped"]
+
+    def found(driver, topics, types, place):
+        notes: list[str] = []
+        source = find_source(driver, topics, types, place, notes)
+        return (source and source[1:]), notes
+
+    alone, one = Place("/quad", "", True), Place("/quad1", "", False)
+    root, mine, other = (
+        "/mavros/imu/data_raw",
+        "/quad/mavros/imu/data_raw",
+        "/uav7/mavros/imu/data_raw",
+    )
+    assert found(mavros, imu, {root: kind, other: kind}, alone) == ((root, ""), [])
+    assert found(mavros, imu, {root: kind, mine: kind}, alone) == ((mine, "/quad"), [])
+    assert found(mavros, imu, {root: kind, other: kind}, Place("/quad", "/uav7", True)) == (
+        (other, "/uav7"), [],
+    )  # fmt: skip
+    assert found(mavros, imu, {root: kind}, one) == (None, [])  # it may be anybody's
+    nothing, notes = found(mavros, imu, {root: ["sensor_msgs/msg/Range"]}, alone)
+    assert nothing is None
+    assert notes == [f"{root} is sensor_msgs/msg/Range, not sensor_msgs/msg/Imu: left out"]
+    trackers = {f"/vrpn_mocap/{name}/pose": stamped for name in ("quad1", "quad2", "wand")}
+    assert found(mocap, pose, trackers, one) == (("/vrpn_mocap/quad1/pose", ""), [])
+    nothing, (note,) = found(mocap, pose, trackers, alone)
+    assert nothing is None
+    assert "may all be external/pose_stamped" in note
+
+
+def test_a_definition_comes_from_the_installed_class(monkeypatch):
+    """As rosidl's classes describe themselves; rosbags reads the same fields from the text."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_inputs
+
+    fields = {"timestamp": "uint64", "gyro_rad": "float[3]", "big": "double", "ok": "boolean"}
+    made = SimpleNamespace(get_fields_and_field_types=lambda: fields)
+    monkeypatch.setattr(driver_inputs, "message_class", lambda _: made)
+    types = driver_inputs.defined_by_class("px4_msgs/msg/Any")
+    definition, _ = types.generate_msgdef("px4_msgs/msg/Any", ros_version=2)
+    assert definition.splitlines() == [
+        "uint64 timestamp", "float32[3] gyro_rad", "float64 big", "bool ok"
+    ]  # fmt: skip
