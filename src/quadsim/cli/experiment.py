@@ -122,7 +122,7 @@ def fcnd(
         outcomes = run_parts(scenarios, seeds, processes, tell)
     wall_s = time.perf_counter() - begin_s
     figures = {outcome.name: part_picture(outcome) for outcome in outcomes}
-    summary = _keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
     if as_json:
         print_json(summary)
     else:
@@ -172,7 +172,7 @@ def ntnu(
         outcomes = run(scenarios, seeds, vehicle, processes, tell)
     wall_s = time.perf_counter() - begin_s
     figures = {name: (figure, HEIGHT_PX) for name, figure in pictures(outcomes).items()}
-    summary = _keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
     if as_json:
         print_json(summary)
     else:
@@ -181,7 +181,7 @@ def ntnu(
     ctx.exit(exit_status(summary["passed"]))
 
 
-def _keep(
+def keep(
     folder: Path,
     summary: dict[str, Any],
     wall_s: float,

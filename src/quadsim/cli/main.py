@@ -24,6 +24,11 @@ COMMANDS = {
         "experiment",
         "Fly many times and say what the flights show together.",
     ),
+    "rehearse": (
+        "quadsim.cli.rehearse",
+        "rehearse",
+        "Rehearse a flight with real hardware among virtual obstacles, without it.",
+    ),
     "tune": (
         "quadsim.cli.tune",
         "tune",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as made
 from typing import Annotated
 
 from quadsim.errors import InputError
-from quadsim.parameters import Spec
+from quadsim.parameters import Spec, Vec3
 from quadsim.sim.rehearsal.link import LinkParams
 from quadsim.sim.rehearsal.motion_capture import MotionCaptureParams
+from quadsim.world.fields import FIELDS
 
 #: What can be taken away in flight.
 TROUBLES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
@@ -56,17 +58,28 @@ class PassParams:
 
 @dataclass(frozen=True)
 class RehearsalParams:
-    """The keys of a rehearsal file but for ``stand_in``, ``field`` and ``lidar``."""
+    """The keys of a rehearsal file but for ``stand_in`` and ``lidar``."""
 
     description: Annotated[str, Spec("what it shows")] = ""
+    field: Annotated[
+        str, Spec("obstacles drawn from the seed; empty: world", choices=("", *FIELDS))
+    ] = ""
+    world: Annotated[str, Spec("a file of worlds, or a path: the virtual world")] = ""
+    start_W_m: Annotated[Vec3, Spec("in world: where it takes off to", "m", ge=-1e5, le=1e5)] = (
+        0.0,
+        0.0,
+        2.0,
+    )
+    goal_W_m: Annotated[Vec3, Spec("in world: where it flies", "m", ge=-1e5, le=1e5)] = (
+        10.0,
+        0.0,
+        2.0,
+    )
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=3600.0)] = 90.0
     speed_mps: Annotated[
         float,
         Spec("limit of speed of planner and guard; 0: of their files", "m/s", ge=0.0, le=50.0),
     ] = 4.0
-    height_m: Annotated[
-        float, Spec("above the ground at which it is flown", "m", gt=0.0, le=100.0)
-    ] = 2.0
     arrival_radius_m: Annotated[
         float, Spec("from the goal, in which the vehicle has arrived", "m", gt=0.0, le=100.0)
     ] = 1.0
@@ -88,16 +101,16 @@ class RehearsalParams:
         float, Spec("at which the vehicle says its pose", "Hz", ge=1.0, le=100.0)
     ] = 50.0
     guard_rate_hz: Annotated[float, Spec("of planner and guard", "Hz", ge=1.0, le=100.0)] = 50.0
-    guard: Annotated[str, Spec("a file of config/guards")] = "rehearsal"
-    planner: Annotated[str, Spec("a file of config/planners")] = "rehearsal"
+    guard: Annotated[str, Spec("a file of config/guards")] = "default"
+    planner: Annotated[str, Spec("a file of config/planners")] = "default"
     level_lidar: Annotated[
         bool, Spec("the virtual lidar stays level, as one that exists nowhere can")
     ] = True
-    motion_capture: MotionCaptureParams = field(default_factory=MotionCaptureParams)
-    pose_link: LinkParams = field(default_factory=LinkParams)
-    command_link: LinkParams = field(default_factory=LinkParams)
+    motion_capture: MotionCaptureParams = made(default_factory=MotionCaptureParams)
+    pose_link: LinkParams = made(default_factory=LinkParams)
+    command_link: LinkParams = made(default_factory=LinkParams)
     troubles: Annotated[tuple[TroubleParams, ...], Spec("what is taken away")] = ()
-    passes: PassParams = field(default_factory=PassParams)
+    passes: PassParams = made(default_factory=PassParams)
 
     def __post_init__(self) -> None:
         """Refuse ranges that run backwards."""

@@ -1,0 +1,135 @@
+"""``quadsim rehearse``: a flight with real hardware, without the hardware."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quadsim.cli.common import (
+    exit_status,
+    json_option,
+    loading,
+    output_option,
+    print_json,
+    run_folder,
+)
+from quadsim.cli.experiment import FILE_WIDTH, counting, keep, processes_option
+
+#: So many flights are shown one by one.
+MOST_ROWS = 20
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--count",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="Flights, with the seeds from --seed on.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of obstacles, vehicle and noise of the first flight.",
+)
+@click.option(
+    "--speed", "speed_mps", type=float, help="Limit of speed, m/s.  [default: the file's]"
+)
+@processes_option
+@output_option
+@json_option
+@click.pass_context
+def rehearse(
+    ctx: click.Context,
+    scenario: str,
+    count: int,
+    seed: int,
+    speed_mps: float | None,
+    processes: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Fly a stand-in for a real vehicle among virtual obstacles, as often as wanted.
+
+    SCENARIO is a file of config/rehearsals, or a path. The stand-in has a mass and gains of its
+    own, a link with latency and loss, and an estimator that lives on motion capture; virtual lidar,
+    planner and guard fly it. Obstacles are drawn from the seed. The run's folder gets summary.json
+    and a picture of the flights that came nearest to an obstacle. Exit status: 0 what has to hold
+    holds, 1 it does not, 2 bad input.
+    """
+    with loading("loading"):
+        from quadsim.experiments.rehearsal_figures import picture
+        from quadsim.experiments.rehearsals import run, summarize
+        from quadsim.sim.rehearsal.rehearsal import load_rehearsal
+
+        first = load_rehearsal(scenario, seed, speed_mps)
+    folder = run_folder(f"rehearse-{first.name}", output)
+    begin_s = time.perf_counter()
+    with counting(first.name) as tell:
+        outcomes = run(scenario, range(seed, seed + count), speed_mps, processes, tell)
+    wall_s = time.perf_counter() - begin_s
+    figure = picture(scenario, outcomes, speed_mps)
+    summary = keep(
+        folder,
+        summarize(first.name, outcomes, first.params.passes),
+        wall_s,
+        {first.name: (figure, int(figure.layout.height))},
+        int(figure.layout.width),
+    )
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary)
+        click.echo(f"folder: {folder}")
+    ctx.exit(exit_status(summary["passed"]))
+
+
+def _show(summary: dict[str, Any]) -> None:
+    """The flights, or those that matter, and what had to hold."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from quadsim.cli.show import number, verdict
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    runs = summary["runs"]
+    if len(runs) > MOST_ROWS:
+        runs = sorted(runs, key=lambda row: (row["arrived"], row["clearance_m"]))[:MOST_ROWS]
+        console.print(f"the {MOST_ROWS} of {summary['flights']} flights that matter most:")
+    table = Table("seed", "end", "nearest, m", "time, s", "way, m", "fastest, m/s")
+    for row in runs:
+        table.add_row(
+            str(row["seed"]), row["reason"], number(row["clearance_m"], 3),
+            f"{row['time_s']:.1f}", f"{row['way_m']:.1f}", f"{row['speed_mps']:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    stops = [(row["seed"], stop) for row in runs for stop in row["stops"]]
+    if stops:
+        table = Table("seed", "taken away", "at, m/s", "stood after, m", "of, m", "s", "landing, s")
+        for seed, stop in stops:
+            table.add_row(
+                str(seed), stop["what"], f"{stop['speed_mps']:.2f}", f"{stop['stop_m']:.2f}",
+                f"{stop['allowed_m']:.2f}", f"{stop['stop_s']:.2f}", f"{stop['landing_s']:.2f}",
+            )  # fmt: skip
+        console.print(table)
+    table = Table("over all flights", "reached", "limit", "")
+    for item in summary["criteria"]:
+        limit = (
+            f"≥ {number(item['least'])}" if item["limit"] is None else f"≤ {number(item['limit'])}"
+        )
+        table.add_row(item["name"], number(item["value"]), limit, verdict(item["passed"]))
+    console.print(table)
+    words = (
+        f"{summary['scenario']}: {summary['arrivals']} of {summary['flights']} arrived,"
+        f" {summary['collisions']} collided, nearest {summary['clearance_m']:.2f} m: "
+    )
+    console.print(Text(words) + verdict(summary["passed"]))
