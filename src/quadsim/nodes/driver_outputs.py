@@ -118,7 +118,9 @@ class Outputs:
 
     def _full(self, driver: Driver, name: str) -> str:
         full = driver.full_name(name)
-        return full if full.startswith("/") else f"{self._before}/{full}"
+        if full.startswith("/") or not self._before:
+            return full
+        return f"{self._before.rstrip('/')}/{full}"
 
     def _offer(self, driver: Driver, command: DriverCommand) -> None:
         name = self._full(driver, command.name)

@@ -129,7 +129,7 @@ class Drivers:
         for name, ours in self.passed:
             driver = self.entry(name).driver
             known = [topic for topic in driver.topics if topic.ours == ours]
-            source = _definite(driver, known, driver_namespace)
+            source = definite(driver, known, driver_namespace)
             if source and _fits(known[0], namespace):
                 target = ours if ours.startswith("/") else f"{namespace}/{ours}"
                 if source != target:
@@ -139,7 +139,7 @@ class Drivers:
         return tuple(pairs), tuple(left)
 
 
-def _definite(driver: Driver, topics: list[DriverTopic], driver_namespace: str) -> str:
+def definite(driver: Driver, topics: list[DriverTopic], driver_namespace: str) -> str:
     """Full name of a topic where there is no doubt about it; else empty."""
     if len(topics) != 1 or len(topics[0].names) != 1:
         return ""

@@ -24,7 +24,7 @@ from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import stamp_of
 from quadsim.nodes.estimator_params import BESIDE
-from quadsim.nodes.params import declare, declare_int, declare_text
+from quadsim.nodes.params import declare, declare_int, declare_text, declare_texts
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.vehicles import namespaces
@@ -57,6 +57,8 @@ class RecorderNode(QuadsimNode):
         self._simulated = "dynamics" in running  # what is latched is heard before the clock
         for name, topic in topics.every_topic(namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
+        for text in declare_texts(self, "also", "other topics: NAME TYPE"):
+            self._record_also(text)
         for namespace in namespaces(count):
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
@@ -73,6 +75,21 @@ class RecorderNode(QuadsimNode):
         except (ValueError, AttributeError):
             where = f"node {self.get_fully_qualified_name()}: parameter metadata"
             raise InputError(f"{where}: no JSON object of texts by their names") from None
+
+    def _record_also(self, text: str) -> None:
+        """Record a topic that the table does not know, however it is offered.
+
+        Raises:
+            InputError: this is no name and type, or the type is not installed.
+        """
+        name, _, type_name = text.partition(" ")
+        try:
+            topic = Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
+            _ = topic.message
+        except (ValueError, ImportError, AttributeError):
+            where = f"node {self.get_fully_qualified_name()}"
+            raise InputError(f"{where}: parameter also: {text!r}; allowed: NAME TYPE") from None
+        self._record(name, topic, needed=False)
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:
         """Subscribe to one topic, reliable where it is offered so.

@@ -106,6 +106,8 @@ LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
 COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
+# after the guard: what a vehicle may be sent
+COMMAND_SAFE = _reliable("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
 COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
 COMMAND_ATTITUDE = _reliable(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
@@ -128,6 +130,10 @@ MARKERS = _reliable(
 ROBOT_DESCRIPTION = _reliable(
     "robot_description", "std_msgs/msg/String", "dynamics", "description", profile=qos.LATCHED
 )
+WORLD_MARKERS = _reliable(
+    "markers/world", "visualization_msgs/msg/MarkerArray", "monitor", profile=qos.LATCHED
+)
+FLIGHT_MARKERS = _reliable("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
 
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
@@ -135,8 +141,10 @@ VEHICLE_TOPICS = (
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY,
-    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_TRAJECTORY, COMMAND_ATTITUDE, COMMAND_MOTOR_SPEED, JOY,
-    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, ROBOT_DESCRIPTION,
+    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
+    COMMAND_MOTOR_SPEED, JOY,
+    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
+    ROBOT_DESCRIPTION,
 )  # fmt: skip
 
 

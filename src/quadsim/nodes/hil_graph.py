@@ -1,0 +1,396 @@
+"""The graph of a real vehicle among virtual obstacles, as data; and its three relatives.
+
+The four structures of a simulator are one graph, of which more and more is real:
+
+=========  =====================  ==============================  ============
+structure  vehicle                world and lidar                 processes
+=========  =====================  ==============================  ============
+``basic``  stands in              virtual                         one
+``sil``    stands in              virtual                         each its own
+``hil``    real                   virtual                         each its own
+``target`` real                   real                            each its own
+=========  =====================  ==============================  ============
+
+``launch/hil.launch.py`` turns it into launch actions, ``quadsim rehearse --dds`` into processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quadsim.analysis.bag.origin import surroundings
+from quadsim.analysis.bag.profiles import Recording
+from quadsim.control.guard_parameters import GuardParams
+from quadsim.errors import InputError
+from quadsim.files import find, find_world
+from quadsim.mission.planner import PlannerParams
+from quadsim.nodes.driver_outputs import COMMAND
+from quadsim.nodes.drivers import Drivers, choose, definite
+from quadsim.nodes.graph import NodeSpec, as_flag, as_names, as_number, prefixed
+from quadsim.parameters import flatten, from_mapping, load
+from quadsim.sensors.devices import load_device
+from quadsim.world.sdf import load_world
+
+STRUCTURES = ("basic", "sil", "hil", "target")
+#: Where the vehicle stands in for a real one.
+STANDS_IN = ("basic", "sil")
+#: Namespace of the vehicle for our nodes, and of the stand-in.
+VEHICLE, STAND_IN = "/quad", "/stand_in"
+#: Our topics that can say where the vehicle is, the likeliest first, and as what.
+POSES = {
+    "odometry/autopilot": "odometry",
+    "external/odom": "odometry",
+    "external/pose_stamped": "pose",
+    "ground_truth/odom": "odometry",
+}
+#: Our topics of a real lidar.
+SCANS = ("scan", "points")
+
+#: Arguments of ``hil.launch.py``: default and meaning.
+HIL_ARGUMENTS = {
+    "structure": ("hil", "basic, sil, hil or target: what is real"),
+    "drivers": ("", "of the vehicle: files of config/drivers, with commas; needed in hil, target"),
+    "driver_namespace": ("/", "what stands before the drivers' topics: /uav1"),
+    "pose": ("", "our topic that says where it is; empty: the first that the drivers give"),
+    "pose_frame": ("map", "the frame that poses name; it must be z up"),
+    "world": ("flat", "the virtual world: a file of worlds, or a path"),
+    "lidar": ("virtual_lidar", "a file of config/sensors, or a path; empty: none"),
+    "level": ("true", "the virtual lidar stays level"),
+    "rangefinder": ("", "a virtual range finder: a file of config/sensors, or a path"),
+    "guard": ("default", "a file of config/guards, or a path"),
+    "planner": (
+        "default",
+        "a file of config/planners, or a path; empty: none of ours",
+    ),
+    "others": ("", "topics (Odometry) of other vehicles, with commas"),
+    "others_pose": ("", "topics (PoseStamped) of other vehicles, with commas"),
+    "others_radius": ("0.4", "of other vehicles, m"),
+    "others_height": ("0.4", "of other vehicles, m"),
+    "rehearsal": ("pillars", "basic, sil: the vehicle that stands in, a file of config/rehearsals"),
+    "seed": ("1", "basic, sil: of vehicle, link and noise"),
+    "record": ("true", "true, false, or the folder of the bag"),
+    "record_profile": ("all", "a file of config/recording, or a path: topics of the bag"),
+    "split_mb": ("0", "a new file of the bag at this size, MB; 0: never"),
+}
+
+
+@dataclass(frozen=True)
+class HilOptions:
+    """What is real, and how it is flown; see :data:`HIL_ARGUMENTS`.
+
+    Attributes:
+        structure: one of :data:`STRUCTURES`.
+        drivers: chain of driver files.
+        driver_namespace: before the drivers' topics.
+        pose: our topic that says where the vehicle is; empty: the first that drivers give.
+        pose_frame: the frame of poses.
+        world: the virtual one.
+        lidar: device of the virtual one; empty: none.
+        lidar_keys: keys of it that differ from the device's file.
+        level: whether it stays level.
+        rangefinder: device of the virtual one; empty: none.
+        guard: its parameters.
+        planner: its parameters; None: somebody else publishes ``command_velocity``.
+        others: topics of other vehicles (Odometry).
+        others_pose: topics of other vehicles (PoseStamped).
+        others_radius_m: one for all, or one for each.
+        others_height_m: likewise.
+        rehearsal: whose vehicle stands in.
+        seed: of the stand-in.
+        bag: folder; None records nothing, an empty text lets the recorder name it.
+        recording: which topics, and how the bag lies on the disk.
+    """
+
+    structure: str = "hil"
+    drivers: str = ""
+    driver_namespace: str = "/"
+    pose: str = ""
+    pose_frame: str = "map"
+    world: str = "flat"
+    lidar: str = "virtual_lidar"
+    lidar_keys: Mapping[str, Any] = field(default_factory=dict)
+    level: bool = True
+    rangefinder: str = ""
+    guard: GuardParams = field(default_factory=GuardParams)
+    planner: PlannerParams | None = field(default_factory=PlannerParams)
+    others: tuple[str, ...] = ()
+    others_pose: tuple[str, ...] = ()
+    others_radius_m: tuple[float, ...] = (0.4,)
+    others_height_m: tuple[float, ...] = (0.4,)
+    rehearsal: str = "pillars"
+    seed: int = 1
+    bag: str | None = None
+    recording: Recording = field(default_factory=Recording)
+
+
+@dataclass(frozen=True)
+class _Vehicle:
+    """How the vehicle is heard and told.
+
+    Attributes:
+        chain: its drivers.
+        namespace: before their topics.
+        drivers: who gives what.
+        pose: our topic of its pose.
+    """
+
+    chain: str
+    namespace: str
+    drivers: Drivers
+    pose: str
+
+    @property
+    def pose_type(self) -> str:
+        """What the pose comes as."""
+        return POSES[self.pose]
+
+    def source(self, ours: str) -> str:
+        """``NAME TYPE`` of the driver's topic that becomes ours; empty: only the driver knows."""
+        for name, given in self.drivers.passed:
+            if given == ours:
+                driver = self.drivers.entry(name).driver
+                known = [topic for topic in driver.topics if topic.ours == ours]
+                full = definite(driver, known, self.namespace)
+                return f"{full} {known[0].type}" if full else ""
+        return ""
+
+    def setpoint(self) -> str:
+        """``NAME TYPE`` of the driver's topic of setpoints; empty: it takes none."""
+        for entry in self.drivers.entries:
+            for command in entry.driver.commands_of(COMMAND):
+                full = entry.driver.full_name(command.name)
+                absolute = full if full.startswith("/") else f"{self.namespace.rstrip('/')}/{full}"
+                return f"{absolute} {command.type}"
+        return ""
+
+
+def _vehicle_of(options: HilOptions) -> _Vehicle:
+    """The drivers, and which of their topics says where the vehicle is.
+
+    Raises:
+        InputError: no drivers, none that says a pose, or none that takes commands.
+    """
+    chain, namespace = options.drivers, options.driver_namespace
+    if options.structure in STANDS_IN:
+        if chain:
+            raise InputError(
+                f"drivers: {chain!r} with structure {options.structure}, whose vehicle stands in;"
+                " allowed: none, or structure hil"
+            )
+        chain, namespace = "stand_in", STAND_IN
+    if not chain:
+        raise InputError(
+            f"drivers: none with structure {options.structure}; give those of the vehicle, such as"
+            " mavros or px4,mocap"
+        )
+    drivers = choose(chain, ())
+    given = [pose for pose in POSES if drivers.gives(pose)]
+    pose = options.pose or next(iter(given), "")
+    if pose not in given:
+        there = ", ".join(given) or "none"
+        raise InputError(
+            f"pose: {options.pose or 'none'} from drivers {chain}; what they give of"
+            f" {', '.join(POSES)}: {there}"
+        )
+    vehicle = _Vehicle(chain, namespace, drivers, pose)
+    if not vehicle.setpoint():
+        raise InputError(f"drivers: {chain}: none of them takes {COMMAND}")
+    return vehicle
+
+
+def _others(options: HilOptions) -> dict[str, Any]:
+    """Parameters of whoever has to know of other vehicles."""
+    topics = {"others.odometry": options.others, "others.pose": options.others_pose}
+    given: dict[str, Any] = {name: list(names) for name, names in topics.items() if names}
+    if not given:
+        return {}
+    return given | {
+        "others.radius_m": list(options.others_radius_m),
+        "others.height_m": list(options.others_height_m),
+    }
+
+
+def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
+    """A virtual sensor that rides on the vehicle."""
+    keys = options.lidar_keys if kind == "lidar" else {}
+    params = load_device(kind, device, keys, kind)
+    return NodeSpec(
+        kind,
+        VEHICLE,
+        {
+            "device": device,
+            **prefixed(params),
+            "world": options.world,
+            "seed": options.seed,
+            "pose_type": vehicle.pose_type,
+            "odometry_reliable": False,
+            "frames.pose": options.pose_frame,
+            "level": options.level and kind == "lidar",
+            **_others(options),
+        },
+        (("ground_truth/odom", vehicle.pose), ("external/pose_stamped", vehicle.pose)),
+    )
+
+
+def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
+    """Parameters of whoever flies by the vehicle's pose."""
+    return {
+        "pose_type": vehicle.pose_type,
+        "frames.pose": options.pose_frame,
+        "use_sim_time": False,
+    }
+
+
+def _stand_in(options: HilOptions) -> NodeSpec:
+    given = {"rehearsal": options.rehearsal, "seed": options.seed}
+    return NodeSpec("stand_in", STAND_IN, given)
+
+
+def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
+    """The driver gives the pose, and in ``target`` what the vehicle sees; commands go out."""
+    wanted = [vehicle.pose]
+    if options.structure == "target":
+        wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
+    return NodeSpec(
+        "driver",
+        VEHICLE,
+        {
+            "drivers": vehicle.chain,
+            "topics": " ".join(wanted),
+            "driver_namespace": vehicle.namespace,
+            "alone": True,
+            "send": True,
+        },
+    )
+
+
+def describe_hil(options: HilOptions) -> list[NodeSpec]:
+    """Nodes of a flight among virtual obstacles, the recorder last.
+
+    Raises:
+        InputError: naming the option and what is allowed.
+    """
+    if options.structure not in STRUCTURES:
+        raise InputError(f"structure: {options.structure!r}; allowed: {', '.join(STRUCTURES)}")
+    vehicle = _vehicle_of(options)
+    virtual = options.structure != "target"
+    if virtual:
+        load_world(find_world(options.world))  # what is wrong with it is said here, in one line
+    nodes = [_stand_in(options)] if options.structure in STANDS_IN else []
+    nodes.append(_driver(options, vehicle))
+    for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
+        if virtual and device:
+            nodes.append(_seeing(kind, device, options, vehicle))
+    riding, others = _riding(options, vehicle), _others(options)
+    remappings = (("odometry/filtered", vehicle.pose), ("external/pose_stamped", vehicle.pose))
+    if options.planner is not None:
+        given = {**prefixed(options.planner), **riding}
+        nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
+    nodes.append(
+        NodeSpec("guard", VEHICLE, {**prefixed(options.guard), **riding, **others}, remappings)
+    )
+    nodes.append(
+        NodeSpec(
+            "monitor",
+            VEHICLE,
+            {
+                "pose_type": vehicle.pose_type,
+                "pose": vehicle.source(vehicle.pose),
+                "setpoint": vehicle.setpoint(),
+                "world": options.world if virtual else "",
+                **others,
+            },
+            (("ground_truth/odom", vehicle.pose), ("external/pose_stamped", vehicle.pose)),
+        )
+    )
+    if options.bag is not None:
+        nodes.append(_recorder(options, vehicle, nodes))
+    return nodes
+
+
+def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec]) -> NodeSpec:
+    """All of ours, and what the driver itself was told and said."""
+    truth = f"{STAND_IN}/ground_truth/odom nav_msgs/msg/Odometry"
+    also = [
+        f"{VEHICLE}/{vehicle.pose} {_type_of(vehicle)}",
+        vehicle.source(vehicle.pose),
+        vehicle.setpoint(),
+        *(f"{name} nav_msgs/msg/Odometry" for name in options.others),
+        *(f"{name} geometry_msgs/msg/PoseStamped" for name in options.others_pose),
+        truth if options.structure in STANDS_IN else "",
+    ]
+    facts = {
+        "structure": options.structure,
+        "drivers": vehicle.chain,
+        "world": options.world,
+        "guard": json.dumps(flatten(options.guard)),
+        "planner": json.dumps(flatten(options.planner)) if options.planner else "",
+    }
+    executables = sorted({node.executable for node in nodes if node.namespace == VEHICLE})
+    return NodeSpec(
+        "recorder",
+        "/",
+        {
+            "output": options.bag or "",
+            **flatten(options.recording),
+            "metadata": json.dumps(surroundings() | facts),
+            "nodes": " ".join([*executables, "recorder"]),
+            "also": [text for text in also if text],
+        },
+    )
+
+
+def _type_of(vehicle: _Vehicle) -> str:
+    odometry = vehicle.pose_type == "odometry"
+    return "nav_msgs/msg/Odometry" if odometry else "geometry_msgs/msg/PoseStamped"
+
+
+def composed(specs: Sequence[NodeSpec]) -> NodeSpec:
+    """One process that holds all of these nodes."""
+    return NodeSpec("composed", "/", {"nodes": json.dumps([asdict(spec) for spec in specs])})
+
+
+def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
+    """Nodes for the texts that launch gives its arguments.
+
+    Args:
+        values: every name of :data:`HIL_ARGUMENTS`.
+
+    Raises:
+        InputError: naming the argument and what is allowed.
+    """
+    record = values["record"]
+    planner = values["planner"]
+    options = HilOptions(
+        structure=values["structure"],
+        drivers=values["drivers"],
+        driver_namespace=values["driver_namespace"] or "/",
+        pose=values["pose"],
+        pose_frame=values["pose_frame"],
+        world=values["world"],
+        lidar=values["lidar"],
+        level=as_flag("level", values["level"]),
+        rangefinder=values["rangefinder"],
+        guard=load(GuardParams, find("guards", values["guard"])),
+        planner=load(PlannerParams, find("planners", planner)) if planner else None,
+        others=as_names(values["others"]),
+        others_pose=as_names(values["others_pose"]),
+        others_radius_m=(as_number("others_radius", values["others_radius"], float),),
+        others_height_m=(as_number("others_height", values["others_height"], float),),
+        rehearsal=values["rehearsal"],
+        seed=as_number("seed", values["seed"], int),
+        bag={"true": "", "false": None}.get(record.lower(), record),
+        recording=from_mapping(
+            Recording,
+            {
+                "record_profile": values["record_profile"],
+                "split_mb": as_number("split_mb", values["split_mb"], float),
+            },
+            "launch argument",
+        ),
+    )
+    specs = describe_hil(options)
+    return [composed(specs)] if options.structure == "basic" else specs

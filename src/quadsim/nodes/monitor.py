@@ -1,0 +1,188 @@
+"""Node ``monitor``: how late a vehicle's commands are, and what is to be seen, as markers.
+
+It takes no part in the flight. The time from a driver's message to the setpoint that answers it is
+measured on the driver's own topics: both carry the stamp of the pose.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from rclpy.context import Context
+from visualization_msgs.msg import Marker, MarkerArray
+
+from quadsim.compiled import new_record
+from quadsim.errors import InputError
+from quadsim.files import find_world
+from quadsim.geometry.rotation import quat
+from quadsim.nodes import qos, topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.command_messages import read_velocity_command
+from quadsim.nodes.hil_markers import COMMAND, OTHER, WISH, arrow, rays, solid, words, world_markers
+from quadsim.nodes.latency import Latency
+from quadsim.nodes.others import Others
+from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.scan_input import ScanInput, SeenScan
+from quadsim.nodes.topics import Topic, message_class
+from quadsim.nodes.truth_input import POSES
+from quadsim.parameters import Spec
+from quadsim.records import KINEMATICS
+from quadsim.world.sdf import load_world
+
+
+@dataclass(frozen=True)
+class MonitorParams:
+    """What is watched, and what is late."""
+
+    pose_type: Annotated[str, Spec("where the vehicle is, as of lidar", choices=tuple(POSES))] = (
+        "odometry"
+    )
+    markers_hz: Annotated[float, Spec("of the markers", "Hz", gt=0.0, le=50.0)] = 10.0
+    late_ms: Annotated[
+        float, Spec("a median from pose to setpoint beyond it is a warning", "ms", gt=0.0)
+    ] = 5.0
+    late_99_ms: Annotated[float, Spec("likewise of the 99th percentile", "ms", gt=0.0)] = 15.0
+
+
+def _heard(text: str, what: str, where: str) -> Topic | None:
+    """A topic given as ``NAME TYPE``; None of an empty text.
+
+    Raises:
+        InputError: it is not given so, or the type's package is not installed.
+    """
+    if not text:
+        return None
+    name, _, type_name = text.partition(" ")
+    try:
+        message_class(type_name)
+    except (ValueError, ImportError, AttributeError):
+        raise InputError(
+            f"node {where}: parameter {what}: {text!r}; allowed: a topic and its type,"
+            " /mavros/local_position/odom nav_msgs/msg/Odometry"
+        ) from None
+    profile = qos.profile(10, reliable=False)
+    return Topic(name, type_name, profile, profile, ())
+
+
+class MonitorNode(QuadsimNode):
+    """Watches a flight among virtual obstacles.
+
+    Parameters: ``pose`` and ``setpoint`` (``NAME TYPE`` of the driver's topics), ``world`` (for the
+    markers; empty: none), ``others.*``, ``lidar.*``, and those of :class:`MonitorParams`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("monitor", **kwargs)
+        self._params = declare(self, MonitorParams())
+        pose = declare_text(self, "pose", "", "the driver's topic of poses: NAME TYPE")
+        setpoint = declare_text(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
+        world = declare_text(self, "world", "", "a file of worlds, or a path; empty: no markers")
+        where = self.get_fully_qualified_name()
+        self._latency = Latency()
+        for topic, callback in (
+            (_heard(pose, "pose", where), self._latency.asked),
+            (_heard(setpoint, "setpoint", where), self._latency.answered),
+        ):
+            if topic is not None:
+                self._time(topic, callback)
+        self._world = self.offer(topics.WORLD_MARKERS)
+        if world:
+            obstacles = load_world(find_world(world)).obstacles
+            self._world.publish(world_markers(obstacles))
+        self._markers = self.offer(topics.FLIGHT_MARKERS)
+        self._motion = new_record(KINEMATICS)
+        topic, reader = POSES[self._params.pose_type]
+        self._reader = reader(self._motion)
+        self.listen(topic, self._on_pose, reliable=False)
+        self._scan: SeenScan | None = None
+        self._scans = ScanInput(self, self._on_scan)
+        self._others = Others(self)
+        self._wishes: dict[str, Any] = {}
+        for name, wanted in (("wish", topics.COMMAND_VELOCITY), ("command", topics.COMMAND_SAFE)):
+            self._follow(name, wanted)
+        self._guard = "no guard"
+        self.create_subscription(
+            topics.DIAGNOSTICS.message, topics.DIAGNOSTICS.name, self._on_report,
+            topics.DIAGNOSTICS.wanted,
+        )  # fmt: skip
+        self.wall_timer(1.0 / self._params.markers_hz, self._draw)
+
+    def _time(self, topic: Topic, callback: Any) -> None:
+        self.listen(topic, lambda payload: callback(stamp_of(payload), time.monotonic_ns()))
+
+    def _follow(self, name: str, topic: Topic) -> None:
+        def take(payload: bytes) -> None:
+            v_W, _ = read_velocity_command(payload, self._motion["q_WB"])
+            self._wishes[name] = (time.monotonic(), v_W)
+
+        self.listen(topic, take)
+
+    def _on_pose(self, payload: bytes) -> None:
+        self._reader.read(payload)
+        motion = self._motion
+        self._scans.poses.take(int(motion["stamp_ns"]), motion["p_W"], quat(motion["q_WB"]))
+
+    def _on_scan(self, scan: SeenScan) -> None:
+        self._scan = scan
+
+    def _on_report(self, message: Any) -> None:
+        """What the guard says of itself."""
+        wanted = f"{self.get_namespace().rstrip('/')}/guard"
+        for status in message.status:
+            if status.name == wanted:
+                values = {pair.key: pair.value for pair in status.values}
+                margin = values.get("margin_m")
+                self._guard = status.message + (f", margin {margin} m" if margin else "")
+
+    def _draw(self) -> None:
+        """Publish rays, wish, command, others and the guard's words as they are now."""
+        p_W = self._motion["p_W"].copy()
+        stamp_ns = int(self._motion["stamp_ns"])
+        if not stamp_ns or not self._markers.get_subscription_count():
+            return
+        markers = [words(p_W, self._guard)]
+        if self._scan is not None:
+            markers.append(rays(np.array(self._scan.origin_W), self._scan.points_W))
+        now_s = time.monotonic()
+        for name, color in (("wish", WISH), ("command", COMMAND)):
+            heard_s, v_W = self._wishes.get(name, (-1.0, (0.0, 0.0, 0.0)))
+            if now_s - heard_s < 1.0:
+                markers.append(arrow(name, color, p_W, v_W))
+        others: list[Marker | None] = [
+            solid(k, obstacle, "others", OTHER)
+            for k, obstacle in enumerate(self._others.obstacles(stamp_ns))
+        ]
+        markers += [marker for marker in others if marker is not None]
+        self._markers.publish(MarkerArray(markers=markers))
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Whether commands are late."""
+        values = self._latency.values("latency")
+        late = (
+            values.get("latency_ms", 0.0) > self._params.late_ms
+            or values.get("latency_99_ms", 0.0) > self._params.late_99_ms
+        )
+        return (
+            int(late),
+            "setpoints are late" if late else "running",
+            {"guard": self._guard, **values},
+        )
+
+
+def make(context: Context, **kwargs: Any) -> MonitorNode:
+    """Make the node in a context."""
+    return MonitorNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()
