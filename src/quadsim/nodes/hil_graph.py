@@ -27,7 +27,6 @@ from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
 from quadsim.mission.planner import PlannerParams
-from quadsim.nodes.driver_outputs import COMMAND
 from quadsim.nodes.drivers import Drivers, choose, definite
 from quadsim.nodes.graph import NodeSpec, as_flag, as_names, as_number, prefixed
 from quadsim.parameters import flatten, from_mapping, load
@@ -46,6 +45,8 @@ POSES = {
     "external/pose_stamped": "pose",
     "ground_truth/odom": "odometry",
 }
+#: What goes to the vehicle.
+COMMAND = "command_velocity/safe"
 #: Our topics of a real lidar.
 SCANS = ("scan", "points")
 

@@ -282,10 +282,11 @@ class StandInNode(QuadsimNode):
 
     @property
     def _t_s(self) -> float:
-        """Time since the first setpoint was obeyed; below 0 before."""
+        """Time from the first setpoint that was obeyed to the end; below 0 before."""
         if self._flying_ns is None:
             return -1.0
-        return (self._vehicle.stamp_ns - self._flying_ns) * 1e-9
+        now_ns = self._vehicle.stamp_ns if self._over is None else self._over[0]
+        return (now_ns - self._flying_ns) * 1e-9
 
     def _show_truth(self) -> None:
         """Truth and the others, as of now."""
