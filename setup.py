@@ -27,6 +27,7 @@ NODES = (
     "pilot",
     "player",
     "description",
+    "gazebo_adapter",
 )
 
 CORE = [

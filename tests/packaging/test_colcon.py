@@ -29,6 +29,7 @@ NODES = (
     "pilot",
     "player",
     "description",
+    "gazebo_adapter",
 )
 
 pytestmark = pytest.mark.packaging

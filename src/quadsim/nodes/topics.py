@@ -57,6 +57,11 @@ def _external(name: str, type_name: str) -> Topic:
     return Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
 
 
+def _bridged(name: str, type_name: str) -> Topic:
+    """Of Gazebo, as ``config/bridge`` names it: into ROS reliable, but no one depends on it."""
+    return Topic(f"gazebo/{name}", type_name, qos.FAST, qos.SENSOR_INPUT, ())
+
+
 CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics",))
 DATUM = _reliable("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", profile=qos.LATCHED)
 DIAGNOSTICS = _reliable(
@@ -134,6 +139,24 @@ WORLD_MARKERS = _reliable(
     "markers/world", "visualization_msgs/msg/MarkerArray", "monitor", profile=qos.LATCHED
 )
 FLIGHT_MARKERS = _reliable("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
+
+# between ros_gz_bridge and the nodes gazebo_adapter and gazebo_view; no bag needs them
+GAZEBO_COMMAND = _bridged("command_motor_speed", "actuator_msgs/msg/Actuators")
+GAZEBO_ODOMETRY = _bridged("odometry", "nav_msgs/msg/Odometry")
+GAZEBO_IMU = _bridged("imu", "sensor_msgs/msg/Imu")
+GAZEBO_MAGNETIC_FIELD = _bridged("magnetometer", "sensor_msgs/msg/MagneticField")
+GAZEBO_PRESSURE = _bridged("air_pressure", "sensor_msgs/msg/FluidPressure")
+GAZEBO_NAVSAT = _bridged("navsat", "sensor_msgs/msg/NavSatFix")
+GAZEBO_RANGE = _bridged("range", "sensor_msgs/msg/LaserScan")
+GAZEBO_SCAN = _bridged("scan", "sensor_msgs/msg/LaserScan")
+GAZEBO_POINTS = _bridged("points", "sensor_msgs/msg/PointCloud2")
+GAZEBO_IMAGE = _bridged("image", "sensor_msgs/msg/Image")
+GAZEBO_CAMERA_INFO = _bridged("camera_info", "sensor_msgs/msg/CameraInfo")
+# a camera's, as image_transport names them
+IMAGE = Topic("camera/image_raw", "sensor_msgs/msg/Image", qos.RELIABLE, qos.SENSOR_INPUT, ())
+CAMERA_INFO = Topic(
+    "camera/camera_info", "sensor_msgs/msg/CameraInfo", qos.RELIABLE, qos.SENSOR_INPUT, ()
+)
 
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
