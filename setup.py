@@ -28,6 +28,7 @@ NODES = (
     "player",
     "description",
     "gazebo_adapter",
+    "gazebo_view",
 )
 
 CORE = [

@@ -30,6 +30,7 @@ NODES = (
     "player",
     "description",
     "gazebo_adapter",
+    "gazebo_view",
 )
 
 pytestmark = pytest.mark.packaging
