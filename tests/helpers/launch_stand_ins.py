@@ -25,7 +25,7 @@ class LaunchConfiguration(Recorded):
 
 STUBS = {
     "launch": ["LaunchDescription"],
-    "launch.actions": ["DeclareLaunchArgument", "OpaqueFunction", "Shutdown"],
+    "launch.actions": ["DeclareLaunchArgument", "ExecuteProcess", "OpaqueFunction", "Shutdown"],
     "launch.substitutions": [],
     "launch_ros": [],
     "launch_ros.actions": ["Node"],

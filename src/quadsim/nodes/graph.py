@@ -61,6 +61,7 @@ class NodeSpec:
         remappings: pairs of names.
         name: of the node; usually the executable's.
         package: of the executable; ours, or of a node that ``ros2 launch`` alone can start.
+        arguments: of its command line, beside those of ROS; ours take none.
     """
 
     executable: str
@@ -69,6 +70,7 @@ class NodeSpec:
     remappings: tuple[tuple[str, str], ...] = ()
     name: str = ""
     package: str = "quadsim"
+    arguments: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:

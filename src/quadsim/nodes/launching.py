@@ -58,6 +58,8 @@ def node_action(spec: NodeSpec, ends_all: bool = False) -> Any:
     """
     launch, actions, _ = _launch()
     given: dict[str, Any] = {"on_exit": launch.actions.Shutdown()} if ends_all else {}
+    if spec.arguments:
+        given["arguments"] = list(spec.arguments)
     return actions.Node(
         package=spec.package,
         executable=spec.executable,
@@ -67,6 +69,22 @@ def node_action(spec: NodeSpec, ends_all: bool = False) -> Any:
         remappings=list(spec.remappings),
         output="screen",
         **given,
+    )
+
+
+def process_action(command: Sequence[str], environment: Mapping[str, str]) -> Any:
+    """A program that is no node, as a launch action; everything is stopped when it ends.
+
+    Args:
+        command: program and arguments.
+        environment: variables beside those that are there.
+    """
+    launch, _, _ = _launch()
+    return launch.actions.ExecuteProcess(
+        cmd=list(command),
+        additional_env=dict(environment),
+        output="screen",
+        on_exit=launch.actions.Shutdown(),
     )
 
 

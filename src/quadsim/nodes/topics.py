@@ -63,14 +63,18 @@ def _bridged(name: str, type_name: str) -> Topic:
 
 
 CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics",))
-DATUM = _reliable("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", profile=qos.LATCHED)
+DATUM = _reliable(
+    "/datum", "sensor_msgs/msg/NavSatFix", "dynamics", "gazebo_adapter", profile=qos.LATCHED
+)
 DIAGNOSTICS = _reliable(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
-    "estimator", "autopilot", "mixer", "recorder", "description",
+    "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
 )  # fmt: skip
-TRUTH = _reliable("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", profile=qos.FAST)
+TRUTH = _reliable(
+    "ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", profile=qos.FAST
+)
 ACCEL = _reliable(
     "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
 )

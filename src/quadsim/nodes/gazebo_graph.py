@@ -1,0 +1,245 @@
+"""The graph with Gazebo, as data: what runs, which world it gets, which nodes join it to ours.
+
+``launch/gazebo.launch.py`` turns the description into launch actions. Gazebo flies the vehicles
+(``physics:=gazebo``), or shows what our physics fly (``gazebo:=view``).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element  # the type alone
+
+from quadsim.errors import InputError
+from quadsim.files import find, find_world, share_dir
+from quadsim.models.sdf import vehicle_model
+from quadsim.models.sensors import CameraParams
+from quadsim.models.worlds import for_gazebo
+from quadsim.models.xml import text_of
+from quadsim.nodes.gazebo_arguments import (
+    CAMERA,
+    DRAWN,
+    GAZEBO_ARGUMENTS,
+    Choice,
+    choice_of,
+    refuse_what_gazebo_lacks,
+)
+from quadsim.nodes.gazebo_figures import figures_of
+from quadsim.nodes.graph import LAUNCH_ARGUMENTS, NodeSpec, as_flag, describe_launch, prefixed
+from quadsim.nodes.vehicles import frame_prefix, namespaces
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.vehicle.start import standing_height_m
+from quadsim.world.sdf import load_world
+
+
+@dataclass(frozen=True)
+class GazeboProcess:
+    """Gazebo itself.
+
+    Attributes:
+        command: program and arguments, the world's file last.
+        environment: variables that it needs, beside those that are there.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class GazeboGraph:
+    """A graph with Gazebo.
+
+    Attributes:
+        world: text of the world's file, with the vehicles in it.
+        world_file: where it is to be written; empty: in a temporary folder.
+        starts: whether Gazebo is to be started.
+        gui: with its window.
+        fortress: as Gazebo Fortress is called.
+        nodes: the bridges, what joins Gazebo to ours, and our nodes.
+    """
+
+    world: str
+    world_file: str
+    starts: bool
+    gui: bool
+    fortress: bool
+    nodes: tuple[NodeSpec, ...]
+
+    def write_world(self) -> Path:
+        """Write the world's file; gives its path.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        if self.world_file:
+            path = Path(self.world_file).expanduser()
+        else:
+            path = Path(tempfile.mkdtemp(prefix="quadsim-gazebo-")) / "world.sdf"
+        try:
+            path.write_text(self.world, encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"launch argument world_file: {path}: cannot be written ({error.strerror})"
+            ) from None
+        return path
+
+    def process(self, world: Path) -> GazeboProcess:
+        """Gazebo with a world that begins at once."""
+        command = ["ign", "gazebo"] if self.fortress else ["gz", "sim"]
+        command += ["-r"] if self.gui else ["-r", "-s", "--headless-rendering"]
+        variable = "IGN_GAZEBO_RESOURCE_PATH" if self.fortress else "GZ_SIM_RESOURCE_PATH"
+        folders = [str(share_dir() / "worlds" / "models"), os.environ.get(variable, "")]
+        return GazeboProcess(
+            (*command, str(world)), {variable: os.pathsep.join(filter(None, folders))}
+        )
+
+
+def _models(scenario: Scenario, choice: Choice, count: int) -> list[Element]:
+    """A model of each vehicle, where it stands."""
+    devices = {kind: scenario.devices[kind] for kind in choice.lent if kind != CAMERA}
+    models = []
+    for namespace, pose in zip(namespaces(count), scenario.file.start.poses(count), strict=True):
+        model = vehicle_model(
+            scenario.vehicle,
+            devices,
+            namespace.strip("/"),
+            prefix=frame_prefix(namespace),
+            camera=CameraParams() if CAMERA in choice.lent else None,
+            datum=scenario.environment.datum,
+            view=not choice.flies,
+            fortress=choice.fortress,
+        )
+        height_m = standing_height_m(scenario.vehicle, scenario.environment, scenario.scene, pose)
+        place = model.find("pose")
+        if place is None:
+            place = Element("pose")
+            model.insert(0, place)
+        place.text = text_of((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
+        models.append(model)
+    return models
+
+
+def _bridges(choice: Choice, world: str, count: int) -> list[NodeSpec]:
+    """The bridges of ros_gz_bridge: one of the clock or the poses, one of each vehicle."""
+
+    def bridge(name: str, namespace: str, given: dict[str, Any], *arguments: str) -> NodeSpec:
+        return NodeSpec("parameter_bridge", namespace, given, (), name, "ros_gz_bridge", arguments)
+
+    if choice.flies:
+        bridges = [bridge("clock_bridge", "/", {"config_file": str(find("bridge", "clock"))})]
+    else:
+        service = f"/world/{world}/set_pose@ros_gz_interfaces/srv/SetEntityPose"
+        types = "@gz.msgs.Pose@gz.msgs.Boolean"
+        bridges = [bridge("pose_bridge", "/", {}, service + types)]
+    if choice.flies or choice.lent:
+        given = {"config_file": str(choice.bridge), "expand_gz_topic_names": True}
+        bridges += [bridge("gazebo_bridge", name, given) for name in namespaces(count)]
+    return bridges
+
+
+def _lidar_topics(scenario: Scenario, choice: Choice) -> list[str]:
+    """What a lent lidar publishes: ``scan`` of a planar one, else ``points``."""
+    if "lidar" not in choice.lent:
+        return []
+    return ["scan" if getattr(scenario.lidar, "channels", 1) == 1 else "points"]
+
+
+def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[NodeSpec]:
+    """What joins Gazebo's vehicles to our nodes, a node of each."""
+    lidar = _lidar_topics(scenario, choice)
+    if not choice.flies:
+        camera = [CAMERA] if CAMERA in choice.lent else []
+        lent = {"lent": [*lidar, *camera]} if lidar or camera else {}
+        return [
+            NodeSpec("gazebo_view", name, {"world": world, **lent}) for name in namespaces(count)
+        ]
+    sensors = [kind for kind in choice.lent if kind not in DRAWN]
+    figures = figures_of(scenario.sensors, scenario.environment.field_W_T())
+    return [
+        NodeSpec(
+            "gazebo_adapter",
+            name,
+            {
+                "use_sim_time": True,
+                "sensors": [*sensors, *lidar],
+                "rotors": list(scenario.vehicle.commands),
+                "publish_datum": i == 0,
+                "seed": scenario.file.seed,
+                **prefixed(scenario.environment.datum, "datum."),
+                **prefixed(figures, "figures."),
+            },
+        )
+        for i, name in enumerate(namespaces(count))
+    ]
+
+
+def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
+    """One of our nodes, told what Gazebo does otherwise."""
+    if not choice.flies:
+        return spec
+    given = dict(spec.parameters)
+    if spec.executable == "estimator" and "magnetometer" in choice.lent and not choice.fortress:
+        # Harmonic and later take the field from tables of their own, whatever the world says
+        environment = replace(
+            scenario.environment, magnetic_field="model", magnetic_field_W_T=(0.0, 0.0, 0.0)
+        )
+        given["magnetic_field_W_T"] = list(environment.field_W_T())
+    if spec.executable == "recorder":
+        others = {kind for kind in choice.lent if kind not in DRAWN} | {"gazebo_adapter"}
+        given["nodes"] = " ".join(sorted({*str(given["nodes"]).split(), *others}))
+    return replace(spec, parameters=given)
+
+
+def describe_gazebo(values: Mapping[str, str]) -> GazeboGraph:
+    """The graph for the texts that launch gives its arguments.
+
+    Args:
+        values: every name of :data:`GAZEBO_ARGUMENTS`.
+
+    Raises:
+        InputError: naming the argument, or what of the scenario Gazebo does not know.
+    """
+    shared = {name: values[name] for name in GAZEBO_ARGUMENTS if name in LAUNCH_ARGUMENTS}
+    usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
+    describe_launch(usual | shared)  # refuses what is wrong in them
+    scenario = load_scenario(
+        values["scenario"],
+        vehicle=values["vehicle"] or None,
+        sensors=values["sensors"] or None,
+        seed=int(values["seed"]) if values["seed"] else None,
+    )
+    choice, count = choice_of(values, scenario), int(values["count"])
+    refuse_what_gazebo_lacks(scenario, choice)
+    replaced = [*(["dynamics"] if choice.flies else ()), *choice.lent]
+    without = [name for name in replaced if name != CAMERA]
+    ours = describe_launch(usual | shared | {"without": ",".join(without)})
+    path = find_world(scenario.file.world)
+    world = load_world(path).name
+    return GazeboGraph(
+        world=for_gazebo(
+            path,
+            _models(scenario, choice, count),
+            environment=scenario.environment,
+            fortress=choice.fortress,
+        ),
+        world_file=values["world_file"],
+        starts=as_flag("start", values["start"]),
+        gui=as_flag("gui", values["gui"]),
+        fortress=choice.fortress,
+        nodes=(
+            *_bridges(choice, world, count),
+            *_joints(scenario, choice, world, count),
+            *(_told(spec, scenario, choice) for spec in ours),
+        ),
+    )
+
+
+def gazebo_processes(values: Mapping[str, str]) -> Sequence[GazeboProcess]:
+    """Write the world, and give what is to be started beside the nodes."""
+    graph = describe_gazebo(values)
+    world = graph.write_world()
+    return [graph.process(world)] if graph.starts else []
