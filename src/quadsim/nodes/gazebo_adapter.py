@@ -103,7 +103,11 @@ class GazeboAdapterNode(QuadsimNode):
         """Listen to one of Gazebo's topics; stamps repeat or go back in no message that is used."""
 
         def guarded(payload: bytes) -> None:
-            stamp_ns = self._stamp_of(payload)
+            now_ns = self.get_clock().now().nanoseconds
+            if not now_ns:
+                self.count("before /clock")
+                return
+            stamp_ns = self._stamp_of(payload, now_ns)
             if stamp_ns <= self._stamps.get(given.name, 0):
                 raise MessageError("repeats or jumps back in time")
             use(payload, stamp_ns)
@@ -172,19 +176,12 @@ class GazeboAdapterNode(QuadsimNode):
 
     # ---- time ----------------------------------------------------------------------------------
 
-    def _stamp_of(self, payload: bytes) -> int:
-        """A message's stamp in the time of ``/clock``.
-
-        Raises:
-            MessageError: nobody knows the time yet.
-        """
+    def _stamp_of(self, payload: bytes, now_ns: int) -> int:
+        """A message's stamp in the time of ``/clock``, which is ``now_ns``."""
         stamp_ns = stamp_of(payload)
-        now_ns = self.get_clock().now().nanoseconds
-        if not now_ns:
-            raise MessageError("no /clock yet")
         if stamp_ns == 0 or abs(stamp_ns - now_ns) > self._ahead_ns:
             self.count("restamped")
-            return int(now_ns)
+            return now_ns
         return stamp_ns
 
     def _forget(self) -> None:
