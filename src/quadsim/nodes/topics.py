@@ -114,7 +114,9 @@ EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
 LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
-COMMAND_VELOCITY = _reliable("command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot")
+COMMAND_VELOCITY = _reliable(
+    "command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot", "planner"
+)
 # after the guard: what a vehicle may be sent
 COMMAND_SAFE = _reliable("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
 COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
@@ -130,6 +132,17 @@ REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
 MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", profile=qos.LATCHED)
 MISSION_STATUS = _reliable(
     "mission/status", "diagnostic_msgs/msg/DiagnosticStatus", "autopilot", profile=qos.LATCHED
+)
+# where the planner is to fly; a goal alone as RViz gives it
+GOALS = _reliable("goals", "nav_msgs/msg/Path", profile=qos.LATCHED)
+GOAL_POSE = _reliable("goal_pose", "geometry_msgs/msg/PoseStamped")
+PLANNER_PATH = _reliable("planner/path", "nav_msgs/msg/Path", "planner", profile=qos.LATCHED)
+PLANNER_STATUS = _reliable(
+    "planner/status", "diagnostic_msgs/msg/DiagnosticStatus", "planner", profile=qos.LATCHED
+)
+PLANNER_MAP = _reliable("planner/map", "nav_msgs/msg/OccupancyGrid", "planner", profile=qos.LATCHED)
+PLANNER_MARKERS = _reliable(
+    "markers/planner", "visualization_msgs/msg/MarkerArray", "planner", profile=qos.LATCHED
 )
 STATE_SOURCE = _reliable("state_source", "std_msgs/msg/String", "autopilot", profile=qos.LATCHED)
 MARKERS = _reliable(
@@ -170,6 +183,7 @@ VEHICLE_TOPICS = (
     ODOMETRY, BLIND_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
     COMMAND_MOTOR_SPEED, JOY,
+    GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
     ROBOT_DESCRIPTION,
 )  # fmt: skip
