@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.planning.following import Way, follow, nearest_on, place_on
+from quadsim.mission.planning.occupancy import OccupancyMap
 from quadsim.mission.planning.parameters import (
     STATES,
     MapParams,
@@ -27,12 +28,22 @@ from quadsim.mission.planning.routes import Routes
 from quadsim.parameters import Vec3
 from quadsim.world.movers import MovingShape
 
-__all__ = ["STATES", "MapParams", "Planner", "PlannerOutput", "PlannerParams", "SpeedParams"]
+__all__ = [
+    "NO_SCAN",
+    "STATES",
+    "MapParams",
+    "Planner",
+    "PlannerOutput",
+    "PlannerParams",
+    "SpeedParams",
+]
 
 #: Commands are no farther from the vehicle's velocity than it could change in this time, s.
 AHEAD_S = 0.8
 #: It turns to what is this far ahead on the way, m.
 LOOK_M = 1.5
+#: Why it stands where no scan comes.
+NO_SCAN = "no scan"
 NOWHERE: NDArray[np.float64] = np.zeros((0, 3))
 
 
@@ -41,10 +52,14 @@ class Planner:
 
     Args:
         params: of it.
+
+    Attributes:
+        plans: how often it has looked for a way.
     """
 
     def __init__(self, params: PlannerParams) -> None:
         self.params = params
+        self.plans = 0
         self._goals_W: NDArray[np.float64] = NOWHERE
         self._begin()
 
@@ -61,6 +76,11 @@ class Planner:
     def goals_W(self) -> NDArray[np.float64]:
         """(K, 3) what it still flies to, m."""
         return self._goals_W
+
+    @property
+    def seen(self) -> OccupancyMap:
+        """The map of what was seen; it is made when there is a goal."""
+        return self._routes.map
 
     def take_scan(
         self,
@@ -155,7 +175,7 @@ class Planner:
         age_s = (stamp_ns - self._scan_ns) * 1e-9
         if self._scan_ns < 0 or age_s > self.params.scan_timeout_s:
             wanted[2] = 0.0
-            return self._output(wanted, v, dt_s, "flying", "no scan", self._path(p, goal))
+            return self._output(wanted, v, dt_s, "flying", NO_SCAN, self._path(p, goal))
         wanted[:2], slow = follow(self._way, p[:2], v[:2], self.params.speed)
         rate = self._turn(p[:2], yaw)
         return self._output(wanted, v, dt_s, "flying", slow, self._path(p, goal), rate)
@@ -191,6 +211,7 @@ class Planner:
             last = len(self._goals_W) == 1
             self._way = self._routes.find(stamp_ns * 1e-9, p, v, self._goals_W[0], last)
             self._planned_ns, self._anew = stamp_ns, False
+            self.plans += 1
         return self._routes.reason
 
     def _path(self, p: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:

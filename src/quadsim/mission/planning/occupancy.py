@@ -119,6 +119,11 @@ class OccupancyMap:
         self._seen_s: NDArray[np.float64] = np.zeros((0, 0))
 
     @property
+    def cell_m(self) -> float:
+        """Side of a cell."""
+        return self._params.cell_m
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Cells along x and y."""
         return (self._left.shape[0], self._left.shape[1])
@@ -204,6 +209,12 @@ class OccupancyMap:
     def occupied(self, now_s: float) -> NDArray[np.bool_]:
         """(X, Y) which cells hold an obstacle, as far as is known."""
         return (self._left > 0) & self.known(now_s)
+
+    def seen(self, now_s: float) -> NDArray[np.int8]:
+        """(X, Y) 0 free, 100 occupied, -1 unknown: as nav_msgs/OccupancyGrid has them."""
+        cells = np.where(self._left > 0, np.int8(100), np.int8(0))
+        cells[~self.known(now_s)] = -1
+        return cells
 
     def clearance_m(self, now_s: float) -> NDArray[np.float64]:
         """(X, Y) distance of the cells' middles to the nearest obstacle; inf without any.

@@ -33,12 +33,13 @@ class Routes:
         params: of the planner.
 
     Attributes:
+        map: of what was seen.
         reason: why there is no way, in words; empty while there is one.
     """
 
     def __init__(self, params: PlannerParams) -> None:
         self._params = params
-        self._map = OccupancyMap(params.map)
+        self.map = OccupancyMap(params.map)
         self._body = disc(params.vehicle_radius_m / params.map.cell_m)
         self._around_m = params.map.around_m
         self._way: Way | None = None
@@ -54,16 +55,16 @@ class Routes:
 
     def take_scan(self, now_s: float, origin_W: Vec3, points_W: Array, ends_W: Array) -> bool:
         """Put a scan into the map; says whether an echo is in the way."""
-        if self._map.shape == (0, 0):
+        if self.map.shape == (0, 0):
             return False
         moving = self._of_shapes(now_s, points_W)
         points_W, ends_W = points_W[~moving], np.vstack([ends_W, points_W[moving]])
-        self._map.take(now_s, origin_W, points_W, ends_W)
-        if self._way is None or self._taken.shape != self._map.shape:
+        self.map.take(now_s, origin_W, points_W, ends_W)
+        if self._way is None or self._taken.shape != self.map.shape:
             return False
-        level = np.abs(points_W[:, 2] - self._map.height_m) <= self._params.map.half_band_m
-        cells = self._map.cells_of(points_W[level])
-        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        level = np.abs(points_W[:, 2] - self.map.height_m) <= self._params.map.half_band_m
+        cells = self.map.cells_of(points_W[level])
+        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
 
     def _of_shapes(self, now_s: float, points_W: Array) -> NDArray[np.bool_]:
@@ -93,7 +94,7 @@ class Routes:
             goal: (3,) m.
             last: whether it is to stop there.
         """
-        self._map.at_height(float(p[2]))
+        self.map.at_height(float(p[2]))
         if not self._cover(p, goal):
             self._way = None
             return None
@@ -125,7 +126,7 @@ class Routes:
             if np.all(p[:2] >= self._box[0] + near) and np.all(p[:2] <= self._box[1] - near):
                 return True
         box = self._wanted_box(p, goal, self._around_m)
-        if self._map.cover(box[0], box[1]):
+        if self.map.cover(box[0], box[1]):
             self._box = box
             return True
         away_m = float(np.hypot(*(goal - p)[:2]))
@@ -143,7 +144,7 @@ class Routes:
         area = (self._params.area_min_W_m, self._params.area_max_W_m)
         if np.all(self._box[0] <= area[0]) and np.all(self._box[1] >= area[1]):  # type: ignore
             return False
-        if not self._map.cover(box[0], box[1]):
+        if not self.map.cover(box[0], box[1]):
             return False
         self._box, self._around_m = box, 2.0 * self._around_m
         return True
@@ -154,10 +155,10 @@ class Routes:
         """(N, 2) samples of the way to fly; None, and the reason, where there is none."""
         params, cell = self._params, self._params.map.cell_m
         here = (float(p[0]), float(p[1]), float(p[2]))
-        self._map.free_around(now_s, here, params.vehicle_radius_m)
-        self._clearance_m = self._map.clearance_m(now_s)
+        self.map.free_around(now_s, here, params.vehicle_radius_m)
+        self._clearance_m = self.map.clearance_m(now_s)
         self._room_m = np.minimum(self._clearance_m, self._room_beside_shapes(now_s, p, v))
-        self._known = self._map.known(now_s)
+        self._known = self.map.known(now_s)
         speeds = np.clip(
             (self._clearance_m - params.keep_m) / max(params.speed.beside_s, 1e-9),
             params.speed.least_mps,
@@ -179,9 +180,9 @@ class Routes:
             self.reason = f"no way to the goal {where} is left"
             return None
         before, cells = start
-        corners = self._map.middles_of(times.straightened(times.way(cells)))
+        corners = self.map.middles_of(times.straightened(times.way(cells)))
         corners = np.vstack([before, corners])
-        if np.isfinite(self._cost_s[tuple(self._map.cells_of(goal[None])[0])]):
+        if np.isfinite(self._cost_s[tuple(self.map.cells_of(goal[None])[0])]):
             corners[-1] = goal[:2]
         return self._better(self._round(corners), p, goal)
 
@@ -190,16 +191,16 @@ class Routes:
 
         It may be earlier there or later by ``shapes_spread_s``.
         """
-        gap_m = np.full(self._map.shape, math.inf)
+        gap_m = np.full(self.map.shape, math.inf)
         params = self._params
-        middles = np.stack(np.meshgrid(*self._map.axes(), indexing="ij"), axis=-1)
+        middles = np.stack(np.meshgrid(*self.map.axes(), indexing="ij"), axis=-1)
         away = middles - p[:2]
         speed = max(float(np.hypot(*v[:2])), 0.5 * params.speed.speed_mps)
         there_s = np.hypot(away[..., 0], away[..., 1]) / speed
         begin_s = np.maximum(there_s - params.shapes_spread_s, 0.0)
         end_s = there_s + params.shapes_spread_s
         for shape in self._shapes_now(now_s):
-            apart_m = abs(shape.p_W[2] - self._map.height_m) - shape.half_height_m
+            apart_m = abs(shape.p_W[2] - self.map.height_m) - shape.half_height_m
             if apart_m > params.map.half_band_m:
                 continue
             moves = np.array(shape.v_W[:2])
@@ -211,19 +212,19 @@ class Routes:
 
     def _close_outside(self) -> None:
         """No way leads out of the area."""
-        x, y = self._map.axes()
+        x, y = self.map.axes()
         low, high = self._params.area_min_W_m, self._params.area_max_W_m
         self._cost_s[(x < low[0]) | (x > high[0])] = math.inf
         self._cost_s[:, (y < low[1]) | (y > high[1])] = math.inf
 
     def _free_near(self, place: Array, reach_m: float) -> tuple[int, int] | None:
         """The cell of a place, or the nearest one to it that can be flown in."""
-        cells = self._map.cells_of(place[None])[0] + disc(reach_m / self._params.map.cell_m)
-        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        cells = self.map.cells_of(place[None])[0] + disc(reach_m / self._params.map.cell_m)
+        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
         cells = cells[np.isfinite(self._cost_s[cells[:, 0], cells[:, 1]])]
         if len(cells) == 0:
             return None
-        best = np.argmin(np.hypot(*(self._map.middles_of(cells) - place[:2]).T))
+        best = np.argmin(np.hypot(*(self.map.middles_of(cells) - place[:2]).T))
         return int(cells[best, 0]), int(cells[best, 1])
 
     def _start(
@@ -235,12 +236,12 @@ class Routes:
         where it is; or, too near an obstacle, the nearest place that is not.
         """
         ahead = p[:2] + v[:2] * self._params.speed.reaction_s
-        i, j = self._map.cells_of(np.array([ahead]))[0]
+        i, j = self.map.cells_of(np.array([ahead]))[0]
         if np.hypot(*(ahead - p[:2])) > self._params.map.cell_m and self._inside(i, j):
             line = self._line(p[:2], ahead)
             if np.isfinite(line).all() and np.isfinite(times.times_s[i, j]):
                 return np.array([p[:2], ahead]), (int(i), int(j))
-        i, j = self._map.cells_of(p[None])[0]
+        i, j = self.map.cells_of(p[None])[0]
         if not self._inside(i, j):
             return None
         if np.isfinite(times.times_s[i, j]):
@@ -252,17 +253,17 @@ class Routes:
     def _way_out(self, times: TimesToGoal, p: Array) -> tuple[Array, tuple[int, int]] | None:
         """The nearest place with a way to the goal, straight and through no obstacle."""
         reach = disc((self._params.keep_m + 1.0) / self._params.map.cell_m)
-        cells = self._map.cells_of(p[None])[0] + reach
-        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        cells = self.map.cells_of(p[None])[0] + reach
+        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
         cells = cells[np.isfinite(times.times_s[cells[:, 0], cells[:, 1]])]
-        middles = self._map.middles_of(cells)
+        middles = self.map.middles_of(cells)
         for k in np.argsort(np.hypot(*(middles - p[:2]).T)):
             if self._line(p[:2], middles[k], of=self._clearance_m).min() > 0.0:
                 return np.array([p[:2]]), (int(cells[k, 0]), int(cells[k, 1]))
         return None
 
     def _inside(self, i: int, j: int) -> bool:
-        return bool(0 <= i < self._map.shape[0] and 0 <= j < self._map.shape[1])
+        return bool(0 <= i < self.map.shape[0] and 0 <= j < self.map.shape[1])
 
     def _line(self, a: Array, b: Array, of: Array | None = None) -> Array:
         """Values of a map, the cost's by default, along a line inside of it."""
@@ -271,7 +272,7 @@ class Routes:
 
     def _at(self, values: Array, points: Array) -> Array:
         """Values of a map at (N, 2) places; at its border outside of it."""
-        cells = np.clip(self._map.cells_of(points), 0, np.array(self._map.shape) - 1)
+        cells = np.clip(self.map.cells_of(points), 0, np.array(self.map.shape) - 1)
         return np.asarray(values[cells[:, 0], cells[:, 1]])
 
     # ---- the way -------------------------------------------------------------------------------
@@ -310,9 +311,9 @@ class Routes:
 
     def _with_speeds(self, now_s: float, points: Array, end_mps: float) -> Way:
         """A way with its speeds."""
-        cells = np.clip(self._map.cells_of(points), 0, np.array(self._map.shape) - 1)
+        cells = np.clip(self.map.cells_of(points), 0, np.array(self.map.shape) - 1)
         around = np.clip(
-            cells[:, None, :] + self._body, 0, np.array(self._map.shape) - 1
+            cells[:, None, :] + self._body, 0, np.array(self.map.shape) - 1
         )  # (N, M, 2)
         known = np.asarray(self._known[around[..., 0], around[..., 1]].all(axis=1))
         beside_m = self._at(self._clearance_m, points) - self._params.keep_m
@@ -321,8 +322,8 @@ class Routes:
     def _mark_taken(self) -> None:
         """Remember which cells the vehicle needs on its way."""
         assert self._way is not None
-        self._taken = np.zeros(self._map.shape, bool)
-        cells = self._map.cells_of(self._way.points_W)[:, None, :] + self._body
+        self._taken = np.zeros(self.map.shape, bool)
+        cells = self.map.cells_of(self._way.points_W)[:, None, :] + self._body
         cells = cells.reshape(-1, 2)
-        cells = cells[((cells >= 0) & (cells < self._map.shape)).all(axis=1)]
+        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
         self._taken[cells[:, 0], cells[:, 1]] = True
