@@ -25,6 +25,7 @@ NODES = (
     "driver",
     "keys",
     "pilot",
+    "planner",
     "player",
     "description",
     "gazebo_adapter",

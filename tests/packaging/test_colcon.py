@@ -27,6 +27,7 @@ NODES = (
     "recorder",
     "keys",
     "pilot",
+    "planner",
     "player",
     "description",
     "gazebo_adapter",
