@@ -31,6 +31,7 @@ from quadsim.estimation.interface import Estimator
 from quadsim.estimation.smoother import Smoother
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
+from quadsim.mission.planner import Planner, PlannerParams
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
@@ -122,11 +123,22 @@ def precompile_assisted(params: FlightParams) -> None:
     at_rest(states)
 
 
+def precompile_planner() -> None:
+    """The planner's map, as the planner marks a scan in it."""
+    planner = Planner(PlannerParams())
+    planner.take_goals(np.array([[5.0, 0.0, 2.0]]))
+    for stamp_ns in (0, 20_000_000):
+        planner.step(stamp_ns, (0.0, 0.0, 2.0), (0.0, 0.0, 0.0))
+        seen = np.array([[3.0, 0.0, 2.0]])
+        planner.take_scan(stamp_ns, (0.0, 0.0, 2.0), seen, -seen)
+
+
 def precompile_nodes(scenario: Scenario) -> None:
     """All that the nodes call."""
     precompile_vehicle(scenario)
     precompile_estimators(scenario)
     precompile_control(scenario)
+    precompile_planner()
 
 
 def forget_old_kernels() -> None:
@@ -151,6 +163,7 @@ def precompile_rest(scenario: Scenario) -> None:
     precompile_estimators(scenario)
     precompile_control(scenario)
     precompile_smoother(scenario)
+    precompile_planner()
 
 
 def main() -> None:
