@@ -86,7 +86,7 @@ def test_each_half_space_holds_the_start_and_no_obstacle(column: bool) -> None:
 
 
 def test_within_the_keep_out_no_half_space_leads_nearer() -> None:
-    """n leads to the obstacle, b is 0."""
+    """Its normal leads to the obstacle, its bound is 0."""
     normal, bound = half_spaces(balls(np.array([(0.3, 0.0, 1.0)]), 0.4, True), np.ones(3))
     assert normal[0] == pytest.approx((1.0, 0.0, 0.0))
     assert bound[0] == 0.0

@@ -143,10 +143,10 @@ def find_refusal(
         return (
             f"tilted by {math.degrees(pose.tilt_rad):.0f} deg; is the attitude of body FLU in ENU?"
         )
-    if pose.speed_mps > BEGIN_MPS:
-        return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
     if poses.mismatch:
         return poses.mismatch
+    if pose.speed_mps > BEGIN_MPS:
+        return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
     unseen = sight.fault(now_ns)
     if unseen:
         return unseen

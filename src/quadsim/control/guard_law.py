@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 #: the brakes: what it commands stays certified when commands on their way are counted too.
 LOOKS = 1.0
 BRAKE_SHARE = 0.85
+#: So far ahead a known shape is given way, s.
+GIVE_WAY_S = 2.5
 #: What a command may differ from the wish and still be the wish, m/s.
 SAME_MPS = 0.05
 #: Outward normals of the box that height band and fence are.
@@ -89,6 +91,12 @@ def away(path: Path, wish_W: Array) -> tuple[Array, float]:
     return (across if across @ wish_W <= 0.0 else -across), -path.keep_out_m
 
 
+def _is_within(path: Path) -> bool:
+    """Whether the vehicle is in a shape's way."""
+    near = path.nearest_W
+    return math.sqrt(near @ near) <= path.keep_out_m
+
+
 class Law:
     """Wish to safe velocity.
 
@@ -147,9 +155,10 @@ class Law:
         far_m = stop_m(fastest, delay_s, self._brake)
 
         near, paths = self._near(now_ns, p_W, horizon_s, far_m)
+        ways = self._near_paths(now_ns, p_W, max(horizon_s, GIVE_WAY_S), far_m)
         look_s, brake = delay_s + LOOKS * answer_s, BRAKE_SHARE * self._brake
         rooms = self.rooms(p_W)
-        x, why = self._stop(wish, last_W, look_s, brake, near, paths, rooms)
+        x, why = self._stop(wish, last_W, look_s, brake, near, paths, ways, rooms)
         v = ZERO if x is None else limited(velocity_of(x, look_s, brake), params.limits)
         if x is None or (not why and math.dist(v, allowed) > SAME_MPS):
             why = why or "acceleration"
@@ -161,13 +170,16 @@ class Law:
         self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
     ) -> tuple[Obstacles, list[Path]]:
         """What can matter within the way to a stop."""
-        rise_m = min(far_m, horizon_s * max(
-            self._params.limits.climb_max_mps, self._params.limits.sink_max_mps
-        ))  # fmt: skip
         hits = self._sight.hits(p_W, horizon_s)
         beyond = hits.keep_out_m + (2.0 * far_m + self._params.vehicle.margin_m)
         near = hits.chosen(hits.distance_m <= beyond)
-        return near, self._sight.paths(now_ns, p_W, rise_m, horizon_s)
+        return near, self._near_paths(now_ns, p_W, horizon_s, far_m)
+
+    def _near_paths(self, now_ns: int, p_W: Array, horizon_s: float, far_m: float) -> list[Path]:
+        """Paths of known shapes that are not above or below."""
+        limits = self._params.limits
+        rise_m = min(far_m, horizon_s * max(limits.climb_max_mps, limits.sink_max_mps))
+        return self._sight.paths(now_ns, p_W, rise_m, horizon_s)
 
     def _stop(
         self,
@@ -177,6 +189,7 @@ class Law:
         brake: float,
         near: Obstacles,
         paths: list[Path],
+        ways: list[Path],
         rooms: Array,
     ) -> tuple[Array | None, str]:
         """The stop point nearest to the wish's that is free, and what it was kept from."""
@@ -198,21 +211,23 @@ class Law:
         words += ["obstacle"] * len(bound)
         for path in paths:
             rows = path.rows
-            if np.any(rows.distance_m <= rows.keep_out_m):
-                normal, least = away(path, wish_W)
-                normals.append(normal[None])
-                bounds.append(np.array([least]))
-            else:
-                wide = Obstacles(rows.o_W, rows.keep_out_m + vehicle.margin_m, rows.upright)
-                normal, bound = half_spaces(wide, seed)
-                normals.append(normal)
-                bounds.append(bound)
-            words += ["known shape"] * len(bounds[-1])
-        planes, most = np.concatenate(normals), np.concatenate(bounds)
-        x = project(wanted, planes, most)
-        if x is None:
+            inside = rows.distance_m <= rows.keep_out_m
+            wide = Obstacles(rows.o_W, rows.keep_out_m + vehicle.margin_m, rows.upright)
+            normal, bound = half_spaces(wide, seed)
+            normals.append(normal[~inside])
+            bounds.append(bound[~inside])
+            words += ["known shape"] * int((~inside).sum())
+        leads = [away(way, wish_W) for way in ways if _is_within(way)]
+        for given in (leads, []):  # to give way is not worth an obstacle
+            planes = np.concatenate([*normals, *(normal[None] for normal, _ in given)])
+            most = np.concatenate([*bounds, *(np.array((bound,)) for _, bound in given)])
+            x = project(wanted, planes, most)
+            if x is not None:
+                break
+        else:
             return None, "no way out"
         if math.dist(x, wanted) > 1e-3:
+            words += ["known shape"] * len(leads)
             why = words[int(np.argmax(planes @ wanted - most))]
         return x, why
 

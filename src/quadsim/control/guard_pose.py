@@ -109,6 +109,9 @@ class PoseWatch:
         p = np.array(p_W, dtype=np.float64)
         if last is not None:
             jumped = self._jumped(last, stamp_ns, p)
+            stale_ns = round(self._params.watch.pose_stale_s * 1e9)
+            if self.jump and stamp_ns - last.stamp_ns > stale_ns:
+                jumped = self.jump  # what motion explains grows with time; a jump stays one
             if jumped and in_flight:
                 self.jump = jumped
                 return jumped
