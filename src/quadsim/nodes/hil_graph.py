@@ -298,13 +298,13 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             "monitor",
             VEHICLE,
             {
-                "pose_type": vehicle.pose_type,
+                **riding,
                 "pose": vehicle.source(vehicle.pose),
                 "setpoint": vehicle.setpoint(),
                 "world": options.world if virtual else "",
                 **others,
             },
-            (("ground_truth/odom", vehicle.pose), ("external/pose_stamped", vehicle.pose)),
+            remappings,
         )
     )
     if options.bag is not None:

@@ -14,10 +14,8 @@ import numpy as np
 from rclpy.context import Context
 from visualization_msgs.msg import Marker, MarkerArray
 
-from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.files import find_world
-from quadsim.geometry.rotation import quat
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import stamp_of
@@ -26,12 +24,11 @@ from quadsim.nodes.hil_markers import COMMAND, OTHER, WISH, arrow, rays, solid, 
 from quadsim.nodes.latency import Latency
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.pose_input import PoseInput
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.scan_input import ScanInput, SeenScan
 from quadsim.nodes.topics import Topic, message_class
-from quadsim.nodes.truth_input import POSES
 from quadsim.parameters import Spec
-from quadsim.records import KINEMATICS
 from quadsim.world.sdf import load_world
 
 
@@ -73,7 +70,8 @@ class MonitorNode(QuadsimNode):
     """Watches a flight among virtual obstacles.
 
     Parameters: ``pose`` and ``setpoint`` (``NAME TYPE`` of the driver's topics), ``world`` (for the
-    markers; empty: none), ``others.*``, ``lidar.*``, and those of :class:`MonitorParams`.
+    markers; empty: none), ``others.*``, ``lidar.*``, those of :class:`PoseInput` and of
+    :class:`MonitorParams`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -95,13 +93,11 @@ class MonitorNode(QuadsimNode):
             obstacles = load_world(find_world(world)).obstacles
             self._world.publish(world_markers(obstacles))
         self._markers = self.offer(topics.FLIGHT_MARKERS)
-        self._motion = new_record(KINEMATICS)
-        topic, reader = POSES[self._params.pose_type]
-        self._reader = reader(self._motion)
-        self.listen(topic, self._on_pose, reliable=False)
+        self._pose = PoseInput(self, self._on_pose)
+        self._motion = self._pose.record
         self._scan: SeenScan | None = None
         self._scans = ScanInput(self, self._on_scan)
-        self._others = Others(self)
+        self._others = Others(self, self._pose.frame)
         self._wishes: dict[str, Any] = {}
         for name, wanted in (("wish", topics.COMMAND_VELOCITY), ("command", topics.COMMAND_SAFE)):
             self._follow(name, wanted)
@@ -122,10 +118,8 @@ class MonitorNode(QuadsimNode):
 
         self.listen(topic, take)
 
-    def _on_pose(self, payload: bytes) -> None:
-        self._reader.read(payload)
-        motion = self._motion
-        self._scans.poses.take(int(motion["stamp_ns"]), motion["p_W"], quat(motion["q_WB"]))
+    def _on_pose(self, stamp_ns: int) -> None:
+        self._scans.poses.take(stamp_ns, self._motion["p_W"], self._motion["q_WB"])
 
     def _on_scan(self, scan: SeenScan) -> None:
         self._scan = scan

@@ -1,0 +1,76 @@
+"""A vehicle's pose as guard and planner take it: an odometry, or a pose of motion capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from quadsim.compiled import new_record
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.conversion import OdometryReader
+from quadsim.nodes.frames import FrameCheck
+from quadsim.nodes.params import declare
+from quadsim.nodes.truth_input import POSES
+from quadsim.parameters import Spec
+from quadsim.records import KINEMATICS
+
+#: What the pose can come as: the topic that is listened to, and what reads it.
+FORMS: dict[str, tuple[topics.Topic, Any]] = {
+    **POSES,
+    "odometry": (topics.ODOMETRY, OdometryReader),
+}
+
+
+@dataclass(frozen=True)
+class PoseParams:
+    """What the pose comes as."""
+
+    pose_type: Annotated[
+        str,
+        Spec(
+            "where the vehicle is: odometry (odometry/filtered), pose (external/pose_stamped)",
+            choices=tuple(FORMS),
+        ),
+    ] = "odometry"
+
+
+@dataclass(frozen=True)
+class PoseFrames:
+    """Names of frames."""
+
+    pose: Annotated[str, Spec("of the vehicle's pose, and of others'")] = "map"
+
+
+class PoseInput:
+    """The subscription to the vehicle's pose, best effort or not.
+
+    Parameters: ``pose_type``, ``frames.pose``.
+
+    Args:
+        node: who listens.
+        use: called with each stamp in ns; ``record`` holds the pose then.
+
+    Attributes:
+        record: KINEMATICS record; a pose leaves its velocities zero.
+        has_velocity: whether the velocity is said.
+        frame: that poses must name.
+    """
+
+    def __init__(self, node: QuadsimNode, use: Callable[[int], None]) -> None:
+        form = declare(node, PoseParams()).pose_type
+        self.frame = declare(node, PoseFrames(), "frames.").pose
+        self.has_velocity = form == "odometry"
+        self.record = new_record(KINEMATICS)
+        topic, reader = FORMS[form]
+        self._reader = reader(self.record)
+        self._use = use
+        self._check = FrameCheck(node, topic.name, "frames.pose", self.frame)
+        node.listen(topic, self._take, needed=True, reliable=False)
+
+    def _take(self, payload: bytes) -> None:
+        self._reader.read(payload)
+        self._check.check(self._reader.frames[0])
+        self._use(stamp_of(payload))
