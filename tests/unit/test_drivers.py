@@ -13,7 +13,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.bag import px4
-from quadsim.analysis.bag.cdr import LAYOUTS, decode, encode
+from quadsim.analysis.bag.cdr import LAYOUTS, decode, encode, renamed
 from quadsim.analysis.bag.driver import load_driver, load_drivers
 from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.measurements import SENSORS, measurements
@@ -229,6 +229,12 @@ def test_messages_are_serialised_as_rosbags_does(type_name):
             assert message.header.frame_id == frames[0]
             again = bytes(types.serialize_cdr(message, type_name))
             assert payload == again
+            # with other frames, of other lengths, as a live driver's is passed on
+            message.header.frame_id = "quad1/imu_link"
+            names = ["quad1/imu_link", "quad1/base_link"][: layout.frames]
+            if layout.frames > 1:
+                message.child_frame_id = names[1]
+            assert renamed(type_name, payload, names) == types.serialize_cdr(message, type_name)
         assert decode(type_name, made).stamp_ns.tolist() == stamp_ns.tolist()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from quadsim.analysis.bag.convert import Converter, can_convert
+from quadsim.analysis.bag.cdr import renamed
+from quadsim.analysis.bag.convert import Converter, can_convert, frames_of
 from quadsim.analysis.bag.driver import Driver, DriverTopic
 from quadsim.errors import QuadsimError
 from quadsim.nodes import qos, topics
@@ -154,10 +155,13 @@ def converter(topic: DriverTopic, prefix: str) -> Callable[[bytes], bytes | None
     """
     if not can_convert(topic.type, topic.our_type):
         return lambda payload: payload
+    frames = frames_of(topic.our_type, prefix)
     convert = Converter(topic, lambda: defined_by_class(topic.type), prefix).convert
 
     def take(payload: bytes) -> bytes | None:
         try:
+            if topic.as_it_is:
+                return renamed(topic.type, payload, frames)
             return convert([payload])[0]
         except QuadsimError as error:
             raise MessageError(str(error)) from None

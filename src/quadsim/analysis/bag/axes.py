@@ -51,12 +51,15 @@ def about(R: Array, covariance: Array) -> Array:
 
 def about_both(R: Array, covariance: Array) -> Array:
     """(N, 6, 6) covariances of two vectors that both turn with the (3, 3) matrix."""
-    both = np.kron(np.eye(2), R)
+    both = np.zeros((6, 6))
+    both[:3, :3] = both[3:, 3:] = R
     return np.asarray(both @ covariance @ both.T)
 
 
 def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
+    if (world, body) == ("enu", "flu"):
+        return q
     q_body = np.array(_Q_BODY[body]) * (1.0, -1.0, -1.0, -1.0)
     return multiply(multiply(np.array(_Q_WORLD[world]), q), q_body)
 

@@ -7,9 +7,11 @@ a block of them at once: ten times faster than one by one.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -145,24 +147,28 @@ def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
         offset = _aligned(offset, 4)
         (length,) = struct.unpack_from("<I", payload, offset)
         offset += 4 + length
+    return _dtype(layout, offset, len(payload))
+
+
+@lru_cache(maxsize=256)
+def _dtype(layout: Layout, offset: int, whole: int) -> np.dtype[np.void]:
+    """Structured type of messages whose names end at ``offset``, ``whole`` bytes long."""
     names, offsets = ["order", "sec", "nanosec", "names"], [1, 4, 8, 12]
     formats: list[Any] = ["u1", "<i4", "<u4", f"V{offset - 12}"]
     for field in (*layout.head, *layout.body, *layout.tail):
         name, kind, shape = field
         size = np.dtype(kind).itemsize
         begin = _aligned(offset, size)
-        end = begin + size * int(np.prod(shape, dtype=int))
-        if end > len(payload):
+        end = begin + size * math.prod(shape)
+        if end > whole:
             if field in layout.tail:
                 break
-            raise ValueError(f"{len(payload)} bytes, expected at least {end}")
+            raise ValueError(f"{whole} bytes, expected at least {end}")
         names.append(name)
         formats.append((kind, shape))
         offsets.append(begin)
         offset = end
-    return np.dtype(
-        {"names": names, "formats": formats, "offsets": offsets, "itemsize": len(payload)}
-    )
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": whole})
 
 
 class Block:
@@ -240,6 +246,19 @@ def encode(
         frames: as many names as the layout has.
         fields: by the layout's names, (N, ...) or one for all; what is not given is zero.
     """
+    template = _template(type_name, tuple(frames))
+    buffer = bytearray(template * len(stamp_ns))  # a copy of the array would lose its gaps
+    rows = np.frombuffer(buffer, message_dtype(LAYOUTS[type_name], template))
+    rows["sec"], rows["nanosec"] = np.divmod(stamp_ns, 1_000_000_000)
+    for name, values in fields.items():
+        rows[name] = values
+    whole, size = bytes(buffer), len(template)
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+@lru_cache(maxsize=64)
+def _template(type_name: str, frames: tuple[str, ...]) -> bytes:
+    """A message of zeros with these frames."""
     layout = LAYOUTS[type_name]
     head = bytes((0, LITTLE_ENDIAN, 0, 0)) + bytes(8)
     for frame in frames:
@@ -249,11 +268,30 @@ def encode(
     last = (*layout.head, *layout.body, *layout.tail)[-1][0]
     offsets: Any = widest.fields
     kind, begin = offsets[last][:2]
-    template = head.ljust(begin + kind.itemsize, b"\0")
-    buffer = bytearray(template * len(stamp_ns))  # a copy of the array would lose its gaps
-    rows = np.frombuffer(buffer, message_dtype(layout, template))
-    rows["sec"], rows["nanosec"] = np.divmod(stamp_ns, 1_000_000_000)
-    for name, values in fields.items():
-        rows[name] = values
-    whole, size = bytes(buffer), len(template)
-    return [whole[at : at + size] for at in range(0, len(whole), size)]
+    return head.ljust(begin + kind.itemsize, b"\0")
+
+
+def renamed(type_name: str, payload: bytes, frames: Sequence[str]) -> bytes:
+    """One message with other frames, and all else as it is.
+
+    Args:
+        type_name: one of :data:`LAYOUTS`.
+        payload: serialised.
+        frames: as many names as the layout has.
+
+    Raises:
+        QuadsimError: the message is not what its type says.
+    """
+    layout = LAYOUTS[type_name]
+    buffer = bytearray(_template(type_name, tuple(frames)))
+    try:
+        there = np.frombuffer(payload, message_dtype(layout, payload))
+    except (ValueError, struct.error, OverflowError) as error:
+        raise QuadsimError(f"no {type_name}: {error}") from None
+    made = np.frombuffer(buffer, message_dtype(layout, bytes(buffer)))
+    names = there.dtype.names or ()
+    for name in ("sec", "nanosec", *(field[0] for field in (*layout.head, *layout.body))):
+        made[name] = there[name]
+    for name in (field[0] for field in layout.tail if field[0] in names):
+        made[name] = there[name]
+    return bytes(buffer)
