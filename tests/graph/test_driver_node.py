@@ -14,8 +14,8 @@ from sensor_msgs.msg import FluidPressure, Imu, LaserScan, MagneticField, NavSat
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.nodes import qos
-from quadsim.nodes.drivers import installed
 from quadsim.nodes.graph import GraphOptions, NodeSpec, describe
+from quadsim.nodes.packages import installed
 from quadsim.nodes.processes import maker
 from quadsim.sim.scenario import load_scenario
 

@@ -15,8 +15,10 @@ from quadsim.analysis.bag.outward import VelocityCommand, sent_as
 from quadsim.errors import InputError
 from quadsim.files import known
 from quadsim.nodes import drivers as module
-from quadsim.nodes.drivers import GIVEN_BY, REPLACEABLE, choose, installed, lost
+from quadsim.nodes import packages
+from quadsim.nodes.drivers import GIVEN_BY, REPLACEABLE, choose
 from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.nodes.packages import installed, lost
 from quadsim.sim.scenario import load_scenario
 
 EVERY = set(REPLACEABLE)
@@ -36,7 +38,7 @@ topics:
 @pytest.fixture
 def px4(monkeypatch):
     """As if px4_msgs were installed."""
-    monkeypatch.setattr(module, "find_spec", lambda name: name == "px4_msgs" or None)
+    monkeypatch.setattr(packages, "find_spec", lambda name: name == "px4_msgs" or None)
 
 
 def own(tmp_path, text, name="mine.yaml"):
@@ -60,6 +62,7 @@ def given(chain):
         ("sim", set(), set()),
         ("sim:-gnss", {"gnss"}, set()),
         ("sim:-imu-mixer", {"imu", "mixer"}, set()),
+        ("sim:-dynamics-lidar", {"dynamics", "lidar"}, set()),  # somebody else's truth
         # a real IMU and a simulated GPS: VectorNav has a fix but no velocity, so it gives no sensor
         # as a whole
         (
@@ -130,7 +133,7 @@ def test_px4_where_its_messages_are(px4):
     ("chain", "says"),
     [
         ("", "drivers: give a name, or several with commas"),
-        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mocap, px4, sim, ublox, vectornav"),
+        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mocap, px4, sim"),
         ("./nope.yaml", "./nope.yaml: no such file"),
         ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),
         ("sim:gps", "sim has no 'gps'; it has imu, gnss, magnetometer"),
@@ -149,7 +152,7 @@ def test_a_wrong_chain_is_named(chain, says):
 
 
 def test_a_missing_message_package_is_one_line(monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
     says = (
         "driver px4: the package px4_msgs is not installed, so there is no imu/data_raw, imu/mag,"
         " imu/static_pressure, gps/fix, gps/vel, range/down, odometry/autopilot; install"
@@ -231,7 +234,11 @@ def test_a_real_vehicle_is_flown_by_the_systems_clock():
     assert driver["send"] is True
     assert driver["drivers"] == "mavros,mocap"
     assert nodes_of(drivers="mavros", use_sim_time="true")["estimator"].parameters["use_sim_time"]
-    # nobody gives one here: it is the scenario's
+    # somebody else's simulation has a clock and an origin
+    others = nodes_of(drivers="sim:-dynamics-imu")["estimator"].parameters
+    assert others["use_sim_time"] is True
+    assert "datum_source" not in others
+    # nobody gives an origin here: it is the scenario's
     alone = nodes_of(drivers="vectornav,ublox")["estimator"].parameters
     assert alone["datum_source"] == "parameter"
     assert alone["datum.latitude_deg"] == load_scenario("hover").environment.datum.latitude_deg

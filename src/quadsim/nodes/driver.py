@@ -18,7 +18,8 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.driver_inputs import Place, converter, find_source, profile_of, topic_of
 from quadsim.nodes.driver_outputs import Outputs
-from quadsim.nodes.drivers import SIM, Drivers, choose, installed, lost
+from quadsim.nodes.drivers import SIM, Drivers, choose
+from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.params import declare_bool, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import message_class

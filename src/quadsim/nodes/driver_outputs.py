@@ -18,7 +18,7 @@ from quadsim.nodes import qos
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.driver_inputs import topic_of
-from quadsim.nodes.drivers import installed, lost
+from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.topics import message_class
 from quadsim.nodes.world_messages import make_time, stamp_ns_of
 
@@ -118,9 +118,7 @@ class Outputs:
 
     def _full(self, driver: Driver, name: str) -> str:
         full = driver.full_name(name)
-        if full.startswith("/") or not self._before:
-            return full
-        return f"{self._before.rstrip('/')}/{full}"
+        return full if full.startswith("/") else f"{self._before.rstrip('/')}/{full}"
 
     def _offer(self, driver: Driver, command: DriverCommand) -> None:
         name = self._full(driver, command.name)

@@ -7,14 +7,13 @@ A chain of driver files, of which ``sim`` stands for our own nodes. It decides, 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from quadsim.analysis.bag.convert import frames_of
 from quadsim.analysis.bag.driver import Driver, DriverTopic, load_driver
 from quadsim.errors import InputError
+from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.vehicles import frame_prefix
 from quadsim.sensors import DEVICES
 
@@ -47,8 +46,6 @@ EXTERNAL = {
     "external/pose": "pose_with_covariance",
     "external/odom": "odometry",
 }
-#: Packages that are wherever ROS is.
-_STANDARD = ("sensor_msgs", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs", "rosgraph_msgs")
 _ENTRY = re.compile(r"(?P<name>[^:]+)(:(?P<parts>-?[\w/]+([+-][\w/]+)*))?")
 
 
@@ -61,12 +58,14 @@ class Entry:
         driver: what the file says.
         parts: our topics that it gives; of ``sim``: nodes that run.
         text: the entry as it was given.
+        without: of ``sim:-a-b``, the nodes whose topics somebody else publishes as they are.
     """
 
     name: str
     driver: Driver
     parts: frozenset[str]
     text: str = ""
+    without: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> tuple[DriverTopic, ...]:
@@ -86,16 +85,26 @@ class Drivers:
         nodes: our executables that run.
         passed: (driver, our topic) that a driver gives; the first of the chain that has it.
         entries: the chain, ``sim`` left out.
+        without: executables whose topics somebody else publishes as they are.
     """
 
     nodes: frozenset[str]
     passed: tuple[tuple[str, str], ...]
     entries: tuple[Entry, ...]
+    without: frozenset[str] = frozenset()
 
     @property
     def simulated(self) -> bool:
         """Whether ``/clock`` is there: the vehicle's physics is ours, or somebody else's."""
-        return "dynamics" in self.nodes or self.gives("/clock")
+        return self._has("/clock")
+
+    @property
+    def has_datum(self) -> bool:
+        """Whether somebody says where ``map`` is."""
+        return self._has("/datum")
+
+    def _has(self, topic: str) -> bool:
+        return "dynamics" in self.nodes | self.without or self.gives(topic)
 
     def gives(self, ours: str) -> bool:
         """Whether a driver gives one of our topics."""
@@ -187,8 +196,14 @@ def choose(chain: str, available: Collection[str] = REPLACEABLE) -> Drivers:
     givers = {node: _giver(node, entries, node in own) for node in GIVEN_BY}
     nodes = frozenset(node for node in own if givers.get(node) in (None, SIM))
     passed = _passed(entries, nodes, givers)
-    _check_truth(chain, nodes, passed)
-    chosen = Drivers(nodes, passed, tuple(entry for entry in entries if entry.name != SIM))
+    without = next((entry.without for entry in entries if entry.name == SIM), frozenset())
+    chosen = Drivers(nodes, passed, tuple(e for e in entries if e.name != SIM), without)
+    lonely = [kind for kind in DEVICES if kind in nodes]
+    if lonely and "dynamics" not in nodes | without and not chosen.gives("ground_truth/odom"):
+        raise InputError(
+            f"drivers: {chain}: {', '.join(lonely)} simulated without a truth; let sim have"
+            " dynamics too, or chain a driver that gives ground_truth/odom, as mocap does"
+        )
     for entry in chosen.entries:
         _check_packages(chosen, entry)
     return chosen
@@ -220,7 +235,8 @@ def _entry(text: str) -> Entry:
             f"drivers: {text!r}: either + between parts that count, or - before others"
         )
     excluded = parts.startswith("-")
-    return Entry(name, driver, frozenset(every - named if excluded else named), text)
+    without = frozenset(named if excluded and name == SIM else ())
+    return Entry(name, driver, frozenset(every - named if excluded else named), text, without)
 
 
 def _giver(node: str, entries: list[Entry], runs: bool) -> str | None:
@@ -255,45 +271,6 @@ def _passed(
                 if topic.ours not in taken and whole == first:
                     found.setdefault(topic.ours, entry.name)
     return tuple((name, topic) for topic, name in found.items())
-
-
-def _check_truth(chain: str, nodes: Collection[str], passed: Collection[tuple[str, str]]) -> None:
-    lonely = sorted(set(DEVICES) & set(nodes))
-    if lonely and "dynamics" not in nodes and "ground_truth/odom" not in {t for _, t in passed}:
-        raise InputError(
-            f"drivers: {chain}: {', '.join(lonely)} simulated without a truth; let sim have"
-            " dynamics too, or chain a driver that gives ground_truth/odom, as mocap does"
-        )
-
-
-# -- packages of messages
-
-
-def installed(type_name: str) -> bool:
-    """Whether the package of a type is there."""
-    package = type_name.partition("/")[0]
-    if package in _STANDARD or package in sys.modules:
-        return True
-    return find_spec(package) is not None
-
-
-def lost(types: Collection[tuple[str, str]]) -> Iterator[str]:
-    """A line for each package that is not installed, with what goes without it.
-
-    Args:
-        types: pairs of what it is for, and its type.
-    """
-    missing: dict[str, list[str]] = {}
-    for what, type_name in types:
-        if not installed(type_name):
-            missing.setdefault(type_name.partition("/")[0], []).append(what)
-    for package, parts in missing.items():
-        debian = package.replace("_", "-")
-        yield (
-            f"the package {package} is not installed, so there is no"
-            f" {', '.join(dict.fromkeys(parts))}; install ros-$ROS_DISTRO-{debian}, or build it in"
-            " your workspace, and source that"
-        )
 
 
 def _check_packages(chosen: Drivers, entry: Entry) -> None:

@@ -215,8 +215,9 @@ def describe_gazebo(values: Mapping[str, str]) -> GazeboGraph:
     choice, count = choice_of(values, scenario), int(values["count"])
     refuse_what_gazebo_lacks(scenario, choice)
     replaced = [*(["dynamics"] if choice.flies else ()), *choice.lent]
-    without = [name for name in replaced if name != CAMERA]
-    ours = describe_launch(usual | shared | {"without": ",".join(without)})
+    without = [f"-{name}" for name in replaced if name != CAMERA]
+    drivers = f"sim:{''.join(without)}" if without else "sim"
+    ours = describe_launch(usual | shared | {"drivers": drivers})
     path = find_world(scenario.file.world)
     world = load_world(path).name
     return GazeboGraph(

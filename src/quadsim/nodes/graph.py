@@ -193,7 +193,7 @@ def _chosen(
     simulated = drivers.simulated if options.sim_time is None else options.sim_time
     sim_time = {"use_sim_time": simulated}
     place: dict[str, Any] = {}
-    if "dynamics" not in drivers.nodes and not drivers.gives("/datum"):
+    if not drivers.has_datum:
         place = {"datum_source": "parameter", **prefixed(scenario.environment.datum, "datum.")}
     pose = drivers.external_pose_type
     if pose != "none":
