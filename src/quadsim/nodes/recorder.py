@@ -77,12 +77,14 @@ class RecorderNode(QuadsimNode):
             raise InputError(f"{where}: no JSON object of texts by their names") from None
 
     def _record_also(self, text: str) -> None:
-        """Record a topic that the table does not know, however it is offered.
+        """Record a topic that the table need not know, however it is offered.
 
         Raises:
             InputError: this is no name and type, or the type is not installed.
         """
         name, _, type_name = text.partition(" ")
+        if name in self._kept:  # of the table
+            return
         try:
             topic = Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
             _ = topic.message

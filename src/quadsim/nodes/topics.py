@@ -111,6 +111,10 @@ ODOMETRY = _reliable("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", 
 EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
 EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
+# what a real vehicle's own autopilot estimates, as its driver gives it
+AUTOPILOT_ODOMETRY = _reliable(
+    "odometry/autopilot", "nav_msgs/msg/Odometry", profile=qos.FAST
+)
 LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
@@ -180,7 +184,7 @@ VEHICLE_TOPICS = (
     TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
-    ODOMETRY, BLIND_ODOMETRY,
+    ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
     COMMAND_MOTOR_SPEED, JOY,
     GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
