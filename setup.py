@@ -26,6 +26,7 @@ NODES = (
     "keys",
     "pilot",
     "planner",
+    "guard",
     "player",
     "description",
     "gazebo_adapter",

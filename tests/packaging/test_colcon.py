@@ -28,6 +28,7 @@ NODES = (
     "keys",
     "pilot",
     "planner",
+    "guard",
     "player",
     "description",
     "gazebo_adapter",

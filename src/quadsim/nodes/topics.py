@@ -71,6 +71,7 @@ DIAGNOSTICS = _reliable(
     "diagnostic_msgs/msg/DiagnosticArray",
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
     "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
+    "guard",
 )  # fmt: skip
 TRUTH = _reliable(
     "ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", profile=qos.FAST
@@ -91,6 +92,7 @@ EVENTS = _reliable(
     "dynamics",
     "autopilot",
     "mixer",
+    "guard",
     profile=qos.EVENTS,
 )
 BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
@@ -130,6 +132,8 @@ COMMAND_ATTITUDE = _reliable(
 COMMAND_MOTOR_SPEED = _reliable(
     "command_motor_speed", "sensor_msgs/msg/JointState", "mixer", profile=qos.FAST
 )
+# a button that is held while the guard may fly; from whoever has one other than a joystick's
+DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
 JOY = _reliable("joy", "sensor_msgs/msg/Joy")
 REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
@@ -186,7 +190,7 @@ VEHICLE_TOPICS = (
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
-    COMMAND_MOTOR_SPEED, JOY,
+    COMMAND_MOTOR_SPEED, JOY, DEAD_MAN,
     GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
     ROBOT_DESCRIPTION,

@@ -1,0 +1,251 @@
+"""Node ``guard``: the last before a real vehicle; ``command_velocity`` from anybody in, safe out.
+
+It steps when a pose comes, and by the steady clock when none does. A command carries the stamp of
+the pose that it was made of, or, where that is old, the time that it would be there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from geometry_msgs.msg import TwistStamped
+from rclpy.context import Context
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.files import find
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.cdr import MessageError, Writer, stamp_of
+from quadsim.nodes.command_messages import read_velocity_command
+from quadsim.nodes.others import Others
+from quadsim.nodes.params import declare, declare_text
+from quadsim.nodes.pose_input import PoseInput
+from quadsim.nodes.runtime import main_of
+from quadsim.nodes.scan_input import ScanInput, SeenScan
+from quadsim.parameters import Spec, load
+
+#: A step made for a pose comes no sooner after the last than this share of the period.
+SOON = 0.75
+#: While it lands, the vehicle is told so again after this time, s.
+ASK_AGAIN_S = 1.0
+#: Handling times that are kept for the report: of 20 s at 50 Hz.
+KEPT = 1000
+#: Level of /diagnostics of each state.
+LEVELS = {"braking": 2, "landing": 2, "limiting": 1}
+
+
+@dataclass(frozen=True)
+class DeadManParams:
+    """Where the dead-man button is."""
+
+    button: Annotated[
+        int,
+        Spec("which of joy's buttons; -1: the topic dead_man (Bool) instead", ge=-1, le=63),
+    ] = -1
+
+
+class GuardNode(QuadsimNode):
+    """Passes what is safe; see :mod:`quadsim.control.guard`.
+
+    Parameters: ``config`` (a file of config/guards) and every field of it, ``dead_man.button``;
+    those of :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("guard", **kwargs)
+        config = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        self._params = declare(self, load(GuardParams, find("guards", config)))
+        self._guard = Guard(self._params)
+        self._period_ns = round(self._params.watch.period_s * 1e9)
+        template = TwistStamped()
+        template.header.frame_id = "map"
+        self._writer = Writer(template, topics.COMMAND_SAFE.type_name)
+        self._said: GuardOutput | None = None
+        self._stamp_ns = self._came_ns = self._stepped_ns = 0
+        self._asked_ns: int | None = None
+        self._nobody_lands = False
+        self._handled_ms: deque[float] = deque(maxlen=KEPT)
+        self._least_m = np.inf
+        self._command = self.offer(topics.COMMAND_SAFE, needed=True)
+        self._scans = ScanInput(self, self._on_scan)
+        self._pose = PoseInput(self, self._on_pose)
+        self._others = Others(self, self._pose.frame)
+        self._button = declare(self, DeadManParams(), "dead_man.").button
+        self.listen(topics.COMMAND_VELOCITY, self._on_wish)
+        if self._button >= 0:
+            self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
+        else:
+            self.listen(topics.DEAD_MAN, self._on_dead_man, raw=False)
+        self.create_service(SetBool, "enable", self._on_enable)
+        self._land = self.create_client(Trigger, "vehicle/land")
+        self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
+        self.wall_timer(0.5 * self._params.watch.period_s, self._watch)
+
+    def _now_ns(self) -> int:
+        """The watchdogs' clock: ROS time in simulation, else one that nobody sets."""
+        if self.simulated:
+            return int(self.get_clock().now().nanoseconds)
+        return time.monotonic_ns()
+
+    def _on_time_back(self) -> None:
+        self._guard = Guard(self._params)
+        self._said = None
+        self._stamp_ns = self._came_ns = self._stepped_ns = 0
+
+    # ---- inputs --------------------------------------------------------------------------------
+
+    def _on_pose(self, stamp_ns: int) -> None:
+        """Take a pose, and step when it is time."""
+        began_s, now_ns = time.perf_counter(), self._now_ns()
+        pose = self._pose.record
+        v_W = tuple(pose["v_W"].tolist()) if self._pose.has_velocity else None
+        refusal = self._guard.take_pose(
+            stamp_ns, now_ns, tuple(pose["p_W"].tolist()), tuple(pose["q_WB"].tolist()), v_W
+        )
+        if refusal:
+            raise MessageError(refusal)
+        self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
+        self._stamp_ns, self._came_ns = stamp_ns, now_ns
+        self._take_others(now_ns, stamp_ns)
+        if now_ns - self._stepped_ns >= SOON * self._period_ns:
+            self._step(now_ns)
+            self._handled_ms.append(1e3 * (time.perf_counter() - began_s))
+
+    def _take_others(self, now_ns: int, stamp_ns: int) -> None:
+        """Other vehicles, while all of them are heard."""
+        tracks = self._others.tracks
+        silent_ns = round(self._params.sight.timeout_s * 1e9)
+        if not tracks or min(t.stamp_ns for t in tracks.values()) < stamp_ns - silent_ns:
+            return
+        refusal = self._guard.take_shapes(
+            now_ns,
+            [
+                Shape(tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m)
+                for p, v, shape in self._others.at(stamp_ns)
+            ],
+        )
+        if refusal:
+            self.fault("others", refusal)
+
+    def _on_scan(self, scan: SeenScan) -> None:
+        range_m = scan.range_m if scan.range_m > 0.0 else None
+        refusal = self._guard.take_scan(
+            scan.stamp_ns, self._now_ns(), scan.origin_W, scan.points_W, range_m
+        )
+        if refusal:
+            raise MessageError(refusal)
+
+    def _on_wish(self, payload: bytes) -> None:
+        v_W, yaw_rate = read_velocity_command(payload, self._pose.record["q_WB"])
+        refusal = self._guard.take_wish(stamp_of(payload), self._now_ns(), v_W, yaw_rate)
+        if refusal:
+            raise MessageError(refusal)
+
+    def _on_dead_man(self, message: Any) -> None:
+        self._guard.take_dead_man(self._now_ns(), bool(message.data))
+
+    def _on_joy(self, message: Any) -> None:
+        if self._button >= len(message.buttons):
+            raise MessageError(f"{len(message.buttons)} buttons; dead_man.button {self._button}")
+        self._guard.take_dead_man(self._now_ns(), bool(message.buttons[self._button]))
+
+    def _on_enable(self, request: Any, response: Any) -> Any:
+        """Begin or end; in words why it does not begin."""
+        if request.data:
+            unheard = [name for name, track in self._others.tracks.items() if not track.stamp_ns]
+            refusal = (
+                f"other vehicles not heard: {', '.join(unheard)}"
+                if unheard
+                else self._guard.enable(self._now_ns())
+            )
+            response.success, response.message = refusal is None, refusal or "enabled"
+            self._asked_ns = None
+        else:
+            self._guard.disable()
+            response.success, response.message = True, "disabled"
+        self._step(self._now_ns())
+        return response
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Step where no pose has made it do so."""
+        now_ns = self._now_ns()
+        if now_ns - self._stepped_ns > 1.25 * self._period_ns:
+            self._step(now_ns)
+
+    def _step(self, now_ns: int) -> None:
+        self._stepped_ns = now_ns
+        said = self._said = self._guard.step(now_ns)
+        if said.send:
+            self._writer.fields["v"][:] = said.v_W
+            self._writer.fields["w"][2] = said.yaw_rate_radps
+            self._command.publish(self._writer.payload(self._stamp_ns + now_ns - self._came_ns))
+        if said.margin_m < self._least_m:
+            self._least_m = said.margin_m
+        for event in said.events:
+            self.tell_event(event.level, event.name, event.words)
+            logger = self.get_logger()
+            (logger.info, logger.warning, logger.error)[event.level](event.words)
+        if said.land:
+            self._ask_to_land(now_ns)
+
+    def _ask_to_land(self, now_ns: int) -> None:
+        """Tell the vehicle's own autopilot to land, again and again."""
+        if self._asked_ns is not None and now_ns - self._asked_ns < ASK_AGAIN_S * 1e9:
+            return
+        self._asked_ns = now_ns
+        if not self._land.service_is_ready():
+            if not self._nobody_lands:
+                self._nobody_lands = True
+                words = "nobody offers vehicle/land; only a descent is commanded"
+                self.tell_event(2, "guard", words)
+                self.get_logger().error(words)
+            return
+        self._land.call_async(Trigger.Request()).add_done_callback(self._on_land_answer)
+
+    def _on_land_answer(self, future: Any) -> None:
+        answer = future.result()
+        self.count("land asked")
+        if answer is not None and not answer.success:
+            self.count("land refused")
+            self.get_logger().error(f"vehicle/land: {answer.message}")
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """State and reason, margins and times; an error where it brakes or lands."""
+        said = self._said
+        if said is None:
+            return 0, "no pose", {}
+        values: dict[str, Any] = {
+            "state": said.state,
+            "reason": said.reason,
+            "margin_m": float(said.margin_m),
+            "margin_least_m": float(self._least_m),
+            "clearance_m": float(said.clearance_m),
+            "pose_age_ms": 1e3 * said.latency_s,
+            "wishes_from": self.count_publishers(topics.COMMAND_VELOCITY.name),
+        }
+        self._least_m = np.inf
+        if self._handled_ms:
+            median, most = np.percentile(np.array(self._handled_ms), [50.0, 99.0])
+            values |= {"handled_ms": float(median), "handled_99_ms": float(most)}
+        return LEVELS.get(said.state, 0), f"{said.state}: {said.reason}".rstrip(": "), values
+
+
+def make(context: Context, **kwargs: Any) -> GuardNode:
+    """Make the node in a context."""
+    return GuardNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()
