@@ -126,24 +126,34 @@ def half_spaces(obstacles: Obstacles, seed_W: Array) -> tuple[Array, Array]:
         inside the half-space up to where it enters the keep-out. Where the vehicle is inside, n
         leads to the obstacle and b is 0.
     """
-    o, keep_out = obstacles.o_W, obstacles.keep_out_m
-    along = seed_W * np.column_stack((np.ones((len(o), 2)), obstacles.upright))
-    length2 = np.maximum(np.einsum("ij,ij->i", along, along), 1e-12)
-    projected = np.einsum("ij,ij->i", o, along)
-    distance2 = np.einsum("ij,ij->i", o, o)
-    room2 = np.maximum(distance2 - keep_out * keep_out, 0.0)
-    share = np.clip(projected / length2, 0.0, 1.0)
-    near2 = distance2 - 2.0 * share * projected + share * share * length2
-    # where the way enters the ball: |o - s x| = R
-    root = np.sqrt(np.maximum(projected * projected - length2 * room2, 0.0))
-    enters = near2 < keep_out * keep_out
-    share = np.where(enters, np.clip((projected - root) / length2, 0.0, 1.0), share)
-    share[distance2 <= keep_out * keep_out] = 0.0
-    normal = o - share[:, None] * along
-    size = np.sqrt(np.einsum("ij,ij->i", normal, normal))
-    normal /= np.maximum(size, 1e-9)[:, None]
-    bound = np.einsum("ij,ij->i", normal, o) - keep_out
-    return normal, np.maximum(bound, 0.0)
+    normal, bound = np.empty_like(obstacles.o_W), np.empty(len(obstacles.o_W))
+    _half_spaces(obstacles.o_W, obstacles.keep_out_m, obstacles.upright, seed_W, normal, bound)
+    return normal, bound
+
+
+@kernel
+def _half_spaces(
+    o_W: Array, keep_out_m: Array, upright: Array, seed_W: Array, normal: Array, bound: Array
+) -> None:
+    """Write the half-spaces of :func:`half_spaces`."""
+    for i in range(len(o_W)):
+        x, y, z = seed_W[0], seed_W[1], seed_W[2] * upright[i]
+        ox, oy, oz, keep_out = o_W[i, 0], o_W[i, 1], o_W[i, 2], keep_out_m[i]
+        length2 = max(x * x + y * y + z * z, 1e-12)
+        projected = ox * x + oy * y + oz * z
+        distance2 = ox * ox + oy * oy + oz * oz
+        room2 = distance2 - keep_out * keep_out
+        share = 0.0
+        if room2 > 0.0:
+            share = min(max(projected / length2, 0.0), 1.0)
+            near2 = distance2 - 2.0 * share * projected + share * share * length2
+            if near2 < keep_out * keep_out:  # where the way enters: |o - s x| = R
+                root = math.sqrt(max(projected * projected - length2 * room2, 0.0))
+                share = min(max((projected - root) / length2, 0.0), 1.0)
+        nx, ny, nz = ox - share * x, oy - share * y, oz - share * z
+        size = max(math.sqrt(nx * nx + ny * ny + nz * nz), 1e-9)
+        normal[i, 0], normal[i, 1], normal[i, 2] = nx / size, ny / size, nz / size
+        bound[i] = max((nx * ox + ny * oy + nz * oz) / size - keep_out, 0.0)
 
 
 def project(x_W: Array, normal: Array, bound_m: Array) -> Array | None:

@@ -170,9 +170,8 @@ class Law:
         self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
     ) -> tuple[Obstacles, list[Path]]:
         """What can matter within the way to a stop."""
-        hits = self._sight.hits(p_W, horizon_s)
-        beyond = hits.keep_out_m + (2.0 * far_m + self._params.vehicle.margin_m)
-        near = hits.chosen(hits.distance_m <= beyond)
+        within_m = 2.0 * far_m + self._params.vehicle.margin_m
+        near = self._sight.hits(p_W, horizon_s, within_m)
         return near, self._near_paths(now_ns, p_W, horizon_s, far_m)
 
     def _near_paths(self, now_ns: int, p_W: Array, horizon_s: float, far_m: float) -> list[Path]:

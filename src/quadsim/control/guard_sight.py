@@ -91,6 +91,7 @@ class Sight:
         self._scan_ns: int | None = None
         self._shapes_ns: int | None = None
         self.range_m = params.sight.range_m
+        self._seen: tuple[Array, Array, Obstacles, Array] | None = None
 
     def take_scan(
         self, now_ns: int, origin_W: Vec3, points_W: Any, range_m: float | None
@@ -142,21 +143,31 @@ class Sight:
                 return f"known shapes lost: none for {age_s:.2f} s"
         return ""
 
-    def hits(self, p_W: Array, horizon_s: float) -> Obstacles:
+    def _about(self, p_W: Array) -> tuple[Obstacles, Array]:
+        """The hits about a place, with no keep-out, and their distances; kept while it stays."""
+        if self._seen is None or self._seen[0] is not p_W or self._seen[1] is not self._points_W:
+            column = self._params.sight.scan == "column"
+            found = balls(self._points_W - p_W, 0.0, column)
+            self._seen = (p_W, self._points_W, found, found.distance_m)
+        return self._seen[2], self._seen[3]
+
+    def hits(self, p_W: Array, horizon_s: float, within_m: float) -> Obstacles:
         """What the scans hit, about a place.
 
         Args:
             p_W: (3,) the vehicle's.
             horizon_s: for so long they may have moved on when the vehicle stands.
+            within_m: those that are farther from their keep-out do not matter.
         """
         params = self._params
-        moved_m = params.sight.obstacle_speed_mps * horizon_s
-        column = params.sight.scan == "column"
         size_m = params.vehicle.radius_m
-        if not column:
+        if params.sight.scan == "point":
             size_m = max(size_m, params.vehicle.half_height_m)
+        moved_m = params.sight.obstacle_speed_mps * horizon_s
         keep_out_m = size_m + params.vehicle.pose_uncertainty_m + moved_m
-        return balls(self._points_W - p_W, keep_out_m, column)
+        found, distance_m = self._about(p_W)
+        near = distance_m <= keep_out_m + within_m
+        return Obstacles(found.o_W[near], np.full(near.sum(), keep_out_m), found.upright[near])
 
     def paths(self, now_ns: int, p_W: Array, rise_m: float, horizon_s: float) -> list[Path]:
         """Where known shapes may be within a horizon, about a place; those above or below left out.
@@ -185,7 +196,7 @@ class Sight:
 
     def clearance_m(self, p_W: Array) -> float:
         """From the vehicle's outside to the nearest hit; inf where there is none."""
-        rows = self.hits(p_W, 0.0)
-        if not len(rows.o_W):
+        distance_m = self._about(p_W)[1]
+        if not len(distance_m):
             return math.inf
-        return float(np.min(rows.distance_m)) - self._params.vehicle.radius_m
+        return float(np.min(distance_m)) - self._params.vehicle.radius_m

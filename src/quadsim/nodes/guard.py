@@ -189,11 +189,19 @@ class GuardNode(QuadsimNode):
         if said.margin_m < self._least_m:
             self._least_m = said.margin_m
         for event in said.events:
-            self.tell_event(event.level, event.name, event.words)
-            logger = self.get_logger()
-            (logger.info, logger.warning, logger.error)[event.level](event.words)
+            self._tell(event.level, event.words)
         if said.land:
             self._ask_to_land(now_ns)
+
+    def _tell(self, level: int, words: str) -> None:
+        """Say something as an event, and in the log."""
+        self.tell_event(level, "guard", words)
+        if level == 0:  # a line of code has one severity
+            self.get_logger().info(words)
+        elif level == 1:
+            self.get_logger().warning(words)
+        else:
+            self.get_logger().error(words)
 
     def _ask_to_land(self, now_ns: int) -> None:
         """Tell the vehicle's own autopilot to land, again and again."""
@@ -203,9 +211,7 @@ class GuardNode(QuadsimNode):
         if not self._land.service_is_ready():
             if not self._nobody_lands:
                 self._nobody_lands = True
-                words = "nobody offers vehicle/land; only a descent is commanded"
-                self.tell_event(2, "guard", words)
-                self.get_logger().error(words)
+                self._tell(2, "nobody offers vehicle/land; only a descent is commanded")
             return
         self._land.call_async(Trigger.Request()).add_done_callback(self._on_land_answer)
 
@@ -214,7 +220,7 @@ class GuardNode(QuadsimNode):
         self.count("land asked")
         if answer is not None and not answer.success:
             self.count("land refused")
-            self.get_logger().error(f"vehicle/land: {answer.message}")
+            self._tell(2, f"vehicle/land: {answer.message}")
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State and reason, margins and times; an error where it brakes or lands."""

@@ -1,0 +1,196 @@
+"""The node guard on real DDS, as a vehicle's driver, a planner, a lidar and a person see it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Joy, LaserScan
+from std_msgs.msg import Bool
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.errors import InputError
+from quadsim.nodes import guard, qos
+
+#: Times that a machine full of other work keeps too.
+PATIENT = {
+    "watch.pose_stale_s": 1.0,
+    "watch.pose_lost_s": 1.5,
+    "watch.late_s": 1.0,
+    "watch.wish_timeout_s": 2.0,
+    "watch.dead_man_timeout_s": 2.0,
+    "sight.timeout_s": 2.0,
+}
+
+
+class Hall:
+    """A vehicle that stands in the air before a pillar, and all who have a say in its flight."""
+
+    def __init__(self, bench, **parameters) -> None:
+        self.bench = bench
+        made = guard.make(bench.context, namespace="/quad", overrides={**PATIENT, **parameters})
+        bench.add(made)
+        node = bench.node
+        self._odometry = node.create_publisher(Odometry, "/quad/odometry/filtered", qos.FAST)
+        self._pose = node.create_publisher(PoseStamped, "/quad/external/pose_stamped", qos.FAST)
+        self._scan = node.create_publisher(LaserScan, "/quad/scan", qos.RELIABLE)
+        self._wish = node.create_publisher(TwistStamped, "/quad/command_velocity", qos.RELIABLE)
+        self._button = node.create_publisher(Bool, "/quad/dead_man", qos.RELIABLE)
+        self._joy = node.create_publisher(Joy, "/quad/joy", qos.RELIABLE)
+        self._client = node.create_client(SetBool, "/quad/enable")
+        self.commands: list[TwistStamped] = []
+        self.events: list[DiagnosticStatus] = []
+        self.reports: dict[str, str] = {}
+        node.create_subscription(
+            TwistStamped, "/quad/command_velocity/safe", self.commands.append, qos.RELIABLE
+        )
+        node.create_subscription(DiagnosticStatus, "/quad/events", self.events.append, qos.EVENTS)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, qos.RELIABLE)
+        self.wish, self.frame, self.held = (1.0, 0.0), "map", True
+        self.poses, self.pillar_m = True, math.inf
+        bench.until(lambda: self._odometry.get_subscription_count() > 0 or
+                    self._pose.get_subscription_count() > 0)  # fmt: skip
+        bench.until(lambda: node.count_publishers("/quad/command_velocity/safe") > 0)
+
+    def _on_report(self, message) -> None:
+        for status in message.status:
+            if status.name == "/quad/guard":
+                self.reports = {pair.key: pair.value for pair in status.values}
+
+    def _publish(self) -> None:
+        seconds, nanoseconds = divmod(time.monotonic_ns(), 10**9)
+        scan = LaserScan(angle_min=0.0, angle_max=0.0, angle_increment=0.0, range_max=10.0)
+        scan.header.frame_id = "base_stabilized"
+        scan.ranges = [self.pillar_m]
+        wish, odometry, pose = TwistStamped(), Odometry(), PoseStamped()
+        wish.header.frame_id, wish.twist.linear.x, wish.twist.linear.y = self.frame, *self.wish
+        odometry.header.frame_id, odometry.child_frame_id = "map", "base_link"
+        pose.header.frame_id = "map"
+        odometry.pose.pose.position.z = pose.pose.position.z = 1.5
+        # it looks north
+        odometry.pose.pose.orientation.w = odometry.pose.pose.orientation.z = math.sqrt(0.5)
+        pose.pose.orientation = odometry.pose.pose.orientation
+        for message in (scan, wish, odometry, pose):
+            message.header.stamp.sec, message.header.stamp.nanosec = seconds, nanoseconds
+        if self.poses:
+            self._odometry.publish(odometry)
+            self._pose.publish(pose)
+        self._scan.publish(scan)
+        self._wish.publish(wish)
+        self._button.publish(Bool(data=self.held))
+        self._joy.publish(Joy(axes=[0.0] * 4, buttons=[0, int(self.held)]))
+
+    def until(self, condition) -> None:
+        """Publish everything until a condition holds."""
+
+        def held() -> bool:
+            self._publish()
+            return condition()
+
+        self.bench.until(held)
+
+    def enable(self, wanted: bool = True):
+        """Ask the service, while everything goes on."""
+        self.bench.until(self._client.service_is_ready)
+        asked = []
+
+        def answered() -> bool:  # a server that has not found the client drops its answer
+            if not asked or time.monotonic() > asked[-1][0] + 2.0:
+                asked.append(
+                    (time.monotonic(), self._client.call_async(SetBool.Request(data=wanted)))
+                )
+            return any(future.done() for _, future in asked)
+
+        self.until(answered)
+        return next(future.result() for _, future in asked if future.done())
+
+    def enabled(self) -> None:
+        """Ask until it may: poses have to settle first."""
+        self.until(lambda: self.enable().success)
+
+    def said(self, words: str) -> bool:
+        return any(words in event.message for event in self.events)
+
+
+def speed(hall: Hall) -> float:
+    last = hall.commands[-1].twist.linear
+    return math.hypot(last.x, last.y)
+
+
+def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
+    hall = Hall(bench)
+    landed = []
+
+    def land(_, response):
+        landed.append(True)
+        response.success = True
+        return response
+
+    bench.node.create_service(Trigger, "/quad/vehicle/land", land)
+    hall.held = False
+    hall.until(lambda: "button released" in hall.enable().message)
+    assert not hall.commands
+    assert hall.said("not enabled: dead-man button released")
+    hall.held = True
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    last = hall.commands[-1]
+    assert last.header.frame_id == "map"
+    assert 0 < last.header.stamp.sec <= time.monotonic()
+    # a command of the body's axes is turned by the heading: forward is north
+    hall.frame = "base_link"
+    hall.until(lambda: hall.commands[-1].twist.linear.y > 0.99)
+    hall.frame = "map"
+    # a pillar to the north, seen by a lidar that looks there
+    hall.wish, hall.pillar_m = (0.0, 2.0), 1.0
+    hall.until(lambda: 0.0 < hall.commands[-1].twist.linear.y < 0.8)
+    hall.until(lambda: hall.reports.get("state") == "limiting")
+    assert hall.reports["reason"] == "obstacle"
+    assert 0.0 <= float(hall.reports["margin_m"]) < 0.6
+    assert float(hall.reports["clearance_m"]) == pytest.approx(1.0 - 0.35, abs=0.01)
+    assert float(hall.reports["handled_ms"]) > 0.0
+    # a number that is none changes nothing and is counted
+    hall.wish = (math.nan, 0.0)
+    hall.until(lambda: int(hall.reports.get("command_velocity refused", 0)) > 0)
+    assert all(math.isfinite(command.twist.linear.x) for command in hall.commands)
+    hall.wish, hall.pillar_m = (1.0, 0.0), math.inf
+    hall.until(lambda: speed(hall) > 0.99)
+    hall.poses = False
+    hall.until(lambda: bool(landed))
+    assert hall.said("pose lost: none for")
+    assert hall.said("landing: pose lost")
+    stopped = [command for command in hall.commands if not command.twist.linear.x]
+    assert stopped
+    assert hall.commands[-1].twist.linear.z < 0.0
+    stamps = [c.header.stamp.sec * 10**9 + c.header.stamp.nanosec for c in hall.commands]
+    assert stamps == sorted(stamps)  # they go on though no pose comes
+    assert hall.enable(False).success
+    count = len(hall.commands)
+    hall.until(lambda: hall.reports.get("state") == "disabled")
+    assert len(hall.commands) == count
+
+
+def test_motion_capture_and_a_button_of_a_joystick(bench):
+    hall = Hall(bench, pose_type="pose", **{"dead_man.button": 1})
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    hall.held = False
+    hall.until(lambda: hall.reports.get("reason") == "dead-man button released")
+    assert speed(hall) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({"config": "nowhere"}, "unknown guard 'nowhere'"),
+        ({"limits.height_min_m": 4.0}, "height_max_m"),
+        ({"watch.late_s": -1.0}, "watch.late_s"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(bench, overrides, expected):
+    with pytest.raises(InputError, match=expected):
+        guard.make(bench.context, namespace="/quad", overrides=overrides)
