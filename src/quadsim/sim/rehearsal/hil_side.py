@@ -43,6 +43,9 @@ class VirtualLidar:
         scene: what stands in the virtual world.
         seed: of its noise.
         level: whether it keeps upright, whatever the vehicle's tilt.
+
+    Attributes:
+        reach_m: how far it sees.
     """
 
     def __init__(self, params: LidarParams, scene: Scene, seed: int, level: bool) -> None:
@@ -51,7 +54,7 @@ class VirtualLidar:
         mount = from_euler(*(math.radians(angle) for angle in params.rotation_deg))
         self._rays_B = params.directions().reshape(-1, 3) @ np.array(to_matrix(mount)).T
         self._position_B = np.array(params.position_B_m)
-        self._reach_m = params.range_max_m
+        self.reach_m = params.range_max_m
         self._poses: NDArray[np.record] = np.zeros(2, KINEMATICS)
         self._before, self._pose = self._poses[0], self._poses[1]
 
@@ -86,7 +89,7 @@ class VirtualLidar:
             scan.stamp_ns,
             tuple(origin_W.tolist()),
             origin_W + ranges[hit, None] * rays_W[hit],
-            origin_W + self._reach_m * rays_W[free],
+            origin_W + self.reach_m * rays_W[free],
         )
 
 
@@ -129,7 +132,9 @@ class HilSide:
         if scan is None or "scan" in self.silent:
             return
         self.scans += 1
-        self.guard.take_scan(scan.stamp_ns, now_ns, scan.origin_W, scan.points_W)
+        self.guard.take_scan(
+            scan.stamp_ns, now_ns, scan.origin_W, scan.points_W, self._lidar.reach_m
+        )
         self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
 
     def step(self, now_ns: int, movers: Movers, enable: bool) -> VelocityCommand | None:
@@ -142,11 +147,13 @@ class HilSide:
         """
         pose = self._pose
         self.guard.take_dead_man(now_ns, "dead_man" not in self.silent)
-        self.guard.take_shapes(now_ns, [Shape(*shape) for shape in movers.shapes()])
+        shapes = movers.shapes()
+        self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
         if pose is not None and "planner" not in self.silent:
-            plan = self.planned = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W)
-            v_W = (float(plan.v_W[0]), float(plan.v_W[1]), float(plan.v_W[2]))
-            self.guard.take_wish(pose.stamp_ns, now_ns, v_W, float(plan.yaw_rate_radps))
+            self.planner.take_shapes(pose.stamp_ns, shapes)
+            plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
+            self.planned = plan
+            self.guard.take_wish(pose.stamp_ns, now_ns, plan.v_W, plan.yaw_rate_radps)
         if enable and not self.enabled:
             self.refused = self.guard.enable(now_ns) or ""
             self.enabled = not self.refused
