@@ -174,6 +174,14 @@ class Movers:
             for mover, p_W, v_W in self._present()
         ]
 
+    def vehicles(self) -> list[MovingShape]:
+        """Those that move, which say where they are; what appears is for a lidar to see."""
+        return [
+            MovingShape(p_W, v_W, mover.radius_m, mover.half_height_m)
+            for mover, p_W, v_W in self._present()
+            if mover.speed_mps > 0.0
+        ]
+
 
 def touched_in_s(mover: Mover, p_W: Vec3, v_W: Vec3) -> float:
     """Time until a vehicle that goes on as it does would touch a mover's cylinder at its start.

@@ -147,7 +147,7 @@ class HilSide:
         """
         pose = self._pose
         self.guard.take_dead_man(now_ns, "dead_man" not in self.silent)
-        shapes = movers.shapes()
+        shapes = movers.vehicles()
         self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
         if pose is not None and "planner" not in self.silent:
             self.planner.take_shapes(pose.stamp_ns, shapes)
