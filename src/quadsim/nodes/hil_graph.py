@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from quadsim.analysis.bag.driver import Driver, DriverTopic
 from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.control.guard_parameters import GuardParams
@@ -148,15 +149,25 @@ class _Vehicle:
         """What the pose comes as."""
         return POSES[self.pose]
 
-    def source(self, ours: str) -> str:
-        """``NAME TYPE`` of the driver's topic that becomes ours; empty: only the driver knows."""
-        for name, given in self.drivers.passed:
-            if given == ours:
-                driver = self.drivers.entry(name).driver
-                known = [topic for topic in driver.topics if topic.ours == ours]
-                full = definite(driver, known, self.namespace)
-                return f"{full} {known[0].type}" if full else ""
-        return ""
+    @property
+    def _said(self) -> tuple[Driver, list[DriverTopic]]:
+        """The driver that gives the pose, and what its file says of that."""
+        name = next(name for name, given in self.drivers.passed if given == self.pose)
+        driver = self.drivers.entry(name).driver
+        return driver, [topic for topic in driver.topics if topic.ours == self.pose]
+
+    @property
+    def source(self) -> str:
+        """``NAME TYPE`` of the driver's topic of the pose; empty: found when it is there."""
+        driver, known = self._said
+        full = definite(driver, known, self.namespace)
+        return f"{full} {known[0].type}" if full else ""
+
+    @property
+    def heard(self) -> str:
+        """Where the pose is heard: the driver's topic where nothing is to be converted."""
+        _, known = self._said
+        return self.source.partition(" ")[0] if known[0].as_it_is and self.source else self.pose
 
     def setpoint(self) -> str:
         """``NAME TYPE`` of the driver's topic of setpoints; empty: it takes none."""
@@ -232,7 +243,7 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> N
             "level": options.level and kind == "lidar",
             **_others(options),
         },
-        (("ground_truth/odom", vehicle.pose), ("external/pose_stamped", vehicle.pose)),
+        (("ground_truth/odom", vehicle.heard), ("external/pose_stamped", vehicle.heard)),
     )
 
 
@@ -251,8 +262,11 @@ def _stand_in(options: HilOptions) -> NodeSpec:
 
 
 def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
-    """The driver gives the pose, and in ``target`` what the vehicle sees; commands go out."""
-    wanted = [vehicle.pose]
+    """The driver gives the pose, if it is to be converted or found, and sends commands.
+
+    In ``target`` it gives what the vehicle sees as well.
+    """
+    wanted = [vehicle.pose] if vehicle.heard == vehicle.pose else []
     if options.structure == "target":
         wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
     return NodeSpec(
@@ -286,7 +300,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
         if virtual and device:
             nodes.append(_seeing(kind, device, options, vehicle))
     riding, others = _riding(options, vehicle), _others(options)
-    remappings = (("odometry/filtered", vehicle.pose), ("external/pose_stamped", vehicle.pose))
+    remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
     if options.planner is not None:
         given = {**prefixed(options.planner), **riding}
         nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
@@ -299,7 +313,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             VEHICLE,
             {
                 **riding,
-                "pose": vehicle.source(vehicle.pose),
+                "pose": vehicle.source,
                 "setpoint": vehicle.setpoint(),
                 "world": options.world if virtual else "",
                 **others,
@@ -316,8 +330,8 @@ def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec])
     """All of ours, and what the driver itself was told and said."""
     truth = f"{STAND_IN}/ground_truth/odom nav_msgs/msg/Odometry"
     also = [
-        f"{VEHICLE}/{vehicle.pose} {_type_of(vehicle)}",
-        vehicle.source(vehicle.pose),
+        f"{VEHICLE}/{vehicle.pose} {_type_of(vehicle)}" if vehicle.heard == vehicle.pose else "",
+        vehicle.source,
         vehicle.setpoint(),
         *(f"{name} nav_msgs/msg/Odometry" for name in options.others),
         *(f"{name} geometry_msgs/msg/PoseStamped" for name in options.others_pose),

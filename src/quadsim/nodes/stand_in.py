@@ -145,7 +145,8 @@ class StandInNode(QuadsimNode):
         self._offboard = False
         self._flying_ns: int | None = None  # first setpoint that was obeyed
         self._over: tuple[int, str] | None = None
-        self._landing = ""
+        self._landing = ""  # why
+        self._told = False  # whether that was noted
         self._said = ""
         self._speed_mps = self._way_m = 0.0
         self._before_W: Vec3 | None = None
@@ -200,9 +201,14 @@ class StandInNode(QuadsimNode):
     def _on_land(self, _: Any, response: Any) -> Any:
         """Land by itself."""
         self._offboard = False
-        self._landing = self._landing or "told to"
-        refused = self._vehicle.manager.land()
-        response.success, response.message = refused is None, refused or "lands"
+        manager = self._vehicle.manager
+        if not (self._landing or manager.finished):
+            refused = manager.land()
+            if refused is not None:
+                response.success, response.message = False, refused
+                return response
+            self._landing = "told to"
+        response.success, response.message = True, "lands"
         return response
 
     def _on_setpoint(self, payload: bytes) -> None:
@@ -318,7 +324,8 @@ class StandInNode(QuadsimNode):
         manager = self._vehicle.manager
         if "landing" in manager.state and not self._landing:
             self._landing = manager.reason or manager.state
-        if self._landing:
+        if self._landing and not self._told:
+            self._told = True
             self._stopping.landing_began(t_s)
         if reason := self._ending(p_W, v_W):
             self._over = (self._vehicle.stamp_ns, reason)
