@@ -100,6 +100,8 @@ class HilOptions:
         others_pose: topics of other vehicles (PoseStamped).
         others_radius_m: one for all, or one for each.
         others_height_m: likewise.
+        apparitions: topics (Odometry) of things that the virtual sensors alone see, and that need
+            not be there from the beginning; sizes behind those of the others.
         rehearsal: whose vehicle stands in.
         seed: of the stand-in.
         bag: folder; None records nothing, an empty text lets the recorder name it.
@@ -122,6 +124,7 @@ class HilOptions:
     others_pose: tuple[str, ...] = ()
     others_radius_m: tuple[float, ...] = (0.4,)
     others_height_m: tuple[float, ...] = (0.4,)
+    apparitions: tuple[str, ...] = ()
     rehearsal: str = "pillars"
     seed: int = 1
     bag: str | None = None
@@ -213,16 +216,28 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
     return vehicle
 
 
-def _others(options: HilOptions) -> dict[str, Any]:
-    """Parameters of whoever has to know of other vehicles."""
-    topics = {"others.odometry": options.others, "others.pose": options.others_pose}
+def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
+    """Parameters of whoever has to know of other vehicles.
+
+    Args:
+        options: how it is flown.
+        seen: whether those count too that are only seen.
+    """
+    odometry = (*options.others, *(options.apparitions if seen else ()))
+    topics = {"others.odometry": odometry, "others.pose": options.others_pose}
     given: dict[str, Any] = {name: list(names) for name, names in topics.items() if names}
     if not given:
         return {}
+    count = len(odometry) + len(options.others_pose)
     return given | {
-        "others.radius_m": list(options.others_radius_m),
-        "others.height_m": list(options.others_height_m),
+        "others.radius_m": _each(options.others_radius_m, count),
+        "others.height_m": _each(options.others_height_m, count),
     }
+
+
+def _each(numbers: Sequence[float], count: int) -> list[float]:
+    """One number for all, or the first of those that are given one by one."""
+    return list(numbers) if len(numbers) == 1 else list(numbers[:count])
 
 
 def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
@@ -241,7 +256,7 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> N
             "odometry_reliable": False,
             "frames.pose": options.pose_frame,
             "level": options.level and kind == "lidar",
-            **_others(options),
+            **_others(options, seen=True),
         },
         (("ground_truth/odom", vehicle.heard), ("external/pose_stamped", vehicle.heard)),
     )
@@ -333,7 +348,7 @@ def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec])
         f"{VEHICLE}/{vehicle.pose} {_type_of(vehicle)}" if vehicle.heard == vehicle.pose else "",
         vehicle.source,
         vehicle.setpoint(),
-        *(f"{name} nav_msgs/msg/Odometry" for name in options.others),
+        *(f"{name} nav_msgs/msg/Odometry" for name in (*options.others, *options.apparitions)),
         *(f"{name} geometry_msgs/msg/PoseStamped" for name in options.others_pose),
         truth if options.structure in STANDS_IN else "",
     ]

@@ -36,9 +36,6 @@ from quadsim.world.sdf import load_world
 class MonitorParams:
     """What is watched, and what is late."""
 
-    pose_type: Annotated[str, Spec("where the vehicle is, as of lidar", choices=tuple(POSES))] = (
-        "odometry"
-    )
     markers_hz: Annotated[float, Spec("of the markers", "Hz", gt=0.0, le=50.0)] = 10.0
     late_ms: Annotated[
         float, Spec("a median from pose to setpoint beyond it is a warning", "ms", gt=0.0)

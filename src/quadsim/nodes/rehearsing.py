@@ -42,7 +42,6 @@ from quadsim.sim.log import Event
 from quadsim.sim.rehearsal.flight import TRACK, Outcome
 from quadsim.sim.rehearsal.rehearsal import TAKEOFF_S, Rehearsal, load_rehearsal
 from quadsim.sim.rehearsal.stopping import Stop
-from quadsim.world.fields import make_field
 
 #: Wall time until every node must be there: the first flight compiles.
 START_S = 180.0
@@ -56,21 +55,13 @@ HOLD_S = 0.05
 Progress = Callable[[float, str], None]
 
 
-def world_of(rehearsal: Rehearsal, folder: Path) -> str:
-    """The virtual world of a rehearsal as a file: its own, or one of the field that was drawn.
-
-    Args:
-        rehearsal: whose.
-        folder: gets ``world.sdf`` where it is a field.
-    """
-    params = rehearsal.params
-    if not params.field:
-        return params.world
-    field = make_field(params.field, rehearsal.seed)
-    path = folder / "world.sdf"
-    words = f"Field {field.kind} of seed {field.seed}"
-    path.write_text(world_sdf(field.kind, field.obstacles, comment=words), encoding="utf-8")
-    return str(path)
+def world_of(rehearsal: Rehearsal, folder: Path) -> Path:
+    """The virtual world of a rehearsal, written as ``world.sdf`` into a folder."""
+    field = rehearsal.field
+    name, path = Path(field.kind).stem, folder / "world.sdf"
+    words = f"The field {name} of seed {field.seed}"
+    path.write_text(world_sdf(name, field.obstacles, comment=words), encoding="utf-8")
+    return path
 
 
 def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOptions:
@@ -81,16 +72,18 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
         folder: for the world's file.
         bag: folder of the bag; None records nothing.
     """
-    movers = rehearsal.movers
+    movers = sorted(rehearsal.field.movers, key=lambda mover: mover.ahead_s > 0.0)
+    topics_of = {mover.name: f"/others/{mover.name}/odom" for mover in movers}
     return HilOptions(
         structure="sil",
-        world=world_of(rehearsal, folder),
+        world=str(world_of(rehearsal, folder)),
         lidar="virtual_lidar",
         lidar_keys=flatten(rehearsal.lidar),
         level=rehearsal.params.level_lidar,
         guard=rehearsal.guard,
         planner=rehearsal.planner,
-        others=tuple(f"/others/{mover.name}/odom" for mover in movers),
+        others=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s == 0.0),
+        apparitions=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s > 0.0),
         others_radius_m=tuple(mover.radius_m for mover in movers) or (0.4,),
         others_height_m=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
         rehearsal=str(rehearsal.path),
@@ -304,7 +297,7 @@ class DdsRehearsal:
         self._operator_node.holds = True
         self._ask(SetBool, "enable", SetBool.Request(data=True))
         self._ask(Trigger, "vehicle/offboard", Trigger.Request())
-        self._operator_node.fly_to(self.rehearsal.goal_W)
+        self._operator_node.fly_to(self.rehearsal.field.goal_W)
 
     def _follow(self) -> str:
         """Until the judge says that it is over, and why."""

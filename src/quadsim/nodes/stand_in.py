@@ -136,7 +136,7 @@ class StandInNode(QuadsimNode):
         self._commands: Link[VelocityCommand] = Link(
             params.command_link, stream(seed, "hil", "command_link")
         )
-        self._movers = Movers(rehearsal.movers)
+        self._movers = Movers(rehearsal.field.movers)
         self._judge = Judge(rehearsal.scene, hull_radius_m(rehearsal.scenario.vehicle))
         self._stopping = StopWatch(rehearsal.guard)
         self._pose_period_ns = round(1e9 / params.pose_rate_hz)
@@ -172,7 +172,9 @@ class StandInNode(QuadsimNode):
         self._odometry_writer = OdometryWriter("map", "base_link", self._estimate)
         self._truth_writer = OdometryWriter("map", "base_link", self._truth)
         self._pose_writer, self._tracker_writer = PoseWriter("map"), PoseWriter("world")
-        self._others = {mover.name: Other(self, mover.name) for mover in self.rehearsal.movers}
+        self._others = {
+            mover.name: Other(self, mover.name) for mover in self.rehearsal.field.movers
+        }
         self.listen(SETPOINT, self._on_setpoint)
         self.create_service(SetBool, "mavros/cmd/arming", self._on_arm)
         self.create_service(Trigger, "mavros/set_mode/offboard", self._on_offboard)
@@ -350,7 +352,7 @@ class StandInNode(QuadsimNode):
         if self._judge.collided:
             x, y, _ = self._judge.at_W
             return f"collided at ({x:.1f}, {y:.1f}) m"
-        near = math.dist(p_W, rehearsal.goal_W) < rehearsal.params.arrival_radius_m
+        near = math.dist(p_W, rehearsal.field.goal_W) < rehearsal.params.arrival_radius_m
         if near and math.hypot(*v_W) < ARRIVED_MPS and not rehearsal.params.troubles:
             return "arrived"
         if self._t_s >= rehearsal.params.duration_s:
