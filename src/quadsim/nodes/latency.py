@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 
 #: Messages that may wait for their answer, and times that are kept: a minute at 50 Hz.
-WAITING, KEPT = 200, 3000
+WAITING, KEPT = 50, 3000
 
 
 class Latency:
@@ -15,25 +15,34 @@ class Latency:
 
     A message is answered by the first that carries its stamp; what answers nothing that is known
     is not counted.
+
+    Attributes:
+        count: messages that were answered.
+        missed: messages that were not, since the first answer.
     """
 
     def __init__(self) -> None:
         self._asked: dict[int, int] = {}
         self._times_ns: deque[int] = deque(maxlen=KEPT)
-        self.count = 0
+        self.count = self.missed = 0
 
     def asked(self, stamp_ns: int, now_ns: int) -> None:
         """A message with this stamp was seen."""
         self._asked[stamp_ns] = now_ns
         while len(self._asked) > WAITING:
             del self._asked[next(iter(self._asked))]
+            self.missed += self.count > 0
 
     def answered(self, stamp_ns: int, now_ns: int) -> None:
         """An answer with this stamp was seen."""
         asked_ns = self._asked.pop(stamp_ns, None)
-        if asked_ns is not None:
-            self._times_ns.append(now_ns - asked_ns)
-            self.count += 1
+        if asked_ns is None:
+            return
+        self._times_ns.append(now_ns - asked_ns)
+        for earlier_ns in [stamp for stamp in self._asked if stamp < stamp_ns]:
+            del self._asked[earlier_ns]
+            self.missed += self.count > 0
+        self.count += 1
 
     def values(self, name: str) -> dict[str, float]:
         """Median, 99th percentile and largest in ms, and how many there were; none without any."""
@@ -46,4 +55,5 @@ class Latency:
             f"{name}_99_ms": float(most),
             f"{name}_max_ms": float(times_ms.max()),
             f"{name}_count": self.count,
+            f"{name}_missed": self.missed,
         }

@@ -395,7 +395,7 @@ def latencies(reports: dict[str, Report]) -> dict[str, float]:
         (f"{VEHICLE}/monitor", "latency", "monitor"),
     ):
         report = reports.get(name, Report())
-        for suffix in ("_ms", "_99_ms", "_max_ms", "_count"):
+        for suffix in ("_ms", "_99_ms", "_max_ms", "_count", "_missed"):
             value = report.number(key + suffix)
             if value is not None:
                 found[prefix + suffix] = value
