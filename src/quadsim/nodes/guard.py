@@ -29,8 +29,9 @@ from quadsim.nodes.runtime import main_of
 from quadsim.nodes.scan_input import ScanInput, SeenScan
 from quadsim.parameters import Spec, load
 
-#: A step made for a pose comes no sooner after the last than this share of the period.
-SOON = 0.75
+#: A step made for a pose comes no sooner after the last than this share of the period: a pose that
+#: has to wait for the next step is answered late.
+SOON = 0.2
 #: While it lands, the vehicle is told so again after this time, s.
 ASK_AGAIN_S = 1.0
 #: Handling times that are kept for the report: of 20 s at 50 Hz.
