@@ -34,8 +34,9 @@ CLEAR_M = 2.5
 ROOM_M = 1.0
 #: How much time ahead of the vehicle an obstacle appears, s.
 AHEAD_S = 2.0
-#: Of the grid on which the way is looked for.
-CELL_M = 0.2
+#: Of the grid on which the way is looked for, and how far that goes beyond the field.
+CELL_M = 0.25
+BEYOND_M = 4.0
 #: Draws until one must have a way.
 DRAWS = 100
 
@@ -233,8 +234,8 @@ def has_way(obstacles: Sequence[Obstacle], start_W: Vec3, goal_W: Vec3) -> bool:
     A cell is free when every point of it is: its middle is half its diagonal farther away. Ways
     lead over the sides of cells. So a way that is found is one; a narrow one may not be.
     """
-    x = np.arange(-HALF_WIDTH_M, LENGTH_M + HALF_WIDTH_M, CELL_M)
-    y = np.arange(-2.0 * HALF_WIDTH_M, 2.0 * HALF_WIDTH_M, CELL_M)
+    x = np.arange(-BEYOND_M, LENGTH_M + BEYOND_M, CELL_M)
+    y = np.arange(-HALF_WIDTH_M - BEYOND_M, HALF_WIDTH_M + BEYOND_M, CELL_M)
     grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2) + 0.5 * CELL_M
     points_W = np.column_stack([grid, np.full(len(grid), start_W[2])])
     free = clearances(obstacles, points_W) >= ROOM_M + CELL_M * math.sqrt(0.5)
