@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler
 from quadsim.world.fields import (
+    CELL_M,
     CLEAR_M,
     FIELDS,
     HALF_WIDTH_M,
@@ -25,7 +26,7 @@ from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
 START, GOAL = (0.0, 0.0, 2.0), (40.0, 0.0, 2.0)
 
 
-def outline(obstacle, count=4000):
+def outline(obstacle, count=2000):
     """(N, 2) points all around an upright cylinder or box."""
     around = 2.0 * math.pi * np.arange(count) / count
     if isinstance(obstacle.shape, Cylinder):
@@ -39,7 +40,7 @@ def outline(obstacle, count=4000):
     return np.array(obstacle.pose_W.p_A[:2]) + local @ axes[:2, :2]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.floats(-3.0, 3.0), st.floats(-3.0, 3.0), st.floats(-3.0, 3.0), st.booleans())
 def test_distances_are_those_to_the_outline(x, y, yaw, round_one):
     shape = Cylinder(0.7, 6.0) if round_one else Box((1.2, 2.5, 6.0))
@@ -48,8 +49,8 @@ def test_distances_are_those_to_the_outline(x, y, yaw, round_one):
     gaps = np.array([np.hypot(*(outline(obstacle) - p[:2]).T).min() for p in points])
     found = clearances([obstacle], points)
     outside = found > 0.0
-    assert found[outside] == pytest.approx(gaps[outside], abs=2e-3)  # between points of it
-    assert -found[~outside] == pytest.approx(gaps[~outside], abs=2e-3)
+    assert found[outside] == pytest.approx(gaps[outside], abs=4e-3)  # between points of it
+    assert -found[~outside] == pytest.approx(gaps[~outside], abs=4e-3)
 
 
 def wall(gap_m, y=0.0):
@@ -67,9 +68,11 @@ def wall(gap_m, y=0.0):
 
 def test_a_way_is_found_where_there_is_room_and_never_where_there_is_not():
     assert not has_way(wall(0.0), START, GOAL)
+    # the cells of a free row are half a diagonal away on each side, and one cell wide
+    sure_m = 2.0 * ROOM_M + (math.sqrt(2.0) + 1.0) * CELL_M + 1e-6
     for y in np.linspace(0.0, 0.2, 5):  # wherever the gap lies between the cells
         assert not has_way(wall(2.0 * ROOM_M - 0.01, y), START, GOAL)
-        assert has_way(wall(2.0 * ROOM_M + 0.5, y), START, GOAL)
+        assert has_way(wall(sure_m, y), START, GOAL)
     assert has_way([], START, GOAL)
 
 
