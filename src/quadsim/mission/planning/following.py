@@ -40,7 +40,9 @@ def rounded(points_W: NDArray[np.float64]) -> NDArray[np.float64]:
     before = 2.0 * points_W[0] - points_W[reach:0:-1]
     after = 2.0 * points_W[-1] - points_W[-2 : -2 - reach : -1]
     extended = np.concatenate([before, points_W, after])
-    smooth = ndimage.gaussian_filter1d(extended, ROUNDING_M / SAMPLE_M, axis=0, mode="nearest")
+    smooth = ndimage.gaussian_filter1d(
+        extended, ROUNDING_M / SAMPLE_M, axis=0, mode="nearest", truncate=3.0
+    )
     return np.asarray(smooth[reach : reach + len(points_W)])
 
 
