@@ -14,6 +14,7 @@ pytest.importorskip("rclpy")
 from geometry_msgs.msg import TwistWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
+from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import (
     FluidPressure,
     Image,
@@ -28,6 +29,7 @@ from sensor_msgs.msg import (
 
 from quadsim.nodes import gazebo_messages as gazebo
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.gazebo_field import FieldCheck
 from quadsim.nodes.gazebo_figures import GnssFigures, ImuFigures, RangeFigures, figures_of
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.echo import echo_variance
@@ -99,7 +101,8 @@ def test_an_imu_sample_keeps_its_numbers_and_gets_our_covariance():
 
 
 def test_a_field_in_gauss_is_named():
-    convert = gazebo.MagneticConversion("imu_link", (1e-7, 1e-7, 2e-7))
+    told: list = []
+    convert = gazebo.MagneticConversion("imu_link", (1e-7, 1e-7, 2e-7), told.append)
     given = MagneticField()
     given.magnetic_field.y, given.magnetic_field.z = 2.15e-5, -4.3e-5
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), MagneticField)
@@ -108,6 +111,36 @@ def test_a_field_in_gauss_is_named():
     given.magnetic_field.y, given.magnetic_field.z = 0.215, -0.43
     with pytest.raises(MessageError, match="use_units_gauss"):
         convert(as_bridged(given), STAMP_NS)
+    assert told == [(0.0, 2.15e-5, -4.3e-5)]
+
+
+def looking(check: FieldCheck, field_W_T, headings_deg) -> None:
+    """A vehicle that stands at some headings, its magnetometer turned by 90 degrees to the left."""
+    for _ in range(20):
+        for heading_deg in headings_deg:
+            body = Rotation.from_euler("z", heading_deg, degrees=True)
+            sensor = body * Rotation.from_euler("z", 90.0, degrees=True)
+            x, y, z, w = body.as_quat()
+            check.take(tuple(sensor.inv().apply(field_W_T)), (w, x, y, z))
+
+
+def test_a_field_that_is_turned_is_named():
+    check = FieldCheck(FIELD_W_T, (0.0, 0.0, 90.0))
+    looking(check, FIELD_W_T, [0.0])
+    assert check.field_W_T is None  # not enough yet
+    looking(check, FIELD_W_T, [30.0, -120.0])
+    assert check.field_W_T == pytest.approx(FIELD_W_T, abs=1e-12)
+    assert check.heading_error_deg == pytest.approx(0.0, abs=1e-6)
+    assert not check.words
+    # Gazebo's default: what is north in x, which is our east, east in y, down in z
+    wrong = FieldCheck(FIELD_W_T, (0.0, 0.0, 90.0))
+    looking(wrong, (FIELD_W_T[1], FIELD_W_T[0], -FIELD_W_T[2]), [0.0, 45.0, 200.0])
+    assert "use_earth_frame_ned" in wrong.words
+    # this field points east, to the right of north: it looks as if the vehicle were turned left
+    assert wrong.heading_error_deg == pytest.approx(90.0)
+    unknown = FieldCheck((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    looking(unknown, FIELD_W_T, [0.0, 1.0, 2.0])
+    assert (unknown.heading_error_deg, unknown.words) == (0.0, "")
 
 
 def test_pressure_gets_a_variance_that_is_one():

@@ -14,9 +14,11 @@ from rclpy.context import Context
 
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.rotation import quat
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, RotorsReader, rotor_names, stamp_of
+from quadsim.nodes.gazebo_field import FieldCheck
 from quadsim.nodes.gazebo_figures import GazeboFigures
 from quadsim.nodes.gazebo_messages import (
     ActuatorsWriter,
@@ -33,7 +35,7 @@ from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.world_messages import make_datum
 from quadsim.noise import stream
-from quadsim.parameters import Spec
+from quadsim.parameters import Spec, Vec3
 
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
 SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
@@ -49,6 +51,9 @@ class AdapterParams:
         float,
         Spec("stamps farther than this from /clock are replaced by it", "s", gt=0.0, le=60.0),
     ] = 0.5
+    magnetic_field_W_T: Annotated[
+        Vec3, Spec("that the estimator believes in, to be compared; 0: not known", "T")
+    ] = (0.0, 0.0, 0.0)
     datum: Datum = field(default_factory=Datum)
     figures: GazeboFigures = field(default_factory=GazeboFigures)
 
@@ -135,6 +140,7 @@ class GazeboAdapterNode(QuadsimNode):
 
     def _make_sensors(self, sensors: list[str]) -> None:
         figures, frame = self.params.figures, self.frame
+        self._field = FieldCheck(self.params.magnetic_field_W_T, figures.imu.rotation_deg)
         conversions: dict[str, tuple[Topic, Topic, Convert]] = {
             "imu": (
                 topics.GAZEBO_IMU,
@@ -144,7 +150,9 @@ class GazeboAdapterNode(QuadsimNode):
             "magnetometer": (
                 topics.GAZEBO_MAGNETIC_FIELD,
                 topics.MAGNETIC_FIELD,
-                MagneticConversion(frame("imu_link"), figures.magnetometer_sigma_T),
+                MagneticConversion(
+                    frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
+                ),
             ),
             "barometer": (
                 topics.GAZEBO_PRESSURE,
@@ -193,6 +201,10 @@ class GazeboAdapterNode(QuadsimNode):
     def _in_lidar_frame(self, payload: bytes, stamp_ns: int) -> bytes:
         return with_header(payload, stamp_ns, self.frame("lidar_link"))
 
+    def _compare_field(self, m_S_T: Vec3) -> None:
+        if topics.GAZEBO_ODOMETRY.name in self._stamps:
+            self._field.take(m_S_T, quat(self._truth.record.q_WB))
+
     def _on_odometry(self, payload: bytes, stamp_ns: int) -> None:
         """Tell the truth, and the velocity of a fix that waited for it."""
         self._truth_output.publish(self._truth(payload, stamp_ns))
@@ -222,12 +234,17 @@ class GazeboAdapterNode(QuadsimNode):
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Whether Gazebo's messages come, and are stamped by its clock."""
-        values = {"time_s": self.get_clock().now().nanoseconds * 1e-9}
+        values = {
+            "time_s": self.get_clock().now().nanoseconds * 1e-9,
+            "field_heading_error_deg": self._field.heading_error_deg,
+        }
         latest_ns = max(self._stamps.values(), default=0)
         silent = latest_ns == self._last_ns
         self._last_ns = latest_ns
         if not self._stamps:
             return 1, "nothing has come from Gazebo; is ros_gz_bridge there, and /clock?", values
+        if self._field.words:
+            return 2, self._field.words, values
         if silent:
             return 1, "nothing comes from Gazebo: paused, or gone", values
         if self.counts.get("restamped"):

@@ -25,6 +25,11 @@ class ImuFigures:
 
     accel_sigma_mps2: Deviation = (0.0, 0.0, 0.0)
     gyro_sigma_radps: Deviation = (0.0, 0.0, 0.0)
+    rotation_deg: Annotated[Vec3, Spec("roll, pitch, yaw of imu_link in base_link", "deg")] = (
+        0.0,
+        0.0,
+        0.0,
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,9 @@ def figures_of(devices: Mapping[str, Any], field_W_T: Vec3) -> GazeboFigures:
     for device in devices.values():
         if isinstance(device, ImuParams):
             imu = ImuFigures(
-                _vec3(np.sqrt(device.accel_variance())), _vec3(np.sqrt(device.gyro_variance()))
+                _vec3(np.sqrt(device.accel_variance())),
+                _vec3(np.sqrt(device.gyro_variance())),
+                device.rotation_deg,
             )
             figures = replace(figures, imu=imu)
         elif isinstance(device, GnssParams):

@@ -31,6 +31,7 @@ from quadsim.nodes.gazebo_arguments import (
 from quadsim.nodes.gazebo_figures import figures_of
 from quadsim.nodes.graph import LAUNCH_ARGUMENTS, NodeSpec, as_flag, describe_launch, prefixed
 from quadsim.nodes.vehicles import frame_prefix, namespaces
+from quadsim.parameters import Vec3
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.sdf import load_world
@@ -158,7 +159,8 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
             NodeSpec("gazebo_view", name, {"world": world, **lent}) for name in namespaces(count)
         ]
     sensors = [kind for kind in choice.lent if kind not in DRAWN]
-    figures = figures_of(scenario.sensors, scenario.environment.field_W_T())
+    field_W_T = _field_W_T(scenario, choice)
+    figures = figures_of(scenario.sensors, field_W_T)
     return [
         NodeSpec(
             "gazebo_adapter",
@@ -169,6 +171,7 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
                 "rotors": list(scenario.vehicle.commands),
                 "publish_datum": i == 0,
                 "seed": scenario.file.seed,
+                "magnetic_field_W_T": list(field_W_T),
                 **prefixed(scenario.environment.datum, "datum."),
                 **prefixed(figures, "figures."),
             },
@@ -177,17 +180,26 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
     ]
 
 
+def _field_W_T(scenario: Scenario, choice: Choice) -> Vec3:
+    """Magnetic field that the magnetometer is in.
+
+    Harmonic and later look it up in tables of their own, by the place, whatever the world says.
+    """
+    environment = scenario.environment
+    if choice.flies and "magnetometer" in choice.lent and not choice.fortress:
+        environment = replace(
+            environment, magnetic_field="model", magnetic_field_W_T=(0.0, 0.0, 0.0)
+        )
+    return environment.field_W_T()
+
+
 def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
     """One of our nodes, told what Gazebo does otherwise."""
     if not choice.flies:
         return spec
     given = dict(spec.parameters)
-    if spec.executable == "estimator" and "magnetometer" in choice.lent and not choice.fortress:
-        # Harmonic and later take the field from tables of their own, whatever the world says
-        environment = replace(
-            scenario.environment, magnetic_field="model", magnetic_field_W_T=(0.0, 0.0, 0.0)
-        )
-        given["magnetic_field_W_T"] = list(environment.field_W_T())
+    if spec.executable == "estimator":
+        given["magnetic_field_W_T"] = list(_field_W_T(scenario, choice))
     if spec.executable == "recorder":
         others = {kind for kind in choice.lent if kind not in DRAWN} | {"gazebo_adapter"}
         given["nodes"] = " ".join(sorted({*str(given["nodes"]).split(), *others}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -87,9 +87,16 @@ class ImuConversion:
 
 
 class MagneticConversion:
-    """MagneticField messages with our covariance; the model's field is in T, its axes FLU."""
+    """MagneticField messages with our covariance; the model's field is in T, its axes FLU.
 
-    def __init__(self, frame: str, sigma_T: Vec3) -> None:
+    Args:
+        frame: name of the sensor's frame.
+        sigma_T: deviation of a sample.
+        check: is told each sample.
+    """
+
+    def __init__(self, frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> None:
+        self._check = check
         self._reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
         self._writer = MagneticFieldWriter(frame, np.square(sigma_T))
 
@@ -105,6 +112,7 @@ class MagneticConversion:
                 f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.10 or later"
                 " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
             )
+        self._check(m_S)
         return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, m_S=m_S))
 
 
