@@ -7,7 +7,8 @@ import pytest
 from scipy.spatial.transform import Rotation, Slerp
 
 from quadsim.analysis import metrics
-from quadsim.analysis.bag.log import read_log, rotation_matrices
+from quadsim.analysis.bag.axes import rotation_matrices
+from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.reading import open_bag
 from quadsim.sim.log import FlightLog, Track
 

@@ -228,7 +228,9 @@ def test_honest_errors_lie_in_the_interval_as_often_as_they_should():
     turned = Rotation.from_rotvec(1e-3 * drawn[:, 6:])
     sigma[:, 6:] *= 1e-3
     guess = track(drawn[:, :3], turned, times, drawn[:, 3:6], sigma)
-    found = consistency.nees(metrics.errors(guess, track(np.zeros((count, 3)), t_s=times)))
+    found = consistency.Consistency(
+        [metrics.errors(guess, track(np.zeros((count, 3)), t_s=times))]
+    ).nees()
     share = 4.0 * np.sqrt(0.95 * 0.05 / count)
     for name, dof in (("position", 3), ("whole", 9)):
         assert found[name]["dof"] == dof
@@ -239,18 +241,19 @@ def test_honest_errors_lie_in_the_interval_as_often_as_they_should():
 
 def test_without_stated_deviations_there_is_no_nees():
     error = metrics.errors(track(spiral()), track(spiral()))
-    found = consistency.nees(error)
+    judged = consistency.Consistency([error])
+    found = judged.nees()
     assert found["position"]["mean"] is None
     assert found["whole"]["count"] == 0
     stamps = track(spiral()).stamp_ns
-    there = consistency.availability(stamps, int(stamps[0]), int(stamps[-1]), error)
+    there = consistency.availability(stamps, int(stamps[0]), int(stamps[-1]), judged)
     assert there == {"share": 1.0, "within_3_sigma": None}
 
 
 def test_an_unknown_velocity_leaves_the_position_judged():
     v_W = np.full((len(T_S), 3), np.nan)
     guess = track(spiral() + 0.1, sigma=np.full((len(T_S), 9), 0.1))
-    found = consistency.nees(metrics.errors(guess, track(spiral(), v_W=v_W)))
+    found = consistency.Consistency([metrics.errors(guess, track(spiral(), v_W=v_W))]).nees()
     assert found["position"]["mean"] == pytest.approx(3.0)
     assert found["whole"]["mean"] is None
 
@@ -282,6 +285,8 @@ def test_availability_is_time_with_an_estimate_and_stamps_with_an_honest_one():
     path[::4, 1] = 0.4
     guess = track(path, t_s=times, sigma=np.full((len(times), 9), 0.1))
     error = metrics.errors(guess, track(np.zeros((101, 3)), t_s=np.arange(101) * 0.1))
-    found = consistency.availability(guess.stamp_ns, 0, 10_000_000_000, error)
+    found = consistency.availability(
+        guess.stamp_ns, 0, 10_000_000_000, consistency.Consistency([error])
+    )
     assert found["share"] == pytest.approx(0.7)
     assert found["within_3_sigma"] == pytest.approx(0.75, abs=1.0 / len(times))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from quadsim.analysis.bag.definitions import standard_types
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.bag.topics import topic as topic_of
+from quadsim.analysis.kept import KeptRows
 from quadsim.errors import QuadsimError
 from quadsim.sim.log import Arrivals, Stamps
 
@@ -20,39 +20,57 @@ GAP_PERIODS = 3.0
 LEAST_FOR_GAPS = 10
 
 
+class Listener(Protocol):
+    """Who wants messages beside the one that reads."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Full names of the topics."""
+
+    def take(self, full: str, log_ns: list[int], payloads: list[bytes]) -> None:
+        """Take the next messages of one of them."""
+
+
 class _Topic:
-    """Stamps and log times of one topic: 16 bytes a message, and those of a block that wait."""
+    """Stamps and log times of one topic; messages of a block wait.
 
-    def __init__(self, stamped: bool) -> None:
-        self.stamped = stamped
-        self.log_ns = array("q")
-        self.stamp_ns = array("q")
-        self.heads: list[bytes] = []  # the stamp lies behind the four bytes of CDR's header
+    As numbers and bytes: of so many tuples the collection of garbage would take its time.
+    """
+
+    def __init__(self, stamped: bool, listened: bool) -> None:
         self.logs: list[int] = []
+        self.payloads: list[bytes] = []
+        self.listened = listened
+        self._stamped = stamped
+        self._log_ns, self._stamp_ns = KeptRows(np.int64), KeptRows(np.int64)
 
-    def flush(self) -> None:
+    def note(self) -> None:
         """Pack what waits."""
-        self.log_ns.extend(self.logs)
-        if self.stamped:
-            whole = [head if len(head) == 8 else bytes(8) for head in self.heads]
+        self._log_ns.append(np.array(self.logs, np.int64))
+        if self._stamped:  # the stamp lies behind the four bytes of CDR's header
+            heads = [payload[4:12] for payload in self.payloads]
+            whole = [head if len(head) == 8 else bytes(8) for head in heads]
             parts = np.frombuffer(b"".join(whole), "<u4").reshape(-1, 2).astype(np.int64)
-            self.stamp_ns.frombytes((parts[:, 0] * 1_000_000_000 + parts[:, 1]).tobytes())
-        self.heads.clear()
-        self.logs.clear()
+            self._stamp_ns.append(parts[:, 0] * 1_000_000_000 + parts[:, 1])
+
+    def arrivals(self) -> Arrivals:
+        """Its figures."""
+        return _arrivals(self._log_ns.whole(), self._stamp_ns.whole() if self._stamped else None)
 
 
 class Overheard:
-    """A bag that notes how messages came while others read them.
+    """A bag of which every message is read while somebody reads some, to the end, once.
 
-    It has what a :class:`~quadsim.analysis.bag.reading.Bag` has. A topic is noted the first time
-    that it is read to its end.
+    Else it has what a :class:`~quadsim.analysis.bag.reading.Bag` has.
 
     Args:
         bag: an open bag.
+        listener: gets its messages at the same time, in blocks.
     """
 
-    def __init__(self, bag: Bag) -> None:
+    def __init__(self, bag: Bag, listener: Listener) -> None:
         self._bag = bag
+        self._listener = listener
         self._topics: dict[str, _Topic] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -60,44 +78,40 @@ class Overheard:
 
     def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
         """Messages of some topics in the order of their log time."""
-        known: dict[str, _Topic] = {}
+        wanted = frozenset(topics)
+        known = self._topics
         waiting = 0
-        for message in self._bag.messages(topics):
-            topic = known.get(message[0])
+        for message in self._bag.messages(self._bag.counts):
+            name = message[0]  # by number: names cost twice as much, and this is every message
+            topic = known.get(name)
             if topic is None:
-                topic = known[message.topic] = _Topic(_is_stamped(self._bag, message))
-            topic.logs.append(message[2])  # names cost twice as much, and this is every message
-            topic.heads.append(message[3][4:12])
+                stamped = _is_stamped(self._bag, message)
+                topic = known[name] = _Topic(stamped, name in self._listener.names)
+            topic.logs.append(message[2])
+            topic.payloads.append(message[3])
             waiting += 1
             if waiting == BLOCK:
-                _flush(known)
+                self._hand_on()
                 waiting = 0
-            yield message
-        _flush(known)
-        self._topics = known | self._topics
+            if name in wanted:
+                yield message
+        self._hand_on()
 
     def arrivals(self, namespace: str) -> dict[str, Arrivals]:
-        """How each topic's messages came; names within a namespace are relative to it.
-
-        What nobody has read is read now.
-        """
-        rest = [name for name, count in self._bag.counts.items() if count]
-        for _ in self.messages([name for name in rest if name not in self._topics]):
-            pass
+        """How each topic's messages came; names within a namespace are relative to it."""
         prefix = topic_of(namespace, "")
         found = {}
         for full, topic in sorted(self._topics.items()):
             name = full[len(prefix) :] if prefix != "/" and full.startswith(prefix) else full
-            found[name] = _arrivals(
-                np.array(topic.log_ns, np.int64),
-                np.array(topic.stamp_ns, np.int64) if topic.stamped else None,
-            )
+            found[name] = topic.arrivals()
         return found
 
-
-def _flush(topics: dict[str, _Topic]) -> None:
-    for topic in topics.values():
-        topic.flush()
+    def _hand_on(self) -> None:
+        for full, topic in self._topics.items():
+            topic.note()
+            if topic.listened and topic.logs:
+                self._listener.take(full, topic.logs, topic.payloads)
+            topic.logs, topic.payloads = [], []
 
 
 def _is_stamped(bag: Bag, message: BagMessage) -> bool:
@@ -120,20 +134,27 @@ def _arrivals(log_ns: Stamps, stamp_ns: Stamps | None) -> Arrivals:
         log_ns: (N,) when each was recorded.
         stamp_ns: (N,) what each says; None where the type has none.
     """
+    latency_median_s = latency_p99_s = None
+    if stamp_ns is not None:
+        latency_s = (log_ns - stamp_ns) * 1e-9
+        latency_median_s = float(np.median(latency_s, overwrite_input=True))
+        latency_p99_s = float(np.percentile(latency_s, 99.0, overwrite_input=True))
+        del latency_s
     clock_ns = log_ns if stamp_ns is None else stamp_ns
     steps_ns = np.diff(clock_ns)
     rising = steps_ns > 0
-    median_ns = float(np.median(steps_ns[rising])) if rising.any() else None
+    median_ns = None
+    if rising.any():
+        median_ns = float(np.median(steps_ns[rising], overwrite_input=True))
     gaps_ns: Stamps = np.zeros((0, 2), np.int64)
     if median_ns is not None and len(clock_ns) >= LEAST_FOR_GAPS:
         before = np.flatnonzero(steps_ns > GAP_PERIODS * median_ns)
         gaps_ns = np.stack([clock_ns[before], clock_ns[before + 1]], axis=1)
-    latency_s = None if stamp_ns is None else (log_ns - stamp_ns) * 1e-9
     return Arrivals(
         count=len(log_ns),
         rate_hz=None if median_ns is None else 1e9 / median_ns,
         gaps_ns=gaps_ns,
         repeated=0 if stamp_ns is None else int((~rising).sum()),
-        latency_median_s=None if latency_s is None else float(np.median(latency_s)),
-        latency_p99_s=None if latency_s is None else float(np.percentile(latency_s, 99.0)),
+        latency_median_s=latency_median_s,
+        latency_p99_s=latency_p99_s,
     )

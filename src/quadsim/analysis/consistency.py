@@ -7,9 +7,11 @@ in a message's diagonal, nor here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from quadsim.analysis.metrics import MAX_GAP_S, Errors
@@ -43,29 +45,50 @@ def _tested(squares: Array, dof: int) -> Figures:
     }
 
 
-def normalised(error: Errors) -> tuple[Array, Array]:
-    """(K,) squares of the position's three axes, (M,) of position, velocity and attitude."""
+class Consistency:
+    """How the errors of an estimate compare with the deviations that it states.
+
+    Args:
+        errors: of an estimate, in one block or in several.
+    """
+
+    def __init__(self, errors: Iterable[Errors]) -> None:
+        found = [_normalised(error) for error in errors]
+        position, whole, within = zip(*found, strict=True)
+        self._position, self._whole = np.concatenate(position), np.concatenate(whole)
+        self._within = np.concatenate(within)
+
+    def nees(self) -> dict[str, Figures]:
+        """Normalised estimation error squared: of the position, of the nine numbers stated.
+
+        Errors of a flight hang together over time. So the interval is that of one sample: the mean
+        of a flight should lie in it, and over many flights in a narrower one (:func:`interval`).
+        """
+        return {
+            "position": _tested(self._position, POSITION_DOF),
+            "whole": _tested(self._whole, WHOLE_DOF),
+        }
+
+    def within_3_sigma(self) -> float | None:
+        """Share of the stamps that state deviations with the position within three of them."""
+        return float(np.mean(self._within)) if len(self._within) else None
+
+
+def _normalised(error: Errors) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Squares of the position, and of position, velocity and attitude; whether within 3 sigma.
+
+    (K,), (M,) and (K,): of the stamps that state these deviations.
+    """
     if error.sigma is None:
-        return np.zeros(0), np.zeros(0)
+        return np.zeros(0), np.zeros(0), np.zeros(0, bool)
     whole = np.concatenate([error.position_W, error.velocity_W, error.attitude_W], axis=1)
     found = []
     for dof in (POSITION_DOF, WHOLE_DOF):
         stated = (error.sigma[:, :dof] > 0.0).all(axis=1)
         found.append(np.sum((whole[stated, :dof] / error.sigma[stated, :dof]) ** 2, axis=1))
-    return found[0], found[1]
-
-
-def nees(error: Errors) -> dict[str, Figures]:
-    """Normalised estimation error squared of the position, and of the nine numbers that are stated.
-
-    Errors of a flight hang together over time. So the interval is that of one sample: the mean
-    of a flight should lie in it, and over many flights in a narrower one (:func:`interval`).
-    """
-    position, whole = normalised(error)
-    return {
-        "position": _tested(position, POSITION_DOF),
-        "whole": _tested(whole, WHOLE_DOF),
-    }
+    stated = (error.sigma[:, :3] > 0.0).all(axis=1)
+    inside = np.abs(error.position_W[stated]) <= 3.0 * error.sigma[stated, :3]
+    return found[0], found[1], np.asarray(inside.all(axis=1))
 
 
 def nis(innovations: Innovations, from_ns: int) -> Figures:
@@ -86,7 +109,7 @@ def nis(innovations: Innovations, from_ns: int) -> Figures:
 
 
 def availability(
-    stamp_ns: Stamps, first_ns: int, last_ns: int, error: Errors
+    stamp_ns: Stamps, first_ns: int, last_ns: int, found: Consistency
 ) -> dict[str, float | None]:
     """Shares of the time with an estimate, and of the judged stamps with an honest one.
 
@@ -94,7 +117,7 @@ def availability(
         stamp_ns: (N,) of the estimate.
         first_ns: of the flight's first IMU sample.
         last_ns: of its last one.
-        error: of the estimate where the truth is known.
+        found: of the estimate where the truth is known.
 
     Returns:
         ``share``: of the flight's time, the start included, a hole being longer than 0.5 s;
@@ -104,12 +127,7 @@ def availability(
     steps_ns = np.diff(stamp_ns)
     covered_ns = int(np.sum(steps_ns[steps_ns <= MAX_GAP_S * 1e9]))
     flown_ns = last_ns - first_ns
-    within = None
-    if error.sigma is not None:
-        stated = (error.sigma[:, :3] > 0.0).all(axis=1)
-        inside = np.abs(error.position_W[stated]) <= 3.0 * error.sigma[stated, :3]
-        within = float(np.mean(inside.all(axis=1))) if stated.any() else None
     return {
         "share": min(1.0, covered_ns / flown_ns) if flown_ns > 0 else None,
-        "within_3_sigma": within,
+        "within_3_sigma": found.within_3_sigma(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from quadsim.analysis.kept import taken
 from quadsim.analysis.metrics import body_z
 from quadsim.sim.log import FlightLog
 
@@ -23,7 +24,7 @@ def landing(log: FlightLog) -> dict[str, float] | None:
     truth = log.truth
     if len(truth) < 2 or np.linalg.norm(truth.v_W[-1]) > STILL_MPS:
         return None
-    above = np.flatnonzero(truth.p_W[:, 2] - truth.p_W[-1, 2] > LAST_M)
+    above = np.flatnonzero(taken(truth.p_W[:, 2]) - truth.p_W[-1, 2] > LAST_M)
     if not len(above):
         return None
     v_W = truth.v_W[above[-1] :]

@@ -6,12 +6,14 @@ along the great arc), never extrapolated and never across a gap of the truth.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.bag.axes import multiply
+from quadsim.analysis.kept import forget_track, parts_of
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
 
 MAX_GAP_S = 0.5
@@ -167,20 +169,36 @@ def errors(estimate: Track, truth: Track) -> Errors:
     )
 
 
+def errors_in_parts(estimate: Track, truth: Track, from_ns: int | None = None) -> Iterator[Errors]:
+    """Errors from a stamp on, in blocks: a long flight's are more than memory need hold."""
+    for part in parts_of(estimate, from_ns):
+        yield errors(part, truth)
+        forget_track(truth)
+
+
+def squares(values: Array) -> Array:
+    """(N,) squares of numbers, or of the lengths of rows."""
+    return np.asarray(values**2 if values.ndim == 1 else np.sum(values**2, axis=1))
+
+
+def root_mean(blocks: Sequence[Array]) -> float | None:
+    """Root of the mean of squares that came in blocks; None without a finite one."""
+    whole = np.concatenate([np.zeros(0), *blocks])
+    whole = whole[np.isfinite(whole)]
+    return float(np.sqrt(np.mean(whole))) if len(whole) else None
+
+
 def rms(values: Array) -> float | None:
     """Root mean square of numbers, or of the lengths of rows; None without a finite one."""
-    squares = values**2 if values.ndim == 1 else np.sum(values**2, axis=1)
-    squares = squares[np.isfinite(squares)]
-    return float(np.sqrt(np.mean(squares))) if len(squares) else None
+    return root_mean([squares(values)])
 
 
-def _nees(position: Array, sigma: Array | None) -> float | None:
+def _normalised(position: Array, sigma: Array | None) -> Array:
+    """(K,) sums over the axes of (error / stated deviation)^2, where all three are stated."""
     if sigma is None:
-        return None
+        return np.zeros(0)
     stated = (sigma[:, :3] > 0).all(axis=1)
-    if not stated.any():
-        return None
-    return float(np.mean(np.sum((position[stated] / sigma[stated, :3]) ** 2, axis=1)))
+    return np.asarray(np.sum((position[stated] / sigma[stated, :3]) ** 2, axis=1))
 
 
 def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
@@ -191,17 +209,22 @@ def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
         truth: what is right.
         from_ns: first stamp that counts; None counts all.
     """
-    chosen = estimate if from_ns is None else estimate[estimate.stamp_ns >= from_ns]
-    error = errors(chosen, truth)
-    lengths = np.linalg.norm(error.position_W, axis=1)
+    blocks: list[tuple[Array, ...]] = []
+    largest_m = []
+    for error in errors_in_parts(estimate, truth, from_ns):
+        vectors = (error.position_W, error.velocity_W, error.yaw, error.tilt)
+        blocks.append((*map(squares, vectors), _normalised(error.position_W, error.sigma)))
+        largest_m.append(float(np.linalg.norm(error.position_W, axis=1).max(initial=0.0)))
+    position, velocity, yaw, tilt, normalised = zip(*blocks, strict=True)
+    nees, count = np.concatenate(normalised), sum(map(len, yaw))
     return Score(
-        position_rmse_m=rms(error.position_W),
-        position_max_m=float(lengths.max()) if len(lengths) else None,
-        velocity_rmse_mps=rms(error.velocity_W),
-        yaw_rmse_rad=rms(error.yaw),
-        tilt_rmse_rad=rms(error.tilt),
-        nees_mean=_nees(error.position_W, error.sigma),
-        count=len(error),
+        position_rmse_m=root_mean(position),
+        position_max_m=max(largest_m) if count else None,
+        velocity_rmse_mps=root_mean(velocity),
+        yaw_rmse_rad=root_mean(yaw),
+        tilt_rmse_rad=root_mean(tilt),
+        nees_mean=float(np.mean(nees)) if len(nees) else None,
+        count=count,
     )
 
 
@@ -209,5 +232,8 @@ def tracking_rmse_m(log: FlightLog) -> float | None:
     """Root mean square distance of the truth from the reference, where there was one, m."""
     if log.reference is None:
         return None
-    known, wanted = at_stamps(log.reference, log.truth.stamp_ns)
-    return rms(log.truth.p_W[known] - wanted.p_W)
+    blocks = []
+    for part in parts_of(log.truth):
+        known, wanted = at_stamps(log.reference, part.stamp_ns)
+        blocks.append(squares(part.p_W[known] - wanted.p_W))
+    return root_mean(blocks)

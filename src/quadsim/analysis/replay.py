@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.arrivals import Overheard
-from quadsim.analysis.bag.log import read_log
+from quadsim.analysis.bag.log import LogReader
 from quadsim.analysis.bag.measurements import SENSORS, measurements
 from quadsim.analysis.bag.origin import estimator_of
-from quadsim.analysis.bag.reading import Bag, open_bag
-from quadsim.analysis.bag.topics import IMU, TRUTH, datum_of, field_of, topic
+from quadsim.analysis.bag.reading import BLOCK, Bag, open_bag
+from quadsim.analysis.bag.topics import TRUTH, datum_of, field_of, topic
 from quadsim.analysis.inside import inside_of_smoothed, witness_of
+from quadsim.analysis.kept import KeptTrack
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
@@ -63,9 +64,11 @@ class Replay:
 class _Run:
     """One estimator, and what it said of every IMU stamp: there and then, or at the end."""
 
-    def __init__(self, estimator: Estimator, samples: int) -> None:
+    def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
-        self.rows: NDArray[Any] = np.zeros(samples, ODOMETRY)
+        self.kept = KeptTrack(with_sigma=True)
+        self.rows: NDArray[Any] = np.zeros(BLOCK, ODOMETRY)
+        self.stamps_ns = self.rows["stamp_ns"]
         self.count = 0
         self.last_ns = -(2**63)
         self.witness = witness_of(estimator)
@@ -84,16 +87,20 @@ class _Run:
 
     def keep(self) -> None:
         """Write down the estimate, if there is a new one."""
-        odometry = self.estimator.odometry()
-        stamp_ns = int(odometry["stamp_ns"])  # half the time that the attribute takes
+        count = self.count
+        self.estimator.fill_odometry(self.estimator.lines, self.rows[count : count + 1])
+        stamp_ns = self.stamps_ns.item(count)
         if stamp_ns > self.last_ns:
             self.last_ns = stamp_ns
-            if self.count == len(self.rows):  # the bag's summary counts too few messages
-                self.rows = np.concatenate([self.rows, np.zeros(max(self.count, 1024), ODOMETRY)])
-            self.rows[self.count] = odometry
-            self.count += 1
+            self.count = count + 1
+            if self.count == BLOCK:
+                self._flush()
             if self.witness is not None and stamp_ns >= self.witness.next_ns:
                 self.witness.estimated(stamp_ns)
+
+    def _flush(self) -> None:
+        self.kept.append(track_of(self.rows[: self.count]))
+        self.count = 0
 
     def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
@@ -102,7 +109,8 @@ class _Run:
             q_BS = self.estimator.state["q_BS"]
             return track_of(rows["odometry"]), inside_of_smoothed(rows, q_BS)
         inside = None if self.witness is None else self.witness.inside()
-        return track_of(self.rows[: self.count]), inside
+        self._flush()
+        return self.kept.track(), inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +214,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         InputError: an estimator is not known, the bag cannot be read, has no IMU or no datum.
     """
     begin_s = time.perf_counter()
-    with open_bag(path, settings.driver) as opened:
-        heard = Overheard(opened)
-        bag = cast(Bag, heard)
+    with open_bag(path, settings.driver) as bag:
         datum = settings.datum or datum_of(bag)
         if datum is None and bag.counts.get(topic(settings.namespace, "gps/fix")):
             raise InputError(f"{path}: no /datum; say where map begins with --datum LAT,LON,H")
@@ -218,19 +224,15 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
             params = changed(flown, settings.changes)
         if field_W_T is not None:
             params = replace(params, magnetic_field_W_T=field_W_T)
-        runs = {
-            name: _Run(
-                _estimator(name)(params, datum),
-                bag.counts.get(topic(settings.namespace, IMU), 0),
-            )
-            for name in settings.estimators
-        }
+        runs = {name: _Run(_estimator(name)(params, datum)) for name in settings.estimators}
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
-        span_ns = _run(bag, settings.namespace, list(runs.values()), progress)
+        reader = LogReader(bag, settings.namespace, with_estimates=False)
+        heard = Overheard(bag, reader)
+        span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
         found = {name: run.finish() for name, run in runs.items()}
-        log = read_log(bag, settings.namespace, datum, with_estimates=False)
+        log = reader.finish(datum)
         if judge is not None:
             _judge_by(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)

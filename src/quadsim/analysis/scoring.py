@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis import consistency, metrics, trajectory
+from quadsim.analysis.kept import forget, forget_track
 from quadsim.analysis.replay import Replay
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
@@ -79,11 +80,12 @@ def judged(title: str, bag: Path, asked: Sequence[str], result: Replay, scoring:
     summary["passed"] = len(log.estimates) == len(set(asked))
     for name, track in log.estimates.items():
         summary["estimators"][name] |= _more(name, track, log, result, from_ns, scoring.spans)
-        before = trajectory.compared(result.log.estimates[name], log.truth, from_ns)
-        summary["estimators"][name]["ate"] = trajectory.absolute(*before)
     for name, figures in summary["topics"].items():
         if name in log.arrivals:
             figures |= arrival_figures(log.arrivals[name])
+    for track in (log.truth, *result.log.estimates.values(), *log.estimates.values()):
+        forget_track(track)
+    forget(log.motor_speed_radps, log.command_radps)
     return Run(title, log, summary)
 
 
@@ -96,14 +98,17 @@ def _more(
     spans: Sequence[Span],
 ) -> dict[str, Any]:
     """What is added to an estimator's figures."""
-    estimate, true = trajectory.compared(track, log.truth, from_ns)
-    error = metrics.errors(track[track.stamp_ns >= from_ns], log.truth)
+    before = result.log.estimates[name]
+    pair = trajectory.compared(track, log.truth, from_ns)
+    unmoved = pair if track is before else trajectory.compared(before, log.truth, from_ns)
+    found = consistency.Consistency(metrics.errors_in_parts(track, log.truth, from_ns))
     innovations = log.inside[name].innovations if name in log.inside else {}
     return {
-        "rpe": {str(span): trajectory.relative(estimate, true, span) for span in spans},
-        "nees": consistency.nees(error),
+        "ate": trajectory.absolute(*unmoved),
+        "rpe": {str(span): trajectory.relative(*pair, span) for span in spans},
+        "nees": found.nees(),
         "nis": {kind: consistency.nis(found, from_ns) for kind, found in innovations.items()},
-        "availability": consistency.availability(track.stamp_ns, *result.span_ns, error),
+        "availability": consistency.availability(track.stamp_ns, *result.span_ns, found),
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_event, judge_signal, surprises
+from quadsim.analysis.kept import forget, slices
 from quadsim.analysis.landing import landing
 from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
@@ -30,7 +31,9 @@ def digest(log: FlightLog) -> str:
         arrays += [track.stamp_ns, track.p_W, track.v_W, track.q_WB, track.w_B]
     for array in arrays:
         result.update(str(array.shape).encode())
-        result.update(np.ascontiguousarray(array).tobytes())
+        for rows in slices(len(array)):
+            result.update(array[rows].tobytes())
+            forget(array)
     return result.hexdigest()
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.bag.axes import multiply
+from quadsim.analysis.kept import KeptTrack, forget, forget_track, parts_of, slices, taken
 from quadsim.analysis.metrics import at_stamps, conjugate, rms, rotation_vector
 from quadsim.errors import InputError
 from quadsim.sim.log import Array, Stamps, Track
@@ -97,9 +98,15 @@ def similarity(points: Array, true: Array, kind: str) -> Similarity | None:
         return Similarity(np.eye(3), np.zeros(3))
     if len(points) < 3:
         return None
-    mean, mean_true = points.mean(axis=0), true.mean(axis=0)
-    x, y = points - mean, true - mean_true
-    C = y.T @ x / len(x)
+    mean, mean_true = _mean(points), _mean(true)
+    C, spread = np.zeros((3, 3)), 0.0
+    for rows in slices(len(points)):
+        x, y = points[rows] - mean, true[rows] - mean_true
+        C += y.T @ x
+        spread += float(np.sum(np.sum(x**2, axis=1)))
+        forget(points, true)
+    C /= len(points)
+    spread /= len(points)
     scale = 1.0
     if kind == YAW:
         sine, cosine = C[1, 0] - C[0, 1], C[0, 0] + C[1, 1]
@@ -113,8 +120,17 @@ def similarity(points: Array, true: Array, kind: str) -> Similarity | None:
         sign = np.array([1.0, 1.0, np.sign(np.linalg.det(U) * np.linalg.det(Vt))])
         R = (U * sign) @ Vt
         if kind == SIM3:
-            scale = float(np.sum(D * sign) / np.mean(np.sum(x**2, axis=1)))
+            scale = float(np.sum(D * sign)) / spread
     return Similarity(R, mean_true - scale * R @ mean, scale)
+
+
+def _mean(points: Array) -> Array:
+    """(3,) mean of (N, 3) points."""
+    total = np.zeros(3)
+    for rows in slices(len(points)):
+        total += points[rows].sum(axis=0)
+        forget(points)
+    return total / len(points)
 
 
 def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None) -> Track:
@@ -139,20 +155,23 @@ def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None
             " than 3, or all on a line); choose --align none"
         )
     q_R = np.roll(Rotation.from_matrix(found.R).as_quat(), 1)
-    return Track(
-        estimate.stamp_ns,
-        found.applied(estimate.p_W),
-        found.scale * estimate.v_W @ found.R.T,
-        multiply(np.broadcast_to(q_R, (len(estimate), 4)), estimate.q_WB),
-        estimate.w_B,
-    )
+    moved = KeptTrack(with_sigma=False)
+    for part in parts_of(estimate):
+        v_W = found.scale * part.v_W @ found.R.T
+        q_WB = multiply(np.broadcast_to(q_R, (len(part), 4)), part.q_WB)
+        moved.append(Track(part.stamp_ns, found.applied(part.p_W), v_W, q_WB, part.w_B))
+    return moved.track()
 
 
 def compared(estimate: Track, truth: Track, from_ns: int | None = None) -> tuple[Track, Track]:
     """An estimate and the truth at the stamps where both are known, from a stamp on."""
-    chosen = estimate if from_ns is None else estimate[estimate.stamp_ns >= from_ns]
-    known, true = at_stamps(truth, chosen.stamp_ns)
-    return chosen[known], true
+    chosen, true = KeptTrack(with_sigma=False), KeptTrack(with_sigma=False)
+    for part in parts_of(estimate, from_ns):
+        known, at = at_stamps(truth, part.stamp_ns)
+        chosen.append(part[known])
+        true.append(at)
+        forget_track(truth)
+    return chosen.track(), true.track()
 
 
 def absolute(estimate: Track, truth: Track) -> dict[str, dict[str, float] | None]:
@@ -172,7 +191,11 @@ def absolute(estimate: Track, truth: Track) -> dict[str, dict[str, float] | None
         result[kind] = None
         if found is None:
             continue
-        away = np.linalg.norm(found.applied(estimate.p_W) - truth.p_W, axis=1)
+        away = np.zeros(len(estimate))
+        for rows in slices(len(estimate)):
+            gap = found.applied(estimate.p_W[rows]) - truth.p_W[rows]
+            away[rows] = np.linalg.norm(gap, axis=1)
+            forget(estimate.p_W, truth.p_W)
         figures = {
             "rmse_m": float(np.sqrt(np.mean(away**2))),
             "mean_m": float(np.mean(away)),
@@ -191,15 +214,26 @@ def pairs(truth: Track, span: Span) -> tuple[np.ndarray[Any, Any], np.ndarray[An
     """
     if len(truth) < 2:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    steps = np.linalg.norm(np.diff(truth.p_W, axis=0), axis=1)
-    time_s = (truth.stamp_ns - truth.stamp_ns[0]) * 1e-9
-    along = time_s if span.unit == "s" else np.concatenate([[0.0], np.cumsum(steps)])
+    if span.unit == "s":
+        along = (truth.stamp_ns - truth.stamp_ns[0]) * 1e-9
+    else:
+        along = _length_of_path(truth.p_W)
     first = _thinned(truth.stamp_ns)
     slack = 1e-9 * span.size  # a second less a rounding error is a second
     second = np.searchsorted(along, along[first] + span.size - slack, side="left")
     first, second = first[second < len(truth)], second[second < len(truth)]
     good = along[second] - along[first] <= (1.0 + LONGER) * span.size
     return first[good], second[good]
+
+
+def _length_of_path(points: Array) -> Array:
+    """(N,) m from the first of (N, 3) points on."""
+    steps = np.zeros(len(points))
+    for rows in slices(len(points) - 1):
+        step = np.diff(points[rows.start : rows.stop + 1], axis=0)
+        steps[rows.start + 1 : rows.stop + 1] = np.linalg.norm(step, axis=1)
+        forget(points)
+    return np.cumsum(steps)
 
 
 def _thinned(stamp_ns: Stamps) -> np.ndarray[Any, Any]:
@@ -223,11 +257,11 @@ def relative(estimate: Track, truth: Track, span: Span) -> dict[str, float | int
     first, second = pairs(truth, span)
     moves = []
     for track in (estimate, truth):
-        back = conjugate(track.q_WB[first])
-        step_W = track.p_W[second] - track.p_W[first]
+        back = conjugate(taken(track.q_WB, first))
+        step_W = taken(track.p_W, second) - taken(track.p_W, first)
         R_BW = Rotation.from_quat(np.roll(back, -1, axis=1)) if len(first) else None
         step_B = step_W if R_BW is None else R_BW.apply(step_W)
-        moves.append((step_B, multiply(back, track.q_WB[second])))
+        moves.append((step_B, multiply(back, taken(track.q_WB, second))))
     (step, turn), (true_step, true_turn) = moves
     away = np.linalg.norm(step - true_step, axis=1)
     angle = np.linalg.norm(rotation_vector(multiply(conjugate(true_turn), turn)), axis=1)

@@ -52,8 +52,7 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
         notes: gets what was left out.
     """
     if bag.types[full] == ODOMETRY:
-        track = read_track(bag, full, notes)
-        return Track(track.stamp_ns, track.p_W, track.v_W, track.q_WB, track.w_B)
+        return read_track(bag, full, notes, sigma=False)
     blocks = []
     waiting: list[bytes] = []
     for message in bag.messages([full]):

@@ -12,7 +12,7 @@ import numpy as np
 
 from quadsim.analysis.bag.cdr import Block, decode
 from quadsim.analysis.bag.damaged import decoded
-from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
+from quadsim.analysis.bag.reading import BLOCK, Bag
 from quadsim.analysis.bag.topics import IMU, require, topic
 from quadsim.errors import InputError
 
@@ -112,29 +112,41 @@ def measurements(bag: Bag, namespace: str) -> Iterator[Measurement]:
         InputError: a topic is missing or a message is not what its type says.
     """
     names = sensor_topics(bag, namespace)
-    block: list[BagMessage] = []
+    topics: list[str] = []  # of each message; as of tuples, the collection of garbage takes longer
+    payloads: dict[str, list[bytes]] = {full: [] for full in names}
     for message in bag.messages(names):
-        block.append(message)
-        if len(block) == BLOCK:
-            yield from _decoded(bag, block, names)
-            block = []
-    yield from _decoded(bag, block, names)
+        topics.append(message[0])
+        payloads[message[0]].append(message[3])
+        if len(topics) == BLOCK:
+            yield from _decoded(bag, topics, payloads, names)
+            topics, payloads = [], {full: [] for full in names}
+    yield from _decoded(bag, topics, payloads, names)
 
 
-def _decoded(bag: Bag, block: list[BagMessage], names: dict[str, str]) -> Iterator[Measurement]:
-    streams: dict[str, Iterator[Measurement]] = {}
-    bad: set[int] = set()
-    for full in Counter(message.topic for message in block):
+def _with_holes(
+    good: Iterator[Measurement | None], bad: list[int], count: int
+) -> Iterator[Measurement | None]:
+    """What is good among ``count`` messages, and None in the places of the bad ones."""
+    without = frozenset(bad)
+    return (None if i in without else next(good) for i in range(count))
+
+
+def _decoded(
+    bag: Bag, topics: list[str], payloads: dict[str, list[bytes]], names: dict[str, str]
+) -> Iterator[Measurement]:
+    """A block: the topic of each message, and the messages of each topic."""
+    streams: dict[str, Iterator[Measurement | None]] = {}
+    for full in Counter(topics):
         type_name, kind, values = SENSORS[names[full]]
-        of_topic = [message for message in block if message.topic == full]
-        found = decoded(partial(decode, type_name), [message.payload for message in of_topic])
+        found = decoded(partial(decode, type_name), payloads[full])
         if found.good is None:
             raise InputError(f"{bag.path}: {full}: {found.reason}")
-        if found.bad:
-            bad.update(id(of_topic[i]) for i in found.bad)
-            bag.notes.append(f"{full}: {len(found.bad)} messages make no sense: left out")
         stamp_ns = found.good.stamp_ns.tolist()
         streams[full] = map(Measurement, repeat(kind), stamp_ns, values(found.good))
-    for message in block:
-        if id(message) not in bad:
-            yield next(streams[message.topic])
+        if found.bad:
+            bag.notes.append(f"{full}: {len(found.bad)} messages make no sense: left out")
+            streams[full] = _with_holes(streams[full], found.bad, len(payloads[full]))
+    for full in topics:
+        measurement = next(streams[full])
+        if measurement is not None:
+            yield measurement
