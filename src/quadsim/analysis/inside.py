@@ -50,11 +50,21 @@ _BIAS_ROW = 24
 
 
 class _Sensor:
-    """Innovations of one sensor: stamp, NIS, whether accepted, and 3 + 3 numbers, or 1 + 1."""
+    """Innovations of one sensor: stamp, NIS, whether accepted, and 3 + 3 numbers, or 1 + 1.
 
-    def __init__(self, sensor: int) -> None:
+    Args:
+        sensor: of the layout.
+        nis: of each sensor, as the filter writes them.
+        innovation: (sensors, 3) the same.
+        variance: (sensors, 3).
+    """
+
+    def __init__(self, sensor: int, nis: Array, innovation: Array, variance: Array) -> None:
         self.sensor = sensor
         self.width = 3 if sensor in VECTORS else 1
+        self._nis = nis[sensor : sensor + 1]  # views: taking one out of a record is slow
+        self._innovation = innovation[sensor, : self.width]
+        self._variance = variance[sensor, : self.width]
         self.seen = self.refused = 0
         self.newest_ns = -(2**63)
         self.stamp_ns = array("q")
@@ -62,13 +72,13 @@ class _Sensor:
         self.nis = array("d")
         self.numbers = array("d")
 
-    def append(self, accepted: bool, nis: Array, innovation: Array, variance: Array) -> None:
-        """Write down the last one of a record."""
-        last = float(nis[self.sensor])  # zero of a refusal: the filter has begun again since
+    def append(self, accepted: bool) -> None:
+        """Write down the last one that the filter has made."""
+        last = self._nis.item()  # zero of a refusal: the filter has begun again since
         self.accepted.append(accepted)
         self.nis.append(last if accepted or last > 0.0 else math.nan)
-        self.numbers.extend(innovation[self.sensor, : self.width].tolist())
-        self.numbers.extend(variance[self.sensor, : self.width].tolist())
+        self.numbers.extend(self._innovation.tolist())
+        self.numbers.extend(self._variance.tolist())
 
     def drop(self) -> None:
         """Forget what was written last, but for its stamp."""
@@ -110,12 +120,13 @@ class Witness:
         none = np.zeros(len(SENSORS), np.int64)
         unknown = np.full((len(SENSORS), 3), np.nan)
         self._rejected = none if direct else state["rejected"][0]
-        self._innovation = unknown if direct else state["innovation"][0]
-        self._variance = unknown if direct else state["innovation_variance"][0]
+        innovation = unknown if direct else state["innovation"][0]
+        variance = unknown if direct else state["innovation_variance"][0]
         self._stamp_ns = state["stamp_ns"]
         self._has_biases = not direct
         self._sensors = {
-            kind: [_Sensor(sensor) for sensor in sensors] for kind, sensors in LEFT_BY.items()
+            kind: [_Sensor(sensor, self._nis, innovation, variance) for sensor in sensors]
+            for kind, sensors in LEFT_BY.items()
         }
         self._all = [sensor for sensors in self._sensors.values() for sensor in sensors]
         self._admitted = estimator.lines["verdicts"][0, :, OK]
@@ -128,7 +139,7 @@ class Witness:
 
     def measured(self, kind: str, stamp_ns: int) -> None:
         """A message was given to the estimator's method ``kind``."""
-        admitted = int(self._admitted[LEFT_BY[kind][0]])
+        admitted = self._admitted.item(LEFT_BY[kind][0])
         if admitted != self._waited_for[kind]:
             self._waited_for[kind] = admitted
             self.waiting.append((kind, stamp_ns))
@@ -137,7 +148,7 @@ class Witness:
 
     def look(self) -> None:
         """See what became of the messages that wait."""
-        now_ns = int(self._stamp_ns[0])
+        now_ns = self._stamp_ns.item()
         left = []
         for kind, stamp_ns in self.waiting:
             for sensor in self._sensors[kind]:
@@ -155,26 +166,26 @@ class Witness:
     def _note(self, kept: _Sensor, stamp_ns: int) -> None:
         """Write down what is new of a sensor."""
         sensor = kept.sensor
-        refused = int(self._rejected[sensor])
-        seen = int(self._accepted[sensor]) + refused
+        refused = self._rejected.item(sensor)
+        seen = self._accepted.item(sensor) + refused
         if seen == kept.seen:
             return
         if seen > kept.seen and stamp_ns > kept.newest_ns:
             kept.newest_ns = stamp_ns
             kept.stamp_ns.append(stamp_ns)
-            kept.append(refused == kept.refused, self._nis, self._innovation, self._variance)
-            self._last_nis[sensor] = float(self._nis[sensor])
+            kept.append(refused == kept.refused)
+            self._last_nis[sensor] = self._nis.item(sensor)
         kept.seen, kept.refused = seen, refused
 
     def _judge_again(self, kept: _Sensor) -> None:
         """The filter has gone back and run its newest measurement of a sensor again."""
-        refused = int(self._rejected[kept.sensor])
-        seen = int(self._accepted[kept.sensor]) + refused
+        refused = self._rejected.item(kept.sensor)
+        seen = self._accepted.item(kept.sensor) + refused
         if seen != kept.seen or not kept.nis:
             return
         accepted = bool(kept.accepted[-1]) == (refused == kept.refused)
         kept.drop()
-        kept.append(accepted, self._nis, self._innovation, self._variance)
+        kept.append(accepted)
         kept.refused = refused
 
     def estimated(self, stamp_ns: int) -> None:

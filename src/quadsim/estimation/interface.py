@@ -26,6 +26,7 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import pack
 from quadsim.records import ODOMETRY
 
+_FLOAT = np.dtype(np.float64)
 UNKNOWN = np.zeros(9)
 UNKNOWN_POSE = np.zeros(36)
 #: Sensors that are no message's.
@@ -35,8 +36,14 @@ NO_DATUM = "no_datum"
 
 
 def flat(values: ArrayLike, *sizes: int) -> NDArray[np.float64]:
-    """A copy that is aligned and writable, for kernels compile anew for others."""
-    result = np.array(values, dtype=np.float64).reshape(-1)
+    """One row that is aligned and writable, for kernels compile anew for others.
+
+    It is the array's own memory where that is such a row (which no kernel writes to), else a copy.
+    """
+    if type(values) is np.ndarray and values.dtype is _FLOAT and values.flags.carray:
+        result = values if values.ndim == 1 else values.reshape(-1)
+    else:
+        result = np.array(values, dtype=np.float64).reshape(-1)
     if result.size not in sizes:  # a kernel would read past the end
         raise ValueError(f"{result.size} numbers where {' or '.join(map(str, sizes))} are due")
     return result
