@@ -104,7 +104,9 @@ def _magnetometer(sensor: Element, params: Any, _: Datum) -> None:
 
 
 def _barometer(sensor: Element, params: Any, _: Datum) -> None:
-    _add_noise(add(add(sensor, "air_pressure"), "pressure"), barometer_noise(params))
+    element = add(sensor, "air_pressure")
+    add(element, "reference_altitude", 0.0)  # no release heeds it; one that will must not
+    _add_noise(add(element, "pressure"), barometer_noise(params))
 
 
 def _gnss(sensor: Element, params: Any, datum: Datum) -> None:
