@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from quadsim.world.sdf import load_world
 
 WORLDS = share_dir() / "worlds"
 MODELS = WORLDS / "models"
+#: Models that stand in worlds.
+SCENERY = ("tree", "tall_tree", "rock")
 #: How far rays look: within what is drawn of the ground from wherever they start.
 RANGE_M = 60.0
 
@@ -169,29 +172,58 @@ class Shown:
         return nearest if nearest <= RANGE_M else math.inf
 
 
+def rays_of(name: str, shown: Shown) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """From three free places: all around, level or nearly; and at what stands there."""
+    generator = np.random.Generator(np.random.PCG64(7))
+    places = np.array([(0.5, 0.2, 1.5), (2.0, -1.0, 3.0), (-2.5, 3.5, 4.0)])
+    if name == "slope":
+        places += (90.0, 60.0, 10.5)  # a few metres above it
+    for i in range(36):
+        heading, climb = generator.uniform((-math.pi, -0.5), (math.pi, 0.4))
+        level = math.cos(climb) * np.array([math.cos(heading), math.sin(heading)])
+        yield places[i % 3], np.array([*level, math.sin(climb)])
+    middles = [np.linalg.inv(at)[:3, 3] for tag, _, at in shown.shapes if tag != "plane"]
+    nearest = sorted(middles, key=lambda middle: np.linalg.norm(middle - places[0]))[:40]
+    for i, middle in enumerate(nearest):
+        ahead = middle + generator.normal(0.0, 0.04, 3) - places[i % 3]
+        yield places[i % 3], ahead / np.linalg.norm(ahead)
+
+
 @pytest.mark.parametrize("name", known_worlds())
 def test_rays_hit_what_gazebo_shows(name):
-    """48 rays a world, all around, level or nearly, from three free places."""
     path = find_world(name)
     shown, scene = Shown(path), load_world(path).scene()
-    generator = np.random.Generator(np.random.PCG64(7))
-    places = [(0.5, 0.2, 1.5), (2.0, -1.0, 3.0), (-2.5, 3.5, 4.0)]
     hits = 0
-    for i in range(48):
-        heading, climb = generator.uniform((-math.pi, -0.5), (math.pi, 0.4))
-        level = math.cos(climb)
-        direction = np.array(
-            [level * math.cos(heading), level * math.sin(heading), math.sin(climb)]
-        )
-        origin = np.array(places[i % 3])
-        if name == "slope":
-            origin += (90.0, 60.0, 10.5)  # a few metres above it
+    for origin, direction in rays_of(name, shown):
         expected = shown.distance(origin, direction)
         # no flat ground of the scenario's: what the file does not show is not to be hit
         found, _ = cast_ray(scene, -1e6, tuple(origin), tuple(direction), RANGE_M)
         assert found == pytest.approx(expected, abs=1e-6), (origin, direction)
         hits += math.isfinite(found)
-    assert hits >= 16
+    assert hits >= 12
+
+
+STANDING = [*WORLDS.glob("*.sdf"), *(MODELS / name / "model.sdf" for name in SCENERY)]
+
+
+@pytest.mark.parametrize("path", STANDING, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_everything_that_is_touched_is_seen_and_the_other_way_round(path):
+    """In each link, collisions and visuals have the same poses and shapes, in the same order."""
+    for link in ET.parse(path).getroot().iter("link"):
+        touched, seen = (
+            [
+                [
+                    (e.tag, (e.text or "").strip())
+                    for part in element
+                    if part.tag in ("pose", "geometry")
+                    for e in part.iter()
+                ]
+                for element in link.findall(kind)
+            ]
+            for kind in ("collision", "visual")
+        )
+        assert touched == seen
+        assert touched
 
 
 # ---- the worlds that come along ------------------------------------------------------------------
