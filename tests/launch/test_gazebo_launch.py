@@ -77,7 +77,9 @@ def test_where_gazebo_flies_its_nodes_take_the_place_of_ours():
     assert adapter["sensors"] == ["imu", "gnss", "magnetometer", "barometer", "rangefinder"]
     assert adapter["rotors"] == [f"rotor_{i}" for i in range(4)]
     # the recorder waits for what Gazebo gives, as for ours
-    assert {"imu", "gnss", "gazebo_adapter", "mixer"} <= set(nodes["recorder"]["nodes"].split())
+    waited_for = set(nodes["recorder"]["nodes"].split())
+    assert {"imu", "gnss", "gazebo_adapter", "mixer"} <= waited_for
+    assert "dynamics" not in waited_for
     # estimator, autopilot and mixer are as they are without Gazebo
     usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
     ours = {

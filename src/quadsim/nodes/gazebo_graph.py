@@ -201,8 +201,9 @@ def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
     if spec.executable == "estimator":
         given["magnetic_field_W_T"] = list(_field_W_T(scenario, choice))
     if spec.executable == "recorder":
-        others = {kind for kind in choice.lent if kind not in DRAWN} | {"gazebo_adapter"}
-        given["nodes"] = " ".join(sorted({*str(given["nodes"]).split(), *others}))
+        # what Gazebo's sensors give is waited for as what ours would, but for our physics
+        names = {*str(given["nodes"]).split(), "gazebo_adapter"} - {"dynamics", *DRAWN}
+        given["nodes"] = " ".join(sorted(names))
     return replace(spec, parameters=given)
 
 
@@ -217,7 +218,7 @@ def describe_gazebo(values: Mapping[str, str]) -> GazeboGraph:
     """
     shared = {name: values[name] for name in GAZEBO_ARGUMENTS if name in LAUNCH_ARGUMENTS}
     usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
-    describe_launch(usual | shared)  # refuses what is wrong in them
+    every = describe_launch(usual | shared)
     scenario = load_scenario(
         values["scenario"],
         vehicle=values["vehicle"] or None,
@@ -226,10 +227,8 @@ def describe_gazebo(values: Mapping[str, str]) -> GazeboGraph:
     )
     choice, count = choice_of(values, scenario), int(values["count"])
     refuse_what_gazebo_lacks(scenario, choice)
-    replaced = [*(["dynamics"] if choice.flies else ()), *choice.lent]
-    without = [f"-{name}" for name in replaced if name != CAMERA]
-    drivers = f"sim:{''.join(without)}" if without else "sim"
-    ours = describe_launch(usual | shared | {"drivers": drivers})
+    replaced = {"dynamics", *choice.lent} if choice.flies else set(choice.lent)
+    ours = [spec for spec in every if spec.executable not in replaced]
     path = find_world(scenario.file.world)
     world = load_world(path).name
     return GazeboGraph(
