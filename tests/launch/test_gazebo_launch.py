@@ -80,6 +80,8 @@ def test_where_gazebo_flies_its_nodes_take_the_place_of_ours():
     waited_for = set(nodes["recorder"]["nodes"].split())
     assert {"imu", "gnss", "gazebo_adapter", "mixer"} <= waited_for
     assert "dynamics" not in waited_for
+    # dynamics would say what its vehicle looks like
+    assert nodes["description"] == {"vehicle": "x500", "sensors": "default"}
     # estimator, autopilot and mixer are as they are without Gazebo
     usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
     ours = {

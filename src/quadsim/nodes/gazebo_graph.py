@@ -150,7 +150,7 @@ def _lidar_topics(scenario: Scenario, choice: Choice) -> list[str]:
 
 
 def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[NodeSpec]:
-    """What joins Gazebo's vehicles to our nodes, a node of each."""
+    """What joins Gazebo's vehicles to our nodes."""
     lidar = _lidar_topics(scenario, choice)
     if not choice.flies:
         camera = [CAMERA] if CAMERA in choice.lent else []
@@ -161,6 +161,8 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
     sensors = [kind for kind in choice.lent if kind not in DRAWN]
     field_W_T = _field_W_T(scenario, choice)
     figures = figures_of(scenario.sensors, field_W_T)
+    looks = {"vehicle": scenario.file.vehicle, "sensors": scenario.file.sensors}
+    descriptions = [NodeSpec("description", name, looks) for name in namespaces(count)]
     return [
         NodeSpec(
             "gazebo_adapter",
@@ -177,7 +179,7 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
             },
         )
         for i, name in enumerate(namespaces(count))
-    ]
+    ] + descriptions  # as dynamics does for vehicles of its own
 
 
 def _field_W_T(scenario: Scenario, choice: Choice) -> Vec3:
@@ -202,7 +204,8 @@ def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
         given["magnetic_field_W_T"] = list(_field_W_T(scenario, choice))
     if spec.executable == "recorder":
         # what Gazebo's sensors give is waited for as what ours would, but for our physics
-        names = {*str(given["nodes"]).split(), "gazebo_adapter"} - {"dynamics", *DRAWN}
+        gone, come = {"dynamics", *DRAWN}, {"gazebo_adapter", "description"}
+        names = ({*str(given["nodes"]).split()} - gone) | come
         given["nodes"] = " ".join(sorted(names))
     return replace(spec, parameters=given)
 
