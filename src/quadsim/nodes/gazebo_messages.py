@@ -109,7 +109,7 @@ class MagneticConversion:
         m_S = finite(self._reader.read(payload)["m"], "magnetic field")
         if max(map(abs, m_S)) > 1e-2:  # the Earth's is 7e-5 T at most
             raise MessageError(
-                f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.10 or later"
+                f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.6 or later"
                 " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
             )
         self._check(m_S)
