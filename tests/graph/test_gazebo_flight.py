@@ -31,7 +31,7 @@ from sensor_msgs.msg import (
 )
 
 from quadsim.files import find
-from quadsim.nodes import qos
+from quadsim.nodes import qos, topics
 from quadsim.nodes.gazebo_arguments import GAZEBO_ARGUMENTS
 from quadsim.nodes.gazebo_graph import describe_gazebo
 from quadsim.nodes.graph import GraphOptions, describe
@@ -57,6 +57,13 @@ def actuators(monkeypatch):
     messages.Actuators = JointState
     monkeypatch.setitem(sys.modules, "actuator_msgs", package)
     monkeypatch.setitem(sys.modules, "actuator_msgs.msg", messages)
+
+
+def from_the_sea(pressure_pa: float, datum_m: float = 488.0) -> float:
+    """Pressure if the datum were at the sea, by the barometric formula of ISO 2533."""
+    scale_m, exponent = 288.15 / 0.0065, 9.80665 / (287.05287 * 0.0065)
+    height_m = scale_m * (1.0 - (pressure_pa / 101325.0) ** (1.0 / exponent)) - datum_m
+    return 101325.0 * (1.0 - height_m / scale_m) ** exponent
 
 
 class Gazebo:
@@ -105,6 +112,7 @@ class Gazebo:
             message.position_covariance_type = NavSatFix.COVARIANCE_TYPE_UNKNOWN
         elif isinstance(message, FluidPressure):
             message.variance = message.variance**0.25
+            message.fluid_pressure = from_the_sea(message.fluid_pressure)
         elif isinstance(message, Odometry):
             message.child_frame_id = "quad/base_footprint"
         else:
@@ -118,8 +126,11 @@ class Gazebo:
 
 def stand_in(bench, scenario: Scenario) -> Gazebo:
     """Our physics and sensors as Gazebo, in step with the commands that come back."""
-    names = ("ground_truth/odom", "command_motor_speed", "events")
-    remapped = {"dynamics": tuple((f"/quad/{name}", f"{INSIDE}/{name}") for name in names)}
+    # nothing of our physics is heard outside but the clock: no battery, no contact, no datum
+    names = [topic.name for topic in topics.VEHICLE_TOPICS if "dynamics" in topic.publishers]
+    names.append(topics.COMMAND_MOTOR_SPEED.name)
+    pairs = [(f"/quad/{name}", f"{INSIDE}/{name}") for name in names]
+    remapped = {"dynamics": (*pairs, ("/datum", f"{INSIDE}/datum"))}
     options = GraphOptions(pacing="lockstep", rate=0.0, remappings=remapped)
     for spec in describe(scenario, options):
         if spec.executable == "dynamics":

@@ -143,11 +143,22 @@ def test_a_field_that_is_turned_is_named():
     assert (unknown.heading_error_deg, unknown.words) == (0.0, "")
 
 
-def test_pressure_gets_a_variance_that_is_one():
-    convert = gazebo.PressureConversion("base_link", 3.0)
-    given = FluidPressure(fluid_pressure=95600.0, variance=math.sqrt(3.0))
+@pytest.mark.parametrize(
+    ("world_z_m", "datum_m", "pressure_pa"),
+    # ISO 2533:1975, table 5, at 0, 500 and 600 m
+    [(0.0, 0.0, 101325.0), (0.0, 500.0, 95461.0), (100.0, 500.0, 94322.0)],
+)
+def test_pressure_is_that_at_the_datum_with_a_variance_that_is_one(world_z_m, datum_m, pressure_pa):
+    """Given as gz-sensors computes it, from the height in the world alone; tables round to 1 Pa."""
+    geopotential_m = 6356766.0 * world_z_m / (6356766.0 + world_z_m)
+    temperature_K = 288.15 - 0.0065 * geopotential_m
+    exponent = 9.80665 * 28.9644 / (8314.32 * -0.0065)
+    found_pa = 101325.0 * math.exp(exponent * math.log(288.15 / temperature_K))
+    convert = gazebo.PressureConversion("base_link", 3.0, datum_m)
+    given = FluidPressure(fluid_pressure=found_pa, variance=math.sqrt(3.0))
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), FluidPressure)
-    assert (read.fluid_pressure, read.variance) == (95600.0, 9.0)
+    assert read.fluid_pressure == pytest.approx(pressure_pa, abs=1.0)
+    assert read.variance == 9.0
     with pytest.raises(MessageError, match="Pa"):
         convert(as_bridged(FluidPressure()), STAMP_NS)
 

@@ -157,7 +157,9 @@ class GazeboAdapterNode(QuadsimNode):
             "barometer": (
                 topics.GAZEBO_PRESSURE,
                 topics.PRESSURE,
-                PressureConversion(frame("base_link"), figures.barometer_sigma_pa),
+                PressureConversion(
+                    frame("base_link"), figures.barometer_sigma_pa, self.params.datum.height_m
+                ),
             ),
             "rangefinder": (
                 topics.GAZEBO_RANGE,

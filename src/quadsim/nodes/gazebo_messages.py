@@ -32,6 +32,7 @@ from quadsim.nodes.sensor_messages import (
 )
 from quadsim.parameters import Vec3
 from quadsim.records import KINEMATICS
+from quadsim.world.atmosphere import height_of, pressure_at
 
 #: So many odometries are kept for a fix that comes late.
 KEPT_ODOMETRIES = 200
@@ -117,11 +118,21 @@ class MagneticConversion:
 
 
 class PressureConversion:
-    """FluidPressure messages with our variance (Gazebo's is the root of its deviation)."""
+    """FluidPressure messages as at the datum's height, with our variance.
 
-    def __init__(self, frame: str, sigma_pa: float) -> None:
+    Gazebo's sensor counts the height from z = 0 of the world as from the sea, and sends the root of
+    its deviation as its variance.
+
+    Args:
+        frame: name of the sensor's frame.
+        sigma_pa: deviation of a sample.
+        height_m: of the world's origin above the sea.
+    """
+
+    def __init__(self, frame: str, sigma_pa: float, height_m: float) -> None:
         self._reader = Reader(topics.GAZEBO_PRESSURE.type_name)
         self._writer = PressureWriter(frame, sigma_pa**2)
+        self._height_m = height_m
 
     def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
         """One message.
@@ -129,9 +140,10 @@ class PressureConversion:
         Raises:
             MessageError: no pressure.
         """
-        pressure_pa = float(self._reader.read(payload)["pressure"])
-        if not 0.0 < pressure_pa < math.inf:
-            raise MessageError(f"a pressure of {pressure_pa} Pa")
+        found_pa = float(self._reader.read(payload)["pressure"])
+        if not 0.0 < found_pa < math.inf:
+            raise MessageError(f"a pressure of {found_pa} Pa")
+        pressure_pa = pressure_at(height_of(found_pa) + self._height_m)
         return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, pressure_pa=pressure_pa))
 
 
