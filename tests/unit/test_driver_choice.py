@@ -333,6 +333,14 @@ SERVICE = "services: [{ours: land, name: a, type: TYPE}]".replace
             "topics: [{ours: imu/mag, names: [a], type: sensor_msgs/msg/MagneticField, body: x}]",
             "one of flu, frd, rfu",
         ),
+        (
+            "topics: [{ours: imu/mag, names: [a], type: std_msgs/msg/Bool}]",
+            "what can, beside itself: px4_msgs/msg/VehicleMagnetometer",
+        ),
+        (
+            "topics: [{ours: mine, names: [a], type: sensor_msgs/msg/Imus}]",
+            "'sensor_msgs/msg/Imus' is none of sensor_msgs; it has BatteryState, CameraInfo",
+        ),
     ],
 )
 def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, says):

@@ -67,6 +67,10 @@ class DriverNode(QuadsimNode):
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
+        for driver in self._senders:
+            for said in (*driver.commands, *driver.services):
+                if installed(said.type):
+                    message_class(said.type)
         self._outputs: Outputs | None = None
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
@@ -88,6 +92,8 @@ class DriverNode(QuadsimNode):
             usable = [topic for topic in known if installed(topic.type)]
             if not usable:
                 continue
+            for topic in usable:
+                message_class(topic.type)  # an installed package may lack it, which is said now
             self._offered[ours] = self.offer(topic_of(ours, usable[0].our_type))
             self._missing[ours] = (driver, usable)
             if ours == NEEDED:
@@ -167,8 +173,15 @@ class DriverNode(QuadsimNode):
 
 
 def make(context: Context, **kwargs: Any) -> DriverNode:
-    """Make the node in a context."""
-    return DriverNode(context=context, **kwargs)
+    """Make the node in a context.
+
+    Raises:
+        InputError: of the drivers; a type that its package does not have.
+    """
+    try:
+        return DriverNode(context=context, **kwargs)
+    except ImportError as error:
+        raise InputError(f"node driver: {error}; another version of it is needed") from None
 
 
 def main() -> None:

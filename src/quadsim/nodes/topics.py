@@ -37,9 +37,17 @@ class Topic:
 
 
 def message_class(type_name: str) -> Any:
-    """Class of ``package/msg/Type``."""
+    """Class of ``package/msg/Type``.
+
+    Raises:
+        ImportError: it is not installed.
+    """
     package, kind, name = type_name.split("/")
-    return getattr(import_module(f"{package}.{kind}"), name)
+    module = import_module(f"{package}.{kind}")
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise ImportError(f"{package} as it is installed here has no {kind}/{name}") from None
 
 
 def _reliable(
@@ -114,9 +122,7 @@ EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovariance
 EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
 # what a real vehicle's own autopilot estimates, as its driver gives it
-AUTOPILOT_ODOMETRY = _reliable(
-    "odometry/autopilot", "nav_msgs/msg/Odometry", profile=qos.FAST
-)
+AUTOPILOT_ODOMETRY = _reliable("odometry/autopilot", "nav_msgs/msg/Odometry", profile=qos.FAST)
 LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")

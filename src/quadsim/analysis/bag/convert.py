@@ -221,9 +221,9 @@ def can_convert(theirs: str, ours: str) -> bool:
     return (theirs, ours) in _STANDARD or (theirs, ours) in _PX4
 
 
-def conversions() -> str:
-    """What can become what, for messages."""
-    return ", ".join(f"{a} to {b.rpartition('/')[2]}" for a, b in (*_STANDARD, *_PX4) if a != b)
+def conversions(ours: str) -> str:
+    """What can become one of our types, beside itself, for messages."""
+    return ", ".join(a for a, b in (*_STANDARD, *_PX4) if b == ours != a) or "nothing"
 
 
 def frames_of(type_name: str, prefix: str = "") -> tuple[str, ...]:

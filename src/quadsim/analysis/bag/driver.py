@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from quadsim.analysis.bag.convert import can_convert, conversions
+from quadsim.analysis.bag.definitions import check_standard
 from quadsim.analysis.bag.driver_commands import DriverCommand, DriverService
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import our_type
@@ -80,8 +81,9 @@ class DriverTopic:
         if not self.as_it_is and not can_convert(self.type, self.our_type):
             raise InputError(
                 f"{self.ours}: {self.type} cannot become {self.our_type};"
-                f" what can, beside itself: {conversions()}"
+                f" what can, beside itself: {conversions(self.our_type)}"
             )
+        check_standard(self.type)
 
     @property
     def our_type(self) -> str:
