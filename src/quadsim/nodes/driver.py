@@ -68,9 +68,9 @@ class DriverNode(QuadsimNode):
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
         for driver in self._senders:
-            for said in (*driver.commands, *driver.services):
-                if installed(said.type):
-                    message_class(said.type)
+            types = [c.type for c in driver.commands] + [s.type for s in driver.services]
+            for type_name in filter(installed, types):
+                message_class(type_name)
         self._outputs: Outputs | None = None
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
