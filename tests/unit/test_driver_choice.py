@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.bag.driver import load_driver
@@ -405,3 +407,83 @@ def test_a_definition_comes_from_the_installed_class(monkeypatch):
     assert definition.splitlines() == [
         "uint64 timestamp", "float32[3] gyro_rad", "float64 big", "bool ok"
     ]  # fmt: skip
+
+
+# -- PX4 live, by stand-ins of the classes of px4_msgs, which the wheels lack
+
+
+class Px4Class:
+    """As rosidl makes a message class: fields, and what they are."""
+
+    def __init__(self, **fields: str) -> None:
+        self._fields = fields
+
+    def get_fields_and_field_types(self) -> dict[str, str]:
+        return self._fields
+
+    def __call__(self) -> SimpleNamespace:
+        return SimpleNamespace(**dict.fromkeys(self._fields, 0))
+
+
+def test_px4s_messages_are_read_by_the_installed_definition(monkeypatch):
+    """One more field in front than any release has had: bytes by rosbags, layout by the class."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_inputs
+
+    text = "uint64 timestamp\nuint8 new\nfloat32[3] magnetometer_ga\nuint64 timestamp_sample"
+    kind = "px4_msgs/msg/VehicleMagnetometer"
+    types = get_typestore(Stores.EMPTY)
+    types.register(get_types_from_msg(text, kind))
+    field = np.array([0.2, -0.1, 0.4], np.float32)  # gauss; forward, right, down
+    message = types.types[kind](
+        timestamp=9_000, new=1, magnetometer_ga=field, timestamp_sample=5_000
+    )
+    payload = bytes(types.serialize_cdr(message, kind))
+    made = Px4Class(
+        timestamp="uint64", new="uint8", magnetometer_ga="float[3]", timestamp_sample="uint64"
+    )
+    monkeypatch.setattr(driver_inputs, "message_class", lambda _: made)
+    (topic,) = (t for t in load_driver("px4").topics if t.ours == "imu/mag")
+    ours = driver_inputs.converter(topic, "quad2/")(payload)
+    read = get_typestore(Stores.ROS2_KILTED).deserialize_cdr(ours, topic.our_type)
+    assert read.header.frame_id == "quad2/imu_link"
+    assert (read.header.stamp.sec, read.header.stamp.nanosec) == (0, 5_000_000)
+    found = [getattr(read.magnetic_field, axis) for axis in "xyz"]
+    np.testing.assert_allclose(found, 1e-4 * field * [1, -1, -1], rtol=1e-7)
+
+
+def test_a_velocity_reaches_px4(monkeypatch):
+    """Both topics of the offboard interface, under the vehicle's namespace."""
+    pytest.importorskip("rclpy")
+    from geometry_msgs.msg import TwistStamped
+
+    from quadsim.nodes import driver_outputs
+
+    classes = {
+        "px4_msgs/msg/OffboardControlMode": Px4Class(timestamp="uint64", velocity="boolean"),
+        "px4_msgs/msg/TrajectorySetpoint": Px4Class(
+            timestamp="uint64", position="float[3]", velocity="float[3]", acceleration="float[3]",
+            jerk="float[3]", yaw="float", yawspeed="float",
+        ),
+        "px4_msgs/srv/VehicleCommand": object,
+    }  # fmt: skip
+    monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
+    monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
+    monkeypatch.setattr(driver_outputs, "lost", lambda _: iter(()))
+    sent: dict[str, list[SimpleNamespace]] = {}
+    node = MagicMock()
+    node.create_publisher = lambda kind, name, *_, **__: SimpleNamespace(
+        publish=sent.setdefault(name, []).append
+    )
+    driver_outputs.Outputs(node, [load_driver("px4")], "/px4_1")
+    ((_, on_command), _) = node.listen.call_args
+    message = TwistStamped()
+    message.header.frame_id, message.header.stamp.nanosec = "map", 8_000
+    message.twist.linear.x, message.twist.angular.z = 2.0, 0.25
+    on_command(message)
+    (mode,) = sent["/px4_1/fmu/in/offboard_control_mode"]
+    (setpoint,) = sent["/px4_1/fmu/in/trajectory_setpoint"]
+    assert (mode.timestamp, mode.velocity) == (8, True)
+    assert (setpoint.timestamp, setpoint.velocity, setpoint.yawspeed) == (8, [0.0, 2.0, 0.0], -0.25)
+    (client, *_) = (call.args[1] for call in node.create_client.call_args_list)
+    assert client == "/px4_1/fmu/vehicle_command"
