@@ -25,6 +25,7 @@ NODES = (
     "autopilot",
     "mixer",
     "recorder",
+    "driver",
     "keys",
     "pilot",
     "planner",
