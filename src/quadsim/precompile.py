@@ -23,6 +23,8 @@ from quadsim.control.assisted import (
     new_assisted,
     write_assisted,
 )
+from quadsim.control.guard import Guard, GuardParams
+from quadsim.control.guard_parameters import WatchParams
 from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
@@ -133,12 +135,25 @@ def precompile_planner() -> None:
         planner.take_scan(stamp_ns, (0.0, 0.0, 2.0), seen, -seen)
 
 
+def precompile_guard() -> None:
+    """Half-spaces and certificate, as the guard steps with a wish and an obstacle."""
+    guard = Guard(GuardParams(watch=WatchParams(dead_man=False)))
+    p_W, level = (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0)
+    for stamp_ns in range(0, 1_000_000_000, 20_000_000):
+        guard.take_pose(stamp_ns, stamp_ns, p_W, level, (0.0, 0.0, 0.0))
+        guard.take_scan(stamp_ns, stamp_ns, p_W, np.array([[2.0, 0.0, 1.5]]))
+        guard.enable(stamp_ns)
+        guard.take_wish(stamp_ns, stamp_ns, (1.0, 0.0, 0.0), 0.0)
+        guard.step(stamp_ns)
+
+
 def precompile_nodes(scenario: Scenario) -> None:
     """All that the nodes call."""
     precompile_vehicle(scenario)
     precompile_estimators(scenario)
     precompile_control(scenario)
     precompile_planner()
+    precompile_guard()
 
 
 def forget_old_kernels() -> None:
@@ -164,6 +179,7 @@ def precompile_rest(scenario: Scenario) -> None:
     precompile_control(scenario)
     precompile_smoother(scenario)
     precompile_planner()
+    precompile_guard()
 
 
 def main() -> None:
