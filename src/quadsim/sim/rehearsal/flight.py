@@ -113,6 +113,8 @@ class Flight:
         )
         self._track: list[tuple[float, ...]] = []
         self._way_m = 0.0
+        self._gap_m = math.inf
+        self._ready = False
         self._before_W: Vec3 | None = None
 
     @property
@@ -147,8 +149,6 @@ class Flight:
         for command in self.commands.receive(now_ns):
             vehicle.obey(command)
 
-    _ready = False
-
     def _step(self, now_ns: int, p_W: Vec3, v_W: Vec3) -> None:
         """One step of planner and guard."""
         side = self.side
@@ -158,6 +158,7 @@ class Flight:
         if side.enabled and self.enabled_ns is None:
             self.enabled_ns = now_ns
             self._troubles = self.rehearsal.params.troubles
+            self._look(p_W, v_W)
         said = side.guarded
         if said is None:
             return
@@ -174,8 +175,6 @@ class Flight:
                     self._gap_m, said.margin_m,
                 )
             )  # fmt: skip
-
-    _gap_m = math.inf
 
     def _look(self, p_W: Vec3, v_W: Vec3) -> None:
         """What the true motion comes to: movers, troubles, clearance, way."""

@@ -1,0 +1,244 @@
+"""Rehearsals: what the judge sees, what a flight comes to, and files that are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+
+from quadsim.cli.main import main
+from quadsim.control.guard_parameters import GuardParams
+from quadsim.errors import InputError
+from quadsim.experiments.rehearsal_figures import chosen, outline, picture
+from quadsim.experiments.rehearsals import criteria, summarize
+from quadsim.files import find, find_world, known
+from quadsim.sim.rehearsal.flight import TRACK, Flight, Outcome
+from quadsim.sim.rehearsal.judge import Judge, hull_radius_m
+from quadsim.sim.rehearsal.parameters import PassParams, TroubleParams
+from quadsim.sim.rehearsal.rehearsal import load_rehearsal
+from quadsim.sim.rehearsal.stopping import StopWatch
+from quadsim.world.fields import clearances
+from quadsim.world.movers import Mover, Movers
+from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose
+from quadsim.world.scene import scene_of
+from quadsim.world.sdf import load_world
+
+
+def test_the_judge_measures_to_what_stands_and_what_moves():
+    """A pillar of 0.5 m at the origin, and one that comes along x = 5 at 2 m/s."""
+    pillar = Obstacle("pillar", Cylinder(0.5, 6.0), Pose((0.0, 0.0, 3.0)))
+    movers = Movers([Mover("other", Cylinder(0.3, 6.0), ((5.0, -8.0, 3.0), (5.0, 8.0, 3.0)), 2.0)])
+    judge = Judge(scene_of([pillar]), 0.4)
+    movers.update(0.0, (3.0, 0.0, 2.0), (0.0, 0.0, 0.0))
+    assert judge.look(0.0, (3.0, 0.0, 2.0), movers) == pytest.approx(3.0 - 0.5 - 0.4)
+    movers.update(4.0, (3.0, 0.0, 2.0), (0.0, 0.0, 0.0))  # it is at (5, 0)
+    assert judge.look(4.0, (3.0, 0.0, 2.0), movers) == pytest.approx(2.0 - 0.3 - 0.4)
+    movers.update(6.0, (3.0, 0.0, 2.0), (0.0, 0.0, 0.0))
+    judge.look(6.0, (3.0, 0.0, 2.0), movers)
+    assert (judge.clearance_m, judge.at_s) == (pytest.approx(1.3), 4.0)
+    assert not judge.collided
+    judge.look(7.0, (0.85, 0.0, 2.0), movers)
+    assert judge.collided
+
+
+def test_a_position_that_is_no_number_is_a_collision():
+    judge = Judge(scene_of([Obstacle("box", Box((1.0, 1.0, 1.0)))]), 0.4)
+    judge.look(0.0, (math.nan, 0.0, 0.0), Movers([]))
+    assert judge.collided
+
+
+def test_the_hull_of_the_x500_reaches_to_the_tips_of_its_rotors():
+    """Hubs at 0.174 m, 0.174 m and 0.0581 m up, rotors of 0.1396 m."""
+    vehicle = load_rehearsal("pillars").scenario.vehicle
+    assert hull_radius_m(vehicle) == pytest.approx(
+        math.hypot(math.hypot(0.174, 0.174) + 0.1396, 0.0581), rel=1e-6
+    )
+
+
+def test_a_stop_is_measured_from_the_trouble_on():
+    """4 m/s for 0.2 s, then braking by 4 m/s^2: 0.8 m + 2 m after 1.2 s."""
+    watch = StopWatch(GuardParams())
+    trouble = TroubleParams("pose", at_s=1.0)
+    dt_s, x = 0.001, 0.0
+    for k in range(4000):
+        t_s = k * dt_s
+        v = 4.0 if t_s < 1.2 else max(4.0 - 4.0 * (t_s - 1.2), 0.0)
+        watch.begin(trouble, t_s, (x, 0.0, 2.0), (v, 0.0, 0.0))
+        watch.look(t_s, (x, 0.0, 2.0), (v, 0.0, 0.0))
+        x += v * dt_s
+    watch.landing_began(3.0)
+    (stop,) = watch.stops
+    slow_s, slow_m = 0.15 / 4.0, 0.15**2 / 8.0  # it counts as standing so much earlier
+    assert stop.speed_mps == pytest.approx(4.0)
+    assert stop.stop_s == pytest.approx(1.2 - slow_s, abs=0.002)
+    assert stop.stop_m == pytest.approx(2.8 - slow_m, abs=0.01)
+    assert stop.landing_s == pytest.approx(2.0)
+    assumed = GuardParams().vehicle
+    assert stop.allowed_m == pytest.approx(4.0 * assumed.latency_s + 8.0 / assumed.brake_mps2)
+
+
+def outcome(seed=1, **given):
+    """A flight that arrived."""
+    keys = {
+        "arrived": True, "collided": False, "landed": False, "clearance_m": 0.5, "time_s": 10.0,
+        "reason": "arrived", "speed_mps": 4.0, "way_m": 40.0, "stops": (), "events": (),
+        "track": np.zeros((1, len(TRACK))),
+    } | given  # fmt: skip
+    return Outcome(seed=seed, **keys)
+
+
+def test_criteria_count_collisions_arrivals_and_landings():
+    flights = [outcome(seed) for seed in range(1, 20)]
+    flights.append(outcome(20, arrived=False, collided=True, clearance_m=-0.01, time_s=99.0))
+    summary = summarize("x", flights, PassParams())
+    assert (summary["collisions"], summary["arrivals"], summary["passed"]) == (1, 19, False)
+    assert (summary["clearance_m"], summary["clearance_seed"]) == (-0.01, 20)
+    assert (summary["time_median_s"], summary["speed_mean_mps"]) == (10.0, 4.0)
+    assert [item["passed"] for item in criteria(flights, PassParams())] == [False, True]
+    assert all(item["passed"] for item in criteria(flights[:-1], PassParams()))
+    asked = PassParams(lands=True, stop_s=2.0)
+    assert [item["passed"] for item in criteria(flights[:-1], asked)] == [True, True, False, False]
+    assert chosen(flights)[0].seed == 20
+
+
+def test_outlines_are_those_of_the_shapes():
+    x, y = outline(Obstacle("c", Cylinder(0.5, 1.0), Pose((2.0, 1.0, 0.0))))
+    np.testing.assert_allclose(np.hypot(np.array(x) - 2.0, np.array(y) - 1.0), 0.5)
+    quarter = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))
+    x, y = outline(Obstacle("b", Box((4.0, 2.0, 1.0)), Pose((0.0, 0.0, 0.0), quarter)))
+    assert (np.ptp(x), np.ptp(y)) == (pytest.approx(2.0), pytest.approx(4.0))
+
+
+@pytest.mark.parametrize("name", known("rehearsals"))
+def test_every_file_is_a_rehearsal(name):
+    rehearsal = load_rehearsal(name, 3)
+    assert rehearsal.scenario.file.seed == rehearsal.field.seed == 3
+    assert not rehearsal.scenario.scene.shapes.boxes.size  # it flies in an empty hall
+    assert 0.85 <= rehearsal.scenario.vehicle.mass_kg / 2.0643 <= 1.2
+
+
+def test_another_seed_is_another_field_and_vehicle():
+    one, other = load_rehearsal("pillars", 1), load_rehearsal("pillars", 2)
+    assert one.field.obstacles != other.field.obstacles
+    assert one.scenario.vehicle.mass_kg != other.scenario.vehicle.mass_kg
+    assert load_rehearsal("pillars", 1, 2.5).guard.limits.speed_max_mps == 2.5
+    assert load_rehearsal("pillars", 1, 2.5).planner.speed.speed_mps == 2.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"field": "jungle"}, "field: 'jungle' is not known"),
+        ({"field": ""}, "field, world: neither"),
+        ({"field": "", "world": "nowhere"}, "unknown world 'nowhere'"),
+        ({"troubles": [{"what": "rain", "at_s": 1.0}]}, "'rain' is not known"),
+        ({"mass_share": [1.2, 0.9]}, "mass_share"),
+        ({"stand_in": {"mission": []}}, "stand_in: mission: not here"),
+        ({"stand_in": {"vehicle": "brick"}}, "unknown vehicle 'brick'"),
+        ({"stand_in": [1]}, "stand_in: expected keys"),
+        ({"lidar": 3}, "lidar: 3 is no device"),
+        ({"lidar": {"device": "virtual_lidar", "columns": 0}}, "columns"),
+        ({"guard": "nobody"}, "unknown guard 'nobody'"),
+        ({"command_link": {"loss": 2.0}}, "loss: 2.0 is out of range"),
+    ],
+)
+def test_what_cannot_be_flown_is_refused_in_one_line(tmp_path, changes, words):
+    content = yaml.safe_load(find("rehearsals", "pillars").read_text()) | changes
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(InputError, match=words) as caught:
+        load_rehearsal(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_world_is_flown_between_places_that_are_free(tmp_path):
+    tree = load_world(find_world("forest")).obstacles[-1]
+    content = yaml.safe_load(find("rehearsals", "pillars").read_text())
+    content |= {"field": "", "world": "forest", "start_W_m": [0.0, 0.0, 2.0]}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    assert tree in load_rehearsal(str(path)).field.obstacles
+    path.write_text(yaml.safe_dump(content | {"goal_W_m": [*tree.pose_W.p_A[:2], 2.0]}))
+    with pytest.raises(
+        InputError, match=r"goal_W_m: .* from an obstacle; allowed: more than 0\.39 m"
+    ):
+        load_rehearsal(str(path))
+
+
+def short(name, seconds, **changes):
+    """A rehearsal that is over after some seconds."""
+    rehearsal = load_rehearsal(name)
+    return replace(rehearsal, params=replace(rehearsal.params, duration_s=seconds, **changes))
+
+
+def test_the_same_seed_gives_the_same_flight():
+    first, second = (Flight(short("pillars", 1.0)).fly() for _ in range(2))
+    assert first.reason.startswith("out of time")
+    assert first.digest == second.digest
+    assert first.row() == second.row()
+
+
+def test_pose_lost_at_speed_stands_within_what_is_promised_and_lands():
+    """Within v latency + v^2 / (2 brake) + 0.3 m and 2 s; a landing begins, and it is said why."""
+    flight = Flight(load_rehearsal("pose_lost"))
+    flown = flight.fly()
+    (stop,) = flown.stops
+    assert stop.speed_mps > 3.0
+    assert stop.stop_m < stop.allowed_m + 0.3
+    assert stop.stop_s < 2.0
+    assert flown.landed
+    assert not flown.collided
+    assert any("pose lost" in event.message for event in flown.events)
+    assert flight.vehicle.manager.finished
+    assert all(item["passed"] for item in criteria([flown], flight.rehearsal.params.passes))
+
+
+def test_the_command_flies_a_field_and_writes_what_came_of_it(tmp_path, capsys):
+    """The judge's smallest distance, against the field's own geometry along the track."""
+    folder = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        main(["rehearse", "row", "--seed", "2", "--output", str(folder), "--json"])
+    assert ended.value.code == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary == json.loads((folder / "summary.json").read_text())
+    (run,) = summary["runs"]
+    assert (summary["arrivals"], summary["collisions"], run["reason"]) == (1, 0, "arrived")
+    assert run["speed_mps"] > 3.0
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_the_picture_shows_every_chosen_flight():
+    flown = Flight(short("row", 2.0)).fly()
+    rehearsal = load_rehearsal("row")
+    track = dict(zip(TRACK, flown.track.T, strict=True))
+    points_W = np.stack([track["x_m"], track["y_m"], track["z_m"]], axis=1)
+    apart_m = clearances(rehearsal.field.obstacles, points_W)
+    # 50 rows a second against 100 looks: at 4 m/s the vehicle is 0.04 m from a row
+    radius_m = hull_radius_m(rehearsal.scenario.vehicle)
+    assert flown.clearance_m == pytest.approx(apart_m.min() - radius_m, abs=0.04)
+    np.testing.assert_allclose(track["clearance_m"], apart_m - radius_m, atol=1e-9)
+    figure = picture("row", [flown])
+    assert len(figure.layout.annotations) == 1
+    assert [trace.name for trace in figure.data] == ["obstacles", "flown", "start, goal"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["nothing"], "unknown rehearsal 'nothing'"),
+        (["pillars", "--speed", "-1"], "--speed"),
+        (["pillars", "--composed"], "--composed: only with --dds"),
+        (["pillars", "--dds", "--processes", "2"], "--processes: not with --dds"),
+        (["pillars", "--count", "0"], "--count"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(options, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["rehearse", *options])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert words in line
