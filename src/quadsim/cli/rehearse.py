@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from quadsim.cli.common import (
-    FlightProgress,
     exit_status,
     json_option,
     loading,
     output_option,
     print_json,
-    ready_for_ros,
     run_folder,
-    to_json,
 )
-from quadsim.cli.experiment import FILE_WIDTH, counting, draw, keep, processes_option
+from quadsim.cli.experiment import FILE_WIDTH, counting, keep, processes_option
+from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
 from quadsim.errors import InputError
-
-if TYPE_CHECKING:
-    from quadsim.sim.rehearsal.flight import Outcome
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
@@ -48,10 +43,14 @@ MOST_ROWS = 20
 @click.option(
     "--speed", "speed_mps", type=float, help="Limit of speed, m/s.  [default: the file's]"
 )
-@click.option("--dds", is_flag=True, help="As processes on DDS, by the system's clock.")
-@click.option("--composed", is_flag=True, help="--dds: all nodes but the vehicle in one process.")
-@click.option("--domain", type=int, help="--dds: DDS domain.  [default: ROS_DOMAIN_ID, or 0]")
 @processes_option
+@click.option(
+    "--dds",
+    is_flag=True,
+    help="Fly in real time by the graph of a real vehicle, against a stand-in behind its driver.",
+)
+@click.option("--composed", is_flag=True, help="With --dds: that graph in one process.")
+@click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
 @output_option
 @json_option
 @click.pass_context
@@ -61,10 +60,10 @@ def rehearse(
     count: int,
     seed: int,
     speed_mps: float | None,
+    processes: int,
     dds: bool,
     composed: bool,
     domain: int | None,
-    processes: int,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -73,88 +72,46 @@ def rehearse(
     SCENARIO is a file of config/rehearsals, or a path. The stand-in has a mass and gains of its
     own, a link with latency and loss, and an estimator that lives on motion capture; virtual lidar,
     planner and guard fly it. Obstacles are drawn from the seed. The run's folder gets summary.json
-    and a picture of the flights that came nearest to an obstacle; with --dds, the very graph that
-    flies a real vehicle, also a bag of each flight. Exit status: 0 what has to hold holds, 1 it
-    does not, 2 bad input.
+    and a picture of the flights that came nearest to an obstacle. Exit status: 0 what has to hold
+    holds, 1 it does not, 2 bad input.
     """
-    for name, given in (("--composed", composed), ("--domain", domain is not None)):
-        if given and not dds:
-            raise InputError(f"{name}: only with --dds")
-    if dds and processes:
-        raise InputError("--processes: not with --dds, which flies one at a time")
+    if not dds and (composed or domain is not None):
+        raise InputError("--composed, --domain: only with --dds")
     with loading("loading"):
-        from quadsim.analysis.whole_files import write_whole
         from quadsim.experiments.rehearsal_figures import picture
         from quadsim.experiments.rehearsals import run, summarize
         from quadsim.sim.rehearsal.rehearsal import load_rehearsal
 
         first = load_rehearsal(scenario, seed, speed_mps)
     folder = run_folder(f"rehearse-{first.name}", output)
-    seeds = range(seed, seed + count)
     begin_s = time.perf_counter()
-    if dds:
-        flown = _fly_on_dds(scenario, seeds, speed_mps, folder / "flights", domain, composed)
-        outcomes = [outcome for outcome, _ in flown]
-    else:
-        with counting(first.name) as tell:
+    with counting(first.name) as tell:
+        seeds = range(seed, seed + count)
+        if dds:
+            flown = fly_on_dds(scenario, seeds, speed_mps, folder, domain, composed, tell)
+            outcomes, measured, flights = flown
+        else:
             outcomes = run(scenario, seeds, speed_mps, processes, tell)
     wall_s = time.perf_counter() - begin_s
+    figure = picture(scenario, outcomes, speed_mps)
     summary = summarize(first.name, outcomes, first.params.passes)
     if dds:
-        for row, (_, latency_ms) in zip(summary["runs"], flown, strict=True):
-            row["latency_ms"] = latency_ms
-    figure = picture(scenario, outcomes, speed_mps)
-    pictures = {first.name: (figure, int(figure.layout.height))}
-    width_px = int(figure.layout.width)
-    if dds:  # the bags are there already
-        drawn = [folder / name for name in draw(pictures, width_px, folder)]
-        summary |= {"wall_s": wall_s, "pictures": drawn}
-        write_whole(folder / "summary.json", to_json(summary) + "\n")
-    else:
-        summary = keep(folder, summary, wall_s, pictures, width_px)
+        summary = with_dds(summary, measured, folder)
+    summary = keep(
+        folder,
+        summary,
+        wall_s,
+        {first.name: (figure, int(figure.layout.height))},
+        int(figure.layout.width),
+    )
+    if dds:
+        take_bags(flights, folder)
     if as_json:
         print_json(summary)
     else:
         _show(summary)
         click.echo(f"folder: {folder}")
     ctx.exit(exit_status(summary["passed"]))
-
-
-def _fly_on_dds(
-    name: str,
-    seeds: range,
-    speed_mps: float | None,
-    folder: Path,
-    domain: int | None,
-    composed: bool,
-) -> list[tuple[Outcome, dict[str, float]]]:
-    """Fly seeds one after the other, each with a folder of its own; outcomes and latencies."""
-    ready_for_ros()
-    from quadsim.nodes.domain import chosen_domain, held
-    from quadsim.nodes.supervisor import Interrupted
-
-    domain = chosen_domain(domain)
-    flown = []
-    with held(domain):
-        from quadsim.nodes.processes import prepare
-        from quadsim.nodes.rehearsing import rehearse_on_dds
-
-        prepare()
-        for seed in seeds:
-            label = f"{name}, seed {seed}"
-            with FlightProgress(label, None) as progress:
-
-                def tell(t_s: float, state: str, progress: FlightProgress = progress) -> None:
-                    progress.update(t_s, state=state)
-
-                place = folder / f"seed_{seed}"
-                try:
-                    flown.append(
-                        rehearse_on_dds(name, seed, speed_mps, place, domain, composed, tell)
-                    )
-                except Interrupted:
-                    raise KeyboardInterrupt from None
-    return flown
 
 
 def _show(summary: dict[str, Any]) -> None:
