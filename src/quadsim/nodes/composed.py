@@ -31,7 +31,13 @@ def specs_from(text: str) -> list[NodeSpec]:
     try:
         entries = json.loads(text)
         specs = [
-            NodeSpec(**(entry | {"remappings": tuple(map(tuple, entry["remappings"]))}))
+            NodeSpec(
+                **entry
+                | {
+                    "remappings": tuple(map(tuple, entry["remappings"])),
+                    "arguments": tuple(entry["arguments"]),
+                }
+            )
             for entry in entries
         ]
     except (ValueError, TypeError, KeyError):

@@ -317,7 +317,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     riding, others = _riding(options, vehicle), _others(options)
     remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
     if options.planner is not None:
-        given = {**prefixed(options.planner), **riding}
+        given = {**prefixed(options.planner), **riding, **others}
         nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
     nodes.append(
         NodeSpec("guard", VEHICLE, {**prefixed(options.guard), **riding, **others}, remappings)

@@ -18,7 +18,7 @@ class Latency:
 
     Attributes:
         count: messages that were answered.
-        missed: messages that were not, since the first answer.
+        missed: messages that were not, though later ones and earlier ones were.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,6 @@ class Latency:
         self._asked[stamp_ns] = now_ns
         while len(self._asked) > WAITING:
             del self._asked[next(iter(self._asked))]
-            self.missed += self.count > 0
 
     def answered(self, stamp_ns: int, now_ns: int) -> None:
         """An answer with this stamp was seen."""

@@ -282,8 +282,8 @@ class StandInNode(QuadsimNode):
         estimate["p_W"][:], estimate["v_W"][:] = said.p_W, said.v_W
         estimate["q_WB"][:], estimate["stamp_ns"] = said.q_WB, stamp_ns
         payload = self._odometry_writer.payload()
-        self._latency.asked(stamp_ns, time.monotonic_ns())
         self._odometry.publish(payload)
+        self._latency.asked(stamp_ns, time.monotonic_ns())
         self._pose.publish(self._pose_writer.payload(stamp_ns, said.p_W, said.q_WB))
 
     # ---- the truth -----------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""hil.launch.py against stand-ins of the launch packages, which the wheels lack."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from launch_stand_ins import actions, declared, plain
+
+from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+
+DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}
+
+
+def test_every_argument_is_declared_with_its_default(launch_module):
+    assert declared(launch_module("hil").generate_launch_description()) == DEFAULTS
+
+
+@pytest.mark.parametrize("structure", ["sil", "hil", "target", "basic"])
+def test_its_nodes_are_those_of_the_description(launch_module, structure):
+    drivers = "mavros" if structure in ("hil", "target") else ""
+    values = DEFAULTS | {"structure": structure, "drivers": drivers, "record": "somewhere"}
+    nodes = actions(launch_module("hil").generate_launch_description(), values)
+    specs = describe_hil_launch(values)
+    assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [
+        (s.executable, s.namespace) for s in specs
+    ]
+    for node, spec in zip(nodes, specs, strict=True):
+        (parameters,) = node.kwargs["parameters"]
+        assert {k: plain(v) for k, v in parameters.items()} == dict(spec.parameters)
+        assert node.kwargs["remappings"] == list(spec.remappings)

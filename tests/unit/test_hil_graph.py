@@ -1,0 +1,137 @@
+"""The graph of a real vehicle among virtual obstacles, in its four structures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from quadsim.errors import InputError
+from quadsim.nodes.composed import specs_from
+from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.parameters import flatten
+
+DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}
+
+
+def described(**values):
+    return describe_hil_launch(DEFAULTS | {"record": "false"} | values)
+
+
+def by_name(specs):
+    return {spec.executable: spec for spec in specs}
+
+
+def heard(spec, ours):
+    return dict(spec.remappings).get(ours, ours)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({"structure": "sil"}, "stand_in driver lidar planner guard monitor"),
+        ({"drivers": "mavros"}, "driver lidar planner guard monitor"),
+        ({"drivers": "mavros", "rangefinder": "tf_luna", "planner": "", "record": "true"},
+         "driver lidar rangefinder guard monitor recorder"),
+        ({"structure": "target", "drivers": "mavros"}, "driver planner guard monitor"),
+        ({"structure": "basic"}, "composed"),
+    ],
+)  # fmt: skip
+def test_more_and_more_is_real(values, names):
+    assert [spec.executable for spec in described(**values)] == names.split()
+
+
+def test_basic_is_sil_in_one_process():
+    (one,) = described(structure="basic", seed="7")
+    found, expected = specs_from(one.parameters["nodes"]), described(structure="sil", seed="7")
+    assert [replace(spec, parameters={}) for spec in found] == [
+        replace(spec, parameters={}) for spec in expected
+    ]
+    for one_of, other in zip(found, expected, strict=True):
+        assert one_of.parameters == json.loads(json.dumps(dict(other.parameters)))
+
+
+def test_mavros_is_heard_and_told_under_its_own_names():
+    nodes = by_name(described(drivers="mavros", driver_namespace="/uav1", world="forest"))
+    odometry = "/uav1/mavros/local_position/odom"
+    assert heard(nodes["lidar"], "ground_truth/odom") == odometry
+    for name in ("planner", "guard", "monitor"):
+        assert heard(nodes[name], "odometry/filtered") == odometry
+        assert nodes[name].parameters["pose_type"] == "odometry"
+        assert nodes[name].parameters["use_sim_time"] is False
+    monitor = nodes["monitor"].parameters
+    assert monitor["pose"] == f"{odometry} nav_msgs/msg/Odometry"
+    setpoint = "/uav1/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
+    assert monitor["setpoint"] == setpoint
+    assert nodes["driver"].parameters["topics"] == ""  # nothing is to be converted
+    assert nodes["driver"].parameters["send"] is True
+    assert nodes["lidar"].parameters["world"] == nodes["monitor"].parameters["world"] == "forest"
+    assert nodes["lidar"].parameters["odometry_reliable"] is False
+
+
+def test_motion_capture_comes_by_the_driver_as_a_pose():
+    """Its tracker's name is not known, and its frame is another."""
+    nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))
+    assert nodes["driver"].parameters["topics"] == "external/pose_stamped"
+    for name in ("lidar", "planner", "guard", "monitor"):
+        assert heard(nodes[name], "external/pose_stamped") == "external/pose_stamped"
+        assert nodes[name].parameters["pose_type"] == "pose"
+
+
+def test_everything_is_in_the_bag():
+    recorder = described(drivers="mavros", record="/tmp/it", others="/a/odom")[-1]
+    assert recorder.parameters["also"] == [
+        "/mavros/local_position/odom nav_msgs/msg/Odometry",
+        "/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped",
+        "/a/odom nav_msgs/msg/Odometry",
+    ]
+    facts = json.loads(recorder.parameters["metadata"])
+    assert facts["structure"] == "hil"
+    assert json.loads(facts["guard"])["watch.dead_man"] is True
+
+
+def test_others_are_known_to_whoever_must_not_meet_them():
+    nodes = by_name(described(drivers="mavros", others="/a/odom,/b/odom", others_radius="0.6"))
+    for name in ("lidar", "planner", "guard", "monitor"):
+        assert nodes[name].parameters["others.odometry"] == ["/a/odom", "/b/odom"]
+        assert nodes[name].parameters["others.radius_m"] == [0.6]
+
+
+def test_files_reach_guard_and_planner():
+    nodes = by_name(described(drivers="mavros"))
+    from quadsim.control.guard_parameters import GuardParams
+    from quadsim.files import find
+    from quadsim.parameters import load
+
+    expected = flatten(load(GuardParams, find("guards", "default")))
+    assert expected.items() <= dict(nodes["guard"].parameters).items()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"structure": "real"}, "structure: 'real'; allowed: basic, sil, hil, target"),
+        ({}, "drivers: none with structure hil; give those of the vehicle"),
+        ({"structure": "sil", "drivers": "mavros"}, "whose vehicle stands in"),
+        ({"drivers": "vectornav"}, "pose: none from drivers vectornav"),
+        ({"drivers": "mavros", "pose": "external/odom"}, "what they give"),
+        ({"drivers": "mocap"}, "drivers: mocap: none of them takes command_velocity/safe"),
+        ({"drivers": "mavros", "world": "nowhere"}, "nowhere"),
+        ({"drivers": "mavros", "guard": "nobody"}, "nobody"),
+        ({"drivers": "mavros", "lidar": "nothing"}, "nothing"),
+        ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),
+        ({"drivers": "mavros", "others_radius": "wide"}, "others_radius: 'wide' is not a number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_named(values, words):
+    with pytest.raises(InputError, match=words):
+        described(**values)
+
+
+def test_a_description_that_is_none_is_refused():
+    for text in ("", "[]", "[1]", '[{"executable": "imu"}]'):
+        with pytest.raises(InputError, match="composed: nodes"):
+            specs_from(text)

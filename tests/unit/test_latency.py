@@ -1,0 +1,46 @@
+"""Times from messages to their answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quadsim.nodes.latency import WAITING, Latency
+
+
+def test_times_are_those_between_equal_stamps():
+    rng = np.random.default_rng(3)
+    times_ns = rng.integers(1_000_000, 9_000_000, 200).tolist()
+    latency = Latency()
+    for k, time_ns in enumerate(times_ns):
+        latency.asked(k, 20_000_000 * k)
+        latency.answered(k, 20_000_000 * k + time_ns)
+        latency.answered(k, 20_000_000 * k + 19_000_000)  # the first counts
+    values = latency.values("it")
+    assert values["it_ms"] == pytest.approx(np.median(times_ns) * 1e-6)
+    assert values["it_max_ms"] == pytest.approx(max(times_ns) * 1e-6)
+    assert values["it_99_ms"] == pytest.approx(np.percentile(times_ns, 99) * 1e-6)
+    assert (values["it_count"], values["it_missed"]) == (200, 0)
+
+
+def test_what_is_passed_over_is_counted_and_what_comes_before_all_answers_is_not():
+    latency = Latency()
+    for stamp in range(10):
+        latency.asked(stamp, 0)
+    latency.answered(9, 1)
+    latency.answered(4, 1)  # too late: it was passed over
+    for stamp in (10, 11, 12):
+        latency.asked(stamp, 0)
+    latency.answered(12, 1)
+    latency.answered(99, 1)  # of nothing that was asked
+    assert (latency.count, latency.missed) == (2, 2)
+
+
+def test_nothing_is_kept_for_ever():
+    latency = Latency()
+    for stamp in range(WAITING + 5):
+        latency.asked(stamp, 0)
+    latency.answered(4, 1)
+    assert latency.values("it") == {"it_count": 0}
+    latency.answered(5, 1)
+    assert latency.count == 1
