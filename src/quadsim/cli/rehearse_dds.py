@@ -49,9 +49,10 @@ def fly_on_dds(
     outcomes, measured = [], []
     with held(chosen_domain(domain)):
         with loading("starting the nodes"):
+            from quadsim.nodes.hil_graph import NODES
             from quadsim.nodes.processes import prepare
 
-            prepare()
+            prepare(*NODES)
             from quadsim.nodes.rehearsing import rehearse_on_dds
         for done, seed in enumerate(seeds):
             tell(done, len(seeds))

@@ -34,6 +34,8 @@ from quadsim.parameters import flatten, from_mapping, load
 from quadsim.sensors.devices import load_device
 from quadsim.world.sdf import load_world
 
+#: Executables of the graph beside those of every graph.
+NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 STRUCTURES = ("basic", "sil", "hil", "target")
 #: Where the vehicle stands in for a real one.
 STANDS_IN = ("basic", "sil")

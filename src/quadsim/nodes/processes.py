@@ -138,10 +138,14 @@ class GraphProcess:
         self._process.close()
 
 
-def prepare() -> None:
-    """Start the server in the background; the first process waits until it is ready."""
+def prepare(*nodes: str) -> None:
+    """Start the server in the background; the first process waits until it is ready.
+
+    Args:
+        nodes: executables that it imports beside those of every graph.
+    """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOAD])
+    context.set_forkserver_preload([PRELOAD, *(f"quadsim.nodes.{node}" for node in nodes)])
     from multiprocessing.forkserver import ensure_running
 
     ensure_running()

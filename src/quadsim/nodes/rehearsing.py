@@ -21,7 +21,6 @@ from nav_msgs.msg import Odometry
 from numpy.typing import NDArray
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
-from rclpy.type_support import check_for_type_support
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
@@ -432,7 +431,6 @@ def rehearse_on_dds(
     rehearsal = load_rehearsal(name, seed, speed_mps)
     folder.mkdir(parents=True, exist_ok=True)
     bag = folder / "bag"
-    check_for_type_support(Odometry)
     specs = describe_hil(options_for(rehearsal, folder, bag))
     flight = DdsRehearsal(rehearsal, specs, domain, bag, composed, progress)
     return flight.fly(), latencies(flight.reports)
