@@ -28,6 +28,8 @@ LENGTH_M, HALF_WIDTH_M = 40.0, 12.0
 HEIGHT_M = 2.0
 #: Of pillars and walls, which stand on the ground.
 PILLAR_M = 6.0
+#: Thickness of walls.
+WALL_M = 0.4
 #: Free around start and goal.
 CLEAR_M = 2.5
 #: Half the width of the way that there is at least, to the surfaces of the obstacles.
@@ -101,17 +103,44 @@ def _row(rng: np.random.Generator) -> Things:
     return found, []
 
 
-def _dead_end(rng: np.random.Generator) -> Things:
-    """Three walls that are open towards the start, in the middle of the way, and a few pillars."""
+#: A wall of a dead end before it is turned: name, middle x and y, length along x and along y, m.
+Wall = tuple[str, float, float, float, float]
+
+
+def _pocket(rng: np.random.Generator) -> list[Wall]:
+    """Three walls, open towards the start; a lidar sees from afar that they lead nowhere."""
     depth_m, width_m = rng.uniform(4.0, 8.0), rng.uniform(5.0, 8.0)
-    yaw = rng.uniform(-0.35, 0.35)
-    x_back, y_back = rng.uniform(0.5, 0.65) * LENGTH_M, rng.uniform(-1.0, 1.0)
-    thick_m = 0.4
-    walls = [
-        ("wall_back", 0.0, 0.0, thick_m, width_m + thick_m),
-        ("wall_left", -0.5 * depth_m, 0.5 * width_m, depth_m, thick_m),
-        ("wall_right", -0.5 * depth_m, -0.5 * width_m, depth_m, thick_m),
+    return [
+        ("wall_back", 0.0, 0.0, WALL_M, width_m + WALL_M),
+        ("wall_left", -0.5 * depth_m, 0.5 * width_m, depth_m, WALL_M),
+        ("wall_right", -0.5 * depth_m, -0.5 * width_m, depth_m, WALL_M),
     ]
+
+
+def _room(rng: np.random.Generator) -> list[Wall]:
+    """A room with one door towards the start; a screen behind the door hides that it has no other.
+
+    Whoever looks in sees ways around the screen, and has to go in to find the wall behind.
+    """
+    depth_m, width_m = rng.uniform(9.0, 11.0), rng.uniform(12.0, 14.0)
+    door_m, screen_m = rng.uniform(3.0, 3.6), rng.uniform(4.8, 5.6)
+    front_m = 0.5 * (width_m - door_m)
+    beside_m = 0.5 * (width_m - front_m)
+    return [
+        ("wall_back", 0.0, 0.0, WALL_M, width_m + WALL_M),
+        ("wall_left", -0.5 * depth_m, 0.5 * width_m, depth_m, WALL_M),
+        ("wall_right", -0.5 * depth_m, -0.5 * width_m, depth_m, WALL_M),
+        ("front_left", -depth_m, beside_m, WALL_M, front_m),
+        ("front_right", -depth_m, -beside_m, WALL_M, front_m),
+        ("screen", -0.5 * depth_m, 0.0, WALL_M, screen_m),
+    ]
+
+
+def _dead_end(rng: np.random.Generator) -> Things:
+    """A pocket or a room without a way out in the middle of the way, and a few pillars."""
+    walls = _room(rng) if rng.random() < 0.5 else _pocket(rng)
+    yaw = rng.uniform(-0.35, 0.35)
+    x_back, y_back = rng.uniform(0.55, 0.65) * LENGTH_M, rng.uniform(-1.0, 1.0)
     cosine, sine = math.cos(yaw), math.sin(yaw)
     found = [
         Obstacle(
@@ -124,8 +153,8 @@ def _dead_end(rng: np.random.Generator) -> Things:
         )
         for name, x, y, length_m, across_m in walls
     ]
-    far_m = math.hypot(depth_m, width_m) + 1.0
-    return found + _pillars(rng, 8, lambda x, y: math.hypot(x - x_back, y - y_back) > far_m), []
+    far_m = math.hypot(walls[1][3], 0.5 * walls[0][4]) + 2.0
+    return found + _pillars(rng, 6, lambda x, y: math.hypot(x - x_back, y - y_back) > far_m), []
 
 
 def _moving_vehicle(rng: np.random.Generator) -> Things:
