@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -83,12 +84,12 @@ def test_straight_pieces_cross_no_obstacle_and_leave_the_steps_out():
     assert tuple(corners[0]) == (5, 5)
     assert tuple(corners[-1]) == (55, 5)
     assert 3 <= len(corners) < len(way) / 4
-    for a, b in zip(corners[:-1], corners[1:], strict=True):
+    for a, b in pairwise(corners):
         share = np.linspace(0.0, 1.0, 400)[:, None]
         cells = np.round(a + share * (b - a)).astype(int)
         inside = np.isfinite(cost_s[cells[:, 0], cells[:, 1]])
         assert inside.mean() > 0.99  # samples are half a cell apart: a corner may be touched
-    straight = sum(np.hypot(*(b - a)) for a, b in zip(corners[:-1], corners[1:], strict=True))
+    straight = sum(np.hypot(*(b - a)) for a, b in pairwise(corners))
     assert straight <= found.times_s[5, 5] / 0.1 + 1e-9
 
 

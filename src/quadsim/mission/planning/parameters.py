@@ -25,7 +25,7 @@ class MapParams:
     ] = 12.0
     cells_max: Annotated[
         int, Spec("most cells of the map; goals that need more are refused", ge=100, le=2_000_000)
-    ] = 200_000
+    ] = 150_000
     passes: Annotated[
         int, Spec("rays that must pass an obstacle's cell until it is free", ge=1, le=100)
     ] = 4

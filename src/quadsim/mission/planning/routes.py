@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from quadsim.mission.planning.following import Way, nearest_on, rounded, sampled, speeds_along
 from quadsim.mission.planning.occupancy import OccupancyMap
@@ -104,6 +105,7 @@ class Routes:
         if found is None:
             self._way = None
             return None
+        self._narrow(found, p, goal)
         end_mps = 0.0 if last else self._passing_mps()
         self.reason = ""
         self._way = self._with_speeds(now_s, found, end_mps)
@@ -149,6 +151,13 @@ class Routes:
         self._box, self._around_m = box, 2.0 * self._around_m
         return True
 
+    def _narrow(self, points: Array, p: Array, goal: Array) -> None:
+        """Make a map that was widened small again, if the way that was found fits in."""
+        box = self._wanted_box(p, goal, self._params.map.around_m)
+        widened = self._around_m > self._params.map.around_m
+        if widened and np.all(points >= box[0]) and np.all(points <= box[1]):
+            self._around_m, self._box = self._params.map.around_m, None
+
     # ---- the search ----------------------------------------------------------------------------
 
     def _search(self, now_s: float, p: Array, v: Array, goal: Array) -> Array | None:
@@ -174,8 +183,10 @@ class Routes:
         if goal_cell is None:
             self.reason = f"an obstacle stands at the goal {where}"
             return None
-        times = TimesToGoal(cost_s, goal_cell)
-        start = self._start(times, p, v)
+        start = None
+        if self._joined(p, goal_cell):
+            times = TimesToGoal(cost_s, goal_cell)
+            start = self._start(times, p, v)
         if start is None:
             self.reason = f"no way to the goal {where} is left"
             return None
@@ -209,6 +220,17 @@ class Routes:
             away = away - met_s[..., None] * moves
             gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
         return np.asarray(np.maximum(gap_m, 0.0))
+
+    def _joined(self, p: Array, goal_cell: tuple[int, int]) -> bool:
+        """Whether the vehicle is in one piece with the goal, or too near an obstacle to say.
+
+        That takes a tenth of a search, which would look everywhere before it finds nothing.
+        """
+        i, j = self.map.cells_of(p[None])[0]
+        if not self._inside(i, j) or not np.isfinite(self._cost_s[i, j]):
+            return self._inside(i, j)
+        pieces, _ = ndimage.label(np.isfinite(self._cost_s), np.ones((3, 3)))
+        return bool(pieces[i, j] == pieces[goal_cell])
 
     def _close_outside(self) -> None:
         """No way leads out of the area."""
