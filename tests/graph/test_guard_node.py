@@ -52,6 +52,7 @@ class Hall:
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, qos.RELIABLE)
         self.wish, self.frame, self.held = (1.0, 0.0), "map", True
         self.poses, self.pillar_m = True, math.inf
+        self._next_ns = 0
         bench.until(lambda: self._odometry.get_subscription_count() > 0 or
                     self._pose.get_subscription_count() > 0)  # fmt: skip
         bench.until(lambda: node.count_publishers("/quad/command_velocity/safe") > 0)
@@ -62,7 +63,11 @@ class Hall:
                 self.reports = {pair.key: pair.value for pair in status.values}
 
     def _publish(self) -> None:
-        seconds, nanoseconds = divmod(time.monotonic_ns(), 10**9)
+        now_ns = time.monotonic_ns()
+        if now_ns < self._next_ns:  # the executor takes one message at a time
+            return
+        self._next_ns = now_ns + 20_000_000
+        seconds, nanoseconds = divmod(now_ns, 10**9)
         scan = LaserScan(angle_min=0.0, angle_max=0.0, angle_increment=0.0, range_max=10.0)
         scan.header.frame_id = "base_stabilized"
         scan.ranges = [self.pillar_m]
@@ -146,12 +151,12 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
     hall.until(lambda: hall.commands[-1].twist.linear.y > 0.99)
     hall.frame = "map"
     # a pillar to the north, seen by a lidar that looks there
-    hall.wish, hall.pillar_m = (0.0, 2.0), 1.0
+    hall.wish, hall.pillar_m = (0.0, 1.2), 1.0  # it stands, and 1.5 m/s would be disobedience
     hall.until(lambda: 0.0 < hall.commands[-1].twist.linear.y < 0.8)
-    hall.until(lambda: hall.reports.get("state") == "limiting")
-    assert hall.reports["reason"] == "obstacle"
+    hall.until(lambda: hall.reports.get("reason") == "obstacle")
+    assert hall.reports["state"] == "limiting"
     assert 0.0 <= float(hall.reports["margin_m"]) < 0.6
-    assert float(hall.reports["clearance_m"]) == pytest.approx(1.0 - 0.35, abs=0.01)
+    assert float(hall.reports["clearance_m"]) == pytest.approx(1.0 - 0.4, abs=0.01)
     assert float(hall.reports["handled_ms"]) > 0.0
     # a number that is none changes nothing and is counted
     hall.wish = (math.nan, 0.0)

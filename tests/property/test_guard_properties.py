@@ -15,8 +15,8 @@ from quadsim.parameters import load
 
 PARAMS = load(GuardParams, find("guards", "default"))
 HEIGHT_M = 1.5
-#: Between two of the rays that stand for a pillar's surface, seen from 0.8 m: keep-outs meet
-#: between them so much nearer, 0.45 - sqrt(0.45^2 - (0.8 rad(1)/2)^2), less than 1 mm.
+#: A pillar is seen by rays 1 degree apart: from 2 m, 35 mm. Between two hits the keep-outs of 0.5 m
+#: meet 0.3 mm nearer.
 SEEN_M = 1e-3
 
 
@@ -25,10 +25,10 @@ def pillars(seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     count = rng.integers(5, 30)
     found = np.column_stack((rng.uniform(-9.0, 9.0, (count, 2)), rng.uniform(0.1, 0.6, count)))
-    return found[np.hypot(found[:, 0], found[:, 1]) - found[:, 2] > 0.8]
+    return found[np.hypot(found[:, 0], found[:, 1]) - found[:, 2] > 0.9]
 
 
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(
     seed=st.integers(0, 10_000),
     share=st.floats(0.0, 1.0),
@@ -55,7 +55,7 @@ def test_no_wish_leads_a_vehicle_into_what_the_scan_saw(
         angle, speed = rng.uniform(-math.pi, math.pi), rng.uniform(0.0, 6.0)
         return np.array((speed * math.cos(angle), speed * math.sin(angle), rng.uniform(-0.3, 0.3)))
 
-    flight = fly(Guard(PARAMS), mass, wish, 5.0, pillars(seed))
+    flight = fly(Guard(PARAMS), mass, wish, 4.0, pillars(seed))
     limits = PARAMS.limits
     assert flight.least_m >= PARAMS.keep_out_m - SEEN_M
     assert np.linalg.norm(flight.v_W[:, :2], axis=1).max() <= limits.speed_max_mps + 1e-9
@@ -77,7 +77,7 @@ CALLS = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(calls=st.lists(st.tuples(CALLS, st.sampled_from((0, 20, 100, 700, -50))), max_size=40))
 def test_whatever_comes_the_command_is_a_number_within_the_limits(calls) -> None:
     """Any order of anything, at any time: no exception; nothing is sent that was not enabled."""

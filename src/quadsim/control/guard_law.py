@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,10 @@ class Law:
         far_m = stop_m(fastest, delay_s, self._brake)
 
         near, paths = self._near(now_ns, p_W, horizon_s, far_m)
-        ways = self._near_paths(now_ns, p_W, max(horizon_s, GIVE_WAY_S), far_m)
+        ways = [
+            replace(path, keep_out_m=path.keep_out_m + params.vehicle.margin_m)
+            for path in self._near_paths(now_ns, p_W, max(horizon_s, GIVE_WAY_S), far_m)
+        ]
         look_s, brake = delay_s + LOOKS * answer_s, BRAKE_SHARE * self._brake
         rooms = self.rooms(p_W)
         x, why = self._stop(wish, last_W, look_s, brake, near, paths, ways, rooms)

@@ -69,14 +69,14 @@ class VehicleAssumptions:
 
     radius_m: Annotated[
         float, Spec("of the vehicle with its propellers, horizontal", "m", gt=0.0, le=5.0)
-    ] = 0.35
+    ] = 0.4
     half_height_m: Annotated[
         float, Spec("from its centre to its top or bottom", "m", gt=0.0, le=5.0)
     ] = 0.2
     brake_mps2: Annotated[
         float,
         Spec("deceleration when zero velocity is commanded, at least", "m/s^2", gt=0.1, le=20.0),
-    ] = 3.0
+    ] = 3.5
     latency_s: Annotated[
         float,
         Spec(
@@ -86,7 +86,7 @@ class VehicleAssumptions:
             ge=0.0,
             le=2.0,
         ),
-    ] = 0.25
+    ] = 0.35
     pose_uncertainty_m: Annotated[
         float, Spec("error of the pose and of the ranges together", "m", ge=0.0, le=2.0)
     ] = 0.1
