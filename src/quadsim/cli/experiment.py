@@ -192,13 +192,13 @@ def keep(
     from quadsim.analysis.whole_files import write_whole
 
     with staged(folder) as scratch:
-        pictures = [folder / name for name in draw(figures, width_px, scratch)]
+        pictures = [folder / name for name in _draw(figures, width_px, scratch)]
         summary = summary | {"wall_s": wall_s, "pictures": pictures}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return summary
 
 
-def draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
+def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
     """Write pictures (figure and height in px), or pages where no browser draws; their names."""
     from quadsim.analysis.report.pictures import save_picture
     from quadsim.analysis.surroundings import browser
