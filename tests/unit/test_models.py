@@ -9,14 +9,17 @@ from functools import cache
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.spatial.transform import Rotation
 
+from quadsim.cli.main import main
 from quadsim.errors import InputError
-from quadsim.files import find, known, share_dir
+from quadsim.files import find, find_world, known, share_dir
 from quadsim.models.inertia import SLOWDOWN
 from quadsim.models.sdf import model_sdf
 from quadsim.models.sensors import CameraParams
 from quadsim.models.urdf import robot_description
+from quadsim.models.worlds import for_gazebo
 from quadsim.parameters import load
 from quadsim.sensors.devices import load_suite
 from quadsim.vehicle.hull import hull_points
@@ -262,6 +265,34 @@ def test_the_models_that_come_along_are_what_is_generated(folder, sensors, camer
         )[2]
         + "</sdf>"
     )
+
+
+def test_the_command_writes_what_the_functions_make(tmp_path):
+    """Printed, or into a file; a world from anywhere; bad input is one line and status 2."""
+
+    def run(*arguments: str):
+        return CliRunner().invoke(main, ["model", *arguments])
+
+    path = tmp_path / "model.sdf"
+    options = ["--vehicle", "iris", "--sensors", "lidar", "--name", "quad2", "--prefix", "quad2/"]
+    assert run("sdf", *options, "--camera", "--fortress", "--output", str(path)).exit_code == 0
+    made = model_sdf(
+        vehicle_of("iris"), suite_of("lidar"), "quad2",
+        prefix="quad2/", camera=CameraParams(), fortress=True,
+    )  # fmt: skip
+    assert path.read_text().partition("<sdf")[2] == made.partition("<sdf")[2]
+    printed = run("urdf", "--vehicle", "iris", "--prefix", "quad2/").stdout
+    assert printed == robot_description(vehicle_of("iris"), suite_of("default"), "quad2/")
+    assert run("world", "hills").stdout == for_gazebo(find_world("hills"))
+    for arguments, word in (
+        (("sdf", "--vehicle", "nothing"), "nothing"),
+        (("sdf", "--output", str(tmp_path / "no" / "file")), "cannot be written"),
+        (("world", "nowhere"), "unknown world"),
+    ):
+        refused = run(*arguments)
+        assert refused.exit_code == 2
+        assert word in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
