@@ -40,10 +40,11 @@ OPTIONAL = {
     "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",
-    "actuator_msgs": "motor commands to Gazebo as actuator_msgs/Actuators",
+    "actuator_msgs": "vehicles that Gazebo flies: gazebo.launch.py physics:=gazebo",
     "mavros_msgs": "commands to autopilots behind mavros",
     "px4_msgs": "PX4 through its own messages",
-    "simulation_interfaces": "the simulation services that Gazebo and Isaac Sim share",
+    "ros_gz_interfaces": "vehicles that Gazebo shows: gazebo.launch.py gazebo:=view",
+    "simulation_interfaces": "the same by the services that simulators share",
     "prompt_toolkit": "keys: quadsim fly --pilot, --keys",
     "setproctitle": "names of the node processes in ps and top",
 }
