@@ -689,3 +689,17 @@ def test_faster_brakes_and_shorter_latency_stop_later() -> None:
         bench.run(1.5)
         ends.append(bench.run(STEP_S).v_W[0])
     assert ends[1] > ends[0]
+
+
+def test_what_may_move_is_kept_farther_away() -> None:
+    """By its speed times the time until the vehicle stands: more than 1 m/s x latency."""
+    ends = []
+    for speed_mps in (0.0, 1.0):
+        sight = replace(PARAMS.sight, obstacle_speed_mps=speed_mps)
+        bench = Bench(replace(PARAMS, sight=sight)).flying()
+        bench.wish_W = np.array((1.0, 0.0, 0.0))
+        bench.run(7.0)
+        ends.append(bench.p_W[0])
+    vehicle = PARAMS.vehicle
+    assert ends[0] == pytest.approx(6.0 - PARAMS.keep_out_m - vehicle.margin_m, abs=0.05)
+    assert ends[1] < ends[0] - vehicle.latency_s

@@ -298,7 +298,8 @@ class Guard:
         start_ns = now_ns - round((self.params.vehicle.latency_s + age_s) * 1e9)
         rows = [v_W]
         for sent_ns, command_W in reversed(self._sent):
-            rows.append(command_W)
+            if command_W is not rows[-1]:
+                rows.append(command_W)
             if sent_ns < start_ns:
                 break
         return np.array(rows)
@@ -344,6 +345,9 @@ class Guard:
         self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
     ) -> GuardOutput:
         """An output that is remembered as a command on its way."""
+        last_W = self._sent[-1][1]
+        if np.array_equal(v_W, last_W):
+            v_W = last_W  # one array for what stays the same
         self._sent.append((now_ns, v_W))
         if v_W.any():
             self._zero_since_ns = None
