@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from quadsim.control.guard_faults import Fault, Inputs, find_fault, find_refusal
 from quadsim.control.guard_law import ZERO, Law
+from quadsim.control.guard_output import STATES, Event, GuardOutput
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.control.guard_pose import PoseWatch
 from quadsim.control.guard_sight import Shape, Sight
@@ -30,9 +30,6 @@ __all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
 
 Array = NDArray[np.float64]
 
-#: disabled: nothing is sent. passing: the wish. limiting: the nearest safe velocity. braking: zero,
-#: still moving. holding: zero, standing. landing: the vehicle's own autopilot is told to land.
-STATES = ("disabled", "passing", "limiting", "braking", "holding", "landing")
 DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
 
 #: Slower, the vehicle stands.
@@ -41,45 +38,6 @@ STANDING_MPS = 0.2
 BRAKED_S = 2.0
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened: level as in DiagnosticStatus (0 well, 1 warning, 2 error)."""
-
-    level: int
-    name: str
-    words: str
-
-
-@dataclass(frozen=True)
-class GuardOutput:
-    """What a step gives.
-
-    Attributes:
-        send: whether the vehicle shall get the command; False before it is enabled.
-        v_W: (3,) velocity, m/s.
-        yaw_rate_radps: about the vertical.
-        state: one of :data:`STATES`.
-        reason: why the command is not the wish; empty when it is.
-        margin_m: room left between the keep-out of what is nearest and all that the vehicle can
-            still reach if it brakes now; negative: it may be hit; inf: nothing is near.
-        clearance_m: from the vehicle's outside to the nearest thing that the scan saw.
-        latency_s: age of the pose that the command was made of, on the watchdogs' clock.
-        land: whether the vehicle's own autopilot shall be told to land.
-        events: since the last step.
-    """
-
-    send: bool
-    v_W: Array
-    yaw_rate_radps: float
-    state: str
-    reason: str
-    margin_m: float
-    clearance_m: float
-    latency_s: float
-    land: bool
-    events: tuple[Event, ...] = ()
 
 
 class Guard:
