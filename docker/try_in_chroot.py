@@ -29,6 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCKERFILE = ROOT / "docker" / "wheels.Dockerfile"
 #: Images that a Debian made by mmdebstrap stands for, and the release.
 BASES = {"debian:bookworm-slim": "bookworm", "debian:trixie-slim": "trixie"}
+#: As Docker sets it.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Where a file that PIP_CERT names is copied to.
+CERTIFICATES = "/etc/pip-certificates.pem"
 MIRROR = "http://deb.debian.org/debian"
 #: The root, the process's folder, user, then the command: in namespaces of its own, so that mounts
 #: and whatever it leaves running are gone with it.
@@ -51,7 +55,7 @@ class Image:
     """What the steps have said so far."""
 
     root: Path
-    environment: dict[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
+    environment: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
     folder: str = "/"
     user: str = "0:0"
     entrypoint: list[str] = field(default_factory=list)
@@ -90,11 +94,9 @@ def debian(image: Image, base: str) -> None:
         ],
         check=True,
     )
-    for name in ("/etc/resolv.conf", os.environ.get("PIP_CERT", "")):
-        if name and Path(name).is_file():
-            place = image.root / name.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(name, place)
+    shutil.copyfile("/etc/resolv.conf", image.root / "etc/resolv.conf")
+    if "PIP_CERT" in os.environ:
+        shutil.copyfile(os.environ["PIP_CERT"], image.root / CERTIFICATES.lstrip("/"))
 
 
 def copied(image: Image, words: list[str]) -> None:
@@ -119,6 +121,8 @@ def run(image: Image, command: list[str]) -> int:
         for name, value in os.environ.items()
         if name.lower() in ("http_proxy", "https_proxy", "no_proxy") or name.startswith("PIP_")
     }
+    if "PIP_CERT" in passed:
+        passed["PIP_CERT"] = CERTIFICATES
     inside = [f"{name}={value}" for name, value in (passed | image.environment).items()]
     enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", ENTER, "bash"]
     step = [*enter, str(image.root), image.folder, image.user, "env", "-i", *inside, *command]

@@ -109,6 +109,7 @@ class _Run:
             q_BS = self.estimator.state["q_BS"]
             return track_of(rows["odometry"]), inside_of_smoothed(rows, q_BS)
         inside = None if self.witness is None else self.witness.inside()
+        self.witness = None  # what it wrote down is copied
         self._flush()
         return self.kept.track(), inside
 
