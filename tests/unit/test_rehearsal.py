@@ -231,7 +231,7 @@ def test_the_picture_shows_every_chosen_flight():
     [
         (["nothing"], "unknown rehearsal 'nothing'"),
         (["pillars", "--speed", "-1"], "--speed"),
-        (["pillars", "--composed"], "--composed: only with --dds"),
+        (["pillars", "--composed"], "--composed, --domain: only with --dds"),
         (["pillars", "--dds", "--processes", "2"], "--processes: not with --dds"),
         (["pillars", "--count", "0"], "--count"),
     ],

@@ -77,6 +77,8 @@ def rehearse(
     """
     if not dds and (composed or domain is not None):
         raise InputError("--composed, --domain: only with --dds")
+    if dds and processes:
+        raise InputError("--processes: not with --dds, which flies one at a time")
     with loading("loading"):
         from quadsim.experiments.rehearsal_figures import picture
         from quadsim.experiments.rehearsals import run, summarize
