@@ -116,16 +116,36 @@ def test_a_goal_inside_of_an_obstacle():
     assert nearest_m > RADIUS_M
 
 
-def test_it_passes_what_is_known_to_move():
-    """It crosses the straight way when the vehicle is there; nobody else gives way."""
-    for begin_y in (-7.0, 6.0):
-        way = ((14.0, begin_y, 2.0), (14.0, -begin_y, 2.0))
-        movers = Movers([Mover("crosses", Cylinder(0.5, 4.0), way, 1.8)])
-        flight = begin([], [(24.0, 0.0, 2.0)], movers=movers, known=True)
-        _, nearest_m = fly(flight, 25.0)
+@pytest.mark.parametrize(("begin_y", "speed_mps"), [(-5.5, 1.4), (-8.0, 1.8)])
+def test_it_passes_what_is_known_to_move(begin_y, speed_mps):
+    """It crosses the straight way when the vehicle is there, and gives no way.
+
+    Who is not told of it flies into it: the planner's map shows where it is, not where it will be.
+    """
+    way = ((12.0, begin_y, 2.0), (12.0, -begin_y, 2.0))
+    nearest_m = {}
+    for known in (False, True):
+        movers = Movers([Mover("crosses", Cylinder(0.5, 4.0), way, speed_mps)])
+        flight = begin([], [(20.0, 0.0, 2.0)], movers=movers, known=known)
+        _, nearest_m[known] = fly(flight, 20.0)
         assert flight.said.state == "arrived"
-        assert nearest_m > RADIUS_M
-    assert flight.t_s < 11.0
+    assert nearest_m[False] < RADIUS_M
+    assert nearest_m[True] > QUICK.keep_m
+    assert flight.t_s < 10.0
+
+
+@pytest.mark.parametrize(("gap_m", "state"), [(1.6, "blocked"), (2.8, "arrived")])
+def test_gaps_are_flown_through_where_there_is_room(gap_m, state):
+    """What is kept is 0.65 m, and what a cell of 0.4 m leaves unsaid: 0.2 m to each side, and one.
+
+    A gap of 1.6 m has less than 0.65 m + 0.2 m beside its middle, one of 2.8 m more with a cell.
+    """
+    params = replace(QUICK, area_min_W_m=(-5.0, -8.0), area_max_W_m=(20.0, 8.0))
+    walls = [box(f"wall_{side}", 6.0, side * 0.5 * (gap_m + 9.0), 0.4, 9.0) for side in (-1.0, 1.0)]
+    flight = begin(walls, [(12.0, 0.0, 2.0)], params)
+    _, nearest_m = fly(flight, 15.0, until=("arrived", "blocked"))
+    assert flight.said.state == state
+    assert nearest_m > QUICK.keep_m - 0.1  # it follows the way to 0.1 m here
 
 
 def test_what_appears_2_s_ahead_is_flown_around():
