@@ -221,7 +221,7 @@ def test_the_picture_shows_every_chosen_flight():
     radius_m = hull_radius_m(rehearsal.scenario.vehicle)
     assert flown.clearance_m == pytest.approx(apart_m.min() - radius_m, abs=0.04)
     np.testing.assert_allclose(track["clearance_m"], apart_m - radius_m, atol=1e-9)
-    figure = picture("row", [flown])
+    figure = picture([("row", flown)])
     assert len(figure.layout.annotations) == 1
     assert [trace.name for trace in figure.data] == ["obstacles", "flown", "start, goal"]
 

@@ -80,7 +80,7 @@ def rehearse(
     if dds and processes:
         raise InputError("--processes: not with --dds, which flies one at a time")
     with loading("loading"):
-        from quadsim.experiments.rehearsal_figures import picture
+        from quadsim.experiments.rehearsal_figures import chosen, picture
         from quadsim.experiments.rehearsals import run, summarize
         from quadsim.sim.rehearsal.rehearsal import load_rehearsal
 
@@ -95,7 +95,7 @@ def rehearse(
         else:
             outcomes = run(scenario, seeds, speed_mps, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figure = picture(scenario, outcomes, speed_mps)
+    figure = picture([(scenario, outcome) for outcome in chosen(outcomes)], speed_mps)
     summary = summarize(first.name, outcomes, first.params.passes)
     if dds:
         summary = with_dds(summary, measured, folder)

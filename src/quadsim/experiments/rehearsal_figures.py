@@ -61,20 +61,28 @@ def _outlines(obstacles: Sequence[Obstacle]) -> tuple[list[float | None], list[f
     return east, north
 
 
-def picture(name: str, outcomes: Sequence[Outcome], speed_mps: float | None = None) -> go.Figure:
-    """Flights from above, the nearest first."""
-    drawn = chosen(outcomes)
-    rows = math.ceil(len(drawn) / COLUMNS)
+def picture(flown: Sequence[tuple[str, Outcome]], speed_mps: float | None = None) -> go.Figure:
+    """Flights from above.
+
+    Args:
+        flown: name of the rehearsal, and what came of the flight.
+        speed_mps: limit of speed with which they were flown; None: that of their files.
+    """
+    rows = math.ceil(len(flown) / COLUMNS)
+    several = len({name for name, _ in flown}) > 1
     titles = [
-        f"seed {o.seed}: {o.reason}, {o.time_s:.1f} s, nearest {o.clearance_m:.2f} m" for o in drawn
+        f"{name + ', ' if several else ''}seed {o.seed}: {o.reason}, {o.time_s:.1f} s,"
+        f" nearest {o.clearance_m:.2f} m"
+        for name, o in flown
     ]
     figure = make_subplots(
         rows=rows, cols=COLUMNS, subplot_titles=titles, horizontal_spacing=0.05,
         vertical_spacing=0.22 / rows,
     )  # fmt: skip
-    for k, outcome in enumerate(drawn):
+    shown: set[str] = set()
+    for k, (name, outcome) in enumerate(flown):
         field = load_rehearsal(name, outcome.seed, speed_mps).field
-        _draw(figure, k // COLUMNS + 1, k % COLUMNS + 1, field, outcome, k == 0)
+        _draw(figure, k // COLUMNS + 1, k % COLUMNS + 1, field, outcome, shown)
     height = 110 + rows * ROW_PX
     style(figure, height)
     figure.update_layout(width=WIDTH_PX, margin={"t": 90}, legend={"y": 1.0 + 60.0 / height})
@@ -85,13 +93,15 @@ def picture(name: str, outcomes: Sequence[Outcome], speed_mps: float | None = No
 
 
 def _draw(
-    figure: go.Figure, row: int, column: int, field: Field, outcome: Outcome, shown: bool
+    figure: go.Figure, row: int, column: int, field: Field, outcome: Outcome, shown: set[str]
 ) -> None:
-    """One flight into its panel."""
+    """One flight into its panel; ``shown`` are the entries that the legend has."""
     place = {"row": row, "col": column}
 
     def add(name: str, x: object, y: object, **more: object) -> None:
-        trace = go.Scatter(x=x, y=y, name=name, legendgroup=name, showlegend=shown, **more)
+        new = name not in shown
+        shown.add(name)
+        trace = go.Scatter(x=x, y=y, name=name, legendgroup=name, showlegend=new, **more)
         figure.add_trace(trace, **place)
 
     east, north = _outlines(field.obstacles)
@@ -118,7 +128,7 @@ def _draw(
         line={"color": TRUTH, "width": 1},
         marker={
             "color": track["speed_mps"], "colorscale": "Viridis", "size": 4, "cmin": 0.0,
-            "showscale": shown, "colorbar": {"title": "m/s", "thickness": 12},
+            "showscale": "flown" not in shown, "colorbar": {"title": "m/s", "thickness": 12},
         },
     )  # fmt: skip
     ends = np.array([field.start_W, field.goal_W])

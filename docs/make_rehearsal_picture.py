@@ -1,0 +1,37 @@
+"""Make the picture of docs/rehearsal.md; it needs Chromium.
+
+python docs/make_rehearsal_picture.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quadsim.analysis.report.pictures import save_picture
+from quadsim.experiments.batch import run_batch
+from quadsim.experiments.rehearsal_figures import picture
+from quadsim.experiments.rehearsals import fly_one
+
+IMAGES = Path(__file__).parent / "images"
+
+#: Rehearsals and seeds that are drawn.
+DRAWN = (
+    ("pillars", 10),
+    ("row", 9),
+    ("dead_end", 1),
+    ("dead_end", 12),
+    ("moving_vehicle", 12),
+    ("appearing", 1),
+)
+
+
+def main() -> None:
+    """Draw ``images/rehearsal.png``."""
+    flown = run_batch(fly_one, [(name, seed, None) for name, seed in DRAWN])
+    figure = picture([(name, o) for (name, _), o in zip(DRAWN, flown, strict=True)])
+    layout = figure.layout
+    save_picture(figure, IMAGES / "rehearsal.png", int(layout.width), int(layout.height))
+
+
+if __name__ == "__main__":
+    main()
