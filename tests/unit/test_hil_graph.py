@@ -34,8 +34,9 @@ def heard(spec, ours):
     [
         ({"structure": "sil"}, "stand_in driver lidar planner guard monitor"),
         ({"drivers": "mavros"}, "driver lidar planner guard monitor"),
-        ({"drivers": "mavros", "rangefinder": "tf_luna", "planner": "", "record": "true"},
-         "driver lidar rangefinder guard monitor recorder"),
+        ({"drivers": "mavros", "rangefinder": "tf_luna", "planner": "", "vehicle": "iris",
+          "record": "true"},
+         "driver lidar rangefinder guard monitor description recorder"),
         ({"structure": "target", "drivers": "mavros"}, "driver planner guard monitor"),
         ({"structure": "basic"}, "composed"),
     ],
@@ -101,7 +102,8 @@ def test_others_are_known_to_whoever_must_not_meet_them():
 
 
 def test_files_reach_guard_and_planner():
-    nodes = by_name(described(drivers="mavros"))
+    nodes = by_name(described(drivers="mavros", dead_man_button="4"))
+    assert nodes["guard"].parameters["dead_man.button"] == 4
     from quadsim.control.guard_parameters import GuardParams
     from quadsim.files import find
     from quadsim.parameters import load
@@ -122,6 +124,7 @@ def test_files_reach_guard_and_planner():
         ({"drivers": "mavros", "world": "nowhere"}, "nowhere"),
         ({"drivers": "mavros", "guard": "nobody"}, "nobody"),
         ({"drivers": "mavros", "lidar": "nothing"}, "nothing"),
+        ({"drivers": "mavros", "vehicle": "dragon"}, "dragon"),
         ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),
         ({"drivers": "mavros", "others_radius": "wide"}, "others_radius: 'wide' is not a number"),
     ],

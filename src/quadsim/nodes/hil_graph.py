@@ -69,6 +69,8 @@ HIL_ARGUMENTS = {
         "default",
         "a file of config/planners, or a path; empty: none of ours",
     ),
+    "vehicle": ("", "for robot_description: a file of config/vehicles; empty: none"),
+    "dead_man_button": ("-1", "which of joy's buttons; -1: the topic dead_man (Bool) instead"),
     "others": ("", "topics (Odometry) of other vehicles, with commas"),
     "others_pose": ("", "topics (PoseStamped) of other vehicles, with commas"),
     "others_radius": ("0.4", "of other vehicles, m"),
@@ -97,7 +99,9 @@ class HilOptions:
         level: whether it stays level.
         rangefinder: device of the virtual one; empty: none.
         guard: its parameters.
+        dead_man_button: of the topic ``joy``; -1: the topic ``dead_man`` says it.
         planner: its parameters; None: somebody else publishes ``command_velocity``.
+        vehicle: whose ``robot_description`` is published; empty: none.
         others: topics of other vehicles (Odometry).
         others_pose: topics of other vehicles (PoseStamped).
         others_radius_m: one for all, or one for each.
@@ -121,7 +125,9 @@ class HilOptions:
     level: bool = True
     rangefinder: str = ""
     guard: GuardParams = field(default_factory=GuardParams)
+    dead_man_button: int = -1
     planner: PlannerParams | None = field(default_factory=PlannerParams)
+    vehicle: str = ""
     others: tuple[str, ...] = ()
     others_pose: tuple[str, ...] = ()
     others_radius_m: tuple[float, ...] = (0.4,)
@@ -322,7 +328,17 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
         given = {**prefixed(options.planner), **riding, **others}
         nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
     nodes.append(
-        NodeSpec("guard", VEHICLE, {**prefixed(options.guard), **riding, **others}, remappings)
+        NodeSpec(
+            "guard",
+            VEHICLE,
+            {
+                **prefixed(options.guard),
+                "dead_man.button": options.dead_man_button,
+                **riding,
+                **others,
+            },
+            remappings,
+        )
     )
     nodes.append(
         NodeSpec(
@@ -338,6 +354,9 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             remappings,
         )
     )
+    if options.vehicle:
+        find("vehicles", options.vehicle)
+        nodes.append(NodeSpec("description", VEHICLE, {"vehicle": options.vehicle}))
     if options.bag is not None:
         nodes.append(_recorder(options, vehicle, nodes))
     return nodes
@@ -407,7 +426,9 @@ def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         level=as_flag("level", values["level"]),
         rangefinder=values["rangefinder"],
         guard=load(GuardParams, find("guards", values["guard"])),
+        dead_man_button=as_number("dead_man_button", values["dead_man_button"], int),
         planner=load(PlannerParams, find("planners", planner)) if planner else None,
+        vehicle=values["vehicle"],
         others=as_names(values["others"]),
         others_pose=as_names(values["others_pose"]),
         others_radius_m=(as_number("others_radius", values["others_radius"], float),),
