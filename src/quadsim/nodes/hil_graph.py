@@ -280,7 +280,7 @@ def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
 
 
 def _stand_in(options: HilOptions) -> NodeSpec:
-    given = {"rehearsal": options.rehearsal, "seed": options.seed}
+    given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
     return NodeSpec("stand_in", STAND_IN, given)
 
 

@@ -18,6 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
+from quadsim.files import find_world
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError, Writer, stamp_of
@@ -38,6 +39,8 @@ from quadsim.sim.rehearsal.rehearsal import Rehearsal, load_rehearsal
 from quadsim.sim.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
 from quadsim.sim.rehearsal.stopping import StopWatch
 from quadsim.world.movers import Movers
+from quadsim.world.scene import Scene, scene_of
+from quadsim.world.sdf import load_world
 
 #: How often the wall clock is looked at.
 TURN_S = 0.004
@@ -54,6 +57,12 @@ SETPOINT = Topic(
     "mavros/setpoint_velocity/cmd_vel", "geometry_msgs/msg/TwistStamped", qos.RELIABLE,
     qos.best_effort(qos.RELIABLE), (),
 )  # fmt: skip
+
+
+def _standing(world: str) -> Scene:
+    """The obstacles of a world; its ground is none."""
+    obstacles = load_world(find_world(world)).obstacles
+    return scene_of([obstacle for obstacle in obstacles if not obstacle.is_level_ground()])
 
 
 class PoseWriter:
@@ -115,7 +124,8 @@ class ShownStandIn(StandIn):
 class StandInNode(QuadsimNode):
     """A rehearsal's vehicle, its motion capture, its radio link, what moves beside it, its judge.
 
-    Parameters: ``rehearsal`` (a file of ``config/rehearsals``), ``seed``, ``duration_s``.
+    Parameters: ``rehearsal`` (a file of ``config/rehearsals``), ``seed``, ``duration_s``, ``world``
+    (whose obstacles the judge looks at; empty: those of the rehearsal).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -137,7 +147,9 @@ class StandInNode(QuadsimNode):
             params.command_link, stream(seed, "hil", "command_link")
         )
         self._movers = Movers(rehearsal.field.movers)
-        self._judge = Judge(rehearsal.scene, hull_radius_m(rehearsal.scenario.vehicle))
+        world = declare_text(self, "world", "", "what the judge sees; empty: as the rehearsal")
+        scene = _standing(world) if world else rehearsal.scene
+        self._judge = Judge(scene, hull_radius_m(rehearsal.scenario.vehicle))
         self._stopping = StopWatch(rehearsal.guard)
         self._pose_period_ns = round(1e9 / params.pose_rate_hz)
         self._offer_all()
