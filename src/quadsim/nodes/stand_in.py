@@ -175,7 +175,7 @@ class StandInNode(QuadsimNode):
                 )
 
     def _offer_all(self) -> None:
-        self._odometry = self.offer(ODOMETRY, needed=True)
+        self._odometry = self.offer(ODOMETRY)
         self._pose = self.offer(POSE)
         self._tracker = self.offer(TRACKER)
         self._true = self.offer(topics.TRUTH)
