@@ -175,8 +175,14 @@ def short(name, seconds, **changes):
     return replace(rehearsal, params=replace(rehearsal.params, duration_s=seconds, **changes))
 
 
-def test_the_same_seed_gives_the_same_flight():
-    first, second = (Flight(short("pillars", 1.0)).fly() for _ in range(2))
+@pytest.fixture(scope="module")
+def twice():
+    """The same flight twice."""
+    return [Flight(short("row", 1.5)).fly() for _ in range(2)]
+
+
+def test_the_same_seed_gives_the_same_flight(twice):
+    first, second = twice
     assert first.reason.startswith("out of time")
     assert first.digest == second.digest
     assert first.row() == second.row()
@@ -211,8 +217,8 @@ def test_the_command_flies_a_field_and_writes_what_came_of_it(tmp_path, capsys):
     assert len(list(folder.iterdir())) == 2
 
 
-def test_the_picture_shows_every_chosen_flight():
-    flown = Flight(short("row", 2.0)).fly()
+def test_the_picture_shows_every_chosen_flight(twice):
+    flown = twice[0]
     rehearsal = load_rehearsal("row")
     track = dict(zip(TRACK, flown.track.T, strict=True))
     points_W = np.stack([track["x_m"], track["y_m"], track["z_m"]], axis=1)

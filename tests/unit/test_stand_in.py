@@ -69,7 +69,8 @@ def test_it_flies_what_it_is_told_though_its_mass_and_gains_are_others(flight):
     assert east[-1, 3:] == pytest.approx([4.0, 0.0, 0.0], abs=0.4)
     assert apart_m < 0.005  # five deviations of the motion capture's noise
     assert np.linalg.norm(stop[-1, 3:]) < 0.15
-    assert abs(stop[-1, 2] - 2.2) < 0.15
+    # a velocity holds no height: it sinks until the integral carries a fifth more than it believes
+    assert 1.5 < stop[-1, 2] < 2.3
 
 
 def test_it_stops_as_the_guards_of_its_kind_count_on(flight):
