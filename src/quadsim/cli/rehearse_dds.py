@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quadsim.cli.common import loading, ready_for_ros, say
+import click
+
+from quadsim.cli.common import INTERRUPTED, loading, ready_for_ros, say
 from quadsim.errors import FlightError
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def fly_on_dds(
     Raises:
         InputError: ROS is not installed, or the domain is somebody else's.
         FlightError: a flight could not be flown to its end; where its bag is.
-        Interrupted: by a signal.
+        Exit: by a signal.
     """
     ready_for_ros()
     from quadsim.nodes.domain import chosen_domain, held
@@ -54,6 +56,7 @@ def fly_on_dds(
 
             prepare(*NODES)
             from quadsim.nodes.rehearsing import rehearse_on_dds
+            from quadsim.nodes.supervisor import Interrupted
         for done, seed in enumerate(seeds):
             tell(done, len(seeds))
             try:
@@ -63,6 +66,9 @@ def fly_on_dds(
                 )  # fmt: skip
             except FlightError as error:
                 raise FlightError(f"seed {seed}: {error} (bags: {flights})") from None
+            except Interrupted:
+                say(f"interrupted (bags: {flights})")
+                raise click.exceptions.Exit(INTERRUPTED) from None
             outcomes.append(outcome)
             measured.append(latency)
             words = f"seed {seed}: {outcome.reason}, nearest {outcome.clearance_m:.2f} m"
