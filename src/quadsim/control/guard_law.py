@@ -19,6 +19,7 @@ from quadsim.control.avoidance import (
     stop_point,
     velocity_of,
 )
+from quadsim.control.giving_way import BETTER_M, PASSING_M, least_gaps, ways_out
 from quadsim.control.guard_parameters import GuardParams, LimitParams
 from quadsim.control.guard_sight import Path, Sight
 
@@ -167,7 +168,58 @@ class Law:
             why = why or "acceleration"
         if not why and math.dist(allowed, wish_W) > SAME_MPS:
             why = "speed limit"
-        return self._certified(v, why, moving_W, answer_s, zero_s, near, paths, rooms)
+        safe = self._certified(v, why, moving_W, answer_s, zero_s, near, paths, rooms)
+        moving = [way for way in ways if way.way_W.any()]
+        if not moving:
+            return safe
+        ahead_s = max(horizon_s, GIVE_WAY_S)
+        return self._past(
+            safe, wish, last_W, moving_W, answer_s, near, moving, ahead_s, rooms, dt_s
+        )
+
+    def _past(
+        self,
+        safe: Safe,
+        wish_W: Array,
+        last_W: Array,
+        moving_W: Array,
+        answer_s: float,
+        near: Obstacles,
+        ways: list[Path],
+        ahead_s: float,
+        rooms: Array,
+        dt_s: float,
+    ) -> Safe:
+        """What leads past shapes that move, where standing in their path would not."""
+        limits, vehicle = self._params.limits, self._params.vehicle
+        given = ways_out(wish_W, last_W, ways, limits.speed_max_mps)
+        options = np.vstack((safe.v_W, given))
+        rate = min(self._brake, limits.acceleration_max_mps2)
+        gaps = least_gaps(moving_W[0], options, answer_s, rate, ways, ahead_s)
+        if np.array_equal(safe.v_W, wish_W) and gaps[0] >= 0.0:
+            return safe
+        box_room = rooms + limits.beyond_m
+        outside = near.chosen(near.distance_m > near.keep_out_m)
+
+        def is_free(command_W: Array) -> bool:
+            points = reach(moving_W, command_W, answer_s, self._params.watch.late_s, self._brake)
+            still = float(np.min(box_room - (points @ BOX.T).max(axis=0)))
+            fixed = room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
+            return min(still, fixed) >= 0.0
+
+        if gaps[1] >= PASSING_M and gaps[1] > gaps[0] and is_free(wish_W):
+            return Safe(wish_W, "", float(gaps[1]))
+        if gaps[0] >= -vehicle.margin_m:
+            return safe
+        worth = gaps.copy()
+        worth[2] += BETTER_M
+        for k in np.argsort(-worth):
+            if worth[k] <= gaps[0]:
+                break
+            command = ramped(options[k], last_W, limits.acceleration_max_mps2 * dt_s)
+            if is_free(command):
+                return Safe(command, "known shape", min(safe.margin_m, float(gaps[k])))
+        return safe
 
     def _near(
         self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
