@@ -47,8 +47,8 @@ def least_gaps(
     Returns:
         (C,) m, negative where one is entered; inf without shapes.
     """
-    place = np.zeros((len(commands_W), 2))
-    velocity = np.tile(v_W[:2], (len(commands_W), 1))
+    place: Array = np.zeros((len(commands_W), 2))
+    velocity: Array = np.tile(v_W[:2], (len(commands_W), 1))
     target = commands_W[:, :2]
     gaps = np.full(len(commands_W), math.inf)
     for k in range(math.ceil(horizon_s / STEP_S) + 1):
