@@ -19,7 +19,7 @@ DRAWN = (
     ("pillars", 10),
     ("row", 9),
     ("dead_end", 1),
-    ("dead_end", 12),
+    ("dead_end", 7),
     ("moving_vehicle", 12),
     ("appearing", 1),
 )
