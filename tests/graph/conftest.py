@@ -23,6 +23,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.client import Client
 from rclpy.context import Context
+from rclpy.executors import Executor
 from rclpy.signals import SignalHandlerOptions
 
 from quadsim.errors import InputError
@@ -186,14 +187,21 @@ def fly(command, domain, tmp_path):
 
 
 class Bench:
-    """A node of the test's own, and an executor that turns it and others until something holds."""
+    """A node of the test's own, and an executor that turns it and others until something holds.
 
-    def __init__(self, domain: int) -> None:
+    Args:
+        domain: of its own.
+        executor: made for a context; by default as nodes run.
+    """
+
+    def __init__(
+        self, domain: int, executor: Callable[[Context], Executor] = make_executor
+    ) -> None:
         self.context = Context()
         rclpy.init(
             context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
         )
-        self.executor = make_executor(self.context)
+        self.executor = executor(self.context)
         self.node = rclpy.create_node("bench", context=self.context, enable_rosout=False)
         self.nodes = [self.node]
         self.executor.add_node(self.node)
@@ -254,7 +262,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(domain):
-    made = Bench(domain)
+def bench(domain, request):
+    made = Bench(domain, getattr(request, "param", make_executor))
     yield made
     made.close()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from geometry_msgs.msg import TwistStamped
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
@@ -109,9 +110,14 @@ class Outputs:
         if self._commands:
             node.listen(topic_of(COMMAND, TWIST_STAMPED), self._on_command, raw=False)
         if self._services:
-            node.create_service(SetBool, "vehicle/arm", self._on_arm)
-            node.create_service(Trigger, "vehicle/offboard", self._on_offboard)
-            node.create_service(Trigger, "vehicle/land", self._on_land)
+            # while one waits for its answer, answers, commands and poses go on
+            group = ReentrantCallbackGroup()
+            for kind, name, asked in (
+                (SetBool, "arm", self._on_arm),
+                (Trigger, "offboard", self._on_offboard),
+                (Trigger, "land", self._on_land),
+            ):
+                node.create_service(kind, f"vehicle/{name}", asked, callback_group=group)
         for driver, service in self._services.values():  # known by the time they are asked
             if installed(service.type):
                 self._client(service.type, self._full(driver, service.name))

@@ -1,0 +1,34 @@
+"""Which executor nodes run on, by the release of rclpy."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+runtime = pytest.importorskip("quadsim.nodes.runtime", exc_type=ImportError)
+
+
+@pytest.mark.parametrize(
+    ("release", "events"),
+    [
+        ("3.3.16", False),  # Humble
+        ("7.1.3", False),  # Jazzy, without one
+        ("7.1.10", False),  # Jazzy, whose services cannot be coroutines
+        ("7.1.11", True),
+        ("9.1.2", True),  # Kilted
+        ("10.0.5", True),
+        ("rolling", False),
+    ],
+)
+def test_events_are_taken_where_services_can_wait(monkeypatch, release, events):
+    monkeypatch.setattr(runtime, "version", {"rclpy": release}.__getitem__)
+    assert runtime.in_order_of_arrival() is events
+
+
+def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
+    def version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(runtime, "version", version)
+    assert not runtime.in_order_of_arrival()
