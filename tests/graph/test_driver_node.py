@@ -12,7 +12,15 @@ from geometry_msgs.msg import AccelStamped, Twist, TwistStamped, TwistWithCovari
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from scipy.spatial.transform import Rotation
-from sensor_msgs.msg import FluidPressure, Imu, LaserScan, MagneticField, NavSatFix, NavSatStatus
+from sensor_msgs.msg import (
+    FluidPressure,
+    Imu,
+    LaserScan,
+    MagneticField,
+    NavSatFix,
+    NavSatStatus,
+    Range,
+)
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.nodes import qos
@@ -143,8 +151,10 @@ TAKEN = {
 }
 
 
-def test_every_sensor_is_exchanged_in_flight(bench, tmp_path):
+def test_every_sensor_is_exchanged_in_flight(bench, tmp_path, monkeypatch):
     """One after the other: the box's begins, ours ends, and the flight goes on."""
+    monkeypatch.setattr("quadsim.nodes.driver.PATIENCE_S", 0.0)  # for its lidar, found by a *
+    monkeypatch.setattr("quadsim.nodes.driver.LATE_SEARCH_PERIOD_S", 0.2)
     (tmp_path / "box.yaml").write_text(BOX)
     scenario = load_scenario("hover")
     options = GraphOptions(pacing="lockstep", rate=0.0, paused=True, arm=True)
@@ -268,12 +278,43 @@ def test_commands_and_questions_reach_the_vehicle(bench, tmp_path):
     bench.until(lambda: len(went) == 2)  # a question that was asked stops nothing
 
 
+#: Names that are absolute, and a range finder that is one of several.
+TOWED = """
+description: absolute names
+topics:
+  - {ours: odometry/autopilot, names: [/towed/odom], type: nav_msgs/msg/Odometry}
+  - {ours: range/down, names: [/towed/down, "/towed/eye/*"], type: sensor_msgs/msg/Range}
+commands:
+  - {ours: command_velocity/safe, name: /towed/go, type: geometry_msgs/msg/TwistStamped}
+"""
+
+
+def test_what_is_discovered_first_is_not_taken_for_the_rest(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("quadsim.nodes.driver.PATIENCE_S", 1e6)
+    (tmp_path / "towed.yaml").write_text(TOWED)
+    parameters = {"drivers": str(tmp_path / "towed.yaml")}
+    node = bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
+    here = bench.node
+    forward = here.create_publisher(Range, "/towed/eye/forward", 10)
+    bench.until(lambda: node.count_publishers(forward.topic_name) == 1)
+    for _ in range(3):  # searches
+        node._find()
+    assert node.health()[1] == "nothing here for odometry/autopilot, range/down, commands"
+    # its odometry is there, so its commands go out, though its name says nothing of where it is
+    here.create_publisher(Odometry, "/towed/odom", 10)
+    bench.until(lambda: here.count_publishers("/towed/go") == 1)
+    assert node.health()[1] == "nothing here for range/down"
+    here.create_publisher(Range, "/towed/down", 10)
+    bench.until(lambda: node.health()[0] == 0)
+    assert node.health()[2]["range/down from"] == "/towed/down"
+
+
 def test_mavros_without_its_messages_still_gives_and_takes(bench, tmp_path):
     """Where mavros_msgs is missing, its standard-typed topics are there, and the rest is named."""
     if installed("mavros_msgs/srv/SetMode"):
         pytest.skip("mavros_msgs is installed")
     parameters = {"drivers": "mavros", "topics": "odometry/autopilot"}
-    node = bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
+    bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
     here = bench.node
     # best effort, as mavros offers it; its parameter frame_id may be anything
     theirs = here.create_publisher(Odometry, "/mavros/local_position/odom", qos.profile(5, False))

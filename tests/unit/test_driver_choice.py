@@ -370,7 +370,7 @@ def test_topics_are_found_where_the_vehicle_is():
     def found(driver, topics, types, place):
         notes: list[str] = []
         source = find_source(driver, topics, types, place, notes)
-        return (source and source[1:]), notes
+        return (source and (source.full, source.before)), notes
 
     alone, one = Place("/quad", "", True), Place("/quad1", "", False)
     root, mine, other = (
@@ -391,7 +391,46 @@ def test_topics_are_found_where_the_vehicle_is():
     assert found(mocap, pose, trackers, one) == (("/vrpn_mocap/quad1/pose", ""), [])
     nothing, (note,) = found(mocap, pose, trackers, alone)
     assert nothing is None
-    assert "may all be external/pose_stamped" in note
+    assert "may be external/pose_stamped, but without the vehicle's name, quad: left out" in note
+
+
+def test_a_pose_is_the_vehicles_by_its_name(tmp_path):
+    """Whatever is discovered first: a box in the hall is no vehicle."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes.driver_inputs import Place, find_source
+
+    def found(driver, ours, place, **types):
+        topics = [topic for topic in driver.topics if topic.ours == ours]
+        there = {name: [kind] for name, kind in types.items()}
+        return find_source(driver, topics, there, place, [])
+
+    mocap, pose = load_driver("mocap"), "external/pose_stamped"
+    stamped, odometry = "geometry_msgs/msg/PoseStamped", "nav_msgs/msg/Odometry"
+    quad = Place("/quad", "", True)
+    assert found(mocap, pose, quad, **{"/vrpn_mocap/box/pose": stamped}) is None
+    its = found(
+        mocap, pose, quad, **{"/vrpn_mocap/box/pose": stamped, "/vrpn_mocap/quad/pose": stamped}
+    )
+    assert (its.full, its.certain) == ("/vrpn_mocap/quad/pose", True)
+    # of the second name: the first may still come
+    its = found(mocap, pose, quad, **{"/mocap/pose": stamped})
+    assert (its.full, its.certain) == ("/mocap/pose", False)
+    # a namespace that is the vehicle's own holds no other's poses, or they are named as ambiguous
+    its = found(mocap, pose, quad, **{"/quad/mocap/rigid/pose": stamped})
+    assert (its.full, its.certain) == ("/quad/mocap/rigid/pose", False)
+    truth = {"/model/x500_0/odometry": odometry}
+    assert found(load_driver("gazebo"), "ground_truth/odom", quad, **truth) is None
+    # a version behind a name is none of a vehicle
+    versions = {"/fmu/out/vehicle_odometry_v1": "px4_msgs/msg/VehicleOdometry"}
+    its = found(load_driver("px4"), "odometry/autopilot", quad, **versions)
+    assert (its.full, its.certain) == ("/fmu/out/vehicle_odometry_v1", False)
+    # the first range finder that is heard need not be the one that looks down
+    ranges = {"/mavros/distance_sensor/forward": "sensor_msgs/msg/Range"}
+    mavros = load_driver("mavros")
+    assert not found(mavros, "range/down", quad, **ranges).certain
+    ranges = dict.fromkeys((*ranges, "/mavros/distance_sensor/hrlv_ez4_pub"), *ranges.values())
+    its = found(mavros, "range/down", quad, **ranges)
+    assert (its.full, its.certain) == ("/mavros/distance_sensor/hrlv_ez4_pub", True)
 
 
 def test_a_definition_comes_from_the_installed_class(monkeypatch):

@@ -16,7 +16,14 @@ from rclpy.context import Context
 from quadsim.errors import InputError
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.driver_inputs import Place, converter, find_source, profile_of, topic_of
+from quadsim.nodes.driver_inputs import (
+    Place,
+    Source,
+    converter,
+    find_source,
+    profile_of,
+    topic_of,
+)
 from quadsim.nodes.driver_outputs import Outputs
 from quadsim.nodes.drivers import SIM, Drivers, choose
 from quadsim.nodes.packages import installed, lost
@@ -26,7 +33,10 @@ from quadsim.nodes.topics import message_class
 from quadsim.nodes.vehicles import frame_prefix
 
 SEARCH_PERIOD_S = 0.2
-#: Wall time after which the log says what is not there.
+#: The same once the graph has had its time.
+LATE_SEARCH_PERIOD_S = 2.0
+#: Wall time after which the log says what is not there, and for which a source that another might
+#: replace has to be the only one: discovery brings one topic after the other.
 PATIENCE_S = 5.0
 #: Without it nothing flies, so the graph is complete when it is there.
 NEEDED = "imu/data_raw"
@@ -71,6 +81,9 @@ class DriverNode(QuadsimNode):
             types = [c.type for c in driver.commands] + [s.type for s in driver.services]
             for type_name in filter(installed, types):
                 message_class(type_name)
+        self._candidates: dict[str, tuple[Source, float]] = {}  # since when
+        self._late = self._heard = False
+        self._before: str | None = None
         self._outputs: Outputs | None = None
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
@@ -105,31 +118,71 @@ class DriverNode(QuadsimNode):
 
     def _find(self) -> None:
         """Look for what is not there yet."""
-        there = dict(self.get_topic_names_and_types())
+        now_s = time.monotonic()
+        there = {
+            name: kinds
+            for name, kinds in self.get_topic_names_and_types()
+            if self.count_publishers(name) > 0
+        }
         for ours, (driver, usable) in list(self._missing.items()):
             notes: list[str] = []
             target = topics.full_name(self._place.namespace, ours)
-            types = {
-                name: kinds
-                for name, kinds in there.items()
-                if name != target and self.count_publishers(name) > 0
-            }
+            types = {name: kinds for name, kinds in there.items() if name != target}
             found = find_source(driver, usable, types, self._place, notes)
             for note in notes:
                 self._say(note)
-            if found is None:
-                continue
-            topic, source, before = found
-            del self._missing[ours]
-            self._sources[ours] = source
-            self._subscribe(source, topic, ours)
-            self.get_logger().info(f"{source} is {ours}")
-            if self._outputs is None and before is not None and driver in self._senders:
-                self._outputs = Outputs(self, self._senders, before)
+            if self._is_settled(ours, found, now_s) and found is not None:
+                self._bind(ours, driver, found)
+        late = now_s - self._started_s > PATIENCE_S
+        self._begin_to_send(late)
+        lacking = [ours for ours in self._missing if ours not in self._candidates]
+        if late and lacking:
+            self._say(f"nothing here for {', '.join(lacking)}")
         if not self._missing:
             self.destroy_timer(self._finding)
-        elif time.monotonic() - self._started_s > PATIENCE_S:
-            self._say(f"nothing here for {', '.join(self._missing)}")
+        elif late and not self._late and not self._candidates:
+            self._late = True
+            self.destroy_timer(self._finding)
+            self._finding = self.wall_timer(LATE_SEARCH_PERIOD_S, self._find)
+
+    def _is_settled(self, ours: str, found: Source | None, now_s: float) -> bool:
+        """Whether no other topic is likely to turn out to be one of ours instead."""
+        if found is None:
+            self._candidates.pop(ours, None)
+            return False
+        before, since_s = self._candidates.get(ours, (None, now_s))
+        if before != found:
+            since_s = now_s
+        self._candidates[ours] = found, since_s
+        return found.certain or now_s - since_s >= PATIENCE_S
+
+    def _bind(self, ours: str, driver: Any, found: Source) -> None:
+        """Take one of ours from a driver's topic from now on."""
+        del self._missing[ours], self._candidates[ours]
+        self._sources[ours] = found.full
+        self._subscribe(found.full, found.topic, ours)
+        self.get_logger().info(f"{found.full} is {ours}")
+        if driver in self._senders:
+            self._heard = True
+            self._before = self._before if self._before is not None else found.before
+
+    def _begin_to_send(self, late: bool) -> None:
+        """Offer commands where the driver's topics were found.
+
+        Absolute names do not say where that is; others of its topics still may.
+        """
+        if self._outputs is not None or not self._heard:
+            return
+        telling = any(
+            driver in self._senders and not driver.full_name(name).startswith("/")
+            for driver, usable in self._missing.values()
+            for topic in usable
+            for name in topic.names
+        )
+        if self._before is not None:
+            self._outputs = Outputs(self, self._senders, self._before)
+        elif late or not telling:
+            self._outputs = Outputs(self, self._senders, self._place.expected)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -167,8 +220,11 @@ class DriverNode(QuadsimNode):
         values: dict[str, Any] = {f"{ours} from": name for ours, name in self._sources.items()}
         if self._outputs is not None:
             values["commands"] = self._outputs.sent
-        if self._missing:
-            return 1, f"nothing here for {', '.join(self._missing)}", values
+        missing = [*self._missing]
+        if self._senders and self._outputs is None:
+            missing.append("commands")
+        if missing:
+            return 1, f"nothing here for {', '.join(missing)}", values
         return 0, "running", values
 
 

@@ -17,6 +17,8 @@ from quadsim.nodes import qos, topics
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.topics import Topic, message_class
 
+#: Our topics that say where something is: whose pose it is, its name alone can tell.
+_POSES = ("external/", "ground_truth/odom", "odometry/")
 #: Primitive types as rosidl's classes name them, where a definition says otherwise.
 _KINDS = {"float": "float32", "double": "float64", "boolean": "bool", "octet": "byte"}
 
@@ -47,9 +49,31 @@ class Place:
         """What stands there where nothing of the driver has been found."""
         return self.driver_namespace.rstrip("/") or ("" if self.alone else self.namespace)
 
+    @property
+    def name(self) -> str:
+        """The vehicle's."""
+        return self.namespace.strip("/")
+
     def names(self, full: str) -> bool:
         """Whether a topic bears the vehicle's name."""
-        return self.namespace.strip("/") in full.split("/")
+        return self.name in full.split("/")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A driver's topic that is published and is one of ours.
+
+    Attributes:
+        topic: what the file says of it.
+        full: its full name.
+        before: what stands before the driver's part of that; None for a name that is absolute.
+        certain: no other topic that may yet be discovered would come before it.
+    """
+
+    topic: DriverTopic
+    full: str
+    before: str | None
+    certain: bool
 
 
 def find_source(
@@ -58,20 +82,17 @@ def find_source(
     types: Mapping[str, Collection[str]],
     place: Place,
     notes: list[str],
-) -> tuple[DriverTopic, str, str | None] | None:
-    """The topic that is published and is one of ours.
+) -> Source | None:
+    """The topic that is published and is one of ours; None if it is not there.
 
     Args:
         driver: whose topics.
         alternatives: what its file says of that one of ours; the first that is there counts.
         types: full name to types of what is published.
         place: of the vehicle.
-        notes: gets what has another type, and what is ambiguous.
-
-    Returns:
-        What the file says of it, its full name, and what stands before the driver's part of that;
-        None for a name that is absolute. None if it is not there.
+        notes: gets what has another type, what is ambiguous, and poses of somebody else.
     """
+    likeliest = [(topic, name) for topic in alternatives for name in topic.names][:1]
     for topic in alternatives:
         for name in topic.names:
             fits = [full for full in _fitting(driver, name, types, place) if full != topic.ours]
@@ -82,6 +103,8 @@ def find_source(
             found = [full for full in fits if full not in wrong]
             if not place.alone and not topic.ours.startswith("/"):
                 found = [full for full in found if place.names(full)]
+            if topic.ours.startswith(_POSES):
+                found = _of_the_vehicle(driver, topic, name, found, place, notes)
             if len(found) > 1:
                 found = [full for full in found if place.names(full)] or found
             if len(found) > 1:
@@ -90,12 +113,51 @@ def find_source(
                     " them in a driver file of your own"
                 )
             elif found:
-                before = None
-                if not driver.full_name(name).startswith("/"):
-                    match = driver.pattern(name).fullmatch(found[0])
-                    before = match["vehicle"] if match else None
-                return topic, found[0], before
+                (full,) = found
+                certain = [(topic, name)] == likeliest and _is_named(driver, name, full, place)
+                return Source(topic, full, _before(driver, name, full), certain)
     return None
+
+
+def _of_the_vehicle(
+    driver: Driver,
+    topic: DriverTopic,
+    name: str,
+    found: list[str],
+    place: Place,
+    notes: list[str],
+) -> list[str]:
+    """Of poses by ``*``, those with the vehicle's name, or in a namespace that is its own."""
+    starry = "*" in driver.full_name(name).split("/")
+    its = [
+        full
+        for full in found
+        if not starry or _is_named(driver, name, full, place) or _before(driver, name, full)
+    ]
+    if found and not its:
+        notes.append(
+            f"{', '.join(sorted(found))} may be {topic.ours}, but without the vehicle's name,"
+            f" {place.name}: left out; call it so, or name it in a driver file of your own"
+        )
+    return its
+
+
+def _is_named(driver: Driver, name: str, full: str, place: Place) -> bool:
+    """Whether a driver's name leaves no choice: every ``*`` in it is the vehicle's name."""
+    parts = driver.full_name(name).strip("/").split("/")
+    there = full.strip("/").split("/")[-len(parts) :]
+    return all(
+        "*" not in part or (part == "*" and text == place.name)
+        for part, text in zip(parts, there, strict=True)
+    )
+
+
+def _before(driver: Driver, name: str, full: str) -> str | None:
+    """What stands before the driver's part of a full name; None for a name that is absolute."""
+    match = driver.pattern(name).fullmatch(full)
+    if match is None or driver.full_name(name).startswith("/"):
+        return None
+    return match["vehicle"]
 
 
 def _fitting(
