@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -248,7 +249,8 @@ def test_a_real_vehicle_is_flown_by_the_systems_clock():
 
 # -- the way out
 
-COMMAND = VelocityCommand(1_700_000_000_123_456_789, (1.0, 2.0, -0.5), 0.3)
+# a pose by another clock, motion capture's
+COMMAND = VelocityCommand(77_000_000_000, 1_700_000_000_123_456_789, (1.0, 2.0, -0.5), 0.3)
 
 
 def test_a_velocity_becomes_px4s():
@@ -272,7 +274,7 @@ def test_fields_are_set_by_their_names():
     whole = ("command", "timestamp", "target_system", "target_component", "source_system")
     request = SimpleNamespace(
         request=SimpleNamespace(
-            **dict.fromkeys((*whole, "source_component"), 0),
+            **dict.fromkeys((*whole, "source_component"), 255),
             param1=0.0,
             param2=0.0,
             from_external=False,
@@ -283,6 +285,8 @@ def test_fields_are_set_by_their_names():
     asked = request.request
     # MAV_CMD_DO_SET_MODE, custom mode 6: offboard (docs.px4.io, "Offboard Mode")
     assert (asked.command, asked.param1, asked.param2, asked.timestamp) == (176, 1.0, 6.0, 5)
+    # PX4 hears a target of 0 whatever its MAV_SYS_ID is (Commander.cpp, handle_command)
+    assert (asked.target_system, asked.target_component) == (0, 0)
     with pytest.raises(AttributeError):
         set_fields(SimpleNamespace(), {"twist.linear": [0.0, 0.0, 0.0]})
 
@@ -519,10 +523,13 @@ def test_a_velocity_reaches_px4(monkeypatch):
     message = TwistStamped()
     message.header.frame_id, message.header.stamp.nanosec = "map", 8_000
     message.twist.linear.x, message.twist.angular.z = 2.0, 0.25
+    began_us = time.time_ns() // 1000
     on_command(message)
     (mode,) = sent["/px4_1/fmu/in/offboard_control_mode"]
     (setpoint,) = sent["/px4_1/fmu/in/trajectory_setpoint"]
-    assert (mode.timestamp, mode.velocity) == (8, True)
-    assert (setpoint.timestamp, setpoint.velocity, setpoint.yawspeed) == (8, [0.0, 2.0, 0.0], -0.25)
+    # by this computer's clock, with which PX4 is synchronised, whatever the pose's stamp is
+    assert began_us <= mode.timestamp <= time.time_ns() // 1000
+    assert (setpoint.timestamp, mode.velocity) == (mode.timestamp, True)
+    assert (setpoint.velocity, setpoint.yawspeed) == ([0.0, 2.0, 0.0], -0.25)
     (client, *_) = (call.args[1] for call in node.create_client.call_args_list)
     assert client == "/px4_1/fmu/vehicle_command"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,12 +58,13 @@ def field_of(message: Any, name: str) -> Any:
     return message
 
 
-def read_command(message: TwistStamped, now_ns: int) -> VelocityCommand:
+def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCommand:
     """A velocity in ``map``.
 
     Args:
         message: as the guard sends it.
         now_ns: stamp of one that has none.
+        sent_ns: time by the computer's clock.
 
     Raises:
         MessageError: another frame, or a number is missing.
@@ -73,7 +75,7 @@ def read_command(message: TwistStamped, now_ns: int) -> VelocityCommand:
     v_W, yaw_rate = (linear.x, linear.y, linear.z), message.twist.angular.z
     if not math.isfinite(sum(v_W) + yaw_rate):
         raise MessageError("a number in it is not finite")
-    return VelocityCommand(stamp_ns_of(message.header.stamp) or now_ns, v_W, yaw_rate)
+    return VelocityCommand(stamp_ns_of(message.header.stamp) or now_ns, sent_ns, v_W, yaw_rate)
 
 
 class Outputs:
@@ -140,11 +142,9 @@ class Outputs:
         )
         self._commands.append((command, message_class(command.type)(), publisher))
 
-    def _now_ns(self) -> int:
-        return int(self._node.get_clock().now().nanoseconds)
-
     def _on_command(self, message: TwistStamped) -> None:
-        given = read_command(message, self._now_ns())
+        now_ns = int(self._node.get_clock().now().nanoseconds)
+        given = read_command(message, now_ns, time.time_ns())
         for command, output, publisher in self._commands:
             set_fields(output, sent_as(command, given))
             publisher.publish(output)
@@ -175,7 +175,7 @@ class Outputs:
             response.message = f"{name} is not offered: is the driver running?"
             return response
         request = client.srv_type.Request()
-        set_fields(request, service.request(self._now_ns()))
+        set_fields(request, service.request(time.time_ns()))
         answer = await self._within(client.call_async(request))
         if answer is None:
             response.message = f"{name} has not answered within {ANSWER_S:g} s"

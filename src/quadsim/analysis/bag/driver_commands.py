@@ -94,7 +94,7 @@ class DriverService:
         """Fields of the request, by their dotted names.
 
         Args:
-            now_ns: time of it.
+            now_ns: time of it, by the computer's clock.
         """
         if self.type.endswith("/SetMode"):
             return {"custom_mode": self.mode}
@@ -106,8 +106,9 @@ class DriverService:
             fields: dict[str, object] = {
                 "request.timestamp": now_ns // 1000,
                 "request.command": self.command,
-                "request.target_system": 1,
-                "request.target_component": 1,
+                # 0 is whoever hears it: the vehicle's MAV_SYS_ID is not known here
+                "request.target_system": 0,
+                "request.target_component": 0,
                 "request.source_system": 1,
                 "request.source_component": 1,
                 "request.from_external": True,

@@ -29,12 +29,14 @@ class VelocityCommand:
     """A velocity that the vehicle is to fly.
 
     Attributes:
-        stamp_ns: of the command.
+        stamp_ns: of the command, by the clock of the pose that it answers.
+        sent_ns: when it goes out, by the computer's clock, which PX4 is synchronised with.
         v_W: velocity in the world, east, north, up, m/s.
         yaw_rate_radps: about up.
     """
 
     stamp_ns: int
+    sent_ns: int
     v_W: Vec3
     yaw_rate_radps: float
 
@@ -65,7 +67,7 @@ def _px4_setpoint(command: VelocityCommand, said: DriverCommand) -> Fields:
     v, yaw_rate = _velocity(command, said)
     unknown = [float("nan")] * 3
     return {
-        "timestamp": command.stamp_ns // 1000,
+        "timestamp": command.sent_ns // 1000,
         "position": unknown,
         "velocity": v,
         "acceleration": unknown,
@@ -77,7 +79,7 @@ def _px4_setpoint(command: VelocityCommand, said: DriverCommand) -> Fields:
 
 def _px4_mode(command: VelocityCommand, _: DriverCommand) -> Fields:
     """OffboardControlMode, which PX4 wants beside setpoints, at least twice a second."""
-    return {"timestamp": command.stamp_ns // 1000, "velocity": True}
+    return {"timestamp": command.sent_ns // 1000, "velocity": True}
 
 
 #: (our type, driver's type): fields of the driver's message.
