@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import time
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -495,6 +496,22 @@ def test_px4s_messages_are_read_by_the_installed_definition(monkeypatch):
     np.testing.assert_allclose(found, 1e-4 * field * [1, -1, -1], rtol=1e-7)
 
 
+SETPOINT = {
+    "timestamp": "uint64", "position": "float[3]", "velocity": "float[3]",
+    "acceleration": "float[3]", "jerk": "float[3]", "yaw": "float", "yawspeed": "float",
+}  # fmt: skip
+
+
+def px4_classes(setpoint, **others):
+    """The classes that the driver's commands need."""
+    mode = Px4Class(timestamp="uint64", velocity="boolean")
+    return {
+        "px4_msgs/msg/OffboardControlMode": mode,
+        "px4_msgs/msg/TrajectorySetpoint": Px4Class(**setpoint),
+        **others,
+    }
+
+
 def test_a_velocity_reaches_px4(monkeypatch):
     """Both topics of the offboard interface, under the vehicle's namespace."""
     pytest.importorskip("rclpy")
@@ -502,14 +519,7 @@ def test_a_velocity_reaches_px4(monkeypatch):
 
     from quadsim.nodes import driver_outputs
 
-    classes = {
-        "px4_msgs/msg/OffboardControlMode": Px4Class(timestamp="uint64", velocity="boolean"),
-        "px4_msgs/msg/TrajectorySetpoint": Px4Class(
-            timestamp="uint64", position="float[3]", velocity="float[3]", acceleration="float[3]",
-            jerk="float[3]", yaw="float", yawspeed="float",
-        ),
-        "px4_msgs/srv/VehicleCommand": object,
-    }  # fmt: skip
+    classes = px4_classes(SETPOINT, **{"px4_msgs/srv/VehicleCommand": object})
     monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
     monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
     monkeypatch.setattr(driver_outputs, "lost", lambda _: iter(()))
@@ -533,3 +543,72 @@ def test_a_velocity_reaches_px4(monkeypatch):
     assert (setpoint.velocity, setpoint.yawspeed) == ([0.0, 2.0, 0.0], -0.25)
     (client, *_) = (call.args[1] for call in node.create_client.call_args_list)
     assert client == "/px4_1/fmu/vehicle_command"
+
+
+def test_px4_without_services_takes_commands(monkeypatch):
+    """px4_msgs 1.14 has no folder srv."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_outputs, topics
+
+    package = ModuleType("px4_msgs")
+    package.__path__ = []
+    messages = ModuleType("px4_msgs.msg")
+    for type_name, made in px4_classes(SETPOINT).items():
+        setattr(messages, type_name.rpartition("/")[2], made)
+    monkeypatch.setitem(sys.modules, "px4_msgs", package)
+    monkeypatch.setitem(sys.modules, "px4_msgs.msg", messages)
+    says = "px4_msgs as it is installed here has no srv/VehicleCommand"
+    with pytest.raises(ImportError, match=f"^{says}$"):
+        topics.message_class("px4_msgs/srv/VehicleCommand")
+    driver_outputs.check_commands([load_driver("px4")])
+    node = MagicMock()
+    outputs = driver_outputs.Outputs(node, [load_driver("px4")], "")
+    assert node.create_publisher.call_count == 2
+    node.get_logger().error.assert_called_once_with(f"{says}, so the vehicle cannot be asked")
+    answer = SimpleNamespace()
+    with pytest.raises(StopIteration):  # a coroutine that has nothing to wait for
+        outputs._on_land(None, answer).send(None)
+    assert (answer.success, answer.message) == (False, f"{says}, so the vehicle cannot be asked")
+
+
+def test_px4_whose_setpoints_are_others_is_refused(monkeypatch):
+    """Of 1.13: x, y, z, vx, vy, vz, and no position."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_outputs
+
+    old = dict.fromkeys(("x", "y", "z", "yaw", "yawspeed", "vx", "vy", "vz"), "float")
+    classes = px4_classes({"timestamp": "uint64", **old})
+    monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
+    monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
+    says = "px4_msgs/msg/TrajectorySetpoint as it is installed here cannot carry command_velocity"
+    with pytest.raises(InputError, match=says) as caught:
+        driver_outputs.check_commands([load_driver("px4")])
+    assert "'position'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_does_not_come_is_forgotten(monkeypatch):
+    """Its future would stay with the client for good."""
+    pytest.importorskip("rclpy")
+    from rclpy.task import Future
+
+    from quadsim.nodes import driver_outputs
+
+    node, client, asked = MagicMock(), MagicMock(), Future()
+    client.call_async.return_value = asked
+    node.create_client.return_value = client
+    client.srv_type.Request = SimpleNamespace
+    outputs = driver_outputs.Outputs(node, [load_driver("sim")], "/rover")
+    answer = SimpleNamespace()
+    waiting = outputs._on_land(None, answer)
+    waiting.send(None)
+    client.remove_pending_request.assert_not_called()
+    ((period_s, expire), _) = node.wall_timer.call_args
+    assert period_s == driver_outputs.ANSWER_S
+    expire()
+    with pytest.raises(StopIteration):
+        waiting.send(None)
+    client.remove_pending_request.assert_called_once_with(asked)
+    assert (answer.success, answer.message) == (
+        False, "/rover/land has not answered within 3 s"
+    )  # fmt: skip

@@ -24,7 +24,7 @@ from quadsim.nodes.driver_inputs import (
     profile_of,
     topic_of,
 )
-from quadsim.nodes.driver_outputs import Outputs
+from quadsim.nodes.driver_outputs import Outputs, check_commands
 from quadsim.nodes.drivers import SIM, Drivers, choose
 from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.params import declare_bool, declare_text
@@ -77,10 +77,7 @@ class DriverNode(QuadsimNode):
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
-        for driver in self._senders:
-            types = [c.type for c in driver.commands] + [s.type for s in driver.services]
-            for type_name in filter(installed, types):
-                message_class(type_name)
+        check_commands(self._senders)
         self._candidates: dict[str, tuple[Source, float]] = {}  # since when
         self._late = self._heard = False
         self._before: str | None = None

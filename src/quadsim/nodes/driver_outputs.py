@@ -16,6 +16,7 @@ from quadsim.analysis.bag.driver import Driver
 from quadsim.analysis.bag.driver_commands import DriverCommand, DriverService
 from quadsim.analysis.bag.outward import VelocityCommand, sent_as
 from quadsim.analysis.bag.standard import TWIST_STAMPED
+from quadsim.errors import InputError
 from quadsim.nodes import qos
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError
@@ -78,6 +79,39 @@ def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCo
     return VelocityCommand(stamp_ns_of(message.header.stamp) or now_ns, sent_ns, v_W, yaw_rate)
 
 
+def check_commands(drivers: Sequence[Driver]) -> None:
+    """Refuse a driver whose installed messages cannot carry our commands.
+
+    Raises:
+        ImportError: the package is there, without the type.
+        InputError: the type is there, without a field.
+    """
+    standing = VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
+    for command in (command for driver in drivers for command in driver.commands):
+        if not installed(command.type):
+            continue
+        message = message_class(command.type)()
+        try:
+            set_fields(message, sent_as(command, standing))
+        except AttributeError as error:
+            package = command.type.partition("/")[0]
+            raise InputError(
+                f"{command.type} as it is installed here cannot carry {command.ours} ({error});"
+                f" another version of {package} is needed, or the node's parameter send: false"
+            ) from None
+
+
+def lost_service(service: DriverService) -> str:
+    """Why a driver cannot be asked here for something, in one line; empty: it can."""
+    if not installed(service.type):
+        return next(lost([(service.ours, service.type)]))
+    try:
+        message_class(service.type)
+    except ImportError as error:
+        return f"{error}, so the vehicle cannot be asked"
+    return ""
+
+
 class Outputs:
     """Commands and services of the first drivers of a chain that have them.
 
@@ -120,8 +154,12 @@ class Outputs:
                 (Trigger, "land", self._on_land),
             ):
                 node.create_service(kind, f"vehicle/{name}", asked, callback_group=group)
-        for driver, service in self._services.values():  # known by the time they are asked
-            if installed(service.type):
+        self._lost = {ours: lost_service(said) for ours, (_, said) in self._services.items()}
+        strange = [self._lost[o] for o, (_, s) in self._services.items() if installed(s.type)]
+        for line in dict.fromkeys(filter(None, strange)):
+            node.get_logger().error(line)
+        for ours, (driver, service) in self._services.items():  # known by the time they are asked
+            if not self._lost[ours]:
                 self._client(service.type, self._full(driver, service.name))
 
     def _full(self, driver: Driver, name: str) -> str:
@@ -167,8 +205,8 @@ class Outputs:
             return response
         driver, service = self._services[ours]
         name = self._full(driver, service.name)
-        if not installed(service.type):
-            (response.message,) = lost([(ours, service.type)])
+        if self._lost[ours]:
+            response.message = self._lost[ours]
             return response
         client = self._client(service.type, name)
         if not client.service_is_ready():
@@ -176,7 +214,7 @@ class Outputs:
             return response
         request = client.srv_type.Request()
         set_fields(request, service.request(time.time_ns()))
-        answer = await self._within(client.call_async(request))
+        answer = await self._within(client, client.call_async(request))
         if answer is None:
             response.message = f"{name} has not answered within {ANSWER_S:g} s"
             return response
@@ -191,8 +229,8 @@ class Outputs:
             self._clients[name] = self._node.create_client(message_class(type_name), name)
         return self._clients[name]
 
-    async def _within(self, asked: Any) -> Any:
-        """What a service answers, or None after a while."""
+    async def _within(self, client: Any, asked: Any) -> Any:
+        """What a service answers, or None after a while; it is then waited for no more."""
         done: Any = Future()
 
         def end(answer: Any) -> None:
@@ -205,3 +243,4 @@ class Outputs:
             return await done
         finally:
             self._node.destroy_timer(timer)
+            client.remove_pending_request(asked)

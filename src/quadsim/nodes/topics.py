@@ -43,10 +43,11 @@ def message_class(type_name: str) -> Any:
         ImportError: it is not installed.
     """
     package, kind, name = type_name.split("/")
-    module = import_module(f"{package}.{kind}")
     try:
-        return getattr(module, name)
-    except AttributeError:
+        return getattr(import_module(f"{package}.{kind}"), name)
+    except (AttributeError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name != f"{package}.{kind}":
+            raise  # the package is missing
         raise ImportError(f"{package} as it is installed here has no {kind}/{name}") from None
 
 
