@@ -52,6 +52,8 @@ class Service:
     def __init__(self, kind, name):
         self.kind, self.name, self.is_there = kind, name, True
         self.asked: list[tuple] = []
+        self.forgotten: list[Future] = []
+        self.remove_pending_request = self.forgotten.append
 
     def service_is_ready(self):
         return self.is_there
@@ -199,6 +201,7 @@ def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services):
     truth.publish(at(2 * SECOND_NS, 2.0))
     bench.until(lambda: len(state.asked) == 2)  # no answer within 0.05 s
     assert node.counts["unanswered"] == 1
+    assert state.forgotten == [state.asked[0][1]]  # it would stay with the client for good
     state.answer(success=False)
     assert node.health()[:2] == (2, "Gazebo does not move quad: it is not there")
     truth.publish(at(3 * SECOND_NS, 2.0))

@@ -100,6 +100,7 @@ class ModelMover:
     def __init__(self, node: QuadsimNode, service: str, world: str, model: str) -> None:
         self._model = model
         self._waiting: Any = None
+        self._asked: Any = None  # the client that waits
         self._waiting_stamp_ns = 0
         self._clients: list[tuple[PoseService, Any, Any]] = []
         wanted = list(SERVICES.values()) if service == "auto" else [SERVICES[service]]
@@ -138,13 +139,15 @@ class ModelMover:
             if client.service_is_ready():
                 self._waiting_stamp_ns = int(motion.stamp_ns)
                 request = kind.fill(message.Request(), self._model, motion)
-                self._waiting = client.call_async(request)
+                self._asked, self._waiting = client, client.call_async(request)
                 self._waiting.add_done_callback(partial(self._answered, kind))
                 return True
         return False
 
     def give_up(self) -> None:
         """Wait for the last request no more."""
+        if self._waiting is not None:
+            self._asked.remove_pending_request(self._waiting)
         self._waiting = None
 
     def _answered(self, kind: PoseService, future: Any) -> None:
