@@ -228,6 +228,14 @@ def test_several_vehicles_have_frames_of_their_own(tmp_path):
     assert found == [("/quad1", "imu/data_raw"), ("/quad2", "imu/data_raw")]
 
 
+def test_one_driver_is_not_that_of_several_vehicles():
+    options = GraphOptions(count=2, drivers="mavros", driver_namespace="/uav1")
+    says = "driver_namespace: '/uav1' with 2 vehicles, which would all have the same driver; give"
+    with pytest.raises(InputError, match=f"^{says}"):
+        describe(load_scenario("hover"), options)
+    assert describe(load_scenario("hover"), GraphOptions(count=2, driver_namespace="/uav1"))
+
+
 def test_a_real_vehicle_is_flown_by_the_systems_clock():
     nodes = nodes_of(drivers="mavros,mocap")
     assert set(nodes) == {"estimator", "autopilot", "driver"}

@@ -239,6 +239,12 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         )
     said_by_files = said_of(scenario)
     drivers = choose(options.drivers, said_by_files)
+    if options.count > 1 and options.driver_namespace and drivers.entries:
+        raise InputError(
+            f"driver_namespace: {options.driver_namespace!r} with {options.count} vehicles, which"
+            " would all have the same driver; give none, with each driver under its vehicle's"
+            " namespace (/quad1/mavros), or one vehicle"
+        )
     around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
     taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
 
