@@ -82,6 +82,12 @@ def test_motion_capture_comes_by_the_driver_as_a_pose():
         assert nodes[name].parameters["pose_type"] == "pose"
 
 
+def test_motion_capture_comes_as_odometry_where_that_is_asked_for():
+    nodes = by_name(described(drivers="mocap:external/odom,mavros", pose="external/odom"))
+    assert nodes["driver"].parameters["topics"] == "external/odom"
+    assert nodes["guard"].parameters["pose_type"] == "odometry"
+
+
 def test_everything_is_in_the_bag():
     recorder = described(drivers="mavros", record="/tmp/it", others="/a/odom")[-1]
     assert recorder.parameters["also"] == [
@@ -120,6 +126,10 @@ def test_files_reach_guard_and_planner():
         ({"structure": "sil", "drivers": "mavros"}, "whose vehicle stands in"),
         ({"drivers": "vectornav"}, "pose: none from drivers vectornav"),
         ({"drivers": "mavros", "pose": "external/odom"}, "what they give"),
+        (
+            {"drivers": "mocap,mavros", "pose": "external/odom"},
+            "ground_truth/odom; for external/odom: drivers:=mocap:external/odom,mavros$",
+        ),
         ({"drivers": "mocap"}, "drivers: mocap: none of them takes command_velocity/safe"),
         ({"drivers": "mavros", "world": "nowhere"}, "nowhere"),
         ({"drivers": "mavros", "guard": "nobody"}, "nobody"),

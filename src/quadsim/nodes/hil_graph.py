@@ -216,12 +216,22 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
         there = ", ".join(given) or "none"
         raise InputError(
             f"pose: {options.pose or 'none'} from drivers {chain}; what they give of"
-            f" {', '.join(POSES)}: {there}"
+            f" {', '.join(POSES)}: {there}{_remedy(options.pose, drivers)}"
         )
     vehicle = _Vehicle(chain, namespace, drivers, pose)
     if not vehicle.setpoint():
         raise InputError(f"drivers: {chain}: none of them takes {COMMAND}")
     return vehicle
+
+
+def _remedy(pose: str, drivers: Drivers) -> str:
+    """The chain in which a driver gives a pose that it has in several forms; empty: none does."""
+    entries = drivers.entries
+    for entry in entries:
+        if pose in {topic.ours for topic in entry.topics}:
+            texts = [f"{entry.name}:{pose}" if e is entry else e.text for e in entries]
+            return f"; for {pose}: drivers:={','.join(texts)}"
+    return ""
 
 
 def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
