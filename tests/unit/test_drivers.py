@@ -14,7 +14,8 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.bag import px4
 from quadsim.analysis.bag.cdr import LAYOUTS, decode, encode, renamed
-from quadsim.analysis.bag.driver import load_driver, load_drivers
+from quadsim.analysis.bag.convert import Converter
+from quadsim.analysis.bag.driver import DriverTopic, load_driver, load_drivers
 from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.measurements import SENSORS, measurements
 from quadsim.analysis.bag.reading import open_bag
@@ -593,6 +594,19 @@ def test_motion_capture_beside_mavros(tmp_path, flight):
         assert len(read_log(bag, "/drone").truth) == len(expected)
 
 
+def test_odometry_of_motion_capture_is_one_pose(tmp_path, flight):
+    """Though it could be taken as a pose, too; with its covariance."""
+    name = "/quad/ground_truth/odom"
+    items = [("/mocap/odom", *rest) for topic, *rest in flight if topic == name]
+    items += [item for item in flight if item[0] == "/quad/imu/data_raw"]
+    path = write(tmp_path / "bag", sorted(items, key=lambda item: item[2]))
+    with open_bag(path, "mocap,sim") as bag:
+        poses = [m for m in measurements(bag, "/quad") if m.kind == "external_pose"]
+        assert "/quad/external/odom" in bag.types
+        assert len(read_log(bag, "/quad").truth) == len(poses)
+    assert len({m.stamp_ns for m in poses}) == len(poses) > 0
+
+
 def test_gazebo(tmp_path, flight):
     """Names by the model; a distance is a scan of one ray."""
     begin = "/world/default/model/x500_0/link/base_link/sensor"
@@ -617,6 +631,34 @@ def test_gazebo(tmp_path, flight):
     assert all(m.values == (1.25, 0.0) for m in found if m.kind == "range")
     with open_bag(tmp_path / "gazebo", "gazebo") as bag:
         assert len(read_log(bag, "/quad").truth) == 100
+
+
+@pytest.mark.parametrize(("stated", "variance"), [(0.0, 0.25), (1e-4, 1e-4 * 9.80665**2)])
+def test_an_imu_in_multiples_of_g(stated, variance):
+    """A deviation of the file is SI, as everywhere; one of the driver is in its unit."""
+    text = {
+        "ours": "imu/data_raw",
+        "names": ("imu",),
+        "type": "sensor_msgs/msg/Imu",
+        "scale": 9.80665,
+        "sigma": (0.5,),
+    }
+    imu = make(
+        "sensor_msgs/msg/Imu",
+        header=5,
+        angular_velocity=xyz((0.1, 0.2, 0.3)),
+        linear_acceleration=xyz((0.0, 0.0, 1.0)),
+        linear_acceleration_covariance=(stated * np.eye(3)).ravel(),
+    )
+    payload = bytes(TYPES.serialize_cdr(imu, imu.__msgtype__))
+    (made,) = Converter(DriverTopic(**text), lambda: TYPES).convert([payload])
+    read = TYPES.deserialize_cdr(made, imu.__msgtype__)
+    np.testing.assert_allclose(array(read.linear_acceleration), (0.0, 0.0, 9.80665))
+    np.testing.assert_array_equal(array(read.angular_velocity), (0.1, 0.2, 0.3))
+    found = read.linear_acceleration_covariance.reshape(3, 3)
+    np.testing.assert_allclose(found, variance * np.eye(3), rtol=1e-12)
+    rates = read.angular_velocity_covariance.reshape(3, 3)
+    np.testing.assert_allclose(rates, 0.25 * np.eye(3), rtol=1e-12)
 
 
 def test_axes_of_a_file_of_ones_own(tmp_path, flight):

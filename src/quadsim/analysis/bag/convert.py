@@ -69,6 +69,7 @@ def _stated(covariance: Array, topic: DriverTopic, wide: int = 3) -> Array:
 
 
 def _imu(block: Block, topic: DriverTopic) -> Fields:
+    """IMU; the scale is that of the specific force, as of one in multiples of g."""
     R = BODY[topic.body]
     q_covariance = np.zeros((3, 3))
     q_covariance[0, 0] = -1.0  # an attitude in the driver's axes is not passed on
@@ -78,7 +79,7 @@ def _imu(block: Block, topic: DriverTopic) -> Fields:
         "w": turned(R, block["w"]),
         "w_covariance": about(R, _stated(block["w_covariance"], topic)),
         "f": topic.scale * turned(R, block["f"]),
-        "f_covariance": topic.scale**2 * about(R, _stated(block["f_covariance"], topic)),
+        "f_covariance": about(R, _stated(topic.scale**2 * block["f_covariance"], topic)),
     }
 
 

@@ -19,6 +19,8 @@ from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import Spec, load
 
+#: Forms of one pose from outside; a topic is one of them.
+_FORMS = frozenset({"external/pose", "external/pose_stamped", "external/odom"})
 _NAME = re.compile(r"/?[A-Za-z_*][\w*]*(/[\w*]+)*")
 #: Vehicle of topics that name none.
 ANONYMOUS = "/quad"
@@ -44,10 +46,14 @@ class DriverTopic:
         str,
         Spec("axes of the sensor or the vehicle, x y z", choices=("flu", "frd", "rfu")),
     ] = "flu"
-    scale: Annotated[float, Spec("times this, the value is in SI units", gt=0.0)] = 1.0
+    scale: Annotated[
+        float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)
+    ] = 1.0
     sigma: Annotated[
         tuple[float, ...],
-        Spec("deviations of the axes where the driver states none; not given: unknown", gt=0.0),
+        Spec(
+            "deviations of the axes, SI, where the driver states none; not given: unknown", gt=0.0
+        ),
     ] = ()
     covariance: Annotated[str, Spec("the driver's covariances", choices=("stated", "ignored"))] = (
         "stated"
@@ -205,6 +211,11 @@ def routes(
                         " out; name one of them in a driver file of your own"
                     )
                     continue
+                if topic.ours in _FORMS and any(
+                    route.source == sources[0] and route.topic.ours in _FORMS
+                    for route in found.values()
+                ):
+                    continue  # it would count twice
                 found[target] = Route(sources[0], target, topic)
         there = {topic.ours for topic, places in matched if places}
         missing = dict.fromkeys(t.ours for t in driver.topics if t.ours not in there)
