@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,14 @@ def test_a_world_that_cannot_be_written_is_named(tmp_path):
     graph = describe_gazebo(DEFAULTS | {"world_file": str(tmp_path / "none" / "w.sdf")})
     with pytest.raises(InputError, match="world_file"):
         graph.write_world()
+
+
+def test_the_same_world_is_one_file_of_the_cache(tmp_path, monkeypatch):
+    """As often as it is launched; another world is another file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = describe_gazebo(DEFAULTS | {"scenario": "hover"})
+    first = graph.write_world()
+    assert first.read_text(encoding="utf-8") == graph.world
+    assert graph.write_world() == first
+    other = replace(graph, world=graph.world + "\n").write_world()
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {first, other}

@@ -32,7 +32,7 @@ GAZEBO_ARGUMENTS: dict[str, tuple[str, str]] = {
     "bridge": ("", "a file of config/bridge, or a path; empty: physics or view"),
     "gui": ("true", "false: Gazebo's server alone"),
     "start": ("true", "start Gazebo; false: it runs already, with the world of world_file"),
-    "world_file": ("", "where the world with its vehicles is written; empty: a temporary folder"),
+    "world_file": ("", "where the world with its vehicles is written; empty: in ~/.cache/quadsim"),
     "fortress": ("false", "Gazebo Fortress, with its names; false: Harmonic and later"),
 }  # fmt: skip
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ class GazeboGraph:
 
     Attributes:
         world: text of the world's file, with the vehicles in it.
-        world_file: where it is to be written; empty: in a temporary folder.
+        world_file: where it is to be written; empty: in the cache, by its content.
         starts: whether Gazebo is to be started.
         gui: with its window.
         fortress: as Gazebo Fortress is called.
@@ -79,9 +79,15 @@ class GazeboGraph:
         if self.world_file:
             path = Path(self.world_file).expanduser()
         else:
-            path = Path(tempfile.mkdtemp(prefix="quadsim-gazebo-")) / "world.sdf"
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            key = hashlib.sha256(self.world.encode()).hexdigest()[:16]
+            path = cache / "quadsim" / "gazebo" / f"{key}.sdf"
         try:
-            path.write_text(self.world, encoding="utf-8")
+            if not self.world_file:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            # another Gazebo may be reading it
+            if not path.is_file() or path.read_bytes() != self.world.encode():
+                path.write_text(self.world, encoding="utf-8")
         except OSError as error:
             raise InputError(
                 f"launch argument world_file: {path}: cannot be written ({error.strerror})"
