@@ -243,6 +243,21 @@ def test_time_that_goes_back_begins_anew():
     assert nearest_m > RADIUS_M
 
 
+def test_a_stamp_that_is_a_little_older_changes_nothing():
+    """Such as of two drivers, or of one that interpolates; the map is not lost by it."""
+    flight = begin([box("wall", 10.0, -4.0, 0.4, 2.0)], [(30.0, 0.0, 2.0)])
+    while flight.t_s < 3.0:
+        flight.step()
+    seen, wanted = flight.planner.seen.seen(3.0), flight.said.v_W
+    assert np.linalg.norm(wanted) > 3.5
+    back_ns = flight.stamp_ns - 200_000_000
+    said = flight.planner.step(back_ns, tuple(flight.p_W), tuple(flight.v_W), 0.0)
+    assert (said.state, said.reason) == ("flying", flight.said.reason)
+    assert said.v_W == pytest.approx(wanted, abs=1e-9)
+    np.testing.assert_array_equal(flight.planner.seen.seen(3.0), seen)
+    assert (seen == 100).any()
+
+
 def test_without_goals_it_is_idle_and_stops():
     planner = Planner(QUICK)
     assert planner.step(BEGIN_NS, (0.0, 0.0, 2.0), (0.0, 0.0, 0.0)).state == "idle"

@@ -42,6 +42,8 @@ __all__ = [
 AHEAD_S = 0.8
 #: It turns to what is this far ahead on the way, m.
 LOOK_M = 1.5
+#: It plans on while time goes back by no more, and begins anew where it goes back farther, ns.
+BACK_NS = 1_000_000_000
 #: Why it stands where no scan comes.
 NO_SCAN = "no scan"
 NOWHERE: NDArray[np.float64] = np.zeros((0, 3))
@@ -146,13 +148,15 @@ class Planner:
         """Say what is wanted now.
 
         Args:
-            stamp_ns: of the odometry. Time that goes back begins anew with the same goals.
+            stamp_ns: of the odometry. Time that goes back by more than :data:`BACK_NS` begins anew
+                with the same goals; what is a little older counts as of the last stamp.
             p_W: position, m.
             v_W: velocity, m/s.
             yaw: heading in rad, to turn to where it flies; None does not turn.
         """
-        if stamp_ns < self._stamp_ns:
+        if stamp_ns < self._stamp_ns - BACK_NS:
             self._begin()
+        stamp_ns = max(stamp_ns, self._stamp_ns)
         dt_s = 0.0 if self._stamp_ns < 0 else min((stamp_ns - self._stamp_ns) * 1e-9, 0.1)
         self._stamp_ns = stamp_ns
         if not all(map(math.isfinite, (*p_W, *v_W))):

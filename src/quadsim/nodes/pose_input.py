@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from quadsim.compiled import new_record
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.cdr import MessageError, stamp_of
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.frames import FrameCheck
 from quadsim.nodes.params import declare
@@ -17,6 +17,8 @@ from quadsim.nodes.truth_input import POSES
 from quadsim.parameters import Spec
 from quadsim.records import KINEMATICS
 
+#: A stamp that is older by more is that of a clock which was set back, ns.
+BACK_NS = 1_000_000_000
 #: What the pose can come as: the topic that is listened to, and what reads it.
 FORMS: dict[str, tuple[topics.Topic, Any]] = {
     **POSES,
@@ -47,6 +49,8 @@ class PoseFrames:
 class PoseInput:
     """The subscription to the vehicle's pose, best effort or not.
 
+    A pose whose stamp does not rise is refused; one that is more than :data:`BACK_NS` older is not.
+
     Parameters: ``pose_type``, ``frames.pose``.
 
     Args:
@@ -67,10 +71,15 @@ class PoseInput:
         topic, reader = FORMS[form]
         self._reader = reader(self.record)
         self._use = use
+        self._last_ns: int | None = None
         self._check = FrameCheck(node, topic.name, "frames.pose", self.frame)
         node.listen(topic, self._take, needed=True, reliable=False)
 
     def _take(self, payload: bytes) -> None:
         self._reader.read(payload)
         self._check.check(self._reader.frames[0])
-        self._use(stamp_of(payload))
+        stamp_ns, last_ns = stamp_of(payload), self._last_ns
+        if last_ns is not None and last_ns - BACK_NS <= stamp_ns <= last_ns:
+            raise MessageError("repeats or jumps back in time")
+        self._last_ns = stamp_ns
+        self._use(stamp_ns)
