@@ -177,6 +177,30 @@ def test_goals_come_one_after_the_other_and_the_last_is_held():
     assert flight.said.state == "arrived"
 
 
+def test_pushed_away_from_its_goal_it_flies_around_what_stands_between():
+    """A pillar comes, and the vehicle is behind it: straight home would lead through it."""
+    flight = begin([], [(5.0, 0.0, 2.0)])
+    fly(flight, 15.0)
+    assert flight.said.state == "arrived"
+    flight.obstacles.append(Obstacle("pillar", Cylinder(0.6, 6.0), Pose((9.0, 0.0, 3.0))))
+    flight.p_W, flight.v_W = np.array((13.0, 0.0, 2.0)), np.zeros(3)
+    assert flight.step().state == "flying"
+    _, nearest_m = fly(flight, 40.0)
+    assert flight.said.state == "arrived"
+    assert nearest_m > RADIUS_M
+
+
+def test_at_its_goal_it_stands_without_scans():
+    flight = begin([], [(5.0, 0.0, 2.0)])
+    fly(flight, 15.0)
+    flight.range_max_m = 0.0  # the lidar is gone
+    for _ in range(50):
+        flight.step()
+    flight.p_W = flight.p_W + (0.25, 0.0, 0.25)
+    assert (flight.step().state, flight.said.reason) == ("arrived", "no scan")
+    assert flight.said.v_W == (0.0, 0.0, 0.0)
+
+
 def test_it_stays_inside_of_the_area():
     params = replace(QUICK, area_min_W_m=(-2.0, -2.0), area_max_W_m=(22.0, 5.0))
     wall = [box("wall", 10.0, 0.0, 0.4, 5.0)]  # to the right there is room, but outside

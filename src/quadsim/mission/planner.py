@@ -42,6 +42,8 @@ __all__ = [
 AHEAD_S = 0.8
 #: It turns to what is this far ahead on the way, m.
 LOOK_M = 1.5
+#: Pushed so many arrival radii away from its goal, it looks for a way again.
+LEAVING_RADII = 2.0
 #: It plans on while time goes back by no more, and begins anew where it goes back farther, ns.
 BACK_NS = 1_000_000_000
 #: Why it stands where no scan comes.
@@ -169,17 +171,18 @@ class Planner:
         wanted = np.zeros(3)
         climb = self.params.speed.height_gain * (goal[2] - p[2])
         wanted[2] = np.clip(climb, -self.params.speed.climb_mps, self.params.speed.climb_mps)
+        age_s = (stamp_ns - self._scan_ns) * 1e-9
+        blind = self._scan_ns < 0 or age_s > self.params.scan_timeout_s
         if self._arrived:
+            if blind:
+                return self._output(np.zeros(3), v, dt_s, "arrived", NO_SCAN)
             wanted[:2] = self._home(p[:2], goal[:2])
             return self._output(wanted, v, dt_s, "arrived", "")
         reason = self._plan(stamp_ns, p, v)
         if self._way is None:
-            wanted[2] = 0.0
-            return self._output(wanted, v, dt_s, "blocked", reason)
-        age_s = (stamp_ns - self._scan_ns) * 1e-9
-        if self._scan_ns < 0 or age_s > self.params.scan_timeout_s:
-            wanted[2] = 0.0
-            return self._output(wanted, v, dt_s, "flying", NO_SCAN, self._path(p, goal))
+            return self._output(np.zeros(3), v, dt_s, "blocked", reason)
+        if blind:
+            return self._output(np.zeros(3), v, dt_s, "flying", NO_SCAN, self._path(p, goal))
         wanted[:2], slow = follow(self._way, p[:2], v[:2], self.params.speed)
         rate = self._turn(p[:2], yaw)
         return self._output(wanted, v, dt_s, "flying", slow, self._path(p, goal), rate)
@@ -187,17 +190,20 @@ class Planner:
     # ---- goals ---------------------------------------------------------------------------------
 
     def _pass_goals(self, p: NDArray[np.float64]) -> None:
-        """Go on to the next goal where one is reached, or notice the arrival."""
+        """Go on to the next goal where one is reached; notice the arrival, and being pushed off."""
         while len(self._goals_W) > 1:
             if np.linalg.norm(self._goals_W[0] - p) > self.params.passing_radius_m:
                 return
             self._goals_W = self._goals_W[1:]
             self._routes.new_goal()
             self._way, self._anew = None, True
-        if len(self._goals_W) == 1 and not self._arrived:
-            self._arrived = bool(
-                np.linalg.norm(self._goals_W[0] - p) <= self.params.arrival_radius_m
-            )
+        if len(self._goals_W) == 1:
+            radii = LEAVING_RADII if self._arrived else 1.0
+            away_m = float(np.linalg.norm(self._goals_W[0] - p))
+            before = self._arrived
+            self._arrived = away_m <= radii * self.params.arrival_radius_m
+            if before and not self._arrived:
+                self._way, self._anew = None, True
 
     def _home(self, p: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Velocity that stays at a goal."""
