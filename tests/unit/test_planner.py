@@ -109,6 +109,20 @@ def test_it_says_blocked_and_flies_on_when_the_way_is_free():
     assert nearest_m > RADIUS_M
 
 
+@pytest.mark.parametrize(("goal_x", "state"), [(10.24, "blocked"), (10.05, "arrived")])
+def test_a_goal_beside_an_obstacle(goal_x, state):
+    """It is 0.37 m and 0.18 m beyond the last place that may be flown to; 0.3 m is arrived.
+
+    The wall's cells begin at 10.75, less 0.65 m that are kept: the last middle is at 9.875.
+    """
+    params = PlannerParams(map=MapParams(around_m=6.0))
+    flight = begin([box("wall", 11.0, 0.0, 0.4, 6.0)], [(goal_x, 0.12, 2.0)], params)
+    fly(flight, 15.0, until=("arrived", "blocked"))
+    assert flight.said.state == state
+    if state == "blocked":
+        assert "an obstacle stands at the goal" in flight.said.reason
+
+
 def test_a_goal_inside_of_an_obstacle():
     flight = begin([Obstacle("pillar", Cylinder(0.5, 6.0), Pose((10.0, 0.0, 3.0)))], [(10, 0, 2)])
     _, nearest_m = fly(flight, 15.0, until=("blocked",))

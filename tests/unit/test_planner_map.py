@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from quadsim.mission.planning.following import place_on
 from quadsim.mission.planning.occupancy import OccupancyMap
-from quadsim.mission.planning.parameters import MapParams
+from quadsim.mission.planning.parameters import MapParams, PlannerParams
+from quadsim.mission.planning.routes import Routes
 
 NOTHING = np.zeros((0, 3))
 CELL = 0.25
@@ -119,6 +121,27 @@ def test_a_map_that_grows_keeps_what_it_knew():
         assert made.occupied(1.0)[cell_of(made, 4.1, 3.1)]
     assert not made.cover(np.array([-1e4, -1e4]), np.array([1e4, 1e4]))
     assert made.occupied(1.0)[cell_of(made, 4.1, 3.1)]
+
+
+def test_a_map_that_was_widened_gets_small_again_where_it_would_be_too_large():
+    """Around the end of a wall, with cells for the wide map at the start alone."""
+    params = PlannerParams(map=MapParams(cell_m=0.5, around_m=6.0, cells_max=17_000))
+    routes, goal_W = Routes(params), np.array([50.0, 0.0, 2.0])
+    at_W, now_s, shapes = np.array([15.0, 0.0, 2.0]), 0.0, []
+    y = np.arange(-30.0, 20.0, 0.2)
+    wall_W = np.column_stack([np.full(len(y), 20.0), y, np.full(len(y), 2.0)])
+    routes.find(now_s, at_W, np.zeros(3), goal_W, True)
+    while math.dist(at_W, goal_W) > 0.5:
+        now_s += 0.25
+        assert now_s < 25.0
+        routes.take_scan(now_s, tuple(at_W), wall_W, NOTHING)
+        way = routes.find(now_s, at_W, np.zeros(3), goal_W, True)
+        assert way is not None, (at_W, routes.reason)
+        at_W = np.array([*place_on(way, 1.0), 2.0])
+        shapes.append(routes.map.shape)
+    cells = np.prod(shapes, axis=1)
+    assert cells[0] < cells.max() > 15_000
+    assert cells[-1] < 10_000
 
 
 def test_clearances_are_the_distances_to_the_occupied_cells():

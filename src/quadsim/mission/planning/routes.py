@@ -17,6 +17,8 @@ from quadsim.parameters import Vec3
 from quadsim.world.movers import MovingShape
 
 Array = NDArray[np.float64]
+#: A way ends so near its goal, of the radius in which it has arrived; the rest is for the flight.
+ARRIVING_SHARE = 0.7
 
 
 def disc(radius_cells: float) -> NDArray[np.int64]:
@@ -122,18 +124,29 @@ class Routes:
     # ---- the map's rectangle -------------------------------------------------------------------
 
     def _cover(self, p: Array, goal: Array) -> bool:
-        """Let the map reach around vehicle and goal."""
-        if self._box is not None:
-            near = 0.5 * self._around_m
-            if np.all(p[:2] >= self._box[0] + near) and np.all(p[:2] <= self._box[1] - near):
+        """Let the map reach around vehicle and goal: as far as it has been widened, or may be."""
+        if self._inside_box(p, 0.5 * self._around_m):
+            return True
+        while True:
+            box = self._wanted_box(p, goal, self._around_m)
+            if self.map.cover(box[0], box[1]):
+                self._box = box
                 return True
-        box = self._wanted_box(p, goal, self._around_m)
-        if self.map.cover(box[0], box[1]):
-            self._box = box
+            if self._around_m <= self._params.map.around_m:
+                break
+            self._around_m = max(0.5 * self._around_m, self._params.map.around_m)
+        if self._inside_box(p, 0.0):
             return True
         away_m = float(np.hypot(*(goal - p)[:2]))
         self.reason = f"the goal is {away_m:.0f} m away: more than map.cells_max cells"
         return False
+
+    def _inside_box(self, p: Array, border_m: float) -> bool:
+        """Whether the vehicle is inside of what the map reaches over, and not near its border."""
+        box = self._box
+        if box is None:
+            return False
+        return bool(np.all(p[:2] >= box[0] + border_m) and np.all(p[:2] <= box[1] - border_m))
 
     @staticmethod
     def _wanted_box(p: Array, goal: Array, around_m: float) -> Array:
@@ -179,7 +192,7 @@ class Routes:
         self._cost_s = cost_s
         self._close_outside()
         where = f"({goal[0]:.1f}, {goal[1]:.1f})"
-        goal_cell = self._free_near(goal, params.arrival_radius_m)
+        goal_cell = self._free_near(goal, ARRIVING_SHARE * params.arrival_radius_m)
         if goal_cell is None:
             self.reason = f"an obstacle stands at the goal {where}"
             return None
@@ -240,13 +253,16 @@ class Routes:
         self._cost_s[:, (y < low[1]) | (y > high[1])] = math.inf
 
     def _free_near(self, place: Array, reach_m: float) -> tuple[int, int] | None:
-        """The cell of a place, or the nearest one to it that can be flown in."""
-        cells = self.map.cells_of(place[None])[0] + disc(reach_m / self._params.map.cell_m)
+        """The cell of a place, or the nearest one whose middle is in reach and can be flown to."""
+        here = self.map.cells_of(place[None])[0]
+        cells = here + disc(reach_m / self._params.map.cell_m + 1.0)
         cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
         cells = cells[np.isfinite(self._cost_s[cells[:, 0], cells[:, 1]])]
-        if len(cells) == 0:
+        away_m = np.hypot(*(self.map.middles_of(cells) - place[:2]).T)
+        away_m[(cells == here).all(axis=1)] = 0.0  # there the way ends at the place itself
+        if not np.any(away_m <= reach_m):
             return None
-        best = np.argmin(np.hypot(*(self.map.middles_of(cells) - place[:2]).T))
+        best = np.argmin(away_m)
         return int(cells[best, 0]), int(cells[best, 1])
 
     def _start(
