@@ -210,7 +210,7 @@ def test_at_its_goal_it_stands_without_scans():
     flight.range_max_m = 0.0  # the lidar is gone
     for _ in range(50):
         flight.step()
-    flight.p_W = flight.p_W + (0.25, 0.0, 0.25)
+    flight.p_W = flight.p_W + np.array((0.25, 0.0, 0.25))
     assert (flight.step().state, flight.said.reason) == ("arrived", "no scan")
     assert flight.said.v_W == (0.0, 0.0, 0.0)
 

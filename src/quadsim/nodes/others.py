@@ -97,10 +97,14 @@ class Track:
             self.v_W = (self.p_W - base_W) / ((stamp_ns - base_ns) * 1e-9)
             self._base = (stamp_ns, self.p_W)
 
-    def at(self, stamp_ns: int, flies_on_s: float) -> NDArray[np.float64]:
-        """Where it is at a time: it flies on for a while, and then stands."""
-        ahead_s = min(max((stamp_ns - self.stamp_ns) * 1e-9, -flies_on_s), flies_on_s)
-        return self.p_W + ahead_s * self.v_W
+    def at(
+        self, stamp_ns: int, flies_on_s: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where it is at a time, and its velocity: it flies on for a while, and then stands."""
+        age_s = (stamp_ns - self.stamp_ns) * 1e-9
+        ahead_s = min(max(age_s, -flies_on_s), flies_on_s)
+        v_W = self.v_W if age_s <= flies_on_s else np.zeros(3)
+        return self.p_W + ahead_s * self.v_W, v_W
 
 
 class Others:
@@ -159,7 +163,7 @@ class Others:
         """Position and velocity in W and shape of each that has been heard of, at a time."""
         flies_on_s = self.params.flies_on_s
         return [
-            (track.at(stamp_ns, flies_on_s), track.v_W, shape)
+            (*track.at(stamp_ns, flies_on_s), shape)
             for track, shape in zip(self.tracks.values(), self._shapes, strict=True)
             if track.stamp_ns
         ]

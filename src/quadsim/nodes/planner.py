@@ -105,13 +105,7 @@ class PlannerNode(QuadsimNode):
         pose = self._pose.record
         if self._others.tracks:
             self._planner.take_shapes(
-                stamp_ns,
-                [
-                    MovingShape(
-                        tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m
-                    )
-                    for p, v, shape in self._others.at(stamp_ns)
-                ],
+                stamp_ns, shapes_of(self._others, stamp_ns, self._planner.params.scan_timeout_s)
             )
         v_W = pose["v_W"] if self._pose.has_velocity else self._track.v_W
         begun_s = time.perf_counter()
@@ -175,6 +169,16 @@ class PlannerNode(QuadsimNode):
                 "plan_ms": self._plan_ms,
             }
         return level, state, values
+
+
+def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShape]:
+    """The other vehicles; of one that is silent for longer no more is known than scans show."""
+    heard = [track for track in others.tracks.values() if track.stamp_ns]
+    return [
+        MovingShape(tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m)
+        for track, (p, v, shape) in zip(heard, others.at(stamp_ns), strict=True)
+        if abs(stamp_ns - track.stamp_ns) <= within_s * 1e9
+    ]
 
 
 def make(context: Context, **kwargs: Any) -> PlannerNode:
