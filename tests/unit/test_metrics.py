@@ -145,6 +145,20 @@ def test_tracking_counts_only_where_there_is_a_reference():
     assert metrics.tracking_rmse_m(FlightLog(truth=truth)) is None
 
 
+@pytest.mark.parametrize("unknown", [0, 20_000])
+def test_the_largest_error_is_that_of_what_is_known(unknown):
+    """Where a position is no number, in whichever of two blocks, neither figure counts it."""
+    p_W = np.zeros((40_000, 3))
+    p_W[[10_000, 30_000], 0] = 3.0, 4.0
+    p_W[unknown : unknown + 5] = np.nan
+    times = np.arange(len(p_W)) * 0.01
+    score = metrics.score(track(times, p_W), track(times))
+    assert score.position_max_m == 4.0
+    assert score.position_rmse_m == pytest.approx(5.0 / np.sqrt(len(p_W) - 5))
+    nothing = metrics.score(track(times[:9], np.full((9, 3), np.nan)), track(times[:9]))
+    assert (nothing.position_max_m, nothing.position_rmse_m) == (None, None)
+
+
 def test_an_unknown_velocity_of_the_truth_is_not_an_error():
     times = np.arange(4) * 0.1
     v_W = np.array([[1.0, 0, 0], [np.nan] * 3, [np.nan] * 3, [1.0, 0, 0]])

@@ -214,12 +214,15 @@ def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
     for error in errors_in_parts(estimate, truth, from_ns):
         vectors = (error.position_W, error.velocity_W, error.yaw, error.tilt)
         blocks.append((*map(squares, vectors), _normalised(error.position_W, error.sigma)))
-        largest_m.append(float(np.linalg.norm(error.position_W, axis=1).max(initial=0.0)))
+        lengths_m = np.linalg.norm(error.position_W, axis=1)
+        lengths_m = lengths_m[np.isfinite(lengths_m)]  # as the root mean square takes them
+        if len(lengths_m):
+            largest_m.append(float(lengths_m.max()))
     position, velocity, yaw, tilt, normalised = zip(*blocks, strict=True)
     nees, count = np.concatenate(normalised), sum(map(len, yaw))
     return Score(
         position_rmse_m=root_mean(position),
-        position_max_m=max(largest_m) if count else None,
+        position_max_m=max(largest_m, default=None),
         velocity_rmse_mps=root_mean(velocity),
         yaw_rmse_rad=root_mean(yaw),
         tilt_rmse_rad=root_mean(tilt),
