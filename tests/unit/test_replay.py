@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
-from quadsim.analysis.bag.reading import Bag
+from quadsim.analysis.arrivals import Overheard
+from quadsim.analysis.bag.reading import Bag, BagMessage
 from quadsim.analysis.comparison import titles
 from quadsim.analysis.exports import file_stem
 from quadsim.analysis.inside import witness_of
@@ -229,6 +232,37 @@ def test_arrivals_are_what_was_recorded(circle_rows, write_rows):
     assert log.arrivals["imu/mag"].repeated == 1
     assert log.arrivals["events"].latency_median_s is None  # without a header
     assert log.arrivals["events"].rate_hz is None
+
+
+def test_large_messages_that_nobody_wants_are_not_kept():
+    """Of 60 MB of pictures less than two are in memory at a time, and their figures are whole."""
+
+    class Pictures:
+        counts = frozenset({"/camera", "/imu"})
+
+        def messages(self, topics):
+            for k in range(300):
+                stamp = (k, 500_000_000)
+                head = b"\x00\x01\x00\x00" + np.array(stamp, "<u4").tobytes()
+                log_ns = (k + 1) * 10**9
+                yield BagMessage("/camera", "sensor_msgs/msg/Image", log_ns, head + bytes(200_000))
+                yield BagMessage("/imu", "sensor_msgs/msg/Imu", log_ns, head + bytes(100))
+
+    taken = []
+    listener = SimpleNamespace(names={"/imu"}, take=lambda *block: taken.append(block))
+    heard = Overheard(Pictures(), listener)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in heard.messages(["/imu"])) == 300
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1_000_000
+    assert [(full, len(logs), len(rows[0])) for full, logs, rows in taken] == [("/imu", 300, 112)]
+    for how in heard.arrivals("").values():
+        assert how.count == 300
+        assert how.rate_hz == pytest.approx(1.0)
+        assert how.latency_median_s == pytest.approx(0.5)
 
 
 # --- truths --------------------------------------------------------------------------------------

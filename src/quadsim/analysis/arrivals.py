@@ -34,7 +34,8 @@ class Listener(Protocol):
 class _Topic:
     """Stamps and log times of one topic; messages of a block wait.
 
-    As numbers and bytes: of so many tuples the collection of garbage would take its time.
+    As numbers and bytes: of so many tuples the collection of garbage would take its time. Of what
+    nobody listens to only the bytes of the stamp wait: it may be pictures.
     """
 
     def __init__(self, stamped: bool, listened: bool) -> None:
@@ -48,7 +49,7 @@ class _Topic:
         """Pack what waits."""
         self._log_ns.append(np.array(self.logs, np.int64))
         if self._stamped:  # the stamp lies behind the four bytes of CDR's header
-            heads = [payload[4:12] for payload in self.payloads]
+            heads = [part[4:12] for part in self.payloads] if self.listened else self.payloads
             whole = [head if len(head) == 8 else bytes(8) for head in heads]
             parts = np.frombuffer(b"".join(whole), "<u4").reshape(-1, 2).astype(np.int64)
             self._stamp_ns.append(parts[:, 0] * 1_000_000_000 + parts[:, 1])
@@ -88,7 +89,7 @@ class Overheard:
                 stamped = _is_stamped(self._bag, message)
                 topic = known[name] = _Topic(stamped, name in self._listener.names)
             topic.logs.append(message[2])
-            topic.payloads.append(message[3])
+            topic.payloads.append(message[3] if topic.listened else message[3][4:12])
             waiting += 1
             if waiting == BLOCK:
                 self._hand_on()
