@@ -137,7 +137,22 @@ def test_another_seed_is_another_field_and_vehicle():
         ({"field": "", "world": "nowhere"}, "unknown world 'nowhere'"),
         ({"troubles": [{"what": "rain", "at_s": 1.0}]}, "'rain' is not known"),
         ({"mass_share": [1.2, 0.9]}, "mass_share"),
+        ({"world": "forest"}, "field, world: 'forest' and 'forest'; allowed: one of them"),
+        ({"goal_W_m": [5.0, 0.0, 2.0]}, "goal_W_m: only with world"),
+        ({"speed_mps": 30.0}, r"speed_mps: 30.0 is out of range; allowed: .* 20"),
+        (
+            {
+                "troubles": [
+                    {"what": "scan", "at_s": 1.0, "duration_s": 0.2},
+                    {"what": "pose", "at_s": 9.0},
+                ]
+            },
+            r"passes.arrivals: 0.95, but troubles.1 \(pose\) is for good",
+        ),
         ({"stand_in": {"mission": []}}, "stand_in: mission: not here"),
+        ({"stand_in": {"seed": 9}}, "stand_in: seed: not here"),
+        ({"stand_in": {"duration_s": 3.0}}, "stand_in: duration_s: not here"),
+        ({"stand_in": {"start": {"x_m": 1.0}}}, "stand_in: start: not here"),
         ({"stand_in": {"vehicle": "brick"}}, "unknown vehicle 'brick'"),
         ({"stand_in": [1]}, "stand_in: expected keys"),
         ({"lidar": 3}, "lidar: 3 is no device"),
@@ -203,6 +218,19 @@ def test_pose_lost_at_speed_stands_within_what_is_promised_and_lands():
     assert all(item["passed"] for item in criteria([flown], flight.rehearsal.params.passes))
 
 
+def test_it_arrives_when_every_trouble_is_over():
+    """At the goal from the start, at rest: it has arrived as soon as the scans are back."""
+    troubles = (TroubleParams("scan", 0.2, 0.4), TroubleParams("commands", 0.1, 0.2))
+    rehearsal = short("row", 4.0, troubles=troubles)
+    field = replace(rehearsal.field, goal_W=rehearsal.field.start_W)
+    flown = Flight(replace(rehearsal, field=field)).fly()
+    assert (flown.reason, flown.arrived) == ("arrived", True)
+    assert flown.time_s == pytest.approx(0.6, abs=0.05)
+    assert {stop.what: stop.at_s for stop in flown.stops} == pytest.approx(
+        {"scan": 0.2, "commands": 0.1}, abs=0.011
+    )
+
+
 def test_the_command_flies_a_field_and_writes_what_came_of_it(tmp_path, capsys):
     """The judge's smallest distance, against the field's own geometry along the track."""
     folder = tmp_path / "run"
@@ -237,6 +265,7 @@ def test_the_picture_shows_every_chosen_flight(twice):
     [
         (["nothing"], "unknown rehearsal 'nothing'"),
         (["pillars", "--speed", "-1"], "--speed"),
+        (["pillars", "--speed", "25"], "--speed: speed_mps: 25.0 is out of range"),
         (["pillars", "--composed"], "--composed, --domain: only with --dds"),
         (["pillars", "--dds", "--processes", "2"], "--processes: not with --dds"),
         (["pillars", "--count", "0"], "--count"),

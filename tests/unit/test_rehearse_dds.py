@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +13,17 @@ pytest.importorskip("rclpy")
 
 from quadsim.cli.rehearse import rehearse
 from quadsim.cli.rehearse_dds import take_bags, with_dds
+from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
+from quadsim.files import find
+from quadsim.nodes import rehearsing
 from quadsim.nodes.hil_graph import describe_hil
-from quadsim.nodes.rehearsing import options_for
+from quadsim.nodes.rehearsing import DdsRehearsal, FlightTime, options_for, stops_of
+from quadsim.nodes.stand_in import stop_values
+from quadsim.nodes.watcher import Report
+from quadsim.sim.rehearsal.parameters import TroubleParams
 from quadsim.sim.rehearsal.rehearsal import load_rehearsal
+from quadsim.sim.rehearsal.stopping import StopWatch
 from quadsim.world.scene import cast_rays, scene_of
 from quadsim.world.sdf import load_world
 
@@ -74,6 +83,65 @@ def test_bags_come_into_the_runs_folder_and_latencies_into_its_summary(tmp_path)
     summary = with_dds({"runs": [{"seed": 3}, {"seed": 4}]}, measured, folder)
     assert summary["latency"] == {"driver_ms": 3.0, "driver_99_ms": 9.0}
     assert summary["runs"][1]["bag"] == str(folder / "seed-4" / "bag")
+
+
+def rehearsal_with(trouble, tmp_path):
+    """A file with one trouble for good."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        find("rehearsals", "pose_lost").read_text().replace("what: pose", f"what: {trouble}")
+    )
+    return path
+
+
+@pytest.mark.parametrize("trouble", ["scan", "planner"])
+def test_troubles_that_the_graph_cannot_have_are_refused_before_it_starts(trouble, tmp_path):
+    path = rehearsal_with(trouble, tmp_path)
+    arguments = [str(path), "--dds", "--output", str(tmp_path / "run")]
+    words = rf"mine.yaml: troubles: {trouble}: not with --dds; allowed: motion_capture, "
+    with pytest.raises(InputError, match=words):
+        rehearse.main(arguments, standalone_mode=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_bags_of_a_run_that_failed_are_not_mixed_with_others(tmp_path):
+    (tmp_path / ".run.flights" / "seed-1").mkdir(parents=True)
+    arguments = ["pillars", "--dds", "--output", str(tmp_path / "run")]
+    with pytest.raises(InputError, match=r"\.run\.flights: bags of a run that did not end well"):
+        rehearse.main(arguments, standalone_mode=False)
+
+
+def test_every_stop_comes_back_from_the_stand_ins_report():
+    watch = StopWatch(GuardParams())
+    for what, at_s, v in (("pose", 1.0, 4.0), ("link", 2.0, 3.0)):
+        watch.begin(TroubleParams(what, at_s), at_s, (0.0, 0.0, 2.0), (v, 0.0, 0.0))
+    watch.look(2.5, (2.0, 0.0, 2.0), (0.0, 0.0, 0.0))
+    found = stops_of(Report(values={key: str(x) for key, x in stop_values(watch.stops).items()}))
+    assert [(stop.what, stop.at_s, stop.speed_mps) for stop in found] == [
+        ("pose", 1.0, 4.0), ("link", 2.0, 3.0),
+    ]  # fmt: skip
+    assert [stop.stop_m for stop in found] == [2.0, 2.0]
+    assert math.isnan(found[0].landing_s)
+
+
+def test_the_dead_man_button_is_let_go_by_the_time_flown_not_by_reports(tmp_path, monkeypatch):
+    """Reports come once a second; the trouble is from 2.3 s on."""
+    path = rehearsal_with("dead_man", tmp_path)
+    path.write_text(path.read_text().replace("at_s: 4.0", "at_s: 2.3"))
+    flight = DdsRehearsal(load_rehearsal(str(path)), [], 0, None)
+    said = []
+    operator = SimpleNamespace(flown=FlightTime(), hold=said.append)
+    for ms in range(0, 4000, 20):
+        now_s = 100.0 + 0.001 * ms
+        monkeypatch.setattr(
+            rehearsing, "time", SimpleNamespace(monotonic=lambda now_s=now_s: now_s)
+        )
+        if ms % 1000 == 0:  # it flies from 0.5 s on
+            values = {"flying": str(ms > 500).lower(), "t_s": str(max(0.001 * ms - 0.5, 0.0))}
+            operator.flown.take(Report(values=values), now_s)
+        flight._release(operator)
+    assert 0.02 * said.index(False) == pytest.approx(0.5 + 2.3, abs=0.03)
+    assert not any(said[said.index(False) :])
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,11 @@ def rehearse(
     with loading("loading"):
         from quadsim.experiments.rehearsal_figures import chosen, picture
         from quadsim.experiments.rehearsals import run, summarize
-        from quadsim.sim.rehearsal.rehearsal import load_rehearsal
+        from quadsim.sim.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 
         first = load_rehearsal(scenario, seed, speed_mps)
+        if dds:
+            refuse_on_dds(first)
     folder = run_folder(f"rehearse-{first.name}", output)
     begin_s = time.perf_counter()
     with counting(first.name) as tell:

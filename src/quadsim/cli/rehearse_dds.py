@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quadsim.cli.common import INTERRUPTED, loading, ready_for_ros, say
-from quadsim.errors import FlightError
+from quadsim.errors import FlightError, InputError
 
 if TYPE_CHECKING:
     from quadsim.sim.rehearsal.flight import Outcome
@@ -40,14 +40,15 @@ def fly_on_dds(
         tell: is told flights done, and of how many.
 
     Raises:
-        InputError: ROS is not installed, or the domain is somebody else's.
+        InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie
+            there.
         FlightError: a flight could not be flown to its end; where its bag is.
         Exit: by a signal.
     """
     ready_for_ros()
     from quadsim.nodes.domain import chosen_domain, held
 
-    flights = folder.with_name(f".{folder.name}.flights")
+    flights = flights_of(folder)
     outcomes, measured = [], []
     with held(chosen_domain(domain)):
         with loading("starting the nodes"):
@@ -74,6 +75,20 @@ def fly_on_dds(
             words = f"seed {seed}: {outcome.reason}, nearest {outcome.clearance_m:.2f} m"
             say(f"{words}, {outcome.time_s:.1f} s")
     return outcomes, measured, flights
+
+
+def flights_of(folder: Path) -> Path:
+    """Where the bags lie until the run's folder is there.
+
+    Raises:
+        InputError: those of a run that failed are there.
+    """
+    flights = folder.with_name(f".{folder.name}.flights")
+    if flights.exists():
+        raise InputError(
+            f"{flights}: bags of a run that did not end well; remove them, or name another --output"
+        )
+    return flights
 
 
 def take_bags(flights: Path, folder: Path) -> None:

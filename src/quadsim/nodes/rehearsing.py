@@ -92,6 +92,33 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
     )
 
 
+class FlightTime:
+    """How long the flight has lasted: as the stand-in last said, and what has passed since."""
+
+    def __init__(self) -> None:
+        self._begun_s: float | None = None  # on the steady clock
+
+    def take(self, report: Report, now_s: float) -> None:
+        """Take a report of the stand-in as it comes."""
+        t_s = report.number("t_s")
+        flying = report.values.get("flying") == "true" and t_s is not None
+        self._begun_s = now_s - t_s if flying and t_s is not None else None
+
+    def at(self, now_s: float) -> float:
+        """Time flown, s; below 0 where it does not fly."""
+        return -1.0 if self._begun_s is None else now_s - self._begun_s
+
+
+def stops_of(report: Report) -> tuple[Stop, ...]:
+    """What each trouble led to, by the stand-in's report."""
+    keys = ("at_s", "speed_mps", "stop_m", "stop_s", "allowed_m", "landing_s")
+    found = []
+    while (what := report.values.get(f"stop {len(found)} what")) is not None:
+        numbers = (report.number(f"stop {len(found)} {key}") for key in keys)
+        found.append(Stop(what, *(math.nan if x is None else x for x in numbers)))
+    return tuple(found)
+
+
 class Operator(Watcher):
     """What the operator hears and says.
 
@@ -101,7 +128,8 @@ class Operator(Watcher):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, [VEHICLE])
-        self.holds = False
+        self.flown = FlightTime()
+        self._holds = False
         self.events: list[tuple[float, Event]] = []
         self.truth: list[tuple[float, ...]] = []
         self._dead_man = self.create_publisher(Bool, f"{VEHICLE}/dead_man", 10)
@@ -118,9 +146,20 @@ class Operator(Watcher):
                 topics.EVENTS.wanted,
             )  # fmt: skip
 
+    def hold(self, held: bool) -> None:
+        """Hold the dead-man button, or let it go: that is said at once, and again and again."""
+        changed, self._holds = held != self._holds, held
+        if changed:
+            self._hold()
+
     def _hold(self) -> None:
-        if self.holds:
-            self._dead_man.publish(Bool(data=True))
+        self._dead_man.publish(Bool(data=self._holds))
+
+    def _on_reports(self, message: Any) -> None:
+        """Take reports; note how long the flight has lasted when the stand-in says it."""
+        super()._on_reports(message)
+        if any(status.name == f"{STAND_IN}/stand_in" for status in message.status):
+            self.flown.take(self.stand_in, time.monotonic())
 
     def _on_truth(self, message: Odometry) -> None:
         p, v = message.pose.pose.position, message.twist.twist.linear
@@ -293,7 +332,7 @@ class DdsRehearsal:
             raise FlightError(f"the stand-in does not hover: it is {self._state()}")
 
     def _hand_over(self) -> None:
-        self._operator_node.holds = True
+        self._operator_node.hold(True)
         self._ask(SetBool, "enable", SetBool.Request(data=True))
         self._ask(Trigger, "vehicle/offboard", Trigger.Request())
         self._operator_node.fly_to(self.rehearsal.field.goal_W)
@@ -313,12 +352,12 @@ class DdsRehearsal:
 
     def _release(self, operator: Operator) -> None:
         """Let go of the dead-man button when the rehearsal says so."""
-        t_s = float(operator.stand_in.values.get("t_s", 0.0))
-        operator.holds = not any(
-            trouble.what == "dead_man"
-            and trouble.at_s <= t_s
-            and not 0.0 < trouble.duration_s <= t_s - trouble.at_s
-            for trouble in self.rehearsal.params.troubles
+        t_s = operator.flown.at(time.monotonic())
+        operator.hold(
+            not any(
+                trouble.what == "dead_man" and trouble.lasts(t_s)
+                for trouble in self.rehearsal.params.troubles
+            )
         )
 
     def _land(self) -> None:
@@ -352,10 +391,6 @@ class DdsRehearsal:
             value = report.number(key)
             return math.nan if value is None else value
 
-        stops = []
-        if "stop what" in report.values:
-            keys = ("at_s", "speed_mps", "stop_m", "stop_s", "allowed_m", "landing_s")
-            stops = [Stop(report.values["stop what"], *(number(f"stop {key}") for key in keys))]
         track, begin_s = self._track(number("t_s"))
         events = [
             event._replace(stamp_ns=round((heard_s - begin_s) * 1e9))
@@ -371,7 +406,7 @@ class DdsRehearsal:
             reason=over,
             speed_mps=number("speed_mps"),
             way_m=number("way_m"),
-            stops=tuple(stops),
+            stops=stops_of(report),
             events=tuple(events),
             track=track,
         )

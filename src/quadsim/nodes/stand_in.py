@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,6 @@ from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
-from quadsim.errors import InputError
 from quadsim.files import find_world
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
@@ -35,9 +35,9 @@ from quadsim.sim.rehearsal.flight import ARRIVED_MPS
 from quadsim.sim.rehearsal.judge import Judge, hull_radius_m
 from quadsim.sim.rehearsal.link import Link
 from quadsim.sim.rehearsal.motion_capture import SeenPose
-from quadsim.sim.rehearsal.rehearsal import Rehearsal, load_rehearsal
+from quadsim.sim.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.sim.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
-from quadsim.sim.rehearsal.stopping import StopWatch
+from quadsim.sim.rehearsal.stopping import Stop, StopWatch
 from quadsim.world.movers import Movers
 from quadsim.world.scene import Scene, scene_of
 from quadsim.world.sdf import load_world
@@ -46,8 +46,6 @@ from quadsim.world.sdf import load_world
 TURN_S = 0.004
 #: Real time that is made up for; beyond it the vehicle's clock is set forward.
 CATCH_UP_NS = 200_000_000
-#: What can be taken away here; the rest is the other side's.
-TROUBLES = ("motion_capture", "pose", "commands", "link")
 #: Topics of mavros and of vrpn_mocap, as in config/drivers/mavros.yaml and mocap.yaml.
 DRIVER = qos.profile(5, reliable=False)
 ODOMETRY = Topic("mavros/local_position/odom", "nav_msgs/msg/Odometry", DRIVER, DRIVER, ())
@@ -134,7 +132,7 @@ class StandInNode(QuadsimNode):
         seed = declare_int(self, "seed", 1, "of field, vehicle and noise", 0)
         self.rehearsal = rehearsal = load_rehearsal(name, seed)
         params = rehearsal.params
-        self._refuse_troubles(rehearsal)
+        refuse_on_dds(rehearsal)
         last_s = declare_int(self, "duration_s", 600, "it is switched off after this time, s", 1)
         scenario = replace(
             rehearsal.scenario, file=replace(rehearsal.scenario.file, duration_s=float(last_s))
@@ -165,14 +163,6 @@ class StandInNode(QuadsimNode):
         self._latency = Latency()
         self.slips = 0
         self.wall_timer(TURN_S, self._turn)
-
-    def _refuse_troubles(self, rehearsal: Rehearsal) -> None:
-        for trouble in rehearsal.params.troubles:
-            if trouble.what not in (*TROUBLES, "dead_man"):
-                raise InputError(
-                    f"{rehearsal.path}: troubles: {trouble.what}: not on DDS; allowed:"
-                    f" {', '.join(TROUBLES)}, dead_man"
-                )
 
     def _offer_all(self) -> None:
         self._odometry = self.offer(ODOMETRY)
@@ -348,7 +338,7 @@ class StandInNode(QuadsimNode):
         missing = set()
         for trouble in self.rehearsal.params.troubles:
             self._stopping.begin(trouble, t_s, p_W, v_W)
-            if trouble.at_s <= t_s and not 0.0 < trouble.duration_s <= t_s - trouble.at_s:
+            if trouble.lasts(t_s):
                 missing.add(trouble.what)
         self._vehicle.motion_capture.gone = "motion_capture" in missing
         self._poses.cut = bool(missing & {"pose", "link"})
@@ -365,7 +355,8 @@ class StandInNode(QuadsimNode):
             x, y, _ = self._judge.at_W
             return f"collided at ({x:.1f}, {y:.1f}) m"
         near = math.dist(p_W, rehearsal.field.goal_W) < rehearsal.params.arrival_radius_m
-        if near and math.hypot(*v_W) < ARRIVED_MPS and not rehearsal.params.troubles:
+        calm = all(trouble.over(self._t_s) for trouble in rehearsal.params.troubles)
+        if near and math.hypot(*v_W) < ARRIVED_MPS and calm:
             return "arrived"
         if self._t_s >= rehearsal.params.duration_s:
             return "out of time"
@@ -378,7 +369,6 @@ class StandInNode(QuadsimNode):
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """How the flight goes, by the truth."""
-        stops = self._stopping.stops
         values = {
             "state": self._vehicle.manager.state,
             "over": "" if self._over is None else self._over[1],
@@ -394,9 +384,19 @@ class StandInNode(QuadsimNode):
             "setpoints": self._commands.sent,
             "setpoints_lost": self._commands.lost,
             **self._latency.values("setpoint_latency"),
-            **{f"stop {key}": value for stop in stops[:1] for key, value in stop.row().items()},
+            "flying": str(self._flying_ns is not None and self._over is None).lower(),
+            **stop_values(self._stopping.stops),
         }
         return 0, self._status(), values
+
+
+def stop_values(stops: Sequence[Stop]) -> dict[str, float | str]:
+    """What each trouble led to, as values of a report."""
+    return {
+        f"stop {k} {key}": value
+        for k, stop in enumerate(stops)
+        for key, value in stop.row().items()
+    }
 
 
 def make(context: Context, **kwargs: Any) -> StandInNode:

@@ -193,11 +193,7 @@ class Flight:
 
     def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
         """Take away what is to be missing now."""
-        missing = {
-            trouble.what
-            for trouble in self._troubles
-            if trouble.at_s <= t_s and not 0.0 < trouble.duration_s <= t_s - trouble.at_s
-        }
+        missing = {trouble.what for trouble in self._troubles if trouble.lasts(t_s)}
         for trouble in self._troubles:
             self.stopping.begin(trouble, t_s, p_W, v_W)
         self.vehicle.motion_capture.gone = "motion_capture" in missing
@@ -220,7 +216,8 @@ class Flight:
             return f"collided at ({x:.1f}, {y:.1f}) m"
         p_W, v_W = self.truth()
         near = math.dist(p_W, self.rehearsal.field.goal_W) < params.arrival_radius_m
-        if near and math.hypot(*v_W) < ARRIVED_MPS and not params.troubles:
+        calm = all(trouble.over(self.t_s) for trouble in params.troubles)
+        if near and math.hypot(*v_W) < ARRIVED_MPS and calm:
             return "arrived"
         if self.t_s >= params.duration_s:
             said, planned = self.side.guarded, self.side.planned

@@ -14,6 +14,8 @@ from quadsim.world.fields import FIELDS
 
 #: What can be taken away in flight.
 TROUBLES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
+#: What of that can be in the graph of a real vehicle, which is told nothing of a rehearsal.
+TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,19 @@ class TroubleParams:
     ]
     at_s: Annotated[float, Spec("after the guard was enabled", "s", ge=0.0, le=3600.0)]
     duration_s: Annotated[float, Spec("how long; 0: for good", "s", ge=0.0, le=3600.0)] = 0.0
+
+    @property
+    def for_good(self) -> bool:
+        """Whether it never ends."""
+        return self.duration_s == 0.0
+
+    def lasts(self, t_s: float) -> bool:
+        """Whether it is there so long after the enabling."""
+        return self.at_s <= t_s and not self.over(t_s)
+
+    def over(self, t_s: float) -> bool:
+        """Whether it has come and gone by then."""
+        return not self.for_good and t_s - self.at_s >= self.duration_s
 
 
 @dataclass(frozen=True)
@@ -118,3 +133,14 @@ class RehearsalParams:
             low, high = getattr(self, name)
             if low > high:
                 raise InputError(f"{name}: {[low, high]}; allowed: the smaller one first")
+        if self.field and self.world:
+            raise InputError(
+                f"field, world: {self.field!r} and {self.world!r}; allowed: one of them"
+            )
+        for index, trouble in enumerate(self.troubles):
+            if trouble.for_good and self.passes.arrivals > 0.0:
+                raise InputError(
+                    f"passes.arrivals: {self.passes.arrivals:g}, but troubles.{index}"
+                    f" ({trouble.what}) is for good, and nobody arrives then; allowed: 0.0, or a"
+                    " trouble with a duration_s"
+                )

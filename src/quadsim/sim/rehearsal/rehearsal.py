@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_parameters import GuardParams, LimitParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
-from quadsim.mission.planner import PlannerParams
+from quadsim.mission.planner import PlannerParams, SpeedParams
 from quadsim.noise import stream
 from quadsim.parameters import Vec3, from_mapping, load, read_yaml
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.lidar_pattern import LidarParams
 from quadsim.sim.rehearsal.judge import hull_radius_m
-from quadsim.sim.rehearsal.parameters import RehearsalParams
+from quadsim.sim.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.sim.rehearsal.stand_in import varied
 from quadsim.sim.scenario import Scenario, scenario_of
 from quadsim.world.distance import obstacle_distance
@@ -24,6 +24,13 @@ from quadsim.world.fields import Field, make_field
 from quadsim.world.scene import Scene, scene_of
 from quadsim.world.sdf import load_world
 
+#: Keys of a scenario that are the rehearsal's to say, and why.
+NOT_OF_STAND_IN = {
+    "mission": "it takes off and is told velocities",
+    "seed": "--seed is that of field, vehicle and noise",
+    "duration_s": "duration_s beside stand_in is that of the flight",
+    "start": "it starts where the field begins, or at start_W_m",
+}
 #: Time for take-off before the guard is enabled, s.
 TAKEOFF_S = 15.0
 
@@ -95,10 +102,9 @@ def _vehicle(
     """The stand-in, of a mass and gains that the seed draws."""
     if not isinstance(content, Mapping):
         raise InputError(f"{path}: stand_in: expected keys and values, found {content!r}")
-    if "mission" in content:
-        raise InputError(
-            f"{path}: stand_in: mission: not here; it takes off and is told velocities"
-        )
+    for key, why in NOT_OF_STAND_IN.items():
+        if key in content:
+            raise InputError(f"{path}: stand_in: {key}: not here; {why}")
     keys = dict(content) | {
         "mission": [{"takeoff": {"height_m": start_W[2]}}],
         "seed": seed,
@@ -130,8 +136,13 @@ def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> 
     stand_in = content.pop("stand_in", {})
     lidar = _lidar(content.pop("lidar", "virtual_lidar"), str(path))
     params = from_mapping(RehearsalParams, content, str(path))
+    for key in ("start_W_m", "goal_W_m"):
+        if params.field and key in content:
+            raise InputError(f"{path}: {key}: only with world; a field has places of its own")
+    limit_from = f"{path}: speed_mps"
     if speed_mps is not None:
-        given = from_mapping(RehearsalParams, {"speed_mps": speed_mps}, "--speed")
+        limit_from = "--speed"
+        given = from_mapping(RehearsalParams, {"speed_mps": speed_mps}, limit_from)
         params = replace(params, speed_mps=given.speed_mps)
     field = _place(params, seed, str(path))
     scene = scene_of(field.obstacles)
@@ -142,8 +153,24 @@ def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> 
     guard = load(GuardParams, find("guards", params.guard))
     planner = load(PlannerParams, find("planners", params.planner))
     if params.speed_mps > 0.0:
+        for kind, key in ((SpeedParams, "speed_mps"), (LimitParams, "speed_max_mps")):
+            from_mapping(kind, {key: params.speed_mps}, limit_from)  # within their ranges
         guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
         planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
     return Rehearsal(
         path.stem, path, seed, params, scenario, guard, planner, lidar, field, scene
     )  # fmt: skip
+
+
+def refuse_on_dds(rehearsal: Rehearsal) -> None:
+    """Refuse what the graph of a real vehicle cannot be made to do.
+
+    Raises:
+        InputError: a trouble is not of :data:`TROUBLES_ON_DDS`.
+    """
+    for trouble in rehearsal.params.troubles:
+        if trouble.what not in TROUBLES_ON_DDS:
+            raise InputError(
+                f"{rehearsal.path}: troubles: {trouble.what}: not with --dds; allowed:"
+                f" {', '.join(TROUBLES_ON_DDS)}"
+            )
