@@ -25,8 +25,9 @@ COPY resource src/quadsim/resource
 COPY worlds src/quadsim/worlds
 COPY src src/quadsim/src
 
-# What rosdep knows are Ubuntu's packages; the others are wheels, at the versions of the constraints.
-# numpy stays Ubuntu's: ROS's messages are built with it, and do not load with numpy 2.
+# What rosdep knows are Ubuntu's packages; the others are wheels, at the versions of the constraints,
+# and so is what they draw in. Ubuntu's stay as they are: numpy above all, as ROS's messages are built
+# with 1.26 and do not load with numpy 2.
 RUN apt-get update \
     && rosdep update --rosdistro jazzy \
     && rosdep install --from-paths src --ignore-src --default-yes --dependency-types exec \
@@ -34,10 +35,13 @@ RUN apt-get update \
     && grep --extended-regexp --ignore-case \
         '^(allantools|apsw|lz4|mcap|plotly|pygeomag|rasterio|rosbags|trimesh|zstandard)==' \
         src/quadsim/constraints.txt >/tmp/wheels.txt \
-    && python3 -c 'import numpy; print(f"numpy=={numpy.__version__}")' >/tmp/numpy.txt \
+    && pip list --format=freeze >/tmp/held.txt \
+    && sed 's/==.*//; s/[-_.]/[-_.]/g; s/.*/^&==/' /tmp/held.txt >/tmp/names.txt \
+    && grep --ignore-case --invert-match --file /tmp/names.txt \
+        src/quadsim/constraints.txt >>/tmp/held.txt \
     && pip install --no-cache-dir --no-input --break-system-packages \
-        --constraint /tmp/numpy.txt --requirement /tmp/wheels.txt \
-    && rm /tmp/wheels.txt /tmp/numpy.txt
+        --constraint /tmp/held.txt --requirement /tmp/wheels.txt \
+    && rm /tmp/wheels.txt /tmp/held.txt /tmp/names.txt
 
 RUN . /opt/ros/jazzy/setup.bash \
     && colcon build \
@@ -49,5 +53,9 @@ USER 1000:1000
 ENV HOME=/home/ubuntu
 WORKDIR /home/ubuntu
 RUN . /opt/quadsim/install/setup.bash && python3 -m quadsim.precompile
+
+# ROS and Gazebo stay on this machine, whose network the container has
+ENV ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
+    GZ_IP=127.0.0.1
 
 CMD ["ros2", "launch", "quadsim", "gazebo.launch.py"]

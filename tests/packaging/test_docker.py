@@ -78,6 +78,45 @@ def test_the_image_on_ros_gets_each_package_from_one_place(script):
     assert core_packages() - known == wheels
 
 
+def test_both_images_stay_on_the_machine_whose_network_they_have(script):
+    for path in DOCKERFILES:
+        given = dict(
+            word.split("=", 1) for rest in steps(script, path, "ENV") for word in shlex.split(rest)
+        )
+        assert given["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+        if path.stem == "gazebo":  # its transport announces itself on every interface else
+            assert given["GZ_IP"] == "127.0.0.1"
+    compose = (DOCKER / "compose.yaml").read_text()
+    assert not re.search("DISCOVERY_RANGE|GZ_IP", compose)
+
+
+def test_what_ubuntu_has_is_held_and_the_rest_is_pinned(script, tmp_path):
+    """The Dockerfile's own sed and grep, over a list as pip writes it."""
+    (step,) = [s for s in steps(script, DOCKER / "gazebo.Dockerfile", "RUN") if "pip list" in s]
+    (select,) = re.findall(r"&& (sed .*?) && pip install", " ".join(step.split()))
+    held = tmp_path / "held.txt"
+    held.write_text("numpy==1.26.4\ntyping-extensions==4.10.0\npackaging==24.0\n")
+    names, pins = tmp_path / "names.txt", ROOT / "constraints.txt"
+    for there, here in (("/tmp/held.txt", held), ("/tmp/names.txt", names),
+                        ("src/quadsim/constraints.txt", pins)):  # fmt: skip
+        select = select.replace(there, shlex.quote(str(here)))
+    subprocess.run(select, shell=True, check=True)
+    before = [line for line in pins.read_text().splitlines() if "==" in line and line[0] != "#"]
+    after = [line for line in held.read_text().splitlines() if "==" in line and line[0] != "#"]
+    ubuntu = {"numpy==1.26.4", "typing-extensions==4.10.0", "packaging==24.0"}
+    gone = {"numpy", "typing_extensions", "packaging"}
+    assert set(after) - set(before) == ubuntu
+    assert {line.split("==")[0] for line in set(before) - set(after)} == gone
+
+
+def test_the_guide_names_the_wheels_that_the_image_has():
+    text = (DOCKER / "gazebo.Dockerfile").read_text()
+    (names,) = re.findall(r"'\^\(([\w|-]+)\)=='", text)
+    guide = (ROOT / "docs/install.md").read_text()
+    (line,) = re.findall(r"^pip install --break-system-packages -c numpy.txt (.+)$", guide, re.M)
+    assert sorted(line.split()) == sorted(names.split("|"))
+
+
 def test_the_compose_file_starts_commands_that_exist():
     compose = yaml.safe_load((DOCKER / "compose.yaml").read_text())
     assert set(compose["services"]) == {"flight", "view", "gazebo"}
