@@ -112,7 +112,7 @@ class FlightTime:
 def stops_of(report: Report) -> tuple[Stop, ...]:
     """What each trouble led to, by the stand-in's report."""
     keys = ("at_s", "speed_mps", "stop_m", "stop_s", "allowed_m", "landing_s")
-    found = []
+    found: list[Stop] = []
     while (what := report.values.get(f"stop {len(found)} what")) is not None:
         numbers = (report.number(f"stop {len(found)} {key}") for key in keys)
         found.append(Stop(what, *(math.nan if x is None else x for x in numbers)))
