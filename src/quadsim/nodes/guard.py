@@ -73,7 +73,7 @@ class GuardNode(QuadsimNode):
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
-        self._scans = ScanInput(self, self._on_scan)
+        self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame)
         self._button = declare(self, DeadManParams(), "dead_man.").button
@@ -134,9 +134,8 @@ class GuardNode(QuadsimNode):
             self.fault("others", refusal)
 
     def _on_scan(self, scan: SeenScan) -> None:
-        range_m = scan.range_m if scan.range_m > 0.0 else None
         refusal = self._guard.take_scan(
-            scan.stamp_ns, self._now_ns(), scan.origin_W, scan.points_W, range_m
+            scan.stamp_ns, self._now_ns(), scan.origin_W, scan.points_W, scan.range_m
         )
         if refusal:
             raise MessageError(refusal)

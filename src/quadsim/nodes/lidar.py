@@ -9,7 +9,7 @@ from rclpy.context import Context
 
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
-from quadsim.nodes.scan_input import LEVEL_FRAME
+from quadsim.nodes.scan_input import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
 from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
 from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.transforms import StaticTransforms
@@ -28,7 +28,9 @@ class LidarNode(SeeingNode):
     def make_writers(self) -> None:
         """Write scans of these parameters, and say where a lidar sits that is fixed."""
         kind = ScanWriter if self._planar else CloudWriter
-        frame = LEVEL_FRAME if self.ride.level else "lidar_link"
+        mounted = any((*self.params.position_B_m, *self.params.rotation_deg))
+        level = MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
+        frame = level if self.ride.level else "lidar_link"
         self._writer = kind(self.frame(frame), self.params)
         if self.ride.level:
             return

@@ -1,4 +1,9 @@
-"""A lidar's messages as points in the world: what guard, planner and monitor see."""
+"""A lidar's messages as points in the world: what guard, planner and monitor see.
+
+Each ray is placed where the lidar was at the ray's own time: a LaserScan says it by
+``time_increment``, a cloud by a field ``time`` (s after the stamp) or ``t`` (ns after it). What
+says no times is taken to have been seen at once.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
-from quadsim.geometry.rotation import Quat, from_euler, to_matrix, yaw_of
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError
@@ -19,10 +24,19 @@ from quadsim.nodes.params import declare
 from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import Spec, Vec3
 
-#: Frame of a lidar that stays level (REP 120): it turns with the heading alone.
+Array = NDArray[np.float64]
+
+#: Frame of a lidar that stays level at the vehicle's middle (REP 120), with the heading alone.
 LEVEL_FRAME = "base_stabilized"
-#: Poses of so long a time are kept; a scan that is newer than the newest pose waits for no other.
-KEPT_NS = 1_000_000_000
+#: Frame of one that stays level too, and is mounted there somewhere else, or turned.
+MOUNTED_LEVEL_FRAME = "lidar_stabilized"
+#: A scan farther from the newest pose in time is too old, or of another clock, s.
+WITHIN_S = 1.0
+#: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
+FLOAT32, UINT32 = 7, 6
+KINDS = {FLOAT32: "f4", UINT32: "u4"}
+#: Fields of clouds that say when a point was seen: name, type, and in which unit, s.
+TIMES = (("time", FLOAT32, 1.0), ("t", UINT32, 1e-9))
 
 
 class SeenScan(NamedTuple):
@@ -30,22 +44,22 @@ class SeenScan(NamedTuple):
 
     Attributes:
         stamp_ns: of its first ray.
-        origin_W: where the rays began, m.
+        origin_W: where the rays began, m; of a lidar that moved meanwhile, the middle of that.
         points_W: (N, 3) what they hit, m.
         ends_W: (M, 3) how far those saw that hit nothing, m.
-        range_m: how far the lidar sees.
+        range_m: how far the lidar sees; None where it does not say so.
     """
 
     stamp_ns: int
     origin_W: Vec3
-    points_W: NDArray[np.float64]
-    ends_W: NDArray[np.float64]
-    range_m: float
+    points_W: Array
+    ends_W: Array
+    range_m: float | None
 
 
 @dataclass(frozen=True)
 class MountParams:
-    """Where the lidar sits, as of its device file; not asked of one that stays level."""
+    """Where the lidar sits, as of its device file; not asked of what comes in LEVEL_FRAME."""
 
     position_B_m: Annotated[Vec3, Spec("of the lidar in base_link", "m", ge=-10.0, le=10.0)] = (
         0.0, 0.0, 0.0,
@@ -56,73 +70,112 @@ class MountParams:
 
 
 class PoseHistory:
-    """Poses of the last second, to know where a scan was taken."""
+    """Poses of the last while, to know where a scan was taken.
 
-    def __init__(self) -> None:
-        self._poses: deque[tuple[int, NDArray[np.float64], NDArray[np.float64]]] = deque()
+    Args:
+        within_s: no scan is placed that is farther from the newest pose in time.
+    """
+
+    def __init__(self, within_s: float = WITHIN_S) -> None:
+        self._within_ns = round(1e9 * within_s)
+        self._poses: deque[tuple[int, Array, Array]] = deque()
 
     def take(self, stamp_ns: int, p_W: Any, q_WB: Any) -> None:
         """Keep a pose; one that jumps back in time begins anew."""
         if self._poses and stamp_ns <= self._poses[-1][0]:
             self._poses.clear()
         self._poses.append((stamp_ns, np.array(p_W, dtype=float), np.array(q_WB, dtype=float)))
-        while self._poses[0][0] < stamp_ns - KEPT_NS:
+        # one that is older stays, so that the oldest scan allowed lies between two
+        while len(self._poses) > 2 and self._poses[1][0] < stamp_ns - self._within_ns:
             self._poses.popleft()
 
-    def at(self, stamp_ns: int) -> tuple[NDArray[np.float64], Quat]:
-        """Position and attitude at a time: between two poses, or the first or last.
+    def at(self, stamps_ns: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Positions (N, 3) and attitudes (N, 4) at times (N,): between two poses, or the last.
 
         Raises:
-            MessageError: there is no pose yet.
+            MessageError: there was no pose yet, or the newest is of quite another time.
         """
         if not self._poses:
             raise MessageError("no pose yet")
-        later = self._poses[-1]
-        earlier = later
-        for pose in reversed(self._poses):
-            earlier = pose
-            if pose[0] <= stamp_ns:
-                break
-            later = pose
-        span_ns = later[0] - earlier[0]
-        part = min(max((stamp_ns - earlier[0]) / span_ns, 0.0), 1.0) if span_ns > 0 else 0.0
-        sign = 1.0 if float(earlier[2] @ later[2]) >= 0.0 else -1.0
-        turn = (1.0 - part) * earlier[2] + part * sign * later[2]
-        w, x, y, z = (turn / np.linalg.norm(turn)).tolist()
-        return (1.0 - part) * earlier[1] + part * later[1], (w, x, y, z)
+        first_ns, newest_ns = self._poses[0][0], self._poses[-1][0]
+        old_ns, ahead_ns = int(newest_ns - stamps_ns.min()), int(stamps_ns.max() - newest_ns)
+        apart_ns, how = max((old_ns, "older"), (ahead_ns, "newer"))
+        if apart_ns > self._within_ns:
+            raise MessageError(
+                f"{apart_ns * 1e-9:.2f} s {how} than the pose; have both the same clock?"
+            )
+        if stamps_ns.min() < first_ns:
+            raise MessageError("older than the first pose")
+        times_ns = np.array([stamp_ns for stamp_ns, *_ in self._poses])
+        p_W = np.array([position for _, position, _ in self._poses])
+        q_WB = np.array([attitude for *_, attitude in self._poses])
+        earlier = np.searchsorted(times_ns, stamps_ns, side="right") - 1
+        later = np.minimum(earlier + 1, len(times_ns) - 1)
+        span_ns = np.maximum(times_ns[later] - times_ns[earlier], 1)
+        part = np.minimum((stamps_ns - times_ns[earlier]) / span_ns, 1.0)[:, None]
+        begin, end = q_WB[earlier], q_WB[later]
+        sign = np.where(np.einsum("ij,ij->i", begin, end) < 0.0, -1.0, 1.0)[:, None]
+        turn = (1.0 - part) * begin + part * sign * end
+        turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+        return (1.0 - part) * p_W[earlier] + part * p_W[later], turn
 
 
 class ScanInput:
     """Subscriptions to ``scan`` and ``points``.
 
     Parameters: ``lidar.position_B_m``, ``lidar.rotation_deg``. Messages in the frame
-    :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle.
+    :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle, those in
+    :data:`MOUNTED_LEVEL_FRAME` of one that is mounted on something level.
 
     Args:
         node: who listens.
         use: takes each scan.
+        within_s: as of :class:`PoseHistory`.
     """
 
-    def __init__(self, node: QuadsimNode, use: Callable[[SeenScan], None]) -> None:
-        self.poses = PoseHistory()
+    def __init__(
+        self, node: QuadsimNode, use: Callable[[SeenScan], None], within_s: float = WITHIN_S
+    ) -> None:
+        self.poses = PoseHistory(within_s)
         self._use = use
         mount = declare(node, MountParams(), "lidar.")
         self._position_B = np.array(mount.position_B_m)
-        roll, pitch, yaw = (math.radians(angle) for angle in mount.rotation_deg)
-        self._R_BS = np.array(to_matrix(from_euler(roll, pitch, yaw)))
-        self._rays: tuple[Any, NDArray[np.float64]] | None = None
+        self._turn_BS = Rotation.from_euler("ZYX", mount.rotation_deg[::-1], degrees=True)
+        self._rays: tuple[Any, Array] | None = None
         node.listen(topics.SCAN, self._on_scan, raw=False)
         node.listen(topics.POINTS, self._on_points, raw=False)
 
-    def _place(self, message: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where the lidar was, (3,), and its axes, (3, 3)."""
-        p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp))
-        if message.header.frame_id.rsplit("/", 1)[-1] == LEVEL_FRAME:
-            return p_W, np.array(to_matrix(from_euler(0.0, 0.0, yaw_of(q_WB))))
-        R_WB = np.array(to_matrix(q_WB))
-        return p_W + R_WB @ self._position_B, R_WB @ self._R_BS
+    def _place(self, message: Any, vectors_S: Array, after_s: Array) -> tuple[Array, Array]:
+        """Where the lidar was at each time, (N, 3), and vectors of its axes (N, 3) in W.
 
-    def _directions(self, message: Any) -> NDArray[np.float64]:
+        Args:
+            message: for its stamp and frame.
+            vectors_S: (N, 3).
+            after_s: (N,) after the stamp.
+        """
+        if not np.isfinite(after_s).all():
+            raise MessageError("a time in it is not finite")
+        at_once = not np.ptp(after_s)
+        if at_once:
+            after_s = after_s[:1]
+        # what is farther off is refused by its stamp, whatever it is
+        after_ns = np.round(1e9 * np.clip(after_s, -1e6, 1e6)).astype(np.int64)
+        p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp) + after_ns)
+        turn_WB = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
+        frame = message.header.frame_id.rsplit("/", 1)[-1]
+        if frame in (LEVEL_FRAME, MOUNTED_LEVEL_FRAME):
+            w, x, y, z = q_WB.T
+            yaw_rad = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+            turn_WB = Rotation.from_euler("Z", yaw_rad[:, None])
+        if frame == LEVEL_FRAME:
+            origins_W, turn_WS = p_W, turn_WB
+        else:
+            origins_W, turn_WS = p_W + turn_WB.apply(self._position_B), turn_WB * self._turn_BS
+        if at_once:
+            return np.broadcast_to(origins_W, vectors_S.shape), turn_WS[0].apply(vectors_S)
+        return origins_W, turn_WS.apply(vectors_S)
+
+    def _directions(self, message: Any) -> Array:
         """(N, 3) of a planar scan's rays; made once for the same pattern."""
         key = (message.angle_min, message.angle_increment, len(message.ranges))
         if self._rays is None or self._rays[0] != key:
@@ -133,53 +186,83 @@ class ScanInput:
 
     def _on_scan(self, message: Any) -> None:
         """REP 117: inf has seen nothing, -inf something too near; NaN says nothing."""
-        origin_W, R_WS = self._place(message)
-        rays_W = self._directions(message) @ R_WS.T
         ranges = np.asarray(message.ranges, dtype=float)
         far_m = float(message.range_max)
         near = (ranges == -np.inf) | (ranges < message.range_min)
         hit = near | (ranges <= far_m)
         free = ranges > far_m
+        if not (hit | free).any():
+            raise MessageError(f"none of its {len(ranges)} rays says anything")
+        numbers = (message.time_increment, message.angle_min, message.angle_increment, far_m)
+        if not all(map(math.isfinite, numbers)):
+            raise MessageError("a time, an angle or the range is not finite")
+        after_s = float(message.time_increment) * np.arange(len(ranges), dtype=float)
+        origins_W, rays_W = self._place(message, self._directions(message), after_s)
         distances = np.where(near, float(message.range_min), ranges)
         self._give(
             message,
-            origin_W,
-            origin_W + distances[hit, None] * rays_W[hit],
-            origin_W + far_m * rays_W[free],
+            origins_W,
+            origins_W[hit] + distances[hit, None] * rays_W[hit],
+            origins_W[free] + far_m * rays_W[free],
             far_m,
         )
 
     def _on_points(self, message: Any) -> None:
         """Points without a return are NaN; what a cloud's rays did not hit is not said."""
-        origin_W, R_WS = self._place(message)
-        at = {field.name: field.offset for field in message.fields}
-        if not {"x", "y", "z"} <= at.keys():
-            raise MessageError("no fields x, y, z")
-        kind = ">f4" if message.is_bigendian else "<f4"
-        cloud = np.frombuffer(
-            bytes(message.data),
-            np.dtype(
-                {
-                    "names": ["x", "y", "z"],
-                    "formats": [kind] * 3,
-                    "offsets": [at["x"], at["y"], at["z"]],
-                    "itemsize": message.point_step,
-                }
-            ),
-        )
-        points_S = np.stack([cloud["x"], cloud["y"], cloud["z"]], axis=1).astype(float)
-        points_S = points_S[np.isfinite(points_S).all(axis=1)]
-        far_m = float(np.linalg.norm(points_S, axis=1).max(initial=0.0))
-        self._give(message, origin_W, origin_W + points_S @ R_WS.T, np.zeros((0, 3)), far_m)
+        cloud = _read_cloud(message)
+        points_S = np.stack([cloud[name] for name in "xyz"], axis=1).astype(float)
+        seen = np.isfinite(points_S).all(axis=1)
+        if not seen.any():
+            raise MessageError(f"none of its {len(seen)} points says anything")
+        after_s = np.zeros(int(seen.sum()))
+        for name, _, unit_s in TIMES:
+            if name in (cloud.dtype.names or ()):
+                after_s = unit_s * cloud[name][seen].astype(float)
+                break
+        origins_W, points_W = self._place(message, points_S[seen], after_s)
+        self._give(message, origins_W, origins_W + points_W, np.zeros((0, 3)), None)
 
     def _give(
-        self,
-        message: Any,
-        origin_W: NDArray[np.float64],
-        points_W: NDArray[np.float64],
-        ends_W: NDArray[np.float64],
-        range_m: float,
+        self, message: Any, origins_W: Array, points_W: Array, ends_W: Array, range_m: float | None
     ) -> None:
-        x, y, z = origin_W.tolist()
+        x, y, z = origins_W.mean(axis=0).tolist()
         stamp_ns = stamp_ns_of(message.header.stamp)
         self._use(SeenScan(stamp_ns, (x, y, z), points_W, ends_W, range_m))
+
+
+def _read_cloud(message: Any) -> NDArray[np.void]:
+    """Points of a cloud with x, y, z and, where it says when they were seen, that.
+
+    Raises:
+        MessageError: it has no such fields, of these types, or its sizes do not fit each other.
+    """
+    fields = {field.name: field for field in message.fields}
+    if not {"x", "y", "z"} <= fields.keys():
+        raise MessageError("no fields x, y, z")
+    wrong = [name for name in "xyz" if fields[name].datatype != FLOAT32]
+    if wrong:
+        raise MessageError(
+            f"field {wrong[0]} of type {fields[wrong[0]].datatype}; allowed: {FLOAT32} (FLOAT32)"
+        )
+    times = [n for n, kind, _ in TIMES if n in fields and fields[n].datatype == kind]
+    names = ["x", "y", "z", *times[:1]]
+    order = ">" if message.is_bigendian else "<"
+    rows, columns, step = message.height, message.width, message.point_step
+    try:
+        point = np.dtype(
+            {
+                "names": names,
+                "formats": [order + KINDS[fields[name].datatype] for name in names],
+                "offsets": [fields[name].offset for name in names],
+                "itemsize": step,
+            }
+        )
+        row_step = message.row_step if rows > 1 else columns * step  # one row: some leave it 0
+        if row_step < columns * step:
+            raise ValueError(f"row_step {row_step} of {columns} points of {step}")
+        cloud: NDArray[np.void] = np.ndarray(
+            (rows, columns), point, bytes(message.data), strides=(row_step, step)
+        )
+    except (ValueError, TypeError) as error:
+        raise MessageError(f"its sizes do not fit: {error}") from None
+    return cloud.reshape(-1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare
@@ -48,11 +47,6 @@ class SeeingNode(SensorNode):
     def make_input(self, record: Any, reliable: bool) -> TruthInput:
         """Subscribe to the vehicle's pose, and to others'."""
         self.ride = ride = declare(self, RideParams())
-        if ride.level and any(self.params.position_B_m):
-            raise InputError(
-                f"node {self.get_fully_qualified_name()}: position_B_m:"
-                f" {list(self.params.position_B_m)}; allowed: 0, 0, 0 with level"
-            )
         frame = declare(self, RideFrames(), "frames.").pose
         self._others = Others(self, frame)
         needs = self._needs
