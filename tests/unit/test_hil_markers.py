@@ -10,7 +10,7 @@ pytest.importorskip("rclpy")
 from visualization_msgs.msg import Marker
 
 from quadsim.nodes.cdr import MessageError
-from quadsim.nodes.hil_markers import ARROW_S, arrow, rays, world_markers
+from quadsim.nodes.hil_markers import ARROW_S, arrow, passing, rays, words, world_markers
 from quadsim.nodes.others import Track
 from quadsim.world.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
 
@@ -52,6 +52,14 @@ def test_rays_go_from_the_lidar_to_each_hit_and_an_arrow_along_the_velocity():
     shown = arrow("wish", (1.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (2.0, 0.0, -1.0))
     tip = (1.0 + 2.0 * ARROW_S, 1.0, 1.0 - ARROW_S)
     assert [triple(point) for point in shown.points] == [(1.0, 1.0, 1.0), tip]
+
+
+def test_what_moves_vanishes_when_nobody_says_it_any_longer():
+    """The world stays: its lifetime is 0, which is for ever."""
+    there = passing([words((0.0, 0.0, 1.0), "passing")]).markers
+    assert [marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec for marker in there] == [1.0]
+    (stone,) = world_markers([Obstacle("it", Sphere(0.5), Pose((0.0, 0.0, 0.0)))]).markers
+    assert (stone.lifetime.sec, stone.lifetime.nanosec) == (0, 0)
 
 
 def test_another_vehicle_flies_on_for_a_while_and_then_stands():

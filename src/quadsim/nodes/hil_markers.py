@@ -22,6 +22,8 @@ COMMAND = (0.1, 0.9, 0.2, 1.0)
 OTHER = (1.0, 0.6, 0.0, 0.9)
 #: An arrow shows so many seconds of flight; its shaft's and its head's widths in m.
 ARROW_S, SHAFT_M, HEAD_M = 0.5, 0.05, 0.12
+#: What moves is shown for so long after it was last said, s.
+LIFETIME_S = 1
 
 
 def _marker(ns: str, number: int, kind: int, color: Sequence[float]) -> Marker:
@@ -93,6 +95,14 @@ def arrow(ns: str, color: Sequence[float], p_W: Any, v_W: Any) -> Marker:
     start = np.asarray(p_W, dtype=float)
     marker.points = _points([start, start + ARROW_S * np.asarray(v_W, dtype=float)])
     return marker
+
+
+def passing(markers: Iterable[Marker]) -> MarkerArray:
+    """Markers that vanish when whoever draws them falls silent."""
+    array = MarkerArray(markers=list(markers))
+    for marker in array.markers:
+        marker.lifetime.sec = LIFETIME_S
+    return array
 
 
 def words(p_W: Any, text: str) -> Marker:

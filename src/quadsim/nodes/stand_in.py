@@ -383,7 +383,7 @@ class StandInNode(QuadsimNode):
             "poses_lost": self._poses.lost,
             "setpoints": self._commands.sent,
             "setpoints_lost": self._commands.lost,
-            **self._latency.values("setpoint_latency"),
+            **self._latency.values("setpoint_latency", time.monotonic_ns()),
             "flying": str(self._flying_ns is not None and self._over is None).lower(),
             **stop_values(self._stopping.stops),
         }
