@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from quadsim.errors import InputError
+from quadsim.nodes import packages
 from quadsim.nodes.composed import specs_from
 from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 from quadsim.parameters import flatten
@@ -100,6 +101,53 @@ def test_everything_is_in_the_bag():
     assert json.loads(facts["guard"])["watch.dead_man"] is True
 
 
+def test_px4_is_told_in_two_topics_and_timed_by_the_one_with_the_velocity(monkeypatch):
+    """Its pose becomes ours before anybody hears it; the versions of its name are not known."""
+    monkeypatch.setattr(packages, "find_spec", lambda name: name)  # as if px4_msgs were installed
+    nodes = by_name(described(drivers="px4", record="/tmp/it"))
+    told = [
+        "/fmu/in/offboard_control_mode px4_msgs/msg/OffboardControlMode",
+        "/fmu/in/trajectory_setpoint px4_msgs/msg/TrajectorySetpoint",
+    ]
+    ours = "/quad/odometry/autopilot nav_msgs/msg/Odometry"
+    assert nodes["monitor"].parameters["setpoint"] == told[1]
+    assert nodes["monitor"].parameters["pose"] == ours
+    assert nodes["recorder"].parameters["also"] == [ours, *told]
+
+
+@pytest.mark.parametrize(
+    ("values", "position_B_m", "rotation_deg"),
+    [
+        ({}, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+        ({"lidar_position": "0.1, 0, -0.2"}, [0.1, 0.0, -0.2], [0.0, 0.0, 0.0]),
+        ({"lidar": "", "lidar_rotation": "180,0,90"}, [0.0, 0.0, 0.0], [180.0, 0.0, 90.0]),
+        ({"lidar": "FILE"}, [0.0, 0.0, 0.08], [0.0, 0.0, 180.0]),
+        ({"lidar": "FILE", "lidar_position": "0,0,1"}, [0.0, 0.0, 1.0], [0.0, 0.0, 180.0]),
+    ],
+)
+@pytest.mark.parametrize("structure", ["hil", "target"])
+def test_where_the_lidar_sits_is_known_to_all_that_read_it(
+    structure, values, position_B_m, rotation_deg, tmp_path
+):
+    """The device's file, or the arguments; the same of a virtual one and of a real one."""
+    path = tmp_path / "turned.yaml"
+    path.write_text("sensor: lidar\nposition_B_m: [0, 0, 0.08]\nrotation_deg: [0, 0, 180]\n")
+    values = {name: text.replace("FILE", str(path)) for name, text in values.items()}
+    nodes = by_name(described(drivers="mavros", structure=structure, **values))
+    for name in ("planner", "guard", "monitor"):
+        given = nodes[name].parameters
+        assert (given["lidar.position_B_m"], given["lidar.rotation_deg"]) == (
+            position_B_m,
+            rotation_deg,
+        )
+    if structure == "hil" and values.get("lidar", "some"):
+        cast = nodes["lidar"].parameters
+        assert (list(cast["position_B_m"]), list(cast["rotation_deg"])) == (
+            position_B_m,
+            rotation_deg,
+        )
+
+
 def test_others_are_known_to_whoever_must_not_meet_them():
     nodes = by_name(described(drivers="mavros", others="/a/odom,/b/odom", others_radius="0.6"))
     for name in ("lidar", "planner", "guard", "monitor"):
@@ -135,6 +183,9 @@ def test_files_reach_guard_and_planner():
         ({"drivers": "mavros", "guard": "nobody"}, "nobody"),
         ({"drivers": "mavros", "lidar": "nothing"}, "nothing"),
         ({"drivers": "mavros", "vehicle": "dragon"}, "dragon"),
+        ({"drivers": "mavros", "lidar_position": "1,2"}, "lidar_position: '1,2'; allowed: three"),
+        ({"drivers": "mavros", "lidar_rotation": "0,0,x"}, "lidar_rotation: 'x' is not a number"),
+        ({"drivers": "mavros", "lidar_position": "99,0,0"}, "position_B_m"),
         ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),
         ({"drivers": "mavros", "others_radius": "wide"}, "others_radius: 'wide' is not a number"),
     ],

@@ -24,6 +24,8 @@ from typing import Any
 from quadsim.analysis.bag.driver import Driver, DriverTopic
 from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording
+from quadsim.analysis.bag.px4 import PACKAGE
+from quadsim.analysis.bag.standard import ODOMETRY
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
@@ -34,6 +36,9 @@ from quadsim.parameters import flatten, from_mapping, load
 from quadsim.sensors.devices import load_device
 from quadsim.world.sdf import load_world
 
+#: What goes with a velocity and carries none.
+BESIDE_VELOCITY = "/OffboardControlMode"
+POSE_STAMPED = "geometry_msgs/msg/PoseStamped"
 #: Executables of the graph beside those of every graph.
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 STRUCTURES = ("basic", "sil", "hil", "target")
@@ -61,7 +66,12 @@ HIL_ARGUMENTS = {
     "pose": ("", "our topic that says where it is; empty: the first that the drivers give"),
     "pose_frame": ("map", "the frame that poses name; it must be z up"),
     "world": ("flat", "the virtual world: a file of worlds, or a path"),
-    "lidar": ("virtual_lidar", "a file of config/sensors, or a path; empty: none"),
+    "lidar": (
+        "virtual_lidar",
+        "a file of config/sensors, or a path; empty: none; target: of the real one, for its place",
+    ),
+    "lidar_position": ("", "of the lidar in base_link, x,y,z in m; empty: as its file says"),
+    "lidar_rotation": ("", "its roll,pitch,yaw in deg; empty: as its file says"),
     "level": ("true", "the virtual lidar stays level"),
     "rangefinder": ("", "a virtual range finder: a file of config/sensors, or a path"),
     "guard": ("default", "a file of config/guards, or a path"),
@@ -94,7 +104,7 @@ class HilOptions:
         pose: our topic that says where the vehicle is; empty: the first that drivers give.
         pose_frame: the frame of poses.
         world: the virtual one.
-        lidar: device of the virtual one; empty: none.
+        lidar: device of the virtual one; empty: none. In ``target`` its place alone counts.
         lidar_keys: keys of it that differ from the device's file.
         level: whether it stays level.
         rangefinder: device of the virtual one; empty: none.
@@ -161,6 +171,11 @@ class _Vehicle:
         return POSES[self.pose]
 
     @property
+    def our_type(self) -> str:
+        """Type of our topic of it."""
+        return {"odometry": ODOMETRY, "pose": POSE_STAMPED}[self.pose_type]
+
+    @property
     def _said(self) -> tuple[Driver, list[DriverTopic]]:
         """The driver that gives the pose, and what its file says of that."""
         name = next(name for name, given in self.drivers.passed if given == self.pose)
@@ -180,14 +195,31 @@ class _Vehicle:
         _, known = self._said
         return self.source.partition(" ")[0] if known[0].as_it_is and self.source else self.pose
 
-    def setpoint(self) -> str:
-        """``NAME TYPE`` of the driver's topic of setpoints; empty: it takes none."""
+    @property
+    def timed(self) -> str:
+        """``NAME TYPE`` of the poses that setpoints answer: with our stamps, nearest the driver."""
+        if self.source and not self.source.partition(" ")[2].startswith(PACKAGE):
+            return self.source
+        return f"{VEHICLE}/{self.pose} {self.our_type}"
+
+    @property
+    def told(self) -> list[str]:
+        """``NAME TYPE`` of each of the driver's topics that a velocity goes to."""
+        before = self.namespace.rstrip("/")
         for entry in self.drivers.entries:
+            found = []
             for command in entry.driver.commands_of(COMMAND):
                 full = entry.driver.full_name(command.name)
-                absolute = full if full.startswith("/") else f"{self.namespace.rstrip('/')}/{full}"
-                return f"{absolute} {command.type}"
-        return ""
+                absolute = full if full.startswith("/") else f"{before}/{full}"
+                found.append(f"{absolute} {command.type}")
+            if found:
+                return found
+        return []
+
+    @property
+    def setpoint(self) -> str:
+        """The one of these that carries the velocity."""
+        return next((text for text in self.told if not text.endswith(BESIDE_VELOCITY)), "")
 
 
 def _vehicle_of(options: HilOptions) -> _Vehicle:
@@ -219,7 +251,7 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
             f" {', '.join(POSES)}: {there}{_remedy(options.pose, drivers)}"
         )
     vehicle = _Vehicle(chain, namespace, drivers, pose)
-    if not vehicle.setpoint():
+    if not vehicle.setpoint:
         raise InputError(f"drivers: {chain}: none of them takes {COMMAND}")
     return vehicle
 
@@ -280,12 +312,23 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> N
     )
 
 
+def _mount(options: HilOptions) -> dict[str, Any]:
+    """Parameters of whoever places a lidar's messages: where it sits."""
+    device = options.lidar or "virtual_lidar"
+    params: Any = load_device("lidar", device, options.lidar_keys, "lidar")
+    return {
+        "lidar.position_B_m": list(params.position_B_m),
+        "lidar.rotation_deg": list(params.rotation_deg),
+    }
+
+
 def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
     """Parameters of whoever flies by the vehicle's pose."""
     return {
         "pose_type": vehicle.pose_type,
         "frames.pose": options.pose_frame,
         "use_sim_time": False,
+        **_mount(options),
     }
 
 
@@ -356,8 +399,8 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             VEHICLE,
             {
                 **riding,
-                "pose": vehicle.source,
-                "setpoint": vehicle.setpoint(),
+                "pose": vehicle.timed,
+                "setpoint": vehicle.setpoint,
                 "world": options.world if virtual else "",
                 **others,
             },
@@ -374,13 +417,13 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
 
 def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec]) -> NodeSpec:
     """All of ours, and what the driver itself was told and said."""
-    truth = f"{STAND_IN}/ground_truth/odom nav_msgs/msg/Odometry"
+    truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
-        f"{VEHICLE}/{vehicle.pose} {_type_of(vehicle)}" if vehicle.heard == vehicle.pose else "",
+        f"{VEHICLE}/{vehicle.pose} {vehicle.our_type}" if vehicle.heard == vehicle.pose else "",
         vehicle.source,
-        vehicle.setpoint(),
-        *(f"{name} nav_msgs/msg/Odometry" for name in (*options.others, *options.apparitions)),
-        *(f"{name} geometry_msgs/msg/PoseStamped" for name in options.others_pose),
+        *vehicle.told,
+        *(f"{name} {ODOMETRY}" for name in (*options.others, *options.apparitions)),
+        *(f"{name} {POSE_STAMPED}" for name in options.others_pose),
         truth if options.structure in STANDS_IN else "",
     ]
     facts = {
@@ -404,14 +447,19 @@ def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec])
     )
 
 
-def _type_of(vehicle: _Vehicle) -> str:
-    odometry = vehicle.pose_type == "odometry"
-    return "nav_msgs/msg/Odometry" if odometry else "geometry_msgs/msg/PoseStamped"
-
-
 def composed(specs: Sequence[NodeSpec]) -> NodeSpec:
     """One process that holds all of these nodes."""
     return NodeSpec("composed", "/", {"nodes": json.dumps([asdict(spec) for spec in specs])})
+
+
+def _three(name: str, text: str) -> list[float]:
+    """Three numbers, of a launch argument."""
+    numbers = [as_number(name, part, float) for part in as_names(text)]
+    if len(numbers) != 3:
+        raise InputError(
+            f"launch argument {name}: {text!r}; allowed: three numbers with commas between"
+        )
+    return numbers
 
 
 def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
@@ -425,6 +473,7 @@ def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
     """
     record = values["record"]
     planner = values["planner"]
+    placed = {"position_B_m": "lidar_position", "rotation_deg": "lidar_rotation"}
     options = HilOptions(
         structure=values["structure"],
         drivers=values["drivers"],
@@ -433,6 +482,9 @@ def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         pose_frame=values["pose_frame"],
         world=values["world"],
         lidar=values["lidar"],
+        lidar_keys={
+            key: _three(name, values[name]) for key, name in placed.items() if values[name]
+        },
         level=as_flag("level", values["level"]),
         rangefinder=values["rangefinder"],
         guard=load(GuardParams, find("guards", values["guard"])),
