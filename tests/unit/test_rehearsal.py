@@ -16,14 +16,18 @@ from quadsim.errors import InputError
 from quadsim.experiments.rehearsal_figures import chosen, outline, picture
 from quadsim.experiments.rehearsals import criteria, summarize
 from quadsim.files import find, find_world, known
+from quadsim.geometry.rotation import from_euler
+from quadsim.sensors.devices import load_device
 from quadsim.sim.rehearsal.flight import TRACK, Flight, Outcome
+from quadsim.sim.rehearsal.hil_side import VirtualLidar
 from quadsim.sim.rehearsal.judge import Judge, hull_radius_m
 from quadsim.sim.rehearsal.parameters import PassParams, TroubleParams
 from quadsim.sim.rehearsal.rehearsal import load_rehearsal
+from quadsim.sim.rehearsal.stand_in import Telemetry
 from quadsim.sim.rehearsal.stopping import StopWatch
 from quadsim.world.fields import clearances
 from quadsim.world.movers import Mover, Movers
-from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose
+from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
 from quadsim.world.scene import scene_of
 from quadsim.world.sdf import load_world
 
@@ -49,6 +53,32 @@ def test_a_position_that_is_no_number_is_a_collision():
     judge = Judge(scene_of([Obstacle("box", Box((1.0, 1.0, 1.0)))]), 0.4)
     judge.look(0.0, (math.nan, 0.0, 0.0), Movers([]))
     assert judge.collided
+
+
+def test_a_virtual_lidar_that_turns_sees_a_ball_where_it_is():
+    """10 Hz, at 4 m/s and 1.5 rad/s, tilted, off the middle: each ray from its own place.
+
+    Taken at once, the last rays would be off by 0.4 m and 0.15 rad.
+    """
+    centre_W, radius_m = np.array([3.0, 0.5, 2.0]), 1.0
+    params = replace(
+        load_device("lidar", "virtual_lidar"),
+        rate_hz=10.0, spinning=True, position_B_m=(0.1, -0.2, 0.05), rotation_deg=(5.0, 0.0, 90.0),
+    )  # fmt: skip
+    scene = scene_of([Obstacle("ball", Sphere(radius_m), Pose(tuple(centre_W)))])
+    lidar = VirtualLidar(params, scene, 1, level=False)
+    seen = []
+    for k in range(50):
+        t_s = 0.02 * k
+        q_WB = from_euler(0.1, -0.2, 1.5 * t_s)
+        said = Telemetry(20_000_000 * k, (4.0 * t_s - 2.0, -3.0, 2.0), q_WB, (4.0, 0.0, 0.0), "")
+        scan = lidar.look(said, Movers([]))
+        if scan is not None:
+            above = scan.points_W[scan.points_W[:, 2] > 0.5]  # the floor is met by tilted rays
+            seen += np.linalg.norm(above - centre_W, axis=1).tolist()
+    assert len(seen) > 100
+    # straight between poses 20 ms apart; ranges in float32
+    assert seen == pytest.approx([radius_m] * len(seen), abs=1e-4)
 
 
 def test_the_hull_of_the_x500_reaches_to_the_tips_of_its_rotors():

@@ -22,12 +22,12 @@ from quadsim.nodes.scan_input import (
     LEVEL_FRAME,
     MOUNTED_LEVEL_FRAME,
     MountParams,
-    PoseHistory,
     ScanInput,
 )
 from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
 from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device, simulate
+from quadsim.sensors.pose_history import PoseHistory
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.obstacles import Obstacle, Pose, Sphere
 from quadsim.world.scene import scene_of
@@ -122,7 +122,7 @@ def at(poses, *stamps_ns):
 def test_a_scan_is_where_the_vehicle_was_then():
     """Between two poses: half the way, half the turn; after them the last."""
     poses = PoseHistory()
-    with pytest.raises(MessageError, match="no pose yet"):
+    with pytest.raises(ValueError, match="no pose yet"):
         at(poses, 0)
     half = math.radians(40.0)
     poses.take(100, (0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 0.0))
@@ -153,11 +153,11 @@ def test_a_scan_of_another_time_has_no_place():
         ((newest, newest + 301 * ms), "0.30 s newer than the pose"),
         ((newest - 10, newest + 98_000 * ms), "98.00 s newer"),
     ):
-        with pytest.raises(MessageError, match=words):
+        with pytest.raises(ValueError, match=words):
             at(poses, *stamps)
     young = PoseHistory(within_s=0.3)
     young.take(newest, (0.0, 0.0, 1.0), level)
-    with pytest.raises(MessageError, match="older than the first pose"):
+    with pytest.raises(ValueError, match="older than the first pose"):
         at(young, newest - ms)
 
 
@@ -212,6 +212,15 @@ def test_a_cloud_that_makes_no_sense_or_says_nothing_is_refused(reader, changes,
     points, found = reader
     with pytest.raises(MessageError, match=words):
         points._on_points(cloud_of(np.ones((6, 3)), **changes))
+    assert not found
+
+
+def test_a_scan_of_another_clock_is_refused(reader):
+    points, found = reader
+    message = LaserScan(angle_increment=0.1, range_max=10.0, ranges=[3.0])
+    message.header.stamp.sec = 30
+    with pytest.raises(MessageError, match="s newer than the pose; have both"):
+        points._on_scan(message)
     assert not found
 
 

@@ -8,7 +8,6 @@ says no times is taken to have been seen at once.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -23,6 +22,7 @@ from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.params import declare
 from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import Spec, Vec3
+from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
 
 Array = NDArray[np.float64]
 
@@ -30,8 +30,6 @@ Array = NDArray[np.float64]
 LEVEL_FRAME = "base_stabilized"
 #: Frame of one that stays level too, and is mounted there somewhere else, or turned.
 MOUNTED_LEVEL_FRAME = "lidar_stabilized"
-#: A scan farther from the newest pose in time is too old, or of another clock, s.
-WITHIN_S = 1.0
 #: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
 FLOAT32, UINT32 = 7, 6
 KINDS = {FLOAT32: "f4", UINT32: "u4"}
@@ -67,57 +65,6 @@ class MountParams:
     rotation_deg: Annotated[Vec3, Spec("its roll, pitch, yaw", "deg", ge=-360.0, le=360.0)] = (
         0.0, 0.0, 0.0,
     )  # fmt: skip
-
-
-class PoseHistory:
-    """Poses of the last while, to know where a scan was taken.
-
-    Args:
-        within_s: no scan is placed that is farther from the newest pose in time.
-    """
-
-    def __init__(self, within_s: float = WITHIN_S) -> None:
-        self._within_ns = round(1e9 * within_s)
-        self._poses: deque[tuple[int, Array, Array]] = deque()
-
-    def take(self, stamp_ns: int, p_W: Any, q_WB: Any) -> None:
-        """Keep a pose; one that jumps back in time begins anew."""
-        if self._poses and stamp_ns <= self._poses[-1][0]:
-            self._poses.clear()
-        self._poses.append((stamp_ns, np.array(p_W, dtype=float), np.array(q_WB, dtype=float)))
-        # one that is older stays, so that the oldest scan allowed lies between two
-        while len(self._poses) > 2 and self._poses[1][0] < stamp_ns - self._within_ns:
-            self._poses.popleft()
-
-    def at(self, stamps_ns: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Positions (N, 3) and attitudes (N, 4) at times (N,): between two poses, or the last.
-
-        Raises:
-            MessageError: there was no pose yet, or the newest is of quite another time.
-        """
-        if not self._poses:
-            raise MessageError("no pose yet")
-        first_ns, newest_ns = self._poses[0][0], self._poses[-1][0]
-        old_ns, ahead_ns = int(newest_ns - stamps_ns.min()), int(stamps_ns.max() - newest_ns)
-        apart_ns, how = max((old_ns, "older"), (ahead_ns, "newer"))
-        if apart_ns > self._within_ns:
-            raise MessageError(
-                f"{apart_ns * 1e-9:.2f} s {how} than the pose; have both the same clock?"
-            )
-        if stamps_ns.min() < first_ns:
-            raise MessageError("older than the first pose")
-        times_ns = np.array([stamp_ns for stamp_ns, *_ in self._poses])
-        p_W = np.array([position for _, position, _ in self._poses])
-        q_WB = np.array([attitude for *_, attitude in self._poses])
-        earlier = np.searchsorted(times_ns, stamps_ns, side="right") - 1
-        later = np.minimum(earlier + 1, len(times_ns) - 1)
-        span_ns = np.maximum(times_ns[later] - times_ns[earlier], 1)
-        part = np.minimum((stamps_ns - times_ns[earlier]) / span_ns, 1.0)[:, None]
-        begin, end = q_WB[earlier], q_WB[later]
-        sign = np.where(np.einsum("ij,ij->i", begin, end) < 0.0, -1.0, 1.0)[:, None]
-        turn = (1.0 - part) * begin + part * sign * end
-        turn /= np.linalg.norm(turn, axis=1, keepdims=True)
-        return (1.0 - part) * p_W[earlier] + part * p_W[later], turn
 
 
 class ScanInput:
@@ -160,7 +107,10 @@ class ScanInput:
             after_s = after_s[:1]
         # what is farther off is refused by its stamp, whatever it is
         after_ns = np.round(1e9 * np.clip(after_s, -1e6, 1e6)).astype(np.int64)
-        p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp) + after_ns)
+        try:
+            p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp) + after_ns)
+        except ValueError as error:
+            raise MessageError(str(error)) from None
         turn_WB = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
         frame = message.header.frame_id.rsplit("/", 1)[-1]
         if frame in (LEVEL_FRAME, MOUNTED_LEVEL_FRAME):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from quadsim.control.guard import Guard, GuardOutput, Shape
 from quadsim.control.guard_parameters import GuardParams
@@ -16,6 +17,7 @@ from quadsim.parameters import Vec3
 from quadsim.records import KINEMATICS
 from quadsim.sensors.lidar import Scan, SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.pose_history import PoseHistory
 from quadsim.sim.rehearsal.stand_in import Telemetry, VelocityCommand
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.movers import Movers
@@ -57,6 +59,10 @@ class VirtualLidar:
         self.reach_m = params.range_max_m
         self._poses: NDArray[np.record] = np.zeros(2, KINEMATICS)
         self._before, self._pose = self._poses[0], self._poses[1]
+        # of a lidar that turns: poses of the last while, and each ray's time after the first
+        self._history = PoseHistory() if params.spinning else None
+        offsets_ns = np.round(1e9 * params.offsets_s()).astype(np.int64)
+        self._after_ns = np.tile(offsets_ns, params.channels)
 
     def look(self, pose: Telemetry, movers: Movers) -> SeenScan | None:
         """Take a pose; give the newest scan that ends by its stamp, from where the lidar was."""
@@ -64,6 +70,8 @@ class VirtualLidar:
         self._poses[0] = self._poses[1]
         self._pose.stamp_ns, self._pose.p_W = pose.stamp_ns, pose.p_W
         self._pose.q_WB = self._axes(pose)
+        if self._history is not None:
+            self._history.take(pose.stamp_ns, self._pose.p_W, self._pose.q_WB)
         scan = self._device.measure(self._pose)
         return None if scan is None else self._in_world(scan)
 
@@ -72,25 +80,36 @@ class VirtualLidar:
         return from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
 
     def _in_world(self, scan: Scan) -> SeenScan:
-        """Hits and misses of a scan, between the two poses about its stamp."""
+        """Hits and misses of a scan, from where the lidar was at its stamp, or at each ray's."""
+        if self._history is None:
+            origin_W, R_WB = self._between(scan.stamp_ns)
+            origins_W = np.broadcast_to(origin_W, self._rays_B.shape)
+            rays_W = self._rays_B @ R_WB.T
+        else:
+            p_W, q_WB = self._history.at(scan.stamp_ns + self._after_ns)
+            turn = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
+            origins_W = p_W + turn.apply(self._position_B)
+            origin_W, rays_W = origins_W.mean(axis=0), turn.apply(self._rays_B)
+        ranges = scan.ranges.ravel().astype(float)
+        hit, free = np.isfinite(ranges), ranges == np.inf
+        return SeenScan(
+            scan.stamp_ns,
+            tuple(origin_W.tolist()),
+            origins_W[hit] + ranges[hit, None] * rays_W[hit],
+            origins_W[free] + self.reach_m * rays_W[free],
+        )
+
+    def _between(self, stamp_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the lidar was, (3,), and the axes that carry it, between the two last poses."""
         before, now = self._before, self._pose
         span_ns = int(now.stamp_ns) - int(before.stamp_ns)
-        part = min(max((scan.stamp_ns - int(before.stamp_ns)) / span_ns, 0.0), 1.0)
+        part = min(max((stamp_ns - int(before.stamp_ns)) / span_ns, 0.0), 1.0)
         p_W = (1.0 - part) * before.p_W + part * now.p_W
         sign = 1.0 if float(before.q_WB @ now.q_WB) >= 0.0 else -1.0
         q_WB = (1.0 - part) * before.q_WB + part * sign * now.q_WB
         q_WB /= np.linalg.norm(q_WB)
         R_WB = np.array(to_matrix(tuple(q_WB.tolist())))
-        origin_W = p_W + R_WB @ self._position_B
-        ranges = scan.ranges.ravel().astype(float)
-        hit, free = np.isfinite(ranges), ranges == np.inf
-        rays_W = self._rays_B @ R_WB.T
-        return SeenScan(
-            scan.stamp_ns,
-            tuple(origin_W.tolist()),
-            origin_W + ranges[hit, None] * rays_W[hit],
-            origin_W + self.reach_m * rays_W[free],
-        )
+        return p_W + R_WB @ self._position_B, R_WB
 
 
 class HilSide:
