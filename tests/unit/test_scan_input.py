@@ -16,8 +16,10 @@ from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import LaserScan, PointCloud2, PointField
 
 from quadsim.compiled import new_record
+from quadsim.geometry.rotation import from_euler, yaw_of
 from quadsim.nodes import scan_input
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.lidar import frame_of
 from quadsim.nodes.scan_input import (
     LEVEL_FRAME,
     MOUNTED_LEVEL_FRAME,
@@ -292,24 +294,31 @@ def test_a_lidar_that_turns_while_the_vehicle_moves_sees_a_wall_where_it_stands(
     assert scan.origin_W == pytest.approx([SPEED_MPS * t_s.mean(), 0.0, 2.0])
 
 
-def test_the_simulated_lidar_and_its_reader_agree(monkeypatch):
+@pytest.mark.parametrize("level", [False, True])
+@pytest.mark.parametrize("mount", [MountParams(), MountParams((0.3, -0.2, 0.1), (0.0, 5.0, 90.0))])
+def test_the_simulated_lidar_and_its_reader_agree(monkeypatch, mount, level):
     """The whole way: rays of the device into a scene, messages, points on its surface."""
-    params = load_device("lidar", "ideal_lidar")
+    params = replace(
+        load_device("lidar", "ideal_lidar"),
+        position_B_m=mount.position_B_m, rotation_deg=mount.rotation_deg,
+    )  # fmt: skip
     centre_W, radius_m = np.array([3.0, 0.5, 2.0]), 1.0
     scene = scene_of([Obstacle("ball", Sphere(radius_m), Pose(tuple(centre_W)))])
     device = simulate("lidar", params, EnvironmentParams(), 1, "quad", scene)
     truth = new_record(KINEMATICS)
-    truth.p_W[:], truth.q_WB[:] = (0.0, 0.0, 2.0), (1.0, 0.0, 0.0, 0.0)
+    truth.p_W[:], q_WB = (0.0, 0.0, 2.0), from_euler(0.1, -0.05, 0.4)
+    truth.q_WB[:] = from_euler(0.0, 0.0, yaw_of(q_WB)) if level else q_WB  # as the node does
     scan = None
     for k in range(1, 40):
         truth.stamp_ns = k * 5_000_000
         scan = device.measure(truth) or scan
     found = []
     node = SimpleNamespace(listen=lambda *_, **__: None)
-    monkeypatch.setattr(scan_input, "declare", lambda *_: MountParams())
+    monkeypatch.setattr(scan_input, "declare", lambda *_: mount)
     points = ScanInput(node, found.append)
-    points.poses.take(0, truth.p_W, truth.q_WB)
-    points._on_scan(ScanWriter("lidar_link", params).message(scan))
-    distance_m = np.linalg.norm(found[0].points_W - centre_W, axis=1)
+    points.poses.take(0, truth.p_W, q_WB)
+    points._on_scan(ScanWriter(frame_of(params, level), params).message(scan))
+    there_W = found[0].points_W[found[0].points_W[:, 2] > 0.5]  # the others are on the floor
+    distance_m = np.linalg.norm(there_W - centre_W, axis=1)
     assert len(distance_m) > 30
     assert distance_m == pytest.approx(np.full(len(distance_m), radius_m), abs=2e-5)

@@ -13,6 +13,15 @@ from quadsim.nodes.scan_input import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
 from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
 from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.transforms import StaticTransforms
+from quadsim.sensors.lidar_pattern import LidarParams
+
+
+def frame_of(params: LidarParams, level: bool) -> str:
+    """Name of the frame that a lidar's messages are in, which says how its reader places them."""
+    if not level:
+        return "lidar_link"
+    mounted = any((*params.position_B_m, *params.rotation_deg))
+    return MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
 
 
 class LidarNode(SeeingNode):
@@ -28,10 +37,7 @@ class LidarNode(SeeingNode):
     def make_writers(self) -> None:
         """Write scans of these parameters, and say where a lidar sits that is fixed."""
         kind = ScanWriter if self._planar else CloudWriter
-        mounted = any((*self.params.position_B_m, *self.params.rotation_deg))
-        level = MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
-        frame = level if self.ride.level else "lidar_link"
-        self._writer = kind(self.frame(frame), self.params)
+        self._writer = kind(self.frame(frame_of(self.params, self.ride.level)), self.params)
         if self.ride.level:
             return
         roll, pitch, yaw = map(math.radians, self.params.rotation_deg)
