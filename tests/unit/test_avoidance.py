@@ -67,6 +67,16 @@ def test_an_empty_polytope_has_no_projection() -> None:
     assert project(np.zeros(3), normal, np.array((-1.0, 0.5))) is None
 
 
+def test_a_projection_that_is_not_found_within_the_solvers_steps_is_none(monkeypatch) -> None:
+    """Scipy raises then; a guard brakes for it, and lives."""
+
+    def give_up(*_: object) -> None:
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("quadsim.control.avoidance.nnls", give_up)
+    assert project(np.ones(3), np.array(((1.0, 0.0, 0.0),)), np.array((0.5,))) is None
+
+
 @pytest.mark.parametrize("column", [True, False])
 def test_each_half_space_holds_the_start_and_no_obstacle(column: bool) -> None:
     """Between them the straight way is free; the whole way is inside where it meets nothing."""

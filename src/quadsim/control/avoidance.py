@@ -184,11 +184,14 @@ def project(x_W: Array, normal: Array, bound_m: Array) -> Array | None:
 
 
 def _least_distance(normal: Array, bound_m: Array) -> Array | None:
-    """The shortest y with n y <= b, by non-negative least squares; None where there is none."""
+    """The shortest y with n y <= b, by non-negative least squares; None where none is found."""
     matrix = np.empty((4, len(bound_m)))
     matrix[:3] = -normal.T
     matrix[3] = -bound_m
-    weights, _ = nnls(matrix, np.array((0.0, 0.0, 0.0, 1.0)))
+    try:
+        weights, _ = nnls(matrix, np.array((0.0, 0.0, 0.0, 1.0)))
+    except RuntimeError:  # it has taken more steps than it allows itself
+        return None
     residual = matrix @ weights
     residual[3] -= 1.0
     if residual[3] > -1e-9:
