@@ -14,6 +14,7 @@ from point_mass import LEVEL, Flight, PointMass, fly
 
 from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
 from quadsim.control.guard_parameters import LimitParams, VehicleAssumptions, WatchParams
+from quadsim.control.guard_pose import PoseWatch
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import load
@@ -537,6 +538,18 @@ def test_a_repeated_pose_is_no_news() -> None:
     assert "repeats" in bench.refused["pose"]
 
 
+@pytest.mark.parametrize("rate_hz", [12.0, 15.0, 20.0, 50.0, 100.0])
+def test_a_pose_alone_gives_the_velocity_at_any_rate(rate_hz: float) -> None:
+    """Of 2 m/s; also where poses are farther apart than the time over which it is taken."""
+    watch = PoseWatch(PARAMS)
+    for k in range(round(rate_hz)):
+        stamp_ns = round(1e9 * (1.0 + k / rate_hz))
+        assert not watch.take(stamp_ns, stamp_ns, (2.0 * k / rate_hz, 0, 1.5), LEVEL, None, k > 5)
+    assert watch.pose is not None
+    assert watch.pose.v_W == pytest.approx((2.0, 0.0, 0.0), abs=1e-6)
+    assert not watch.jump
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -620,15 +633,17 @@ def test_another_vehicle_is_given_way(wish_mps: float) -> None:
     assert least > PARAMS.vehicle.radius_m
 
 
-def test_a_shape_above_or_below_is_in_nobodys_way() -> None:
-    """4 m higher."""
+@pytest.mark.parametrize(("higher_m", "stops"), [(4.0, False), (0.0, True)])
+def test_a_shape_above_or_below_is_in_nobodys_way(higher_m: float, stops: bool) -> None:
+    """At its own height it is."""
+    shape = Shape((4.0, 0.0, HEIGHT_M + higher_m), (0.0, 0.0, 0.0), 0.4, 0.2)
 
     def before(now_ns: int, guard: Guard, _: PointMass) -> None:
-        guard.take_shapes(now_ns, [Shape((4.0, 0.0, 5.5), (0.0, 0.0, 0.0), 0.4, 0.2)])
+        guard.take_shapes(now_ns, [shape])
 
     flight = fly(Guard(PARAMS), mass_at(), east(2.0), 3.0, before=before)
-    assert flight.p_W[-1][0] > 4.5
-    assert "obstacle" not in {output.reason for output in flight.outputs}
+    assert ("known shape" in {output.reason for output in flight.outputs}) == stops
+    assert (flight.p_W[-1][0] < 4.5) == stops
 
 
 def test_the_floor_that_a_tilted_lidar_sees_is_no_wall() -> None:

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 #: A velocity is compared with the poses' way over this time.
 COMPARE_S = 0.3
-#: Of the poses' way over this time it is made where the driver gives none.
+#: Of the poses' way over this time at least it is made where the driver gives none.
 DIFFERENCE_S = 0.06
 #: Acceleration that explains a pose beside the last one's velocity, m/s^2.
 EXPLAINED_MPS2 = 15.0
@@ -155,9 +155,14 @@ class PoseWatch:
     def _velocity(self, stamp_ns: int, p_W: Array, v_W: Vec3 | None) -> Array:
         """Velocity, given or of the poses, compared with them."""
         history = self._history
-        horizon_ns = round((COMPARE_S if v_W is not None else DIFFERENCE_S) * 1e9)
-        while history and history[0][0] < stamp_ns - horizon_ns:
-            self._sum_W -= history.popleft()[2]
+        if v_W is not None:
+            oldest_ns = stamp_ns - round(COMPARE_S * 1e9)
+            while history and history[0][0] < oldest_ns:
+                self._sum_W -= history.popleft()[2]
+        else:  # a difference needs one that is old enough, however old that is
+            oldest_ns = stamp_ns - round(DIFFERENCE_S * 1e9)
+            while len(history) > 1 and history[1][0] <= oldest_ns:
+                self._sum_W -= history.popleft()[2]
         v = np.zeros(3) if v_W is None else np.array(v_W, dtype=np.float64)
         if history and v_W is None:
             first_ns, first_W, _ = history[0]
