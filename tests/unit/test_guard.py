@@ -221,6 +221,39 @@ def test_a_flight_is_refused_in_one_line(broken: Callable[[Bench], None], expect
     assert any(refusal in event.words for event in output.events)
 
 
+def test_before_it_is_enabled_it_says_what_it_would_answer() -> None:
+    """And the room that there is, so that both can be tried on the ground, by hand."""
+    bench = Bench()
+    bench.p_W = np.array((0.0, 0.0, 0.1))
+    bench.held = False
+    assert bench.run(1.0).reason == "dead-man button released"
+    bench.held = True
+    assert bench.run(0.1).reason.startswith("height 0.10 m; allowed: 0.5 to 3")
+    bench.p_W[2] = HEIGHT_M
+    output = bench.run(1.0)
+    assert (output.state, output.reason, output.send) == ("disabled", "may be enabled", False)
+    # a wall 6 m to the east; it stands, so that nothing but the keep-out is taken off
+    assert output.margin_m == pytest.approx(6.0 - PARAMS.keep_out_m, abs=1e-6)
+    bench.points_W = bench.p_W + np.array([(PARAMS.keep_out_m, 0.0, 0.0)])
+    assert bench.run(0.5).margin_m == pytest.approx(0.0, abs=1e-6)
+    bench.silent = {"pose"}
+    output = bench.run(0.2)
+    assert output.reason.startswith("no pose for 0.2")
+    assert math.isnan(output.margin_m)
+
+
+def test_what_was_commanded_before_it_was_disabled_takes_no_room() -> None:
+    """It stands, on its pilot's sticks."""
+    bench = Bench().flying()
+    bench.points_W = np.array([(9.0, 0.0, HEIGHT_M)])
+    bench.wish_W = np.array((2.0, 0.0, 0.0))
+    bench.run(1.0)
+    bench.guard.disable()
+    bench.v_W = np.zeros(3)
+    room_m = 9.0 - bench.p_W[0] - PARAMS.keep_out_m
+    assert bench.run(0.1).margin_m == pytest.approx(room_m, abs=1e-6)
+
+
 # ---- limits ------------------------------------------------------------------------------------
 
 

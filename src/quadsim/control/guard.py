@@ -149,7 +149,9 @@ class Guard:
             self.disable()
         self._now_ns = now_ns
         if not self.enabled:
-            return self._output(now_ns, ZERO, 0.0, "not enabled", math.inf)
+            refusal = find_refusal(self.params, self._poses, self._sight, self._inputs, now_ns)
+            reason = refusal or "may be enabled"
+            return self._output(now_ns, ZERO, 0.0, reason, self._margin(now_ns))
         before_ns = self._step_ns if self._step_ns is not None else now_ns
         self._step_ns = now_ns
         dt_s = (now_ns - before_ns) * 1e-9
@@ -284,14 +286,20 @@ class Guard:
             self._inputs.disobeyed_s = 0.0
 
     def _margin(self, now_ns: int) -> float:
-        """Room while zero is commanded; unknown without a pose."""
+        """Room while zero is commanded; unknown without a pose.
+
+        While the guard is disabled: if it began to command zero now.
+        """
         pose = self._poses.pose
         age_s = self._poses.age_s(now_ns)
         if pose is None or age_s > self.params.watch.pose_stale_s:
             return math.nan
-        moving_W = self._moving(now_ns, pose.v_W, age_s)
-        zero_s = self._zero_s(now_ns)
-        safe = self._law.safe(now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, zero_s, 0.0)
+        moving_W, zero_s = pose.v_W[None], 0.0
+        if self.enabled:
+            moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
+        safe = self._law.safe(
+            now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, zero_s, 0.0, self._sight.range_m
+        )
         return safe.margin_m
 
     # ---- output --------------------------------------------------------------------------------

@@ -125,7 +125,13 @@ def find_fault(
 def find_refusal(
     params: GuardParams, poses: PoseWatch, sight: Sight, inputs: Inputs, now_ns: int
 ) -> str:
-    """Why a flight shall not begin, with the remedy; empty if it may."""
+    """Why a flight shall not begin, with the remedy; empty if it may.
+
+    The button comes first, so that it can be tried where the rest is not in order yet.
+    """
+    button = dead_man_fault(params, inputs, now_ns)
+    if button:
+        return button
     pose, age_s = poses.pose, poses.age_s(now_ns)
     if pose is None:
         return "no pose has come"
@@ -158,4 +164,4 @@ def find_refusal(
             f"an obstacle {near_m + params.keep_out_m:.2f} m from the vehicle's centre; allowed:"
             f" {params.keep_out_m:.2f}"
         )
-    return dead_man_fault(params, inputs, now_ns)
+    return ""

@@ -131,6 +131,7 @@ class Law:
         moving_W: Array,
         zero_s: float,
         dt_s: float,
+        shown_m: float = 0.0,
     ) -> Safe:
         """The command nearest to a wish.
 
@@ -143,6 +144,7 @@ class Law:
             moving_W: (M, 3) velocity at the pose's time, and commands that may be in force since.
             zero_s: for how long nothing but zero has been commanded.
             dt_s: time since the last command.
+            shown_m: obstacles up to this distance count for the margin though they cannot be met.
         """
         params = self._params
         allowed = limited(wish_W, params.limits)
@@ -155,7 +157,7 @@ class Law:
         horizon_s = delay_s + fastest / self._brake
         far_m = stop_m(fastest, delay_s, self._brake)
 
-        near, paths = self._near(now_ns, p_W, horizon_s, far_m)
+        near, paths = self._near(now_ns, p_W, horizon_s, far_m, shown_m)
         ways = [
             replace(path, keep_out_m=path.keep_out_m + params.vehicle.margin_m)
             for path in self._near_paths(now_ns, p_W, max(horizon_s, GIVE_WAY_S), far_m)
@@ -222,10 +224,10 @@ class Law:
         return safe
 
     def _near(
-        self, now_ns: int, p_W: Array, horizon_s: float, far_m: float
+        self, now_ns: int, p_W: Array, horizon_s: float, far_m: float, shown_m: float
     ) -> tuple[Obstacles, list[Path]]:
         """What can matter within the way to a stop."""
-        within_m = 2.0 * far_m + self._params.vehicle.margin_m
+        within_m = max(2.0 * far_m + self._params.vehicle.margin_m, shown_m)
         near = self._sight.hits(p_W, horizon_s, within_m)
         return near, self._near_paths(now_ns, p_W, horizon_s, far_m)
 

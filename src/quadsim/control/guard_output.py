@@ -32,9 +32,11 @@ class GuardOutput:
         v_W: (3,) velocity, m/s.
         yaw_rate_radps: about the vertical.
         state: one of :data:`STATES`.
-        reason: why the command is not the wish; empty when it is.
+        reason: why the command is not the wish; empty when it is. Disabled: what would be answered
+            to being enabled.
         margin_m: room left between the keep-out of what is nearest and all that the vehicle can
-            still reach if it brakes now; negative: it may be hit; inf: nothing is near.
+            still reach if it brakes now; negative: it may be hit; inf: nothing is near; NaN: there
+            is no pose.
         clearance_m: from the vehicle's outside to the nearest thing that the scan saw.
         latency_s: age of the pose that the command was made of, on the watchdogs' clock.
         land: whether the vehicle's own autopilot shall be told to land.
