@@ -751,3 +751,22 @@ def test_what_may_move_is_kept_farther_away() -> None:
     vehicle = PARAMS.vehicle
     assert ends[0] == pytest.approx(6.0 - PARAMS.keep_out_m - vehicle.margin_m, abs=0.05)
     assert ends[1] < ends[0] - vehicle.latency_s
+
+
+@pytest.mark.parametrize(("late_s", "age_s"), [(0.0, 0.0), (0.0, 0.2), (0.25, 0.0), (0.25, 0.2)])
+def test_what_may_move_has_moved_since_it_was_seen(late_s: float, age_s: float) -> None:
+    """A scan that is that late and that old: at 1 m/s the room is less by as much.
+
+    The vehicle stands, and would answer to zero after its latency and a late loop.
+    """
+    sight = replace(PARAMS.sight, obstacle_speed_mps=1.0, memory_s=0.0)
+    params = replace(PARAMS, sight=sight)
+    bench = Bench(params)
+    bench.run(1.0)
+    hit, stamp_ns = np.array([(6.0, 0.0, HEIGHT_M)]), bench.now_ns - round(late_s * 1e9)
+    assert bench.guard.take_scan(stamp_ns, bench.now_ns, (0.0, 0.0, HEIGHT_M), hit) is None
+    bench.silent = {"scan"}
+    output = bench.run(age_s) if age_s else bench.guard.step(bench.now_ns)
+    answer_s = params.vehicle.latency_s + params.watch.late_s
+    room_m = 6.0 - params.keep_out_m - 1.0 * (answer_s + late_s + age_s)
+    assert output.margin_m == pytest.approx(room_m, abs=1e-6)

@@ -96,7 +96,11 @@ class Guard:
         range_m: float | None = None,
     ) -> str | None:
         """Hits of one scan, (N, 3) in W; ``range_m``: how far that sensor sees."""
-        return self._sight.take_scan(now_ns, origin_W, points_W, range_m)
+        pose, late_ns = self._poses.pose, 0
+        if pose is not None:  # how much older it is than a pose that would come now
+            late_ns = now_ns - pose.now_ns + pose.stamp_ns - stamp_ns
+        late_s = min(max(late_ns * 1e-9, 0.0), self.params.sight.timeout_s)
+        return self._sight.take_scan(now_ns, origin_W, points_W, range_m, late_s)
 
     def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
         """All things whose place is known; replaces the last ones."""

@@ -228,7 +228,7 @@ class Law:
     ) -> tuple[Obstacles, list[Path]]:
         """What can matter within the way to a stop."""
         within_m = max(2.0 * far_m + self._params.vehicle.margin_m, shown_m)
-        near = self._sight.hits(p_W, horizon_s, within_m)
+        near = self._sight.hits(now_ns, p_W, horizon_s, within_m)
         return near, self._near_paths(now_ns, p_W, horizon_s, far_m)
 
     def _near_paths(self, now_ns: int, p_W: Array, horizon_s: float, far_m: float) -> list[Path]:

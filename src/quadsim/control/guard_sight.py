@@ -85,18 +85,24 @@ class Sight:
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params
-        self._scans: deque[tuple[int, Array]] = deque()
+        self._scans: deque[tuple[int, int, Array]] = deque()  # when it came, when it saw, hits
         self._points_W: Array = np.zeros((0, 3))
+        self._seen_ns: Array = np.zeros(0)  # (N,) when each was seen
         self._shapes: tuple[Shape, ...] = ()
         self._scan_ns: int | None = None
         self._shapes_ns: int | None = None
         self.range_m = params.sight.range_m
-        self._seen: tuple[Array, Array, Obstacles, Array] | None = None
+        self._found: tuple[Array, Array, Obstacles, Array] | None = None
 
     def take_scan(
-        self, now_ns: int, origin_W: Vec3, points_W: Any, range_m: float | None
+        self,
+        now_ns: int,
+        origin_W: Vec3,
+        points_W: Any,
+        range_m: float | None,
+        late_s: float = 0.0,
     ) -> str | None:
-        """Take the hits (N, 3) in W of one scan; why not, or None."""
+        """Take the hits (N, 3) in W of one scan, seen so long ago; why not, or None."""
         points = np.asarray(points_W, dtype=np.float64)
         if points.size == 0:
             points = np.zeros((0, 3))
@@ -111,11 +117,14 @@ class Sight:
         sight = self._params.sight
         self.range_m = min(sight.range_m, range_m or math.inf)
         keep = points[:, 2] >= sight.ignore_below_m
-        self._scans.append((now_ns, points[keep]))
+        self._scans.append((now_ns, now_ns - round(late_s * 1e9), points[keep]))
         oldest_ns = now_ns - round(sight.memory_s * 1e9)
         while self._scans[0][0] < oldest_ns:
             self._scans.popleft()
-        self._points_W = np.concatenate([hits for _, hits in self._scans])
+        self._points_W = np.concatenate([hits for *_, hits in self._scans])
+        self._seen_ns = np.concatenate(
+            [np.full(len(hits), float(seen_ns)) for _, seen_ns, hits in self._scans]
+        )
         self._scan_ns = now_ns
         return None
 
@@ -145,29 +154,31 @@ class Sight:
 
     def _about(self, p_W: Array) -> tuple[Obstacles, Array]:
         """The hits about a place, with no keep-out, and their distances; kept while it stays."""
-        if self._seen is None or self._seen[0] is not p_W or self._seen[1] is not self._points_W:
+        if self._found is None or self._found[0] is not p_W or self._found[1] is not self._points_W:
             column = self._params.sight.scan == "column"
             found = balls(self._points_W - p_W, 0.0, column)
-            self._seen = (p_W, self._points_W, found, found.distance_m)
-        return self._seen[2], self._seen[3]
+            self._found = (p_W, self._points_W, found, found.distance_m)
+        return self._found[2], self._found[3]
 
-    def hits(self, p_W: Array, horizon_s: float, within_m: float) -> Obstacles:
+    def hits(self, now_ns: int, p_W: Array, horizon_s: float, within_m: float) -> Obstacles:
         """What the scans hit, about a place.
 
         Args:
+            now_ns: the watchdogs' time.
             p_W: (3,) the vehicle's.
-            horizon_s: for so long they may have moved on when the vehicle stands.
+            horizon_s: until the vehicle stands; since they were seen they may have moved as well.
             within_m: those that are farther from their keep-out do not matter.
         """
         params = self._params
         size_m = params.vehicle.radius_m
         if params.sight.scan == "point":
             size_m = max(size_m, params.vehicle.half_height_m)
-        moved_m = params.sight.obstacle_speed_mps * horizon_s
+        moving_s = horizon_s + np.maximum(now_ns - self._seen_ns, 0.0) * 1e-9
+        moved_m = params.sight.obstacle_speed_mps * moving_s
         keep_out_m = size_m + params.vehicle.pose_uncertainty_m + moved_m
         found, distance_m = self._about(p_W)
         near = distance_m <= keep_out_m + within_m
-        return Obstacles(found.o_W[near], np.full(near.sum(), keep_out_m), found.upright[near])
+        return Obstacles(found.o_W[near], keep_out_m[near], found.upright[near])
 
     def paths(self, now_ns: int, p_W: Array, rise_m: float, horizon_s: float) -> list[Path]:
         """Where known shapes may be within a horizon, about a place; those above or below left out.
