@@ -52,10 +52,15 @@ class Hall:
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, qos.RELIABLE)
         self.wish, self.frame, self.held = (1.0, 0.0), "map", True
         self.poses, self.pillar_m = True, math.inf
+        self._other, self.others, self.ahead_s = None, True, 0
         self._next_ns = 0
         bench.until(lambda: self._odometry.get_subscription_count() > 0 or
                     self._pose.get_subscription_count() > 0)  # fmt: skip
         bench.until(lambda: node.count_publishers("/quad/command_velocity/safe") > 0)
+
+    def follow_another(self, name: str) -> None:
+        """Publish another vehicle too, far away, by a clock of its own."""
+        self._other = self.bench.node.create_publisher(Odometry, name, qos.FAST)
 
     def _on_report(self, message) -> None:
         for status in message.status:
@@ -84,6 +89,13 @@ class Hall:
         if self.poses:
             self._odometry.publish(odometry)
             self._pose.publish(pose)
+        if self._other is not None and self.others:
+            other = Odometry(child_frame_id="a/base_link")
+            other.header.frame_id = "map"
+            other.header.stamp.sec, other.header.stamp.nanosec = seconds + self.ahead_s, nanoseconds
+            other.pose.pose.position.y = other.pose.pose.position.z = 20.0
+            other.pose.pose.orientation.w = 1.0
+            self._other.publish(other)
         self._scan.publish(scan)
         self._wish.publish(wish)
         self._button.publish(Bool(data=self.held))
@@ -185,6 +197,23 @@ def test_motion_capture_and_a_button_of_a_joystick(bench):
     hall.until(lambda: hall.commands and speed(hall) > 0.99)
     hall.held = False
     hall.until(lambda: hall.reports.get("reason") == "dead-man button released")
+    assert speed(hall) == 0.0
+
+
+def test_another_vehicle_counts_when_it_is_heard_and_its_clock_is_ours(bench):
+    """Not heard, its clock far ahead, as it should be, and silent."""
+    hall = Hall(bench, **{"others.odometry": ["/a/odom"]})
+    hall.until(lambda: hall.enable().message == "no known shapes yet: /a/odom not heard")
+    hall.follow_another("/a/odom")
+    hall.ahead_s = 30
+    hall.until(lambda: "clock is" in hall.enable().message)
+    assert "s ahead of that of our pose" in hall.enable().message
+    hall.ahead_s = 0  # one stamp of the future does not shut out what comes after it
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    hall.others = False
+    hall.until(lambda: "known shapes lost" in hall.reports.get("reason", ""))
+    assert "/a/odom not heard for" in hall.reports["reason"]
     assert speed(hall) == 0.0
 
 

@@ -469,6 +469,20 @@ def test_known_shapes_that_are_lost_brake() -> None:
     assert bench.run(0.3).reason.startswith("known shapes lost")
 
 
+def test_shapes_that_are_expected_and_have_never_come_forbid_to_begin() -> None:
+    """And say why; a first one lets it begin."""
+    bench = Bench()
+    bench.guard.expect_shapes("/a/odom not heard")
+    bench.run(1.0)
+    assert bench.guard.enable(bench.now_ns) == "no known shapes yet: /a/odom not heard"
+    far = Shape((9.0, 9.0, 1.5), (0.0, 0.0, 0.0), 0.3, 0.2)
+    assert bench.guard.take_shapes(bench.now_ns, [far]) is None
+    assert bench.guard.enable(bench.now_ns) is None
+    bench.guard.expect_shapes("/a/odom: its clock is wrong")
+    words = bench.run(0.5).reason
+    assert re.fullmatch(r"known shapes lost: none for 0.\d\d s: /a/odom: its clock is wrong", words)
+
+
 def test_a_clock_that_goes_back_ends_all() -> None:
     """Nothing is sent until it is enabled anew."""
     bench = Bench().flying()

@@ -106,6 +106,10 @@ class Guard:
         """All things whose place is known; replaces the last ones."""
         return self._sight.take_shapes(now_ns, shapes)
 
+    def expect_shapes(self, missing: str = "") -> None:
+        """There are such things, so without them there is no flight; ``missing``: why not now."""
+        self._sight.expects_shapes, self._sight.missing = True, missing
+
     def take_wish(self, stamp_ns: int, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants."""
         if not all(map(math.isfinite, (*v_W, yaw_rate_radps))):

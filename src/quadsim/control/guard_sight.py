@@ -91,6 +91,10 @@ class Sight:
         self._shapes: tuple[Shape, ...] = ()
         self._scan_ns: int | None = None
         self._shapes_ns: int | None = None
+        #: Whether shapes have to come, as scans do.
+        self.expects_shapes = False
+        #: In words: why they do not come.
+        self.missing = ""
         self.range_m = params.sight.range_m
         self._found: tuple[Array, Array, Obstacles, Array] | None = None
 
@@ -135,6 +139,7 @@ class Sight:
                 return f"shapes[{i}]: a number is not finite, or a size is below 0"
         self._shapes = tuple(shapes)
         self._shapes_ns = now_ns
+        self.missing = ""
         return None
 
     def fault(self, now_ns: int) -> str:
@@ -146,10 +151,13 @@ class Sight:
             age_s = (now_ns - self._scan_ns) * 1e-9
             if age_s > sight.timeout_s:
                 return f"scan lost: none for {age_s:.2f} s"
-        if self._shapes and self._shapes_ns is not None:
+        if self.expects_shapes or self._shapes:
+            why = f": {self.missing}" if self.missing else ""
+            if self._shapes_ns is None:
+                return f"no known shapes yet{why}"
             age_s = (now_ns - self._shapes_ns) * 1e-9
             if age_s > sight.timeout_s:
-                return f"known shapes lost: none for {age_s:.2f} s"
+                return f"known shapes lost: none for {age_s:.2f} s{why}"
         return ""
 
     def _about(self, p_W: Array) -> tuple[Obstacles, Array]:

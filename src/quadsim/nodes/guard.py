@@ -75,7 +75,9 @@ class GuardNode(QuadsimNode):
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
         self._pose = PoseInput(self, self._on_pose)
-        self._others = Others(self, self._pose.frame)
+        self._others = Others(self, self._pose.frame, self._now_ns)
+        if self._others.tracks:
+            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         self._button = declare(self, DeadManParams(), "dead_man.").button
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
         if self._button >= 0:
@@ -95,6 +97,9 @@ class GuardNode(QuadsimNode):
 
     def _on_time_back(self) -> None:
         self._guard = Guard(self._params)
+        self._others.forget()
+        if self._others.tracks:
+            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         self._said = None
         self._stamp_ns = self._came_ns = self._stepped_ns = 0
 
@@ -118,10 +123,12 @@ class GuardNode(QuadsimNode):
             self._handled_ms.append(1e3 * (time.perf_counter() - began_s))
 
     def _take_others(self, now_ns: int, stamp_ns: int) -> None:
-        """Other vehicles, while all of them are heard."""
-        tracks = self._others.tracks
-        silent_ns = round(self._params.sight.timeout_s * 1e9)
-        if not tracks or min(t.stamp_ns for t in tracks.values()) < stamp_ns - silent_ns:
+        """Other vehicles, while all of them are heard, and stamped by our pose's clock."""
+        if not self._others.tracks:
+            return
+        missing = self._others.missing(now_ns, stamp_ns, self._params.sight.timeout_s)
+        if missing:
+            self._guard.expect_shapes(missing)
             return
         refusal = self._guard.take_shapes(
             now_ns,
@@ -157,12 +164,7 @@ class GuardNode(QuadsimNode):
     def _on_enable(self, request: Any, response: Any) -> Any:
         """Begin or end; in words why it does not begin."""
         if request.data:
-            unheard = [name for name, track in self._others.tracks.items() if not track.stamp_ns]
-            refusal = (
-                f"other vehicles not heard: {', '.join(unheard)}"
-                if unheard
-                else self._guard.enable(self._now_ns())
-            )
+            refusal = self._guard.enable(self._now_ns())
             response.success, response.message = refusal is None, refusal or "enabled"
             self._asked_ns = None
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,6 +24,8 @@ from quadsim.world.obstacles import Cylinder, Obstacle, Pose
 
 #: A velocity out of poses is taken over so long at least, ns.
 BASELINE_NS = 50_000_000
+#: A stamp that is so much earlier than the last one begins anew: one of them was wrong.
+ANEW_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -70,23 +74,30 @@ class PoseReader:
 
 
 class Track:
-    """One other vehicle: its last position and velocity in W."""
+    """One other vehicle: its last position and velocity in W.
+
+    Attributes:
+        stamp_ns: of them; 0: nothing has been heard.
+        came_ns: when that was heard, by its listener's clock.
+    """
 
     def __init__(self) -> None:
-        self.stamp_ns = 0
+        self.stamp_ns = self.came_ns = 0
         self.p_W: NDArray[np.float64] = np.zeros(3)
         self.v_W: NDArray[np.float64] = np.zeros(3)
         self._base: tuple[int, NDArray[np.float64]] | None = None
 
-    def take(self, stamp_ns: int, p_W: Any, v_W: Any | None) -> None:
+    def take(self, stamp_ns: int, p_W: Any, v_W: Any | None, came_ns: int = 0) -> None:
         """Take where it is; its velocity comes out of positions where none is given.
 
         Raises:
             MessageError: this is not newer.
         """
         if stamp_ns <= self.stamp_ns:
-            raise MessageError("repeats or jumps back in time")
-        self.stamp_ns, self.p_W = stamp_ns, np.array(p_W)
+            if self.stamp_ns - stamp_ns < ANEW_NS:
+                raise MessageError("repeats or jumps back in time")
+            self.forget()
+        self.stamp_ns, self.came_ns, self.p_W = stamp_ns, came_ns, np.array(p_W)
         if v_W is not None:
             self.v_W = np.array(v_W)
             return
@@ -96,6 +107,11 @@ class Track:
         if stamp_ns - base_ns >= BASELINE_NS:
             self.v_W = (self.p_W - base_W) / ((stamp_ns - base_ns) * 1e-9)
             self._base = (stamp_ns, self.p_W)
+
+    def forget(self) -> None:
+        """As if nothing had been heard."""
+        self.stamp_ns = self.came_ns = 0
+        self.v_W, self._base = np.zeros(3), None
 
     def at(
         self, stamp_ns: int, flies_on_s: float
@@ -116,10 +132,17 @@ class Others:
     Args:
         node: who listens.
         frame: in which poses must be, as of :class:`FrameCheck`.
+        now_ns: the clock by which they fall silent.
     """
 
-    def __init__(self, node: QuadsimNode, frame: str = "map") -> None:
+    def __init__(
+        self,
+        node: QuadsimNode,
+        frame: str = "map",
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self.params = declare(node, OthersParams(), "others.")
+        self._now_ns = now_ns
         self.tracks: dict[str, Track] = {}
         for name in declare_texts(node, "others.odometry", "topics (Odometry) of other vehicles"):
             self._follow(node, topics.TRUTH, name, frame)
@@ -155,9 +178,38 @@ class Others:
         def take(payload: bytes) -> None:
             reader.read(payload)
             check.check(reader.frames[0])
-            track.take(stamp_of(payload), record["p_W"], record["v_W"] if odometry else None)
+            v_W = record["v_W"] if odometry else None
+            track.take(stamp_of(payload), record["p_W"], v_W, self._now_ns())
 
         node.listen(topic, take, name, reliable=False)
+
+    def forget(self) -> None:
+        """As if nothing had been heard."""
+        for track in self.tracks.values():
+            track.forget()
+
+    def missing(self, now_ns: int, stamp_ns: int, within_s: float) -> str:
+        """In words, which of them are silent or stamped by another clock; empty: none is.
+
+        Args:
+            now_ns: by the clock of this object.
+            stamp_ns: of the listener's own pose, by the clock of stamps.
+            within_s: longest silence, and largest difference of stamps.
+        """
+        words = []
+        for name, track in self.tracks.items():
+            silent_s, ahead_s = (now_ns - track.came_ns) * 1e-9, (track.stamp_ns - stamp_ns) * 1e-9
+            if not track.stamp_ns:
+                words.append(f"{name} not heard")
+            elif silent_s > within_s:
+                words.append(f"{name} not heard for {silent_s:.2f} s")
+            elif abs(ahead_s) > within_s:
+                side = "ahead of" if ahead_s > 0.0 else "behind"
+                words.append(
+                    f"{name}: its clock is {abs(ahead_s):.2f} s {side} that of our pose; give both"
+                    " one time"
+                )
+        return ", ".join(words)
 
     def at(self, stamp_ns: int) -> list[tuple[NDArray[np.float64], NDArray[np.float64], Cylinder]]:
         """Position and velocity in W and shape of each that has been heard of, at a time."""
