@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -53,6 +54,7 @@ class Hall:
         self.wish, self.frame, self.held = (1.0, 0.0), "map", True
         self.poses, self.pillar_m = True, math.inf
         self._other, self.others, self.ahead_s = None, True, 0
+        self.strays = False
         self._next_ns = 0
         bench.until(lambda: self._odometry.get_subscription_count() > 0 or
                     self._pose.get_subscription_count() > 0)  # fmt: skip
@@ -89,6 +91,12 @@ class Hall:
         if self.poses:
             self._odometry.publish(odometry)
             self._pose.publish(pose)
+        if self.strays:  # in no frame of ours, and far away; both look east
+            for frame, x in (("elsewhere", 0.0), ("map", 9.0)):
+                odometry.header.frame_id, odometry.pose.pose.position.x = frame, x
+                odometry.header.stamp.nanosec = min(nanoseconds + 1, 999_999_999)
+                odometry.pose.pose.orientation.w, odometry.pose.pose.orientation.z = 1.0, 0.0
+                self._odometry.publish(odometry)
         if self._other is not None and self.others:
             other = Odometry(child_frame_id="a/base_link")
             other.header.frame_id = "map"
@@ -161,7 +169,11 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
     # a command of the body's axes is turned by the heading: forward is north
     hall.frame = "base_link"
     hall.until(lambda: hall.commands[-1].twist.linear.y > 0.99)
-    hall.frame = "map"
+    # poses that are refused change no heading
+    count, hall.strays = len(hall.commands), True
+    hall.until(lambda: int(hall.reports.get("odometry/filtered refused", 0)) > 10)
+    assert all(command.twist.linear.y > 0.99 for command in hall.commands[count:])
+    hall.frame, hall.strays = "map", False
     # a pillar to the north, seen by a lidar that looks there
     hall.wish, hall.pillar_m = (0.0, 1.2), 1.0  # it stands, and 1.5 m/s would be disobedience
     hall.until(lambda: 0.0 < hall.commands[-1].twist.linear.y < 0.8)
@@ -184,7 +196,8 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
     assert stopped
     assert hall.commands[-1].twist.linear.z < 0.0
     stamps = [c.header.stamp.sec * 10**9 + c.header.stamp.nanosec for c in hall.commands]
-    assert stamps == sorted(stamps)  # they go on though no pose comes
+    # they go on though no pose comes, and never back
+    assert all(later > earlier for earlier, later in itertools.pairwise(stamps))
     assert hall.enable(False).success
     count = len(hall.commands)
     hall.until(lambda: hall.reports.get("state") == "disabled")

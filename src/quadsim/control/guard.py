@@ -129,6 +129,12 @@ class Guard:
         """Whether commands are sent."""
         return self._state != DISABLED
 
+    @property
+    def q_WB(self) -> Quat:
+        """Attitude of the pose that was taken last; level and east before there is one."""
+        pose = self._poses.pose
+        return pose.q_WB if pose is not None else (1.0, 0.0, 0.0, 0.0)
+
     def enable(self, now_ns: int) -> str | None:
         """Begin to send; None, or in words why not."""
         if self.enabled:

@@ -1,7 +1,8 @@
 """Node ``guard``: the last before a real vehicle; ``command_velocity`` from anybody in, safe out.
 
 It steps when a pose comes, and by the steady clock when none does. A command carries the stamp of
-the pose that it was made of, or, where that is old, the time that it would be there.
+the pose that it was made of, or, where that is old, the time that it would be there; stamps of
+commands never go back.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class GuardNode(QuadsimNode):
         template.header.frame_id = "map"
         self._writer = Writer(template, topics.COMMAND_SAFE.type_name)
         self._said: GuardOutput | None = None
-        self._stamp_ns = self._came_ns = self._stepped_ns = 0
+        self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
         self._asked_ns: int | None = None
         self._nobody_lands = False
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
@@ -101,7 +102,7 @@ class GuardNode(QuadsimNode):
         if self._others.tracks:
             self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         self._said = None
-        self._stamp_ns = self._came_ns = self._stepped_ns = 0
+        self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
 
     # ---- inputs --------------------------------------------------------------------------------
 
@@ -116,6 +117,8 @@ class GuardNode(QuadsimNode):
         if refusal:
             raise MessageError(refusal)
         self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
+        if stamp_ns < self._stamp_ns:  # of a driver that has begun anew, before a flight
+            self._sent_ns = 0
         self._stamp_ns, self._came_ns = stamp_ns, now_ns
         self._take_others(now_ns, stamp_ns)
         if now_ns - self._stepped_ns >= SOON * self._period_ns:
@@ -148,7 +151,7 @@ class GuardNode(QuadsimNode):
             raise MessageError(refusal)
 
     def _on_wish(self, payload: bytes) -> None:
-        v_W, yaw_rate = read_velocity_command(payload, self._pose.record["q_WB"])
+        v_W, yaw_rate = read_velocity_command(payload, self._guard.q_WB)
         refusal = self._guard.take_wish(stamp_of(payload), self._now_ns(), v_W, yaw_rate)
         if refusal:
             raise MessageError(refusal)
@@ -187,7 +190,9 @@ class GuardNode(QuadsimNode):
         if said.send:
             self._writer.fields["v"][:] = said.v_W
             self._writer.fields["w"][2] = said.yaw_rate_radps
-            self._command.publish(self._writer.payload(self._stamp_ns + now_ns - self._came_ns))
+            stamp_ns = self._stamp_ns + now_ns - self._came_ns
+            self._sent_ns = max(stamp_ns, self._sent_ns + 1)
+            self._command.publish(self._writer.payload(self._sent_ns))
         if said.margin_m < self._least_m:
             self._least_m = said.margin_m
         for event in said.events:

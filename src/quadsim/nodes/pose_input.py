@@ -58,7 +58,7 @@ class PoseInput:
         use: called with each stamp in ns; ``record`` holds the pose then.
 
     Attributes:
-        record: KINEMATICS record; a pose leaves its velocities zero.
+        record: KINEMATICS record of the last pose in this frame; a pose leaves its velocities zero.
         has_velocity: whether the velocity is said.
         frame: that poses must name.
     """
@@ -69,7 +69,8 @@ class PoseInput:
         self.has_velocity = form == "odometry"
         self.record = new_record(KINEMATICS)
         topic, reader = FORMS[form]
-        self._reader = reader(self.record)
+        self._read = new_record(KINEMATICS)
+        self._reader = reader(self._read)
         self._use = use
         self._last_ns: int | None = None
         self._check = FrameCheck(node, topic.name, "frames.pose", self.frame)
@@ -82,4 +83,6 @@ class PoseInput:
         if last_ns is not None and last_ns - BACK_NS <= stamp_ns <= last_ns:
             raise MessageError("repeats or jumps back in time")
         self._last_ns = stamp_ns
+        for name in ("stamp_ns", "p_W", "q_WB", "v_W", "w_B"):
+            self.record[name] = self._read[name]
         self._use(stamp_ns)
