@@ -152,7 +152,7 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
 
     def land(_, response):
         landed.append(True)
-        response.success = True
+        response.success = len(landed) > 2
         return response
 
     bench.node.create_service(Trigger, "/quad/vehicle/land", land)
@@ -189,8 +189,12 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
     hall.wish, hall.pillar_m = (1.0, 0.0), math.inf
     hall.until(lambda: speed(hall) > 0.99)
     hall.poses = False
-    hall.until(lambda: bool(landed))
+    # it is asked until it says that it lands, and no more
+    hall.until(lambda: len(landed) == 3)
     assert hall.said("pose lost: none for")
+    begun_s = time.monotonic()
+    hall.until(lambda: time.monotonic() > begun_s + 2.0 * guard.ASK_AGAIN_S)
+    assert (len(landed), hall.reports["state"]) == (3, "landing")
     assert hall.said("landing: pose lost")
     stopped = [command for command in hall.commands if not command.twist.linear.x]
     assert stopped
@@ -201,6 +205,23 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
     assert hall.enable(False).success
     count = len(hall.commands)
     hall.until(lambda: hall.reports.get("state") == "disabled")
+    assert len(hall.commands) == count
+
+
+def test_it_ends_when_the_vehicle_leaves_offboard_mode(bench):
+    hall = Hall(bench)
+    mode = bench.node.create_publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
+    bench.until(lambda: mode.get_subscription_count() > 0)
+    hall.enabled()
+    mode.publish(Bool(data=True))
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    hall.until(lambda: hall.reports.get("offboard") == "yes")
+    mode.publish(Bool(data=False))
+    hall.until(lambda: hall.reports.get("state") == "disabled")
+    assert hall.reports["offboard"] == "no"
+    assert hall.said("the vehicle has left offboard mode")
+    count = len(hall.commands)
+    hall.until(lambda: hall.reports.get("reason") == "may be enabled")
     assert len(hall.commands) == count
 
 

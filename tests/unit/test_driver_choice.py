@@ -129,7 +129,7 @@ def test_px4_where_its_messages_are(px4):
     # what others send to PX4 is no pose from PX4
     assert set(topics) == {
         "imu/data_raw", "imu/mag", "imu/static_pressure", "gps/fix", "gps/vel", "range/down",
-        "odometry/autopilot",
+        "odometry/autopilot", "vehicle/offboard_state",
     }  # fmt: skip
 
 
@@ -159,8 +159,9 @@ def test_a_missing_message_package_is_one_line(monkeypatch):
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
     says = (
         "driver px4: the package px4_msgs is not installed, so there is no imu/data_raw, imu/mag,"
-        " imu/static_pressure, gps/fix, gps/vel, range/down, odometry/autopilot; install"
-        " ros-$ROS_DISTRO-px4-msgs, or build it in your workspace, and source that"
+        " imu/static_pressure, gps/fix, gps/vel, range/down, odometry/autopilot,"
+        " vehicle/offboard_state; install ros-$ROS_DISTRO-px4-msgs, or build it in your workspace,"
+        " and source that"
     )
     with pytest.raises(InputError, match=f"^{re.escape(says)}$"):
         choose("px4")
@@ -464,6 +465,22 @@ def test_a_definition_comes_from_the_installed_class(monkeypatch):
 # -- PX4 live, by stand-ins of the classes of px4_msgs, which the wheels lack
 
 
+#: Fields that State of mavros_msgs has, and VehicleStatus of px4_msgs 1.16 and 1.13 begins with.
+MODES = {
+    "State": "std_msgs/Header header\nbool connected\nbool armed\nbool guided\nbool manual_input\n"
+    "string mode\nuint8 system_status",
+    "1.16": "uint64 timestamp\nuint64 armed_time\nuint64 takeoff_time\nuint8 arming_state\n"
+    "uint8 latest_arming_reason\nuint8 latest_disarming_reason\nuint64 nav_state_timestamp\n"
+    "uint8 nav_state_user_intention\nuint8 nav_state\nuint32 valid_nav_states_mask",
+    "1.13": "uint64 timestamp\nuint8 nav_state\nuint64 nav_state_timestamp\nuint8 arming_state",
+}
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Field to type of a definition, as a message class has them."""
+    return {name: kind for kind, name in map(str.split, text.splitlines())}
+
+
 class Px4Class:
     """As rosidl makes a message class: fields, and what they are."""
 
@@ -518,6 +535,45 @@ def px4_classes(setpoint, **others):
         "px4_msgs/msg/TrajectorySetpoint": Px4Class(**setpoint),
         **others,
     }
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind", "release", "fields", "inside"),
+    [
+        ("mavros", "State", "State", {"mode": "OFFBOARD"}, True),
+        ("mavros", "State", "State", {"mode": "GUIDED"}, True),
+        ("mavros", "State", "State", {"mode": "POSCTL"}, False),
+        ("mavros", "State", "State", {"mode": "AUTO.LAND"}, False),
+        ("px4", "VehicleStatus", "1.16", {"nav_state": 14}, True),
+        ("px4", "VehicleStatus", "1.16", {"nav_state": 2}, False),
+        ("px4", "VehicleStatus", "1.13", {"nav_state": 14}, True),
+    ],
+)
+@pytest.mark.parametrize("frame", ["", "m", "map"])
+def test_the_mode_says_whether_setpoints_are_obeyed(
+    monkeypatch, driver, kind, release, fields, inside, frame
+):
+    """Bytes by rosbags."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_inputs
+
+    types = get_typestore(Stores.ROS2_KILTED)
+    (topic,) = (t for t in load_driver(driver).topics if t.ours == "vehicle/offboard_state")
+    name = f"{driver}_msgs/msg/{kind}"
+    assert (topic.type, topic.our_type) == (name, "std_msgs/msg/Bool")
+    definition = MODES[release]
+    types.register(get_types_from_msg(definition, name))
+    given = dict.fromkeys((field for field, _ in types.get_msgdef(name).fields), 1) | fields
+    if "header" in given:
+        made = types.types
+        stamp = made["builtin_interfaces/msg/Time"](sec=7, nanosec=8)
+        given["header"] = made["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
+    payload = bytes(types.serialize_cdr(types.types[name](**given), name))
+    monkeypatch.setattr(driver_inputs, "message_class", lambda _: Px4Class(**fields_of(definition)))
+    ours = driver_inputs.converter(topic, "")(payload)
+    assert types.deserialize_cdr(ours, "std_msgs/msg/Bool").data is inside
+    with pytest.raises(ValueError, match=r"bytes|no mavros_msgs/msg/State"):
+        driver_inputs.converter(topic, "")(payload[:12])
 
 
 def test_a_velocity_reaches_px4(monkeypatch):

@@ -414,6 +414,46 @@ def test_a_landing_is_ended_by_nothing_but_disable() -> None:
     assert not bench.run(0.1).send
 
 
+def test_a_pilot_who_takes_over_has_the_vehicle() -> None:
+    """At 2 m/s, by the mode: nothing more is sent, nor is the vehicle told to land."""
+    bench = Bench().flying()
+    bench.guard.take_offboard(False)  # as it was all the time
+    assert bench.guard.enabled
+    bench.guard.take_offboard(True)
+    bench.wish_W = np.array((2.0, 0.0, 0.0))
+    assert bench.run(1.0).state == "passing"
+    bench.guard.take_offboard(False)
+    output = bench.run(STEP_S)
+    assert (output.send, output.land, output.state) == (False, False, "disabled")
+    assert any("has left offboard mode" in event.words for event in output.events)
+    bench.v_W = np.array((0.0, 2.0, 0.0))
+    assert not bench.run(12.0, follow=False).land
+
+
+def test_a_landing_that_the_vehicle_has_taken_up_is_its_own() -> None:
+    """It leaves offboard mode for it; from then on its pilot may do as they like."""
+    bench = Bench().flying()
+    bench.guard.take_offboard(True)
+    bench.silent = {"pose"}
+    assert bench.run(1.5).land
+    bench.guard.take_offboard(False)
+    output = bench.run(STEP_S)
+    assert (output.send, output.land) == (False, False)
+
+
+def test_a_vehicle_that_is_not_in_offboard_mode_is_not_landed() -> None:
+    """Enabled, but not handed over: its pilot hovers, and the button is let go."""
+    bench = Bench(replace(PARAMS, watch=replace(PARAMS.watch, hold_s=2.0))).flying()
+    bench.guard.take_offboard(False)
+    bench.held = False
+    outputs = [bench.run(STEP_S) for _ in range(150)]
+    assert not any(output.land for output in outputs)
+    assert outputs[50].state == "holding"
+    assert (outputs[-1].send, outputs[-1].reason) == (False, "dead-man button released")
+    words = "\n".join(event.words for output in outputs for event in output.events)
+    assert "does not land a vehicle that is not in offboard mode: dead-man button" in words
+
+
 @pytest.mark.parametrize(
     ("silent", "expected"),
     [

@@ -68,7 +68,8 @@ def test_mavros_is_heard_and_told_under_its_own_names():
     assert monitor["pose"] == f"{odometry} nav_msgs/msg/Odometry"
     setpoint = "/uav1/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
     assert monitor["setpoint"] == setpoint
-    assert nodes["driver"].parameters["topics"] == ""  # nothing is to be converted
+    # but for its mode nothing is to be converted
+    assert nodes["driver"].parameters["topics"] == "vehicle/offboard_state"
     assert nodes["driver"].parameters["send"] is True
     assert nodes["lidar"].parameters["world"] == nodes["monitor"].parameters["world"] == "forest"
     assert nodes["lidar"].parameters["odometry_reliable"] is False
@@ -77,7 +78,7 @@ def test_mavros_is_heard_and_told_under_its_own_names():
 def test_motion_capture_comes_by_the_driver_as_a_pose():
     """Its tracker's name is not known, and its frame is another."""
     nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))
-    assert nodes["driver"].parameters["topics"] == "external/pose_stamped"
+    assert nodes["driver"].parameters["topics"] == "external/pose_stamped vehicle/offboard_state"
     for name in ("lidar", "planner", "guard", "monitor"):
         assert heard(nodes[name], "external/pose_stamped") == "external/pose_stamped"
         assert nodes[name].parameters["pose_type"] == "pose"

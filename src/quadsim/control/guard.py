@@ -47,6 +47,9 @@ class Guard:
 
     Args:
         params: a file of ``config/guards``.
+
+    Attributes:
+        offboard: whether the vehicle obeys setpoints, as it said last; None where nobody says it.
     """
 
     def __init__(self, params: GuardParams) -> None:
@@ -60,6 +63,7 @@ class Guard:
         self._events: list[Event] = []
         self._state = DISABLED
         self._now_ns: int | None = None
+        self.offboard: bool | None = None
         self._begin(0)
 
     def _begin(self, now_ns: int) -> None:
@@ -121,6 +125,14 @@ class Guard:
     def take_dead_man(self, now_ns: int, held: bool) -> None:
         """Whether the dead-man button is held."""
         self._inputs.button_ns, self._inputs.held = now_ns, held
+
+    def take_offboard(self, inside: bool) -> None:
+        """Whether the vehicle obeys setpoints; when it ceases to, somebody else flies it."""
+        was, self.offboard = self.offboard, inside
+        if was and not inside and self.enabled:
+            whose = "it lands by itself" if self._state == LANDING else "somebody else flies it"
+            self._tell(1, f"the vehicle has left offboard mode: {whose}")
+            self.disable()
 
     # ---- begin and end -------------------------------------------------------------------------
 
@@ -222,6 +234,10 @@ class Guard:
         return self._send(now_ns, ZERO, 0.0, fault.words, self._margin(now_ns))
 
     def _land(self, words: str, now_ns: int) -> GuardOutput:
+        if self.offboard is False:  # whoever flies it has chosen its mode
+            self._tell(1, f"does not land a vehicle that is not in offboard mode: {words}")
+            self.disable()
+            return self._output(now_ns, ZERO, 0.0, words, self._margin(now_ns))
         self._state = LANDING
         self._why = words
         self._tell(2, f"landing: {words}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from quadsim.parameters import Spec, load
 #: A step made for a pose comes no sooner after the last than this share of the period: a pose that
 #: has to wait for the next step is answered late.
 SOON = 0.2
-#: While it lands, the vehicle is told so again after this time, s.
+#: Until the vehicle says that it lands it is told so again after this time, s.
 ASK_AGAIN_S = 1.0
 #: Handling times that are kept for the report: of 20 s at 50 Hz.
 KEPT = 1000
@@ -70,6 +71,8 @@ class GuardNode(QuadsimNode):
         self._said: GuardOutput | None = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
         self._asked_ns: int | None = None
+        self._flights = 0  # begun
+        self._lands = False  # it has answered that it does
         self._nobody_lands = False
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
         self._least_m = np.inf
@@ -85,6 +88,7 @@ class GuardNode(QuadsimNode):
             self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
         else:
             self.listen(topics.DEAD_MAN, self._on_dead_man, raw=False)
+        self.listen(topics.OFFBOARD_STATE, self._on_offboard, raw=False)
         self.create_service(SetBool, "enable", self._on_enable)
         self._land = self.create_client(Trigger, "vehicle/land")
         self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
@@ -164,12 +168,19 @@ class GuardNode(QuadsimNode):
             raise MessageError(f"{len(message.buttons)} buttons; dead_man.button {self._button}")
         self._guard.take_dead_man(self._now_ns(), bool(message.buttons[self._button]))
 
+    def _on_offboard(self, message: Any) -> None:
+        """Whether the vehicle obeys; nothing more is sent once it does not."""
+        self._guard.take_offboard(bool(message.data))
+
     def _on_enable(self, request: Any, response: Any) -> Any:
         """Begin or end; in words why it does not begin."""
         if request.data:
+            begins = not self._guard.enabled
             refusal = self._guard.enable(self._now_ns())
             response.success, response.message = refusal is None, refusal or "enabled"
-            self._asked_ns = None
+            if begins:
+                self._asked_ns, self._lands = None, False
+                self._flights += 1
         else:
             self._guard.disable()
             response.success, response.message = True, "disabled"
@@ -211,7 +222,9 @@ class GuardNode(QuadsimNode):
             self.get_logger().error(words)
 
     def _ask_to_land(self, now_ns: int) -> None:
-        """Tell the vehicle's own autopilot to land, again and again."""
+        """Tell the vehicle's own autopilot to land, again and again until it says that it does."""
+        if self._lands:
+            return
         if self._asked_ns is not None and now_ns - self._asked_ns < ASK_AGAIN_S * 1e9:
             return
         self._asked_ns = now_ns
@@ -220,12 +233,16 @@ class GuardNode(QuadsimNode):
                 self._nobody_lands = True
                 self._tell(2, "nobody offers vehicle/land; only a descent is commanded")
             return
-        self._land.call_async(Trigger.Request()).add_done_callback(self._on_land_answer)
+        self._land.call_async(Trigger.Request()).add_done_callback(
+            partial(self._on_land_answer, self._flights)
+        )
 
-    def _on_land_answer(self, future: Any) -> None:
+    def _on_land_answer(self, flight: int, future: Any) -> None:
         answer = future.result()
         self.count("land asked")
-        if answer is not None and not answer.success:
+        if answer is not None and answer.success:
+            self._lands = self._lands or flight == self._flights
+        elif answer is not None:
             self.count("land refused")
             self._tell(2, f"vehicle/land: {answer.message}")
 
@@ -240,6 +257,7 @@ class GuardNode(QuadsimNode):
             "margin_m": float(said.margin_m),
             "margin_least_m": float(self._least_m),
             "clearance_m": float(said.clearance_m),
+            "offboard": {None: "nobody says", True: "yes", False: "no"}[self._guard.offboard],
             "pose_age_ms": 1e3 * said.latency_s,
             "wishes_from": self.count_publishers(topics.COMMAND_VELOCITY.name),
         }

@@ -55,6 +55,8 @@ POSES = {
 }
 #: What goes to the vehicle.
 COMMAND = "command_velocity/safe"
+#: Whether the vehicle obeys it.
+OFFBOARD_STATE = "vehicle/offboard_state"
 #: Our topics of a real lidar.
 SCANS = ("scan", "points")
 
@@ -340,9 +342,12 @@ def _stand_in(options: HilOptions) -> NodeSpec:
 def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
+    It says whether the vehicle obeys them, too, where its file knows that.
+
     In ``target`` it gives what the vehicle sees as well.
     """
     wanted = [vehicle.pose] if vehicle.heard == vehicle.pose else []
+    wanted += [OFFBOARD_STATE] if vehicle.drivers.gives(OFFBOARD_STATE) else []
     if options.structure == "target":
         wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
     return NodeSpec(

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from rclpy.context import Context
+from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
@@ -44,6 +45,8 @@ from quadsim.world.sdf import load_world
 
 #: How often the wall clock is looked at.
 TURN_S = 0.004
+#: How often the mode is said, beside when it changes.
+MODE_S = 0.5
 #: Real time that is made up for; beyond it the vehicle's clock is set forward.
 CATCH_UP_NS = 200_000_000
 #: Topics of mavros and of vrpn_mocap, as in config/drivers/mavros.yaml and mocap.yaml.
@@ -51,6 +54,7 @@ DRIVER = qos.profile(5, reliable=False)
 ODOMETRY = Topic("mavros/local_position/odom", "nav_msgs/msg/Odometry", DRIVER, DRIVER, ())
 POSE = Topic("mavros/local_position/pose", "geometry_msgs/msg/PoseStamped", DRIVER, DRIVER, ())
 TRACKER = Topic("vrpn_mocap/quad/pose", "geometry_msgs/msg/PoseStamped", DRIVER, DRIVER, ())
+OFFBOARD = Topic("mavros/offboard", "std_msgs/msg/Bool", qos.RELIABLE, qos.RELIABLE, ())
 SETPOINT = Topic(
     "mavros/setpoint_velocity/cmd_vel", "geometry_msgs/msg/TwistStamped", qos.RELIABLE,
     qos.best_effort(qos.RELIABLE), (),
@@ -152,7 +156,7 @@ class StandInNode(QuadsimNode):
         self._pose_period_ns = round(1e9 / params.pose_rate_hz)
         self._offer_all()
         self._begun_ns = 0  # system's time at which the vehicle's clock began
-        self._offboard = False
+        self._offboard = self._said_offboard = False
         self._flying_ns: int | None = None  # first setpoint that was obeyed
         self._over: tuple[int, str] | None = None
         self._landing = ""  # why
@@ -163,11 +167,13 @@ class StandInNode(QuadsimNode):
         self._latency = Latency()
         self.slips = 0
         self.wall_timer(TURN_S, self._turn)
+        self.wall_timer(MODE_S, self._say_mode)
 
     def _offer_all(self) -> None:
         self._odometry = self.offer(ODOMETRY)
         self._pose = self.offer(POSE)
         self._tracker = self.offer(TRACKER)
+        self._mode = self.offer(OFFBOARD)
         self._true = self.offer(topics.TRUTH)
         self._estimate = new_record(KINEMATICS)
         self._truth = new_record(KINEMATICS)
@@ -247,6 +253,8 @@ class StandInNode(QuadsimNode):
                 self._obey(command)
         for said in self._poses.receive(now_ns):
             self._publish(said)
+        if self.obeys != self._said_offboard:
+            self._say_mode()
         if self._status() != self._said:
             self._said = self._status()
             self.report()
@@ -255,6 +263,15 @@ class StandInNode(QuadsimNode):
     def _ended(self) -> bool:
         """Whether the vehicle has landed or crashed, or is switched off."""
         return self._over is not None and self._vehicle.over
+
+    @property
+    def obeys(self) -> bool:
+        """Whether it takes setpoints: it was told to, and does not land."""
+        return self._offboard and not (self._landing or self._ended)
+
+    def _say_mode(self) -> None:
+        self._said_offboard = self.obeys
+        self._mode.publish(Bool(data=self._said_offboard))
 
     def _obey(self, command: VelocityCommand) -> None:
         self._vehicle.obey(command)

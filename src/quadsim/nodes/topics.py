@@ -141,6 +141,8 @@ COMMAND_MOTOR_SPEED = _reliable(
 )
 # a button that is held while the guard may fly; from whoever has one other than a joystick's
 DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
+# whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
+OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
 JOY = _reliable("joy", "sensor_msgs/msg/Joy")
 REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
@@ -197,7 +199,7 @@ VEHICLE_TOPICS = (
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
-    COMMAND_MOTOR_SPEED, JOY, DEAD_MAN,
+    COMMAND_MOTOR_SPEED, JOY, DEAD_MAN, OFFBOARD_STATE,
     GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
     ROBOT_DESCRIPTION,

@@ -14,7 +14,9 @@ from quadsim.analysis.bag import px4
 from quadsim.analysis.bag.axes import BODY, WORLD, about, about_both, attitude, turned
 from quadsim.analysis.bag.cdr import LAYOUTS, Block, decode, encode
 from quadsim.analysis.bag.fixed import decode_fixed, fixed_dtype
+from quadsim.analysis.bag.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.analysis.bag.standard import (
+    BOOL,
     FIX,
     GEO_POINT,
     IMU,
@@ -215,16 +217,19 @@ _PX4: dict[tuple[str, str], Callable[[Array], Any]] = {
     ("px4_msgs/msg/DistanceSensor", RANGE): px4.distance,
     ("px4_msgs/msg/VehicleOdometry", ODOMETRY): px4.odometry,
 }
+_MAVROS_STATE = ("mavros_msgs/msg/State", BOOL)
+_PX4_STATE = ("px4_msgs/msg/VehicleStatus", BOOL)
+_ALL = (*_STANDARD, *_PX4, _MAVROS_STATE, _PX4_STATE)
 
 
 def can_convert(theirs: str, ours: str) -> bool:
     """Whether there is a conversion from a driver's type to one of ours."""
-    return (theirs, ours) in _STANDARD or (theirs, ours) in _PX4
+    return (theirs, ours) in _ALL
 
 
 def conversions(ours: str) -> str:
     """What can become one of our types, beside itself, for messages."""
-    return ", ".join(a for a, b in (*_STANDARD, *_PX4) if b == ours != a) or "nothing"
+    return ", ".join(a for a, b in _ALL if b == ours != a) or "nothing"
 
 
 def frames_of(type_name: str, prefix: str = "") -> tuple[str, ...]:
@@ -268,6 +273,11 @@ class Converter:
         topic = self._topic
         kinds = (topic.type, topic.our_type)
         keep = None
+        if kinds == _MAVROS_STATE:
+            return [encode_bool(in_mavros_mode(payload)) for payload in payloads]
+        if kinds == _PX4_STATE:
+            rows = decode_fixed(self._layout(payloads[0]), payloads)
+            return [encode_bool(inside) for inside in in_px4_mode(rows)]
         if kinds in _PX4:
             rows = decode_fixed(self._layout(payloads[0]), payloads)
             try:
@@ -297,7 +307,9 @@ class Converter:
             name = self._topic.type
             try:
                 self._dtype = fixed_dtype(self._types(), name)
-            except QuadsimError:  # not defined in the bag, or not in a way that makes sense
+            except QuadsimError as error:  # not defined in the bag, or in a way that makes no sense
+                if name not in px4.LEADING:
+                    raise StrangeDefinition(str(error)) from None
                 fits = [text for least, text in px4.LEADING[name] if len(payload) >= least]
                 types = get_typestore(Stores.EMPTY)
                 types.register(get_types_from_msg(fits[-1], name))

@@ -11,6 +11,7 @@ RANGE = "sensor_msgs/msg/Range"
 POSE = "geometry_msgs/msg/PoseStamped"
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 ODOMETRY = "nav_msgs/msg/Odometry"
+BOOL = "std_msgs/msg/Bool"
 
 TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 GEO_POINT = "geographic_msgs/msg/GeoPointStamped"
@@ -30,6 +31,7 @@ OURS = {
     "external/odom": ODOMETRY,
     "ground_truth/odom": ODOMETRY,
     "/datum": FIX,
+    "vehicle/offboard_state": BOOL,
 }
 _ESTIMATES = "odometry/"
 
