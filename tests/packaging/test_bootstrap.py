@@ -222,8 +222,8 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
         "ruff format --check .",
         "lint-imports ",
         "mypy ",
-        "pytest -m alone and not thorough tests/graph",
-        "pytest -q -n 3 --dist worksteal -m not alone and not thorough tests",
+        "pytest -m alone and not thorough --durations=10 tests/graph",
+        "pytest -q -n 3 --dist worksteal -m not alone and not thorough --durations=25 tests",
     ]
     checkout.run("doctor")
     assert checkout.calls() == ["quadsim doctor"]
