@@ -143,7 +143,7 @@ def precompile_guard() -> None:
         guard.take_pose(stamp_ns, stamp_ns, p_W, level, (0.0, 0.0, 0.0))
         guard.take_scan(stamp_ns, stamp_ns, p_W, np.array([[2.0, 0.0, 1.5]]))
         guard.enable(stamp_ns)
-        guard.take_wish(stamp_ns, stamp_ns, (1.0, 0.0, 0.0), 0.0)
+        guard.take_wish(stamp_ns, (1.0, 0.0, 0.0), 0.0)
         guard.step(stamp_ns)
 
 

@@ -129,7 +129,7 @@ def fly(
             guard.take_dead_man(now_ns, True)
             wanted = wish(t_s, mass)
             if t_s >= 0.0 and np.isfinite(wanted).all():
-                guard.take_wish(now_ns, now_ns, tuple(wanted), 0.0)
+                guard.take_wish(now_ns, tuple(wanted), 0.0)
             before(now_ns, guard, mass)
             if t_s >= 0.0 and not outputs:
                 refusal = guard.enable(now_ns)

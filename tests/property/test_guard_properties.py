@@ -97,7 +97,7 @@ def test_whatever_comes_the_command_is_a_number_within_the_limits(calls) -> None
             x_m += first
             guard.take_pose(now_ns, now_ns, (x_m, 0.0, HEIGHT_M), LEVEL, second)
         elif what == "wish":
-            guard.take_wish(now_ns, now_ns, first, second)
+            guard.take_wish(now_ns, first, second)
         elif what == "scan":
             guard.take_scan(now_ns, now_ns, (0.0, 0.0, HEIGHT_M), first, second)
         elif what == "shapes":

@@ -82,7 +82,7 @@ class Bench:
             if "scan" not in say:
                 self._keep("scan", self.guard.take_scan(now, now, tuple(self.p_W), self.points_W))
             if "wish" not in say:
-                self._keep("wish", self.guard.take_wish(now, now, self.wish_W, self.yaw_rate))
+                self._keep("wish", self.guard.take_wish(now, self.wish_W, self.yaw_rate))
             if "button" not in say:
                 self.guard.take_dead_man(now, self.held)
             output = self.guard.step(now)
@@ -619,7 +619,7 @@ def test_numbers_that_are_none_are_refused_and_count_as_silence() -> None:
         (lambda g: g.take_scan(1, 1, (0, 0, 1), np.zeros((3, 2))), r"hits of shape \(3, 2\)"),
         (lambda g: g.take_scan(1, 1, (0, 0, 1), np.zeros((0, 3)), 0.0), "a range of 0 m"),
         (lambda g: g.take_shapes(1, [Shape((0, 0, 0), (0, 0, 0), -1.0, 1.0)]), "a size is below 0"),
-        (lambda g: g.take_wish(1, 1, (math.inf, 0, 0), 0.0), "not finite"),
+        (lambda g: g.take_wish(1, (math.inf, 0, 0), 0.0), "not finite"),
     ],
 )
 def test_input_that_makes_no_sense_is_refused(take: Callable[[Guard], Any], expected: str) -> None:

@@ -114,8 +114,8 @@ class Guard:
         """There are such things, so without them there is no flight; ``missing``: why not now."""
         self._sight.expects_shapes, self._sight.missing = True, missing
 
-    def take_wish(self, stamp_ns: int, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
-        """The velocity in W that somebody wants."""
+    def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
+        """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
         if not all(map(math.isfinite, (*v_W, yaw_rate_radps))):
             return "a number in it is not finite"
         self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)

@@ -22,7 +22,7 @@ from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
 from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, Writer, stamp_of
+from quadsim.nodes.cdr import MessageError, Writer
 from quadsim.nodes.command_messages import read_velocity_command
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare, declare_text
@@ -156,7 +156,7 @@ class GuardNode(QuadsimNode):
 
     def _on_wish(self, payload: bytes) -> None:
         v_W, yaw_rate = read_velocity_command(payload, self._guard.q_WB)
-        refusal = self._guard.take_wish(stamp_of(payload), self._now_ns(), v_W, yaw_rate)
+        refusal = self._guard.take_wish(self._now_ns(), v_W, yaw_rate)
         if refusal:
             raise MessageError(refusal)
 

@@ -172,7 +172,7 @@ class HilSide:
             self.planner.take_shapes(pose.stamp_ns, shapes)
             plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
             self.planned = plan
-            self.guard.take_wish(pose.stamp_ns, now_ns, plan.v_W, plan.yaw_rate_radps)
+            self.guard.take_wish(now_ns, plan.v_W, plan.yaw_rate_radps)
         if enable and not self.enabled:
             self.refused = self.guard.enable(now_ns) or ""
             self.enabled = not self.refused
