@@ -86,7 +86,7 @@ def test_motion_capture_comes_by_the_driver_as_a_pose():
 
 def test_motion_capture_comes_as_odometry_where_that_is_asked_for():
     nodes = by_name(described(drivers="mocap:external/odom,mavros", pose="external/odom"))
-    assert nodes["driver"].parameters["topics"] == "external/odom"
+    assert nodes["driver"].parameters["topics"] == "external/odom vehicle/offboard_state"
     assert nodes["guard"].parameters["pose_type"] == "odometry"
 
 
