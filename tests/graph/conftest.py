@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 pytest.importorskip("rclpy")
 
@@ -27,6 +28,7 @@ from rclpy.executors import Executor
 from rclpy.signals import SignalHandlerOptions
 
 from quadsim.errors import InputError
+from quadsim.files import find
 from quadsim.nodes.domain import held
 from quadsim.nodes.runtime import make_executor
 
@@ -35,7 +37,7 @@ _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _RUN = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 #: For what comes within seconds where the machine has nothing else to do.
-PATIENCE_S = 180.0
+PATIENCE_S = 100.0
 
 _numbers = count(_RUN * 12 + _WORKER, _WORKERS)
 
@@ -171,6 +173,16 @@ def command() -> Iterator[Callable[..., Command]]:
             return started
 
         yield start
+
+
+@pytest.fixture
+def long_hover(tmp_path) -> Path:
+    """The scenario hover that does not land before somebody is done with it."""
+    content = yaml.safe_load(find("scenarios", "hover").read_text())
+    content["mission"][1]["hover"]["duration_s"] = content["duration_s"] = 1000.0
+    path = tmp_path / "long_hover.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
 
 
 @pytest.fixture

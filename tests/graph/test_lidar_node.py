@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import struct
@@ -42,7 +43,7 @@ def scans(bench):
         truth = bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
         bench.until(lambda: truth.get_subscription_count() > 0)
         bench.until(lambda: bench.node.count_publishers(topic) > 0)
-        stamps_ns = iter(range(0, 20_000_000_000, STEP_NS))
+        stamps_ns = itertools.count(0, STEP_NS)
 
         def held() -> bool:
             message = Odometry(child_frame_id="base_link")
@@ -120,7 +121,7 @@ def test_a_lidar_rides_on_the_odometry_of_a_real_vehicle(bench, world):
     odometry = bench.node.create_publisher(Odometry, "/quad/vehicle/odom", profile)
     bench.until(lambda: odometry.get_subscription_count() > 0)
     bench.until(lambda: bench.node.count_publishers("/quad/scan") > 0)
-    stamps_ns = iter(range(0, 60_000_000_000, 33_000_000))
+    stamps_ns = itertools.count(0, 33_000_000)
 
     def heard() -> bool:
         message = Odometry()

@@ -160,9 +160,9 @@ def test_a_best_effort_vehicle_is_heard_when_told_so(bench):
 
 
 @pytest.fixture
-def flight(bench, fly):
+def flight(bench, fly, long_hover):
     """A composed flight that hovers, and the bench beside it."""
-    running = fly("--composed", "--pacing", "lockstep")
+    running = fly("--composed", "--pacing", "lockstep", scenario=str(long_hover))
     running.wait_for("mission: item 1")
     return running
 
@@ -196,7 +196,8 @@ def test_commands_and_services_in_flight(bench, flight):
     pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = 1.0, -0.5, 1.5
     poses = bench.node.create_publisher(PoseStamped, "/quad/command_pose", 10)
     bench.until(lambda: poses.get_subscription_count() > 0)
-    poses.publish(pose)
+    # refused as long as nothing has been heard of the new source
+    again = bench.node.create_timer(0.5, lambda: poses.publish(pose))
 
     def near() -> bool:
         position = truth[-1].pose.pose.position if truth else None
@@ -206,6 +207,7 @@ def test_commands_and_services_in_flight(bench, flight):
         ) < 0.1  # fmt: skip
 
     bench.until(near)
+    bench.node.destroy_timer(again)
 
     # there and back; on the way one with a NaN, which is counted and changes nothing
     ways = bench.node.create_publisher(MultiDOFJointTrajectory, "/quad/command_trajectory", 10)

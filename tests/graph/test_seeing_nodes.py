@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
     publishers = (own, passes, stands)
     bench.until(lambda: all(p.get_subscription_count() for p in publishers))
     bench.until(lambda: bench.node.count_publishers("/quad/scan") > 0)
-    stamps_ns = iter(range(PERIOD_NS, 60_000_000_000, PERIOD_NS))
+    stamps_ns = count(PERIOD_NS, PERIOD_NS)
 
     def heard() -> bool:
         stamp_ns = next(stamps_ns)
@@ -97,7 +98,7 @@ def test_a_pose_in_another_frame_is_not_ridden_on(bench):
     own = bench.node.create_publisher(PoseStamped, "/quad/external/pose_stamped", BEST_EFFORT)
     bench.until(lambda: own.get_subscription_count() > 0)
     bench.until(lambda: bench.node.count_publishers("/quad/range/down") > 0)
-    stamps_ns = iter(range(PERIOD_NS, 60_000_000_000, PERIOD_NS))
+    stamps_ns = count(PERIOD_NS, PERIOD_NS)
 
     def told(frame: str, height_m: float, enough) -> None:
         def publish() -> bool:
