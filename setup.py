@@ -12,6 +12,7 @@ from setuptools import find_packages, setup
 NAME = "quadsim"
 NODES = (
     "dynamics",
+    "swarm",
     "imu",
     "gnss",
     "magnetometer",
@@ -60,6 +61,8 @@ CORE = [
     "rasterio>=1.3",
     "allantools>=2024.6",
     "typing_extensions>=4.10",
+    "joblib>=1.3",
+    "pyarrow>=17.0",
 ]
 ROS = [
     "ros-rclpy[fastrtps]==9.1.2",
@@ -71,7 +74,11 @@ ROS = [
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
+CLUSTER = [
+    "dask[distributed]>=2025.1",
+]
 TEST = [
+    *CLUSTER,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-timeout",
     "pytest-xdist",
@@ -132,7 +139,7 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     install_requires=CORE,
-    extras_require={"ros": ROS, "view": VIEW, "test": TEST},
+    extras_require={"ros": ROS, "view": VIEW, "cluster": CLUSTER, "test": TEST},
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

@@ -33,7 +33,7 @@ RUN apt-get update \
     && rosdep install --from-paths src --ignore-src --default-yes --dependency-types exec \
     && rm -rf /var/lib/apt/lists/* \
     && grep --extended-regexp --ignore-case \
-        '^(allantools|apsw|lz4|mcap|plotly|pygeomag|rasterio|rosbags|trimesh|zstandard)==' \
+        '^(allantools|apsw|joblib|lz4|mcap|plotly|pyarrow|pygeomag|rasterio|rosbags|trimesh|zstandard)==' \
         src/quadsim/constraints.txt >/tmp/wheels.txt \
     && pip list --format=freeze >/tmp/held.txt \
     && sed 's/==.*//; s/[-_.]/[-_.]/g; s/.*/^&==/' /tmp/held.txt >/tmp/names.txt \

@@ -2,6 +2,8 @@
 
 ./quadsim sim --scenario windy_square --output runs/windy_square
 python docs/make_report_picture.py runs/windy_square/report.html
+./quadsim campaign wind
+python docs/make_report_picture.py runs/campaign-wind/report.html campaign
 
 It needs Chromium.
 """
@@ -20,9 +22,9 @@ WIDTH_PX, HEIGHT_PX, SCALE = 1240, 2560, 0.7
 
 
 def main() -> None:
-    """Draw ``images/report.png`` of the page named on the command line."""
-    page = Path(sys.argv[1]).resolve()
-    picture = IMAGES / "report.png"
+    """Draw ``images/report.png``, or one of another name, of the page on the command line."""
+    page, *names = sys.argv[1:]
+    picture = IMAGES / f"{names[0] if names else 'report'}.png"
     with tempfile.TemporaryDirectory(prefix="quadsim-report-") as folder:
         options = [
             f"--window-size={WIDTH_PX},{HEIGHT_PX}",
@@ -36,7 +38,7 @@ def main() -> None:
             "--virtual-time-budget=800",
             f"--user-data-dir={folder}",
         ]
-        command = [need_browser(), *options, page.as_uri()]
+        command = [need_browser(), *options, Path(page).resolve().as_uri()]
         subprocess.run(command, check=True, timeout=300, capture_output=True)
     print(picture)
 

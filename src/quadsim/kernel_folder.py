@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -16,12 +16,28 @@ FIRST_THAT_ASKS = (0, 62)
 
 
 def _sources_digest() -> str:
-    """SHA-256 of every file that may hold a kernel."""
+    """SHA-256 of every file that may hold a kernel which another file calls."""
     digest = hashlib.sha256(sys.version.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
-        if source.relative_to(PACKAGE).parts[0] not in ("nodes", "cli"):  # no kernels there
+        if source.relative_to(PACKAGE).parts[0] not in ("nodes", "cli", "bench"):
             digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _numba_version() -> tuple[int, ...]:
+    """Of the Numba that would be imported; (0, 0) if there is none.
+
+    By the name of its metadata beside it: to import what reads metadata takes longer than
+    ``quadsim --help`` does otherwise.
+    """
+    found = PathFinder.find_spec("numba")
+    if found is None or found.origin is None:
+        return (0, 0)
+    for folder in Path(found.origin).parents[1].glob("numba-*-info"):
+        numbers = folder.name.removeprefix("numba-").split(".")[:2]
+        if all(number.isdecimal() for number in numbers):
+            return tuple(map(int, numbers))
+    return (0, 0)
 
 
 def choose_folder() -> None:
@@ -32,11 +48,7 @@ def choose_folder() -> None:
     """
     if "numba" in sys.modules:
         return
-    try:
-        numba = tuple(map(int, version("numba").split(".")[:2]))
-    except (PackageNotFoundError, ValueError):
-        numba = (0, 0)
-    if numba >= FIRST_THAT_ASKS:
+    if _numba_version() >= FIRST_THAT_ASKS:
         key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
         os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.kernel_cache.SourcesLocator")
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,68 +24,88 @@ from quadsim.control.assisted import (
     new_assisted,
     write_assisted,
 )
-from quadsim.control.guard import Guard, GuardParams
-from quadsim.control.guard_parameters import WatchParams
 from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
-from quadsim.estimation.smoother import Smoother
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
-from quadsim.mission.planner import Planner, PlannerParams
+from quadsim.mission.trajectory import leg_above_setpoint, leg_course, new_leg
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device, simulate
-from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SimulatedSensor
-from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.fleet import Fleet
 
 MONTH_S = 30 * 86400.0
+#: Simulated time by which every kernel of a device and of an estimator has been called, those too
+#: that an estimator calls once it runs; and by which those of the first flight's start have been.
+ALL_S, FIRST_S = 3.0, 0.6
 
 
-def precompile_vehicle(scenario: Scenario) -> None:
-    """Fleet and sensors as the nodes call them, one sample at a time."""
+def precompile_vehicle(scenario: Scenario, lasting_s: float = ALL_S) -> None:
+    """Fleet and the scenario's sensors as the nodes call them, one sample at a time."""
     fleet = Fleet(scenario.vehicle, scenario.environment)
-    devices: list[SimulatedSensor | SimulatedLidar] = [
+    devices = [
         SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
         for kind, params in scenario.sensors.items()
     ]
-    lidar = load_device("lidar", "ideal_lidar")
-    devices.append(simulate("lidar", lidar, scenario.environment, 1, "quad", scenario.scene))
-    for stamp_ns in range(0, 2_000_000_000, scenario.imu_period_ns):
+    for stamp_ns in range(0, round(lasting_s * 1e9), scenario.imu_period_ns):
         fleet.step_to(stamp_ns)
         for device in devices:
             device.measure(fleet.truth(0))
 
 
-def precompile_estimators(scenario: Scenario) -> None:
+def precompile_lidar(scenario: Scenario) -> None:
+    """A lidar, as its node calls it."""
+    lidar = load_device("lidar", "ideal_lidar")
+    device = simulate("lidar", lidar, scenario.environment, 1, "quad", scenario.scene)
+    fleet = Fleet(scenario.vehicle, scenario.environment)
+    for stamp_ns in range(0, round(FIRST_S * 1e9), scenario.imu_period_ns):
+        fleet.step_to(stamp_ns)
+        device.measure(fleet.truth(0))
+
+
+def precompile_estimators(
+    scenario: Scenario, names: Sequence[str], lasting_s: float = ALL_S
+) -> None:
     """Estimators as the nodes call them."""
-    for name in ("eskf", "ekf7", "gps_ins"):
+    for name in names:
         estimator = ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
-        stand(estimator, scenario)
+        stand(estimator, scenario, lasting_s)
         estimator.odometry()
         estimator.pose_covariance()
         estimator.twist_covariance()
 
 
+def precompile_replays(scenario: Scenario) -> None:
+    """Estimators as replays call them."""
+    from quadsim.estimation.messages import Messages
+    from quadsim.estimation.running import Running
+
+    for name in ("eskf", "ekf7", "gps_ins"):
+        estimator = ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
+        Running(estimator).take(Messages.of([]))
+
+
 def precompile_smoother(scenario: Scenario) -> None:
     """The smoother, as replays call it."""
+    from quadsim.estimation.smoother import Smoother
+
     smoother = Smoother(scenario.estimator, scenario.environment.datum)
     stand(smoother, scenario)
     smoother.smooth()
 
 
-def stand(estimator: Estimator, scenario: Scenario) -> None:
-    """Hand an estimator the messages of three seconds on the ground."""
+def stand(estimator: Estimator, scenario: Scenario, lasting_s: float = ALL_S) -> None:
+    """Hand an estimator the messages of a time on the ground."""
     fix, still = scenario.environment.datum.to_geodetic((0.0, 0.0, 0.0)), np.zeros(3)
     f_S = np.array((0.0, 0.0, scenario.estimator.gravity_mps2))
     field_S, variance = np.array(scenario.estimator.magnetic_field_W_T), np.eye(3) * 1e-4
-    for sample in range(1500):
+    for sample in range(round(lasting_s * 500.0)):
         stamp_ns = sample * 2_000_000
         estimator.imu(stamp_ns, f_S, still, variance, variance)
         if sample % 50 == 0:
@@ -98,15 +119,21 @@ def stand(estimator: Estimator, scenario: Scenario) -> None:
 def precompile_control(scenario: Scenario) -> None:
     """Position loop, inner loop and flight manager, as autopilot and mixer call them."""
     gains, airframe = pack(scenario.autopilot), pack_airframe(scenario.airframe)
-    odometry, setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+    odometries, setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+    odometry, setpoint = odometries[0], setpoints[0]
     command = new_record(ATTITUDE_COMMAND)
     odometry.q_WB[0] = 1.0
     manager = FlightManager(scenario.autopilot.flight, scenario.items)
     manager.ground.use()
-    manager.take_range(0, 1.0, 0.01)
-    manager.step(0, odometry, setpoint, 0.0)
-    manager.ground.step(odometry)
-    manager.ground.at(0.0, 0.0)
+    for _ in range(2):
+        manager.take_range(0, 1.0, 0.01)
+    manager.step(0, odometries, setpoints, 0.0)
+    manager.ground.step(odometries)
+    manager.ground.at(1.0, 0.0)
+    manager.ground.clear_mps((0.0, 0.0), (1.0, 0.0), 3.0, (0.0, 1.0, 2.0), (0.0, 1.0))
+    leg = new_leg()
+    leg_course(leg, 0.0)
+    leg_above_setpoint(leg, 0.0, 1.0, 0.0, 0.0, setpoints)
     precompile_assisted(scenario.autopilot.flight)
     position = new_position_control(scenario.autopilot, airframe)
     position_control(position, gains, odometry, setpoint, 0.02, command)
@@ -116,17 +143,19 @@ def precompile_control(scenario: Scenario) -> None:
 
 def precompile_assisted(params: FlightParams) -> None:
     """The reference that sticks move, as the flight manager calls it."""
-    states, setpoint = new_assisted(), new_record(SETPOINT)
+    states, setpoints = new_assisted(), np.zeros(1, SETPOINT)
     begin_assisted(states, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0.0)
     packed = np.array([pack(params.assisted)])
     ground = (1, 0.0, 0.0, 0.0, 1.0)
     assisted_step(states, packed, (0.0, 0.0, 0.0), ground, 1.0, 0.02)
-    write_assisted(states, setpoint)
+    write_assisted(states, setpoints)
     at_rest(states)
 
 
 def precompile_planner() -> None:
     """The planner's map, as the planner marks a scan in it."""
+    from quadsim.mission.planner import Planner, PlannerParams
+
     planner = Planner(PlannerParams())
     planner.take_goals(np.array([[5.0, 0.0, 2.0]]))
     for stamp_ns in (0, 20_000_000):
@@ -137,6 +166,9 @@ def precompile_planner() -> None:
 
 def precompile_guard() -> None:
     """Half-spaces and certificate, as the guard steps with a wish and an obstacle."""
+    from quadsim.control.guard import Guard, GuardParams
+    from quadsim.control.guard_parameters import WatchParams
+
     guard = Guard(GuardParams(watch=WatchParams(dead_man=False)))
     p_W, level = (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0)
     for stamp_ns in range(0, 1_000_000_000, 20_000_000):
@@ -148,12 +180,10 @@ def precompile_guard() -> None:
 
 
 def precompile_nodes(scenario: Scenario) -> None:
-    """All that the nodes call."""
-    precompile_vehicle(scenario)
-    precompile_estimators(scenario)
+    """What the nodes of every graph call; the others' kernels are loaded where they are called."""
+    precompile_vehicle(scenario, FIRST_S)
+    precompile_estimators(scenario, ["eskf"], FIRST_S)
     precompile_control(scenario)
-    precompile_planner()
-    precompile_guard()
 
 
 def forget_old_kernels() -> None:
@@ -169,15 +199,19 @@ def forget_old_kernels() -> None:
 
 def precompile_closed_loop(scenario: Scenario) -> None:
     """The vehicle, then the whole closed loop, as ``quadsim sim`` calls it."""
+    from quadsim.sim.closed_loop import run
+
     precompile_vehicle(scenario)
     run(scenario)
 
 
 def precompile_rest(scenario: Scenario) -> None:
     """What the closed loop is made of besides the vehicle, and the other estimators."""
-    precompile_estimators(scenario)
+    precompile_estimators(scenario, ("eskf", "ekf7", "gps_ins"))
     precompile_control(scenario)
+    precompile_replays(scenario)
     precompile_smoother(scenario)
+    precompile_lidar(scenario)
     precompile_planner()
     precompile_guard()
 

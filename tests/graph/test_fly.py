@@ -37,14 +37,18 @@ def check_flight(summary):
     assert summary["passed"]
     assert len(summary["nodes"]) == len(GRAPH)
     assert summary["imu_received_fraction"] >= 0.999
-    # ten processes at 500 Hz take both cores of a small machine, which then queues commands; the
-    # watchdogs act from 50 ms on
-    assert 0.0 < summary["latency_ms"]["median"] < 50.0
+    assert 0.0 < summary["latency_ms"]["median"] <= summary["latency_ms"]["p99"]
+    assert summary["cpu_s"] > 0.0
+    assert summary["supervisor"]["cpu_s"] > 0.0
     imu = summary["topics"]["imu/data_raw"]
     truth = summary["topics"]["ground_truth/odom"]
     # the first truth makes no sample; the recorder loses nothing
     assert truth["count"] - 2 <= imu["count"] <= truth["count"]
     assert imu["rate_hz"] == pytest.approx(500.0, rel=1e-3)
+    # what listens to these gets each
+    assert truth["count"] - 2 <= summary["topics"]["ground_truth/accel"]["count"] <= truth["count"]
+    odometry = summary["topics"]["odometry/filtered"]
+    assert summary["topics"]["imu/data"]["count"] == pytest.approx(odometry["count"], abs=2)
     assert summary["topics"]["gps/fix"]["count"] == summary["topics"]["gps/vel"]["count"]
 
 
@@ -58,20 +62,26 @@ def test_a_flight_in_separate_processes(fly, tmp_path):
     assert flight.nothing_left()
     summary = summary_of(out)
     check_flight(summary)
-    # a machine shared with other tests may slip; alone it is 0.9999
-    assert summary["real_time_factor"] >= 0.9
+    # by the wall clock: never faster, and how much slower is for quadsim bench
+    assert 0.0 < summary["real_time_factor"] < 1.01
+    shares = [node["cpu_s"] for node in summary["nodes"].values()]
+    assert min(shares) > 0.0
+    assert sum(shares) == pytest.approx(summary["cpu_s"])
     assert counts_of(tmp_path)["/datum"] == 1
     assert (tmp_path / "run" / "summary.json").is_file()
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_a_flight_in_one_process(fly):
     flight = fly("--composed", "--json")
     flight.wait_for("takeoff")
     assert set(flight.family()) == {"graph"}
     status, out = flight.finish()
     assert status == 0, flight.log
-    check_flight(summary_of(out))
+    summary = summary_of(out)
+    check_flight(summary)
+    assert {node["cpu_s"] for node in summary["nodes"].values()} == {None}
     assert flight.nothing_left()
 
 
@@ -82,6 +92,7 @@ def test_a_flight_in_lockstep(fly):
     check_flight(summary_of(out))
 
 
+@pytest.mark.thorough  # each sensor is exchanged in test_driver_node
 def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     flight = fly("--drivers", "sim:-gnss", "--pacing", "lockstep", "--json")
@@ -95,8 +106,9 @@ def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monke
     assert driver.finish()[0] == 0
 
 
-#: Who stands for all: physics and recorder are unlike the others, which are watched alike.
-OUTSTANDING = ["dynamics", "estimator", "recorder"]
+#: Who stands for all: physics is unlike the others, which are watched alike; the recorder has a
+#: test of its own below.
+OUTSTANDING = ["dynamics", "estimator"]
 
 
 @pytest.mark.parametrize(
@@ -150,8 +162,10 @@ def test_a_killed_composed_graph_leaves_a_bag(fly, tmp_path):
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
 
-def test_ctrl_c_ends_everything_in_order(fly, tmp_path):
-    flight = fly("--pacing", "lockstep")
+@pytest.mark.parametrize("composed", [(), ("--composed",)])
+def test_ctrl_c_ends_everything_in_order(fly, tmp_path, composed):
+    """In one process too, whose nodes hand on in lockstep and never rest."""
+    flight = fly("--pacing", "lockstep", *composed)
     flight.wait_for("takeoff")
     flight.family()
     flight.interrupt()
@@ -159,12 +173,16 @@ def test_ctrl_c_ends_everything_in_order(fly, tmp_path):
     status, _ = flight.finish()
     assert status == 130
     assert "Traceback" not in flight.log
+    assert "killed" not in flight.log
     assert flight.nothing_left()
     assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
 
 
-def test_nodes_end_with_their_supervisor(fly, tmp_path):
-    flight = fly("--pacing", "lockstep")
+@pytest.mark.parametrize(
+    "composed", [(), pytest.param(("--composed",), marks=pytest.mark.thorough)]
+)
+def test_nodes_end_with_their_supervisor(fly, tmp_path, composed):
+    flight = fly("--pacing", "lockstep", *composed)
     flight.wait_for("takeoff")
     flight.family()
     os.kill(flight.pid, signal.SIGKILL)
@@ -221,6 +239,7 @@ def test_a_foreign_clock_in_flight_ends_it(bench, fly, tmp_path):
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_a_mixer_that_sleeps_for_a_moment_is_waited_for(bench, fly):
     """An overloaded machine does this to any node: time stays behind, the flight stays whole."""
     heard: list[tuple[float, int]] = []  # wall time, simulated seconds

@@ -128,6 +128,7 @@ def stand_in(bench, scenario: Scenario) -> Gazebo:
     """Our physics and sensors as Gazebo, in step with the commands that come back."""
     # nothing of our physics is heard outside but the clock: no battery, no contact, no datum
     names = [topic.name for topic in topics.VEHICLE_TOPICS if "dynamics" in topic.publishers]
+    names += [topics.sampled_truth(kind).name for kind in scenario.sensors]
     names.append(topics.COMMAND_MOTOR_SPEED.name)
     pairs = [(f"/quad/{name}", f"{INSIDE}/{name}") for name in names]
     remapped = {"dynamics": (*pairs, ("/datum", f"{INSIDE}/datum"))}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import psutil
+import pytest
 import yaml
 from rosbags.highlevel import AnyReader
 
 
+@pytest.mark.thorough
 def test_a_full_disk_stops_the_recording_and_not_the_flight(fly, tmp_path):
     """A limit on the size of the recorder's files stands for the disk: the write fails alike."""
     flight = fly("--pacing", "lockstep", "--json")

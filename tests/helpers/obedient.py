@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FailsafeParams, FlightParams
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.items import Goto, Takeoff
@@ -29,7 +28,8 @@ class Flight:
 
     def __init__(self, params=PARAMS, items=MISSION):
         self.manager = FlightManager(params, items)
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.odometry.q_WB[0] = 1.0
         self.p, self.v = np.zeros(3), np.zeros(3)
         self.stamp_ns, self.thrust = 0, 0.0
@@ -47,7 +47,7 @@ class Flight:
             self.odometry.p_W[:], self.odometry.v_W[:] = self.p, self.v
             self.odometry.stamp_ns = self.stamp_ns
             self.spoil(self.odometry)
-        self.manager.step(self.stamp_ns, self.odometry, self.setpoint, self.thrust)
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
         for name in ("p_W", "v_W", "a_W", "yaw", "yaw_rate"):
             assert np.isfinite(self.setpoint[name]).all()
         self.events += self.manager.take_events()

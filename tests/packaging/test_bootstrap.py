@@ -217,11 +217,12 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
     assert any(call.endswith("--editable .[ros,test]") for call in calls)
     beside = [call for call in calls if call.startswith("pytest -q -m not many tests/unit/")]
     assert len(beside) == 1
-    assert [call for call in calls if call not in beside][-6:] == [
+    assert [call for call in calls if call not in beside][-7:] == [
         "ruff check .",
         "ruff format --check .",
         "lint-imports ",
         "mypy ",
+        "quadsim bench --short --check --repeat 1",
         "pytest -m alone and not thorough --durations=10 tests/graph",
         "pytest -q -n 3 --dist worksteal -m not alone and not thorough --durations=25 tests",
     ]

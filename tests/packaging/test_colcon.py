@@ -15,6 +15,7 @@ from quadsim import __version__
 ROOT = Path(__file__).parents[2]
 NODES = (
     "dynamics",
+    "swarm",
     "imu",
     "gnss",
     "magnetometer",
@@ -122,6 +123,7 @@ def test_installed_package_runs_from_its_prefix(prefix: Path) -> None:
     assert (site_packages / "quadsim/py.typed").is_file()
 
 
+@pytest.mark.thorough
 def test_symlink_install(tmp_path: Path) -> None:
     prefix = colcon_build(tmp_path, "--symlink-install")
     assert os.access(prefix / "lib/quadsim/imu", os.X_OK)

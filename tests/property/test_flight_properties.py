@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams, ManualParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import STATES, FlightManager
@@ -105,7 +104,8 @@ class Sequence:
 
     def __init__(self, params):
         self.manager = FlightManager(params, MISSION)
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.p, self.v, self.thrust = np.zeros(3), np.zeros(3), 0.0
         self.stamp_ns = 0
 
@@ -121,7 +121,7 @@ class Sequence:
                 name, axis, value = spoil
                 odometry[name][axis] = value
             odometry.stamp_ns = self.stamp_ns
-        self.manager.step(self.stamp_ns, odometry, setpoint, self.thrust)
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
         self.check()
         mode = int(setpoint.mode)
         self.thrust = {MODE_STOP: 0.0, MODE_IDLE: 1e-3}.get(mode, 9.8)

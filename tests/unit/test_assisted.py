@@ -207,7 +207,8 @@ class Flight:
 
     def __init__(self, params=None, items=MISSION, slope=0.0):
         self.manager = FlightManager(params or FlightParams(), items)
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.odometry.q_WB[0] = 1.0
         self.slope, self.stamp_ns, self.thrust, self.events = slope, 0, 0.0, []
         self.sticks = None
@@ -226,7 +227,7 @@ class Flight:
             self.manager.take_range(self.stamp_ns, self.height_m, 1e-4)
         if self.sticks is not None:
             self.manager.take_sticks(self.sticks)
-        self.manager.step(self.stamp_ns, self.odometry, self.setpoint, self.thrust)
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
         self.events += self.manager.take_events()
         stands = self.setpoint.mode == MODE_ATTITUDE and self.manager.state == "landing"
         in_air = 9.8 if self.manager.flying else 0.0

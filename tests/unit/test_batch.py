@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from quadsim.errors import FlightError
-from quadsim.experiments.batch import run_batch
+from quadsim.experiments.batch import Processes, run_batch, stream
 
 PATIENCE_S = 60.0
 
@@ -42,6 +43,37 @@ def test_a_process_that_dies_is_said():
 def _die_but_here(here: int) -> None:
     if os.getpid() != here:
         os._exit(3)
+
+
+def end(job):
+    if job == 2:
+        os._exit(7)
+    return job
+
+
+@pytest.mark.thorough
+def test_a_run_whose_process_dies_is_named_and_the_others_go_on():
+    with Processes(2) as pool:
+        found = dict(stream(end, range(7), pool, lambda job: f"{job} died"))
+    assert found == {n: "2 died" if n == 2 else n for n in range(7)}
+
+
+def end_once(job):
+    """Dies if nobody has died yet, as by a kill from outside."""
+    if job[1] == 1:
+        try:
+            Path(job[0], "died").touch(exist_ok=False)
+        except FileExistsError:
+            return job[1]
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job[1]
+
+
+@pytest.mark.thorough
+def test_a_run_whose_process_is_killed_from_outside_is_flown_again(tmp_path):
+    with Processes(2) as pool:
+        jobs = [(str(tmp_path), n) for n in range(5)]
+        assert dict(stream(end_once, jobs, pool, lambda job: "died")) == {n: n for n in range(5)}
 
 
 INTERRUPTED = """

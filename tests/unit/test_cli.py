@@ -48,6 +48,28 @@ def test_the_overview_names_every_command_and_imports_none():
         assert f"  {name} " in done.stdout
 
 
+def test_a_flight_imports_only_what_it_needs(tmp_path):
+    """With its report: plotly draws in the browser, and no kernel asks for BLAS."""
+    code = (
+        "import sys\n"
+        "from quadsim.cli.main import main\n"
+        "try:\n"
+        f"    main('sim --scenario hover --duration 2 --output {tmp_path}/run'.split())\n"
+        "except SystemExit as end:\n    assert end.code == 1\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (tmp_path / "run" / "report.html").is_file()
+    needless = {
+        "plotly", "rasterio", "trimesh", "allantools", "rclpy", "apsw", "rosbags.rosbag2",
+        "scipy.linalg", "scipy.stats", "scipy.special", "scipy.spatial", "scipy.optimize",
+        "scipy.signal", "scipy.ndimage", "matplotlib", "joblib", "pyarrow", "dask",
+    }  # fmt: skip
+    imported = set(done.stdout.split())
+    assert "quadsim.sim.closed_loop" in imported
+    assert not needless & imported
+
+
 def test_the_version():
     result = run("--version")
     assert result.exit_code == 0

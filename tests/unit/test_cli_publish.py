@@ -90,7 +90,10 @@ def test_a_recorder_whose_disk_was_full_says_so_in_its_status(monkeypatch):
         "quadsim.nodes.base.QuadsimNode.destroy_node", lambda _: None, raising=False
     )
     node = RecorderNode.__new__(RecorderNode)
+    node._heard = []
     node._bag = SimpleNamespace(close=lambda: None, path="bag", stopped="")
+    node._heard = []
+    node._simulated = False
     node.destroy_node()
     node._bag.stopped = "No space left on device; recording has stopped"
     with pytest.raises(FlightError, match="bag: No space left on device"):

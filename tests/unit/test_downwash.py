@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from quadsim.files import find
 from quadsim.parameters import load, pack
@@ -128,3 +129,47 @@ def test_a_vehicle_sinks_under_another_in_the_fleet():
             -lost_N / CRAZYFLIE.mass_kg if sinks else 0.0, rel=0.1, abs=1e-3
         )
         assert abs(float(fleet.truth(0).a_W[2])) < 1e-3
+
+
+@pytest.mark.parametrize("size_m", [1.0, 5.0, 40.0])
+def test_all_of_a_fleet_get_the_sum_of_all_wakes(size_m):
+    """Nobody is left out for being too far away: random places, attitudes and speeds.
+
+    The wakes are those at a point, each by itself; the density is that of ISO 2533.
+    """
+    rng = np.random.default_rng(3)
+    count, k = 12, X500.thrust_coefficient_N_s2
+    world = EnvironmentParams(wind_W_mps=(2.0, -1.0, 0.0))
+    felt = empty = 0
+    for _ in range(20):
+        fleet = Fleet(X500, world, [(3.0 * i, 0.0, 0.0) for i in range(count)])
+        for i in range(count):
+            fleet.set_motion(
+                i,
+                rng.uniform(-size_m, size_m, 3) * (0.3, 0.3, 1.0) + (0.0, 0.0, 100.0),
+                rng.normal(0.0, 3.0, 3),
+                np.roll(Rotation.from_euler("xyz", rng.normal(0.0, 0.3, 3)).as_quat(), 1),
+                rotor_speeds_radps=[rng.choice([0.0, 400.0, 900.0])] * 4,
+            )
+        expected_W = np.zeros((count, 3))
+        for i in range(count):
+            above = fleet._vehicles[i]
+            p_W, v_W, speed = above.x[:3].copy(), above.x[3:6].copy(), above.x[13]
+            height_m = world.datum.height_m + p_W[2]
+            warm = 1.0 - 0.0065 * height_m / 288.15
+            density = 101325.0 * warm**5.25588 / (287.05287 * 288.15 * warm)
+            R_WB = Rotation.from_quat(np.roll(above.x[6:10], -1)).as_matrix()
+            thrust_N = 4.0 * k * speed**2 * above.held.density_ratio
+            for j in set(range(count)) - {i}:
+                expected_W[j] += downwash_W(
+                    tuple(fleet._vehicles[j].x[:3].tolist()), tuple(p_W.tolist()),
+                    tuple(map(tuple, R_WB.tolist())), float(thrust_N), float(density), PACKED,
+                    tuple((v_W - above.held.wind_W_mps).tolist()),
+                )  # fmt: skip
+        fleet.step_to(1_000_000)
+        blown_W = fleet._vehicles["inputs"]["downwash_W_mps"]
+        np.testing.assert_allclose(blown_W, expected_W, rtol=1e-5, atol=1e-12)
+        felt += np.count_nonzero(expected_W[:, 2])
+        empty += np.count_nonzero(expected_W[:, 2] == 0.0)
+    assert felt > 20
+    assert empty > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def write(path, items, types=TYPES, plugin=StoragePlugin.MCAP):
 
 def measured(path, driver=None, namespace="/quad"):
     with open_bag(path, driver) as bag:
-        return list(measurements(bag, namespace)), bag.notes
+        return list(chain.from_iterable(measurements(bag, namespace))), bag.notes
 
 
 @pytest.fixture(scope="module")
@@ -578,7 +579,9 @@ def test_motion_capture_beside_mavros(tmp_path, flight):
     path = write(tmp_path / "theirs", items)
     with open_bag(path, "mavros,mocap") as bag:
         truth = read_log(bag, "/quad").truth
-        poses = [m for m in measurements(bag, "/quad") if m.kind == "external_pose"]
+        poses = [
+            m for part in measurements(bag, "/quad") for m in part if m.kind == "external_pose"
+        ]
     np.testing.assert_array_equal(truth.p_W, expected.p_W)
     np.testing.assert_array_equal(truth.q_WB, expected.q_WB)
     assert np.isnan(truth.v_W).all()
@@ -601,7 +604,9 @@ def test_odometry_of_motion_capture_is_one_pose(tmp_path, flight):
     items += [item for item in flight if item[0] == "/quad/imu/data_raw"]
     path = write(tmp_path / "bag", sorted(items, key=lambda item: item[2]))
     with open_bag(path, "mocap,sim") as bag:
-        poses = [m for m in measurements(bag, "/quad") if m.kind == "external_pose"]
+        poses = [
+            m for part in measurements(bag, "/quad") for m in part if m.kind == "external_pose"
+        ]
         assert "/quad/external/odom" in bag.types
         assert len(read_log(bag, "/quad").truth) == len(poses)
     assert len({m.stamp_ns for m in poses}) == len(poses) > 0

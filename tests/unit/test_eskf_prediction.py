@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
-from quadsim.estimation.covariance import propagate
 from quadsim.estimation.eskf import eskf_imu, new_eskf
 from quadsim.estimation.layout import BA, BG, FIELD_BIAS, PRESSURE, THETA, WIND, N, P, V
 from quadsim.estimation.mechanisation import advance, mechanise
 from quadsim.estimation.parameters import EstimatorParams, NoiseParams
+from quadsim.estimation.propagation import propagate
 from quadsim.geometry.rotation import to_matrix
 from quadsim.parameters import pack
 

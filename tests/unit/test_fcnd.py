@@ -21,8 +21,9 @@ from quadsim.experiments.fcnd_figures import over_seeds, picture
 from quadsim.mission.items import Follow, items_from
 from quadsim.nodes.graph import describe
 from quadsim.sim import closed_loop
-from quadsim.sim.closed_loop import ClosedLoop, run_all
+from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
+from quadsim.sim.swarm import run_all
 
 SEEDS = 2
 MAGNETOMETER_UPDATE = "fcnd_10_magnetometer_update"

@@ -157,7 +157,7 @@ def test_arming_is_refused_where_the_mission_does_not_fit():
     flight.manager.land()
     flight.until("disarmed")
     short = type(flight.manager)(fenced(ceiling_m=1.0), (Takeoff(height_m=2.0),))
-    short.step(flight.stamp_ns, flight.odometry, flight.setpoint)
+    short.step(flight.stamp_ns, flight.odometries, flight.setpoints)
     assert short.arm() == "mission[0]: takeoff: 2.0 m above home; the fence allows 1"
 
 

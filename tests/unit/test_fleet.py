@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quadsim.errors import FlightError
 from quadsim.files import find
 from quadsim.geometry.rotation import unrotate
 from quadsim.parameters import load
@@ -134,3 +135,24 @@ def test_wind_can_be_set_and_a_disturbance_changes_it():
     fleet.reset()
     fleet.step_to(10_000_000)
     assert fleet.truth(0).wind_W == pytest.approx([0.0, 0.0, 0.0])
+
+
+def test_who_is_lost_is_felt_by_nobody():
+    """A motion that went to infinity above two others leaves no bit of them changed."""
+    places = [(0.0, 0.0, 30.0), (0.1, 0.0, 28.0), (0.05, 0.0, 33.0)]
+    flown = []
+    for count in (2, 3):
+        fleet = Fleet(X500, GUSTY, [(3.0 * i, 0.0, 0.0) for i in range(count)], seed=5)
+        for i, p_W in enumerate(places[:count]):
+            fleet.set_motion(i, p_W, rotor_speeds_radps=[HOVER_RADPS] * 4)
+            fleet.set_motor_command(i, [HOVER_RADPS] * 4)
+        if count == 3:
+            fleet._vehicles[2].x[:] = np.nan
+            fleet._vehicles[2].fault, fleet._vehicles[2].fault_ns = 1, 1
+            with pytest.raises(FlightError, match="quad3"):
+                fleet.step_to(200_000_000)
+        else:
+            fleet.step_to(200_000_000)
+        flown.append([fleet.truth(i).tobytes() for i in range(2)])
+        assert fleet._vehicles[1].inputs.downwash_W_mps[2] < -1.0  # of the first
+    assert flown[0] == flown[1]

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler
@@ -40,7 +39,8 @@ class Flight:
 
     def __init__(self, items=SQUARE, params=PARAMS):
         self.manager = FlightManager(params, items)
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.odometry.p_W[2] = self.GROUND
         self.odometry.q_WB[0] = 1.0
         self.odometry.v_variance[:] = 0.01
@@ -55,7 +55,7 @@ class Flight:
         self.stamp_ns += TICK_NS
         if estimate:
             self.odometry.stamp_ns = self.stamp_ns
-        self.manager.step(self.stamp_ns, self.odometry, self.setpoint, self.thrust)
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
         for name in ("p_W", "v_W", "a_W", "yaw", "yaw_rate"):
             assert np.isfinite(self.setpoint[name]).all()
         self.events += self.manager.take_events()
@@ -200,10 +200,10 @@ def test_arming_is_refused_with_its_reason(field, value, words):
 
 
 def test_arming_needs_an_estimate_and_a_fresh_one():
-    manager, setpoint = FlightManager(PARAMS, SQUARE), new_record(SETPOINT)
-    manager.step(TICK_NS, None, setpoint)
+    manager, setpoints = FlightManager(PARAMS, SQUARE), np.zeros(1, SETPOINT)
+    manager.step(TICK_NS, None, setpoints)
     assert manager.arm() == "there is no estimate"
-    assert setpoint.mode == MODE_STOP
+    assert setpoints[0].mode == MODE_STOP
     flight = Flight()
     flight.tick()
     flight.run(0.6, estimate=False)

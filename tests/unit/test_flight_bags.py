@@ -271,10 +271,10 @@ def test_late_lost_and_wrong_samples_replay_too(tmp_path):
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (FlightError("it"), 1)])
 def test_what_ends_a_run_before_its_first_loop_is_said(tmp_path, monkeypatch, error, status):
-    def ended(*arguments):
+    def ended(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("quadsim.sim.closed_loop.run_all", ended)
+    monkeypatch.setattr("quadsim.sim.swarm.run_all", ended)
     folders = ("--bag", str(tmp_path / "bag"), "--output", str(tmp_path / "run"))
     result = CliRunner().invoke(main, ["sim", "--scenario", "hover", *folders])
     assert result.exit_code == status

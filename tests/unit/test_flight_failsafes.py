@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from obedient import LIMITS, MISSION, PARAMS, TICK_NS, Flight
 
-from quadsim.compiled import new_record
 from quadsim.mission.flight import ERROR, WARN, FlightManager
 from quadsim.mission.items import Goto, Takeoff
 from quadsim.records import MODE_DESCEND, MODE_POSITION, MODE_STOP, ODOMETRY, SETPOINT
@@ -36,7 +35,7 @@ def test_no_odometry_object_at_all_is_a_lost_estimate_too():
     flight = Flight()
     for _ in range(40):
         flight.stamp_ns += TICK_NS
-        flight.manager.step(flight.stamp_ns, None, flight.setpoint, 9.8)
+        flight.manager.step(flight.stamp_ns, None, flight.setpoints, 9.8)
     assert flight.manager.state == "failsafe_landing"
 
 
@@ -218,12 +217,13 @@ def test_a_recovery_that_does_not_climb_lands():
 
 def test_a_take_off_that_does_not_rise_is_given_up():
     manager = FlightManager(PARAMS, MISSION)
-    setpoint, odometry = new_record(SETPOINT), new_record(ODOMETRY)
+    setpoints, odometries = np.zeros(1, SETPOINT), np.zeros(1, ODOMETRY)
+    odometry = odometries[0]
     odometry.q_WB[0] = 1.0
     events = []
     for k in range(1000):
         odometry.stamp_ns = k * TICK_NS
-        manager.step(k * TICK_NS, odometry, setpoint, 5.0)
+        manager.step(k * TICK_NS, odometries, setpoints, 5.0)
         if k == 0:
             manager.arm()
             manager.start()
@@ -270,13 +270,14 @@ def test_a_lost_motor_lands_here_and_gives_the_mission_up():
 
 def test_a_motor_lost_on_the_ground_disarms():
     manager = FlightManager(PARAMS, MISSION)
-    setpoint, odometry = new_record(SETPOINT), new_record(ODOMETRY)
+    setpoints, odometries = np.zeros(1, SETPOINT), np.zeros(1, ODOMETRY)
+    setpoint, odometry = setpoints[0], odometries[0]
     odometry.q_WB[0], odometry.stamp_ns = 1.0, TICK_NS
     manager.motor_lost(0)  # of a vehicle that stands disarmed: nothing
-    manager.step(TICK_NS, odometry, setpoint)
+    manager.step(TICK_NS, odometries, setpoints)
     assert manager.arm() is None
     manager.motor_lost(1)
-    manager.step(2 * TICK_NS, odometry, setpoint)
+    manager.step(2 * TICK_NS, odometries, setpoints)
     assert manager.state == "disarmed"
     assert setpoint.mode == MODE_STOP
     assert [event[2:] for event in manager.take_events()][-1] == ("disarmed", "motor 1 is lost")

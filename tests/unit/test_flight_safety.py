@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from obedient import LIMITS, MISSION, PARAMS, TICK_NS, Flight
 
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FailsafeParams
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler
@@ -165,6 +164,19 @@ def test_a_vehicle_that_flies_away_from_its_reference_descends_level():
     flight.until("stopped")
 
 
+def test_who_gives_way_is_not_off_course():
+    """As far and as long away as above, for another vehicle's sake; then with no such reason."""
+    flight = Flight(items=(Takeoff(height_m=2.0),))
+    for k in range(300):
+        flight.carry(min(0.05 * k, 3.0), 0.0, 0.0)
+        flight.manager.give_way(0)
+    assert flight.odometry.p_W[0] > LIMITS.off_course_m + 3.0 * LIMITS.off_course_s
+    assert flight.named("failsafe_landing") == []
+    for _ in range(round((LIMITS.off_course_s + 0.3) / 0.02)):
+        flight.carry(3.0, 0.0, 0.0)
+    assert len(flight.named("failsafe_landing")) == 1
+
+
 def test_a_vehicle_that_comes_back_to_its_reference_is_on_course():
     flight = Flight(items=(Takeoff(height_m=2.0),))
     speeds = np.concatenate([np.arange(0.0, 6.0, 0.1), np.arange(6.0, -1.5, -0.1), [-1.5] * 300])
@@ -184,10 +196,10 @@ def test_a_vehicle_that_comes_back_to_its_reference_is_on_course():
 )
 def test_arming_with_a_low_battery_is_refused(charge, refused):
     manager = FlightManager(PARAMS, MISSION)
-    odometry, setpoint = new_record(ODOMETRY), new_record(SETPOINT)
-    odometry.q_WB[0], odometry.stamp_ns = 1.0, TICK_NS
+    odometries, setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+    odometries[0].q_WB[0], odometries[0].stamp_ns = 1.0, TICK_NS
     manager.take_battery(TICK_NS, charge, 14.8)
-    manager.step(TICK_NS, odometry, setpoint)
+    manager.step(TICK_NS, odometries, setpoints)
     assert manager.arm() == refused
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from quadsim.compiled import new_record
 from quadsim.control.ground import GroundParams, nearest_direction
 from quadsim.geometry.rotation import from_euler, quat, rotate
 from quadsim.mission.ground import Ground
@@ -31,7 +30,8 @@ class Flown:
         self.swing = kwargs.pop("swing", 0.0)
         self.ground = Ground(GroundParams(**kwargs.pop("params", {})), **kwargs)
         self.ground.use()
-        self.odometry = new_record(ODOMETRY)
+        self.odometries = np.zeros(1, ODOMETRY)
+        self.odometry = self.odometries[0]
         self.odometry.attitude_variance[:] = 1e-6
         self.random = np.random.default_rng(seed)
         self.k, self.jump_m, self.bias_mps = 0, 0.0, 0.0
@@ -67,7 +67,7 @@ class Flown:
             self.sent.append((odometry.stamp_ns, reading))
         while self.sent and self.sent[0][0] <= odometry.stamp_ns - self.latency_ticks * 20_000_000:
             self.ground.take(*self.sent.pop(0), self.sigma_m**2)
-        self.ground.step(odometry)
+        self.ground.step(self.odometries)
 
     def fly(self, seconds, **kwargs):
         for _ in range(round(seconds / TICK_S)):
@@ -100,7 +100,7 @@ def test_flat_ground_is_range_times_the_cosine_of_the_tilt():
     flown.odometry.p_W[:] = 0.0, 0.0, 4.0
     flown.odometry.q_WB[:] = from_euler(0.0, 0.3, 0.0)
     flown.ground.take(20_000_000, 4.5, 1e-4)
-    flown.ground.step(flown.odometry)
+    flown.ground.step(flown.odometries)
     # on the axis of the beam; beneath the vehicle a slope is as likely up as down
     height, _, _ = flown.ground.at(0.0, 0.0)
     assert 4.0 - height == pytest.approx(4.5 * math.cos(0.3), abs=1e-6)
@@ -207,6 +207,20 @@ def test_elevation_data_tell_what_is_ahead_and_the_readings_their_error():
     assert Flown(slope).fly(0.1).ground.mapped is False
 
 
+def test_the_speed_leads_clear_of_every_point_ahead():
+    heights = np.zeros((3, 41))
+    heights[:, 21:] = 8.0  # from x = 0 on, over a cell of 2 m
+    terrain = terrain_arrays(Heightmap(heights, (80.0, 4.0)))
+    ground = Ground(GroundParams(map=True), terrain)
+    # 1.5 m above the flat part, of which 1 m is to be left; it climbs at its most already
+    given = 6.0, (0.0, 1.0, 1.5), (2.0, 2.0)
+    d = np.arange(1.0, 7.0)
+    gain = np.clip(4.0 * (d - 3.0), 0.0, 8.0) + 1.0 - 1.5
+    least = np.min(2.0 * d[gain > 0.0] / gain[gain > 0.0])
+    assert ground.clear_mps((-3.0, 0.0), (1.0, 0.0), *given) == pytest.approx(least, rel=1e-12)
+    assert ground.clear_mps((-3.0, 0.0), (-1.0, 0.0), *given) == math.inf
+
+
 def test_the_ground_is_lost_when_nothing_is_seen():
     flown = Flown(slope)
     assert not flown.ground.known
@@ -229,10 +243,10 @@ def test_the_ground_is_lost_when_nothing_is_seen():
 def test_nothing_is_taken_in_before_it_is_wanted():
     ground = Ground(GroundParams())
     ground.take(0, 1.0, 0.01)
-    odometry = new_record(ODOMETRY)
-    ground.step(odometry)
+    odometries = np.zeros(1, ODOMETRY)
+    ground.step(odometries)
     ground.use()
-    ground.step(odometry)
+    ground.step(odometries)
     assert ground.age_s == math.inf
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
 from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
@@ -66,8 +65,9 @@ def test_the_reference_stays_and_says_how_it_moves_only_with_a_preview(preview_s
     guidance = Guidance(params, TerrainFollowing(params, Ground(params.ground)))
     points = Follow(POINTS)
     guidance.follow(0, points)
-    setpoint = new_record(SETPOINT)
-    guidance.write(1_200_000_000, setpoint)
+    setpoints = np.zeros(1, SETPOINT)
+    guidance.write(1_200_000_000, setpoints)
+    setpoint = setpoints[0]
     np.testing.assert_allclose(setpoint.p_W, points.at(1.2)[0], atol=1e-12)
     wanted = smoothed(POINTS, 1.2, preview_s)[1:] if preview_s else np.zeros((2, 3))
     np.testing.assert_allclose([setpoint.v_W, setpoint.a_W], wanted, rtol=1e-12)

@@ -233,7 +233,7 @@ def kept(name: str) -> set[str]:
 def test_profiles_hold_what_they_are_for():
     everything = {t.name for t in (*topics.WORLD_TOPICS, *topics.VEHICLE_TOPICS)}
     sensors = {"imu/data_raw", "imu/mag", "imu/static_pressure", "gps/fix", "gps/vel", "range/down"}
-    assert known("recording") == ["all", "flight", "minimal", "sensors"]
+    assert known("recording") == ["all", "flight", "minimal", "sensors", "swarm"]
     assert kept("all") == everything
     assert kept("flight") < everything
     assert kept("flight") >= sensors | {

@@ -295,7 +295,7 @@ def test_the_picture_shows_every_chosen_flight(twice):
     [
         (["nothing"], "unknown rehearsal 'nothing'"),
         (["pillars", "--speed", "-1"], "--speed"),
-        (["pillars", "--speed", "25"], "--speed: speed_mps: 25.0 is out of range"),
+        (["pillars", "--speed", "25"], "--speed: planner: speed_mps: 25.0 is out of range"),
         (["pillars", "--composed"], "--composed, --domain: only with --dds"),
         (["pillars", "--dds", "--processes", "2"], "--processes: not with --dds"),
         (["pillars", "--count", "0"], "--count"),

@@ -17,13 +17,19 @@ from scipy.spatial.transform import Rotation
 from quadsim.analysis import metrics
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.bag.reading import Bag, BagMessage
+from quadsim.analysis.bag.storage import batched
 from quadsim.analysis.comparison import titles
 from quadsim.analysis.exports import file_stem
-from quadsim.analysis.inside import witness_of
 from quadsim.analysis.replay import Settings, estimator_params, replay
 from quadsim.cli.main import main
 from quadsim.errors import FlightError, InputError
 from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
+from quadsim.estimation.messages import Column, Messages
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.running import Running
+from quadsim.estimation.timeline import CAPACITY
+from quadsim.estimation.timeline import IMU as IMU_KIND
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 # the circle that tests/unit/conftest.py flies
@@ -166,24 +172,58 @@ def test_a_fix_of_the_future_costs_no_innovation(circle_rows, write_rows):
             content.header.stamp.sec += ahead_s
             item = made(item, content)
         rows.append(item)
-    witnesses = []
+    runs = []
 
-    def kept(estimator: Any) -> Any:
-        witnesses.append(witness_of(estimator))
-        return witnesses[-1]
+    def kept(estimator: Any) -> Running:
+        runs.append(Running(estimator))
+        return runs[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quadsim.analysis.replay.witness_of", kept)
+        patch.setattr("quadsim.analysis.replay.Running", kept)
         result = replay(write_rows(rows), settings())
     counts = result.counts["eskf"]
     assert counts["gnss_position_too_early"] == 1
     assert counts["magnetic_field_too_early"] > 10
-    (witness,) = witnesses
-    assert witness.waiting == []
+    (running,) = runs
+    assert running.waiting == 0
     position = result.log.inside["eskf"].innovations["gnss_position"]
     velocity = result.log.inside["eskf"].innovations["gnss_velocity"]
     assert set(velocity.stamp_ns) - set(position.stamp_ns) == {START_NS + 29 * 100_000_000}
     assert position.stamp_ns[-1] == velocity.stamp_ns[-1]
+
+
+def test_each_of_many_late_poses_gives_two_innovations():
+    """At rest, an IMU sample each 0.1 s and after it the 250 poses that were taken before it."""
+    imu_ns = START_NS + 100_000_000 * np.arange(1, 42)
+    pose_ns = START_NS + 100_000_000 + 400_000 * np.arange(1, 10_001)
+    rest = np.concatenate(
+        [
+            [0.0, 0.0, EstimatorParams().gravity_mps2],
+            np.zeros(3),
+            1e-4 * np.tile(np.eye(3).ravel(), 2),
+        ]
+    )
+    pose = np.concatenate([np.zeros(3), [1.0, 0.0, 0.0, 0.0], 1e-2 * np.eye(6).ravel()])
+    place = np.searchsorted(imu_ns, pose_ns) + 1.0 - 1.0 / (2.0 + np.arange(10_000))
+    messages = Messages.of(
+        [
+            Column(IMU_KIND, np.arange(41), imu_ns, np.tile(rest, (41, 1))),
+            Column(EXTERNAL_POSITION, place, pose_ns, np.tile(pose, (10_000, 1))),
+        ]
+    )
+    estimator = ESTIMATORS["eskf"](EstimatorParams(), None)
+    running = Running(estimator)
+    found = running.take(messages)
+    rows = np.concatenate([found.innovations, running.newest()])
+    assert found.counts[1] > len(messages) + CAPACITY
+    for sensor in (EXTERNAL_POSITION, EXTERNAL_ATTITUDE):
+        of = rows[rows["sensor"] == sensor]
+        assert len(of) == estimator.state.accepted[sensor]
+        assert np.isin(of["stamp_ns"], pose_ns).all()
+        assert (np.diff(of["stamp_ns"]) > 0).all()
+        assert (of["accepted"] == 1).all()
+        assert np.abs(of["value"]).max() < 1e-6
+        assert of["variance"].min() >= 1e-2  # what the pose states, and the estimate's own
 
 
 def test_a_bag_that_counts_too_few_messages_is_replayed_whole(circle_rows, write_rows):
@@ -235,30 +275,33 @@ def test_arrivals_are_what_was_recorded(circle_rows, write_rows):
 
 
 def test_large_messages_that_nobody_wants_are_not_kept():
-    """Of 60 MB of pictures less than two are in memory at a time, and their figures are whole."""
+    """Of 60 MB of pictures less than four are in memory at a time, and their figures are whole."""
 
-    class Pictures:
-        counts = frozenset({"/camera", "/imu"})
+    def messages():
+        for k in range(300):
+            stamp = (k, 500_000_000)
+            head = b"\x00\x01\x00\x00" + np.array(stamp, "<u4").tobytes()
+            log_ns = (k + 1) * 10**9
+            yield BagMessage("/camera", "sensor_msgs/msg/Image", log_ns, head + bytes(200_000))
+            yield BagMessage("/imu", "sensor_msgs/msg/Imu", log_ns, head + bytes(100))
 
-        def messages(self, topics):
-            for k in range(300):
-                stamp = (k, 500_000_000)
-                head = b"\x00\x01\x00\x00" + np.array(stamp, "<u4").tobytes()
-                log_ns = (k + 1) * 10**9
-                yield BagMessage("/camera", "sensor_msgs/msg/Image", log_ns, head + bytes(200_000))
-                yield BagMessage("/imu", "sensor_msgs/msg/Imu", log_ns, head + bytes(100))
-
+    bag = SimpleNamespace(
+        counts=frozenset({"/camera", "/imu"}), batches=lambda topics: batched(messages())
+    )
     taken = []
-    listener = SimpleNamespace(names={"/imu"}, take=lambda *block: taken.append(block))
-    heard = Overheard(Pictures(), listener)
+    listener = SimpleNamespace(
+        names={"/imu"}, take=lambda full, *block: taken.append((full, *map(list, block)))
+    )
+    heard = Overheard(bag, listener)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in heard.messages(["/imu"])) == 300
+        assert sum(len(batch.compact()) for batch in heard.batches(["/imu"])) == 300
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak_bytes < 1_000_000
-    assert [(full, len(logs), len(rows[0])) for full, logs, rows in taken] == [("/imu", 300, 112)]
+    assert peak_bytes < 4_000_000  # a batch of a megabyte, the one that is made of it, and the next
+    assert {full for full, _, _ in taken} == {"/imu"}
+    assert [len(row) for _, _, rows in taken for row in rows] == [112] * 300
     for how in heard.arrivals("").values():
         assert how.count == 300
         assert how.rate_hz == pytest.approx(1.0)

@@ -7,13 +7,26 @@ import json
 import re
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
 
 from quadsim.analysis.bag.log import read_log
 from quadsim.analysis.bag.reading import open_bag
-from quadsim.analysis.report import arrivals, criteria, errors, figures, inside, motors, paths
+from quadsim.analysis.report import (
+    arrivals,
+    criteria,
+    drawing,
+    errors,
+    figures,
+    inside,
+    motors,
+    paths,
+)
 from quadsim.analysis.report.figures import extremes, thin
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import render, write_report
@@ -282,6 +295,48 @@ def test_the_figures_of_a_page_are_those_that_were_drawn(log):
         for trace, sent_trace in zip(figure.data, sent["data"], strict=True):
             for axis in "xy":
                 np.testing.assert_array_equal(filled(sent_trace[axis]), trace[axis])
+
+
+def test_plotly_itself_would_draw_the_figures(log):
+    """Its Python classes refuse what its schema does not know, and lay out rows alike."""
+    for _, figure in drawn(Flights({"circle": log})):
+        content = figure.to_plotly_json()
+        assert content["layout"].pop("template") == drawing.template()
+        own = go.Figure(content).to_plotly_json()
+        assert [trace["type"] for trace in own["data"]] == [trace.type for trace in figure.data]
+    rows = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.03)
+    ours = drawing.Figure(3, 0.03).layout
+    for name in (f"{letter}axis{row}" for letter in "xy" for row in ("", "2", "3")):
+        axis = rows.layout[name].to_plotly_json()
+        assert axis.pop("domain") == pytest.approx(ours[name].pop("domain"))
+        assert axis == ours[name]
+    assert drawing.plotly_js() == get_plotlyjs()
+
+
+def test_numbers_that_plotly_has_no_bytes_for_are_lists():
+    trace = drawing.Node(
+        half=np.array([0.5, np.nan], np.float16),
+        flags=np.array([True, False]),
+        long=np.array([0, 2**40]),
+        table=np.arange(6.0).reshape(2, 3),
+        short=np.array([1, -2]),
+    )
+    found = drawing._plain(trace)
+    short = found.pop("short")
+    assert found == {
+        "half": [0.5, None],
+        "flags": [True, False],
+        "long": [0, 2**40],
+        "table": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
+    }
+    assert short == {"dtype": "i4", "bdata": base64.b64encode(b"\1\0\0\0\xfe\xff\xff\xff").decode()}
+
+
+def test_the_interval_of_chi_square_is_that_of_tables():
+    """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4."""
+    for degrees, low, high in ((3, 0.216, 9.348), (9, 2.700, 19.023), (10, 3.247, 20.483)):
+        each = SimpleNamespace(value=np.zeros((1, degrees)))
+        assert inside._interval(each) == pytest.approx((low, high), abs=5e-4)
 
 
 def test_a_report_of_forty_seconds_is_small_and_quick(tmp_path, long_flight):

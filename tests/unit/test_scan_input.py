@@ -20,13 +20,13 @@ from quadsim.geometry.rotation import from_euler, yaw_of
 from quadsim.nodes import scan_input
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.lidar import frame_of
-from quadsim.nodes.scan_input import (
+from quadsim.nodes.scan_input import MountParams, ScanInput
+from quadsim.nodes.scan_messages import (
     LEVEL_FRAME,
     MOUNTED_LEVEL_FRAME,
-    MountParams,
-    ScanInput,
+    CloudWriter,
+    ScanWriter,
 )
-from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
 from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.pose_history import PoseHistory

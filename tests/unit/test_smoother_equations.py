@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.backward import ADJOINT, back_over_transition, difference
-from quadsim.estimation.covariance import propagate
 from quadsim.estimation.layout import (
     ESKF,
     GNSS_BIAS,
@@ -25,6 +24,7 @@ from quadsim.estimation.layout import (
     N,
 )
 from quadsim.estimation.parameters import NoiseParams
+from quadsim.estimation.propagation import propagate
 from quadsim.estimation.smoother import smooth_events
 from quadsim.estimation.timeline import EVENT, IMU, new_timeline
 from quadsim.estimation.update import correct

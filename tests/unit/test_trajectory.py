@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from quadsim.compiled import new_record
 from quadsim.mission.trajectory import (
     PEAK_ACCELERATION,
     PEAK_BRAKING,
@@ -25,11 +24,12 @@ ZERO = (0.0, 0.0, 0.0)
 
 def sample(start, goal, yaw, duration_s, times):
     """Position (N, 3), v, a, yaw and yaw rate (N,) of a leg."""
-    leg, setpoint = new_leg(), new_record(SETPOINT)
+    leg, setpoints = new_leg(), np.zeros(1, SETPOINT)
+    setpoint = setpoints[0]
     plan_leg(leg, start, goal, yaw, duration_s)
     rows = []
     for t in times:
-        leg_setpoint(leg, float(t), setpoint)
+        leg_setpoint(leg, float(t), setpoints)
         assert setpoint.mode == MODE_POSITION
         rows.append([*setpoint.p_W, *setpoint.v_W, *setpoint.a_W, setpoint.yaw, setpoint.yaw_rate])
     rows = np.array(rows)

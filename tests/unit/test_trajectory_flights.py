@@ -11,7 +11,6 @@ from geometry_msgs.msg import Transform, Twist
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
 from quadsim.analysis.metrics import at_stamps, tracking_rmse_m
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import WARN, FlightManager
@@ -36,7 +35,8 @@ class Flight:
 
     def __init__(self, *items):
         self.manager = FlightManager(PARAMS, (Takeoff(height_m=2.0), *items))
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.odometry.q_WB[0] = 1.0
         self.stamp_ns = 0
         self.track, self.events = [], []
@@ -47,7 +47,7 @@ class Flight:
     def tick(self):
         self.stamp_ns += round(TICK_S * 1e9)
         self.odometry.stamp_ns = self.stamp_ns
-        self.manager.step(self.stamp_ns, self.odometry, self.setpoint, 9.8)
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, 9.8)
         self.events += self.manager.take_events()
         if self.setpoint.mode == MODE_POSITION:
             self.odometry.p_W[:], self.odometry.v_W[:] = self.setpoint.p_W, self.setpoint.v_W

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from quadsim.analysis.signals import SIGNALS
-from quadsim.compiled import new_record
 from quadsim.control.parameters import FlightParams, PositionParams
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.mission.flight import FlightManager
+from quadsim.mission.ground import climb_s
 from quadsim.mission.items import Goto, Takeoff, items_from
-from quadsim.mission.terrain_following import climb_s
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 from quadsim.records import MODE_POSITION, ODOMETRY, SETPOINT
 from quadsim.sim.closed_loop import ClosedLoop
@@ -41,7 +40,8 @@ class Flight:
         position = PositionParams(navigation="velocity" if goals else "trajectory")
         self.manager = FlightManager(params, items, position=position)
         self.ground, self.soft, self.reach_m, self.sees = ground, soft or goals, reach_m, True
-        self.odometry, self.setpoint = new_record(ODOMETRY), new_record(SETPOINT)
+        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
+        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
         self.odometry.q_WB[0] = 1.0
         self.odometry.v_variance[:] = 1e-4
         self.odometry.p_W[2] = ground(0.0, 0.0) + 0.2
@@ -65,7 +65,7 @@ class Flight:
         if self.sees:
             range_m = self.above_m()
             self.manager.take_range(stamp_ns, range_m if range_m < self.reach_m else math.inf, 1e-4)
-        self.manager.step(stamp_ns, self.odometry, self.setpoint, 9.8)
+        self.manager.step(stamp_ns, self.odometries, self.setpoints, 9.8)
         self.events += self.manager.take_events()
         if self.setpoint.mode == MODE_POSITION:
             self.move()
@@ -91,7 +91,7 @@ class Flight:
         self.odometry.p_W[1] += north_m
         self.k += 1
         self.odometry.stamp_ns = self.k * 20_000_000
-        self.manager.step(self.k * 20_000_000, self.odometry, self.setpoint, 9.8)
+        self.manager.step(self.k * 20_000_000, self.odometries, self.setpoints, 9.8)
 
     def run(self, seconds):
         for _ in range(round(seconds / TICK_S)):

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quadsim.analysis.bag.cdr import HEADER, STAMP_END
 from quadsim.analysis.bag.definitions import standard_types
-from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
+from quadsim.analysis.bag.payloads import Payloads
+from quadsim.analysis.bag.reading import Bag, BagMessage, Batch
 from quadsim.analysis.bag.topics import topic as topic_of
 from quadsim.analysis.kept import KeptRows
 from quadsim.errors import QuadsimError
@@ -27,32 +29,27 @@ class Listener(Protocol):
     def names(self) -> Collection[str]:
         """Full names of the topics."""
 
-    def take(self, full: str, log_ns: list[int], payloads: list[bytes]) -> None:
+    def take(self, full: str, log_ns: Stamps, payloads: Payloads) -> None:
         """Take the next messages of one of them."""
 
 
 class _Topic:
-    """Stamps and log times of one topic; messages of a block wait.
+    """Stamps and log times of one topic."""
 
-    As numbers and bytes: of so many tuples the collection of garbage would take its time. Of what
-    nobody listens to only the bytes of the stamp wait: it may be pictures.
-    """
-
-    def __init__(self, stamped: bool, listened: bool) -> None:
-        self.logs: list[int] = []
-        self.payloads: list[bytes] = []
-        self.listened = listened
+    def __init__(self, stamped: bool) -> None:
         self._stamped = stamped
         self._log_ns, self._stamp_ns = KeptRows(np.int64), KeptRows(np.int64)
 
-    def note(self) -> None:
-        """Pack what waits."""
-        self._log_ns.append(np.array(self.logs, np.int64))
+    def note(self, log_ns: Stamps, payloads: Payloads) -> None:
+        """Write down the next messages."""
+        self._log_ns.append(log_ns)
         if self._stamped:  # the stamp lies behind the four bytes of CDR's header
-            heads = [part[4:12] for part in self.payloads] if self.listened else self.payloads
-            whole = [head if len(head) == 8 else bytes(8) for head in heads]
-            parts = np.frombuffer(b"".join(whole), "<u4").reshape(-1, 2).astype(np.int64)
-            self._stamp_ns.append(parts[:, 0] * 1_000_000_000 + parts[:, 1])
+            stamp_ns = np.zeros(len(payloads), np.int64)
+            whole = payloads.length >= STAMP_END
+            parts = payloads[whole].heads(STAMP_END - HEADER, HEADER).view("<u4").reshape(-1, 2)
+            parts = parts.astype(np.int64)
+            stamp_ns[whole] = parts[:, 0] * 1_000_000_000 + parts[:, 1]
+            self._stamp_ns.append(stamp_ns)
 
     def arrivals(self) -> Arrivals:
         """Its figures."""
@@ -77,26 +74,20 @@ class Overheard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bag, name)
 
-    def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
+    def batches(self, topics: Collection[str]) -> Iterator[Batch]:
         """Messages of some topics in the order of their log time."""
-        wanted = frozenset(topics)
-        known = self._topics
-        waiting = 0
-        for message in self._bag.messages(self._bag.counts):
-            name = message[0]  # by number: names cost twice as much, and this is every message
-            topic = known.get(name)
-            if topic is None:
-                stamped = _is_stamped(self._bag, message)
-                topic = known[name] = _Topic(stamped, name in self._listener.names)
-            topic.logs.append(message[2])
-            topic.payloads.append(message[3] if topic.listened else message[3][4:12])
-            waiting += 1
-            if waiting == BLOCK:
-                self._hand_on()
-                waiting = 0
-            if name in wanted:
-                yield message
-        self._hand_on()
+        for batch in self._bag.batches(self._bag.counts):
+            for full, _, rows in batch.by_topic():
+                log_ns, payloads = batch.log_ns[rows], batch.payloads[rows]
+                topic = self._topics.get(full)
+                if topic is None:
+                    first = next(iter(batch[rows[:1]]))
+                    topic = self._topics[full] = _Topic(_is_stamped(self._bag, first))
+                topic.note(log_ns, payloads)
+                if full in self._listener.names:
+                    self._listener.take(full, log_ns, payloads)
+            wanted = np.array([name in topics for name, _ in batch.topics])
+            yield batch[wanted[batch.topic]]
 
     def arrivals(self, namespace: str) -> dict[str, Arrivals]:
         """How each topic's messages came; names within a namespace are relative to it."""
@@ -106,13 +97,6 @@ class Overheard:
             name = full[len(prefix) :] if prefix != "/" and full.startswith(prefix) else full
             found[name] = topic.arrivals()
         return found
-
-    def _hand_on(self) -> None:
-        for full, topic in self._topics.items():
-            topic.note()
-            if topic.listened and topic.logs:
-                self._listener.take(full, topic.logs, topic.payloads)
-            topic.logs, topic.payloads = [], []
 
 
 def _is_stamped(bag: Bag, message: BagMessage) -> bool:

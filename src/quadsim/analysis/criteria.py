@@ -27,8 +27,9 @@ class Judged:
     Attributes:
         criterion: what was to hold.
         series: the signal between ``from_s`` and ``to_s``, shares summed up.
-        value: of a magnitude: the smallest limit that would have passed; else the last value of
-            the series; None where there is nothing to take it from.
+        value: of a magnitude: the smallest limit that would have passed; of the room between
+            vehicles: the smallest; else the last value of the series; None where there is nothing
+            to take it from.
         held_s: the longest time in the band without a break; of a share: the time up to the end.
         passed: whether it holds.
     """
@@ -127,7 +128,9 @@ def judge_signal(criterion: SignalCriterion, logs: Logs) -> Judged:
 
     held_s, passed = holds(criterion.limit)
     value: float | None = None
-    if signal.is_share or criterion.least > 0.0:
+    if signal.is_room:
+        value = float(series.values.min()) if len(series) else None
+    elif signal.is_share or criterion.least > 0.0:
         value = float(series.values[-1]) if len(series) else None
     else:
         value = _smallest_limit(series.values, lambda limit: holds(limit)[1])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.bag.cdr import HEADER, LITTLE_ENDIAN, STAMP_END
+from quadsim.analysis.bag.payloads import Payloads
 from quadsim.errors import QuadsimError
 
 
@@ -63,19 +65,32 @@ def decode_joints(
     Raises:
         QuadsimError: a message is no JointState, or not all speak of the same joints.
     """
-    stamps = np.zeros(len(payloads), np.int64)
+    messages = Payloads.of(payloads)
+    stamps: list[NDArray[np.int64]] = []
     rows: list[NDArray[np.float64]] = []
-    head, begin, names = b"", 0, list[str]()
-    for i, payload in enumerate(payloads):
+    names = list[str]()
+    start = 0
+    while start < len(messages):
         try:
-            if not rows or payload[STAMP_END:begin] != head:
-                these, begin, count = _velocities(payload)
-                if count != len(these) or (rows and these != names):
-                    raise ValueError(f"{count} velocities of {', '.join(these) or 'no joint'}")
-                head, names = payload[STAMP_END:begin], these
-            rows.append(np.frombuffer(payload, "<f8", len(names), begin))
-            seconds, nanoseconds = struct.unpack_from("<iI", payload, HEADER)
+            these, begin, count = _velocities(messages[start])
+            if count != len(these) or (rows and these != names):
+                raise ValueError(f"{count} velocities of {', '.join(these) or 'no joint'}")
         except (ValueError, struct.error) as error:
-            raise QuadsimError(f"message {i} is no sensor_msgs/msg/JointState: {error}") from None
-        stamps[i] = seconds * 1_000_000_000 + nanoseconds
-    return stamps, np.array(rows, float).reshape(len(rows), len(names)), names
+            raise QuadsimError(
+                f"message {start} is no sensor_msgs/msg/JointState: {error}"
+            ) from None
+        names, width = these, begin + 8 * count - HEADER
+        short = np.flatnonzero(messages.length[start:] < HEADER + width)
+        run = messages[start : start + int(short[0]) if len(short) else None]
+        part: NDArray[Any] = run.heads(width, HEADER).view(np.uint8).reshape(-1, width)
+        head = part[:, STAMP_END - HEADER : begin - HEADER]
+        same = (head == head[0]).all(axis=1)  # where the velocities lie, and whose they are
+        part = part[: len(part) if same.all() else int(np.argmin(same))]
+        seconds, nanoseconds = (
+            np.ascontiguousarray(part[:, at : at + 4]).view(kind)[:, 0].astype(np.int64)
+            for at, kind in ((0, "<i4"), (4, "<u4"))
+        )
+        stamps.append(seconds * 1_000_000_000 + nanoseconds)
+        rows.append(np.ascontiguousarray(part[:, begin - HEADER :]).view("<f8"))
+        start += len(part)
+    return np.concatenate(stamps), np.concatenate(rows).astype(float), names

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from quadsim.errors import InputError
 from quadsim.sim.log import Track
 
-#: What is smaller stays in memory, bytes.
-HELD_BYTES = 1 << 20
+#: What is smaller stays in memory, bytes: of each topic and each estimate.
+HELD_BYTES = 1 << 17
 #: Rows that are worked on at once.
 BLOCK_ROWS = 1 << 14
 

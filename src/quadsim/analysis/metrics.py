@@ -115,6 +115,31 @@ def _slerp(a: Array, b: Array, fraction: Array) -> Array:
     return np.asarray(q / np.linalg.norm(q, axis=1, keepdims=True))
 
 
+def _places(
+    track: Track, stamp_ns: Stamps, max_gap_s: float
+) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp], Array]:
+    """Which stamps lie inside a track, and of those the rows around and the share between."""
+    right = np.searchsorted(track.stamp_ns, stamp_ns, side="left")
+    inside = right < len(track)
+    right = np.minimum(right, len(track) - 1)
+    exact = track.stamp_ns[right] == stamp_ns
+    left = np.where(exact, right, right - 1)
+    step_ns = track.stamp_ns[right] - track.stamp_ns[np.maximum(left, 0)]
+    known = inside & (left >= 0) & (step_ns <= max_gap_s * 1e9)
+    left, right, step = left[known], right[known], step_ns[known]
+    return known, left, right, (stamp_ns[known] - track.stamp_ns[left]) / np.maximum(step, 1)
+
+
+def _linear(
+    values: Array, left: NDArray[np.intp], right: NDArray[np.intp], fraction: Array
+) -> Array:
+    """Rows of values between rows."""
+    if not fraction.any():
+        return np.asarray(values[left])
+    share = fraction[:, None]
+    return np.asarray((1.0 - share) * values[left] + share * values[right])
+
+
 def at_stamps(
     track: Track, stamp_ns: Stamps, max_gap_s: float = MAX_GAP_S
 ) -> tuple[NDArray[np.bool_], Track]:
@@ -130,26 +155,26 @@ def at_stamps(
     """
     if not len(track):
         return np.zeros(len(stamp_ns), bool), Track.empty()
-    right = np.searchsorted(track.stamp_ns, stamp_ns, side="left")
-    inside = right < len(track)
-    right = np.minimum(right, len(track) - 1)
-    exact = track.stamp_ns[right] == stamp_ns
-    left = np.where(exact, right, right - 1)
-    step_ns = track.stamp_ns[right] - track.stamp_ns[np.maximum(left, 0)]
-    known = inside & (left >= 0) & (step_ns <= max_gap_s * 1e9)
-    left, right, stamps, step = left[known], right[known], stamp_ns[known], step_ns[known]
-    fraction = ((stamps - track.stamp_ns[left]) / np.maximum(step, 1))[:, None]
-
-    def linear(values: Array) -> Array:
-        return np.asarray((1.0 - fraction) * values[left] + fraction * values[right])
-
-    return known, Track(
-        stamps,
-        linear(track.p_W),
-        linear(track.v_W),
-        _slerp(track.q_WB[left], track.q_WB[right], fraction),
-        linear(track.w_B),
+    known, left, right, fraction = _places(track, stamp_ns, max_gap_s)
+    q_WB = track.q_WB[left]
+    if fraction.any():
+        q_WB = _slerp(q_WB, track.q_WB[right], fraction[:, None])
+    else:
+        q_WB = q_WB / np.linalg.norm(q_WB, axis=1, keepdims=True)
+    p_W, v_W, w_B = (
+        _linear(values, left, right, fraction) for values in (track.p_W, track.v_W, track.w_B)
     )
+    return known, Track(stamp_ns[known], p_W, v_W, q_WB, w_B)
+
+
+def positions_at(
+    track: Track, stamp_ns: Stamps, max_gap_s: float = MAX_GAP_S
+) -> tuple[NDArray[np.bool_], Array]:
+    """As :func:`at_stamps`, of the positions alone: (N,) known, and (K, 3) m."""
+    if not len(track):
+        return np.zeros(len(stamp_ns), bool), np.zeros((0, 3))
+    known, left, right, fraction = _places(track, stamp_ns, max_gap_s)
+    return known, _linear(track.p_W, left, right, fraction)
 
 
 def errors(estimate: Track, truth: Track) -> Errors:
@@ -237,6 +262,6 @@ def tracking_rmse_m(log: FlightLog) -> float | None:
         return None
     blocks = []
     for part in parts_of(log.truth):
-        known, wanted = at_stamps(log.reference, part.stamp_ns)
-        blocks.append(squares(part.p_W[known] - wanted.p_W))
+        known, wanted_W = positions_at(log.reference, part.stamp_ns)
+        blocks.append(squares(part.p_W[known] - wanted_W))
     return root_mean(blocks)

@@ -13,26 +13,28 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.bag.log import LogReader
+from quadsim.analysis.bag.mcap_records import find_messages
 from quadsim.analysis.bag.measurements import SENSORS, measurements
 from quadsim.analysis.bag.origin import estimator_of
-from quadsim.analysis.bag.reading import BLOCK, Bag, open_bag
+from quadsim.analysis.bag.reading import Bag, open_bag
 from quadsim.analysis.bag.topics import TRUTH, datum_of, field_of, topic
-from quadsim.analysis.inside import inside_of_smoothed, witness_of
+from quadsim.analysis.inside import Believed, inside_of_smoothed
 from quadsim.analysis.kept import KeptTrack
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
+from quadsim.estimation.messages import Messages
 from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.running import Running
 from quadsim.estimation.smoother import Smoother
+from quadsim.estimation.timeline import IMU
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import flatten, load, read_yaml_text, unflatten
-from quadsim.records import ODOMETRY
 from quadsim.sim.log import FlightLog, Inside, Track, track_of
 
 Progress = Callable[[float], None]
@@ -67,40 +69,19 @@ class _Run:
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
         self.kept = KeptTrack(with_sigma=True)
-        self.rows: NDArray[Any] = np.zeros(BLOCK, ODOMETRY)
-        self.stamps_ns = self.rows["stamp_ns"]
-        self.count = 0
-        self.last_ns = -(2**63)
-        self.witness = witness_of(estimator)
-        self.calls: dict[str, Callable[..., str]] = {
-            kind: getattr(estimator, kind)
-            for kind in (
-                "imu",
-                "gnss_position",
-                "gnss_velocity",
-                "magnetic_field",
-                "pressure",
-                "range",
-                "external_pose",
-            )
-        }
+        if not isinstance(estimator, Smoother):
+            self.running = Running(estimator)
+            self.believed = Believed(estimator)
 
-    def keep(self) -> None:
-        """Write down the estimate, if there is a new one."""
-        count = self.count
-        self.estimator.fill_odometry(self.estimator.lines, self.rows[count : count + 1])
-        stamp_ns = self.stamps_ns.item(count)
-        if stamp_ns > self.last_ns:
-            self.last_ns = stamp_ns
-            self.count = count + 1
-            if self.count == BLOCK:
-                self._flush()
-            if self.witness is not None and stamp_ns >= self.witness.next_ns:
-                self.witness.estimated(stamp_ns)
-
-    def _flush(self) -> None:
-        self.kept.append(track_of(self.rows[: self.count]))
-        self.count = 0
+    def take(self, messages: Messages) -> None:
+        """Give it messages, and write its estimates down."""
+        if isinstance(self.estimator, Smoother):
+            for kind, stamp_ns, values in messages:
+                getattr(self.estimator, kind)(stamp_ns, *values)
+            return
+        found = self.running.take(messages)
+        self.kept.append(track_of(found.odometry))
+        self.believed.take(found)
 
     def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
@@ -108,10 +89,8 @@ class _Run:
             rows = self.estimator.smooth().rows
             q_BS = self.estimator.state["q_BS"]
             return track_of(rows["odometry"]), inside_of_smoothed(rows, q_BS)
-        inside = None if self.witness is None else self.witness.inside()
-        self.witness = None  # what it wrote down is copied
-        self._flush()
-        return self.kept.track(), inside
+        self.believed.take_innovations(self.running.newest())
+        return self.kept.track(), self.believed.inside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +164,9 @@ def load_kernels(settings: Settings) -> None:
     """Load (or, the first time, compile) what the estimators run on, before any clock starts."""
     for name in settings.estimators:
         estimator = _estimator(name)(settings.params, Datum())
+        if not isinstance(estimator, Smoother):
+            Running(estimator).take(Messages.of([]))
+            continue
         for i in range(3):
             estimator.imu(1 + i * 2_000_000, (0.0, 0.0, settings.params.gravity_mps2), (0.0,) * 3)
         estimator.gnss_position(3, (Datum().latitude_deg, Datum().longitude_deg, 0.0))
@@ -192,9 +174,10 @@ def load_kernels(settings: Settings) -> None:
         estimator.magnetic_field(3, settings.params.magnetic_field_W_T)
         estimator.pressure(3, 101_325.0)
         estimator.range(3, 1.0)
-        estimator.odometry()
-        if isinstance(estimator, Smoother):
-            estimator.smooth()
+        estimator.smooth()
+    find_messages(
+        np.frombuffer(bytes(1), np.uint8), np.zeros(1, np.int64), np.zeros((4, 1), np.int64)
+    )
 
 
 def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:
@@ -257,23 +240,14 @@ def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:
 def _run(bag: Bag, namespace: str, runs: list[_Run], progress: Progress | None) -> tuple[int, int]:
     """Feed every measurement to every estimator; give the first and the last stamp of the IMU."""
     first_ns = last_ns = told_ns = -1
-    witnesses = [run.witness for run in runs if run.witness is not None]
-    for kind, stamp_ns, values in measurements(bag, namespace):
+    for messages in measurements(bag, namespace):
         for run in runs:
-            run.calls[kind](stamp_ns, *values)
-        if kind != "imu":
-            for witness in witnesses:
-                witness.measured(kind, stamp_ns)
-            continue
-        for run in runs:
-            if run.estimator.running:
-                run.keep()
-        for witness in witnesses:
-            if witness.waiting:
-                witness.look()
-        first_ns = stamp_ns if first_ns < 0 else first_ns
-        last_ns = stamp_ns
-        if progress is not None and stamp_ns - told_ns > 1_000_000_000:
-            told_ns = stamp_ns
-            progress((stamp_ns - first_ns) * 1e-9)
+            run.take(messages)
+        stamps_ns = messages.stamp_ns[messages.kind == IMU]
+        if len(stamps_ns):
+            first_ns = int(stamps_ns[0]) if first_ns < 0 else first_ns
+            last_ns = int(stamps_ns[-1])
+        if progress is not None and last_ns - told_ns > 1_000_000_000:
+            told_ns = last_ns
+            progress((last_ns - first_ns) * 1e-9)
     return first_ns, last_ns

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtr
 
 from quadsim.analysis.metrics import Errors, at_stamps, body_z, errors, yaw_of
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
@@ -135,6 +134,8 @@ def _probability(column: int) -> Callable[[Logs], Series]:
             vector = error.position_W if column < 3 else error.velocity_W
             assert error.sigma is not None
             total += (vector[rows, column % 3] / error.sigma[rows, column]) ** 2
+        from scipy.special import chdtr  # here, as it takes 0.1 s, and few criteria need it
+
         return Series(stamp_ns, np.asarray(chdtr(len(each), total)))
 
     return series
@@ -159,6 +160,27 @@ def _height_above_ground(logs: Logs) -> Series:
     return Series(stamps[rows], np.maximum(above, 0.0))
 
 
+def _gap(logs: Logs) -> Series:
+    """Smallest distance between the upright cylinders of any two vehicles, 0 where they meet."""
+    if len(logs) < 2 or not all(len(log.truth) for log in logs):
+        return NOTHING
+    stamp_ns = logs[0].truth.stamp_ns
+    places = np.full((len(logs), len(stamp_ns), 3), np.nan)  # of who has no truth any more
+    for i, log in enumerate(logs):
+        known, there = at_stamps(log.truth, stamp_ns)
+        places[i, known] = there.p_W
+    radius_m, height_m = np.array([log.hull_m for log in logs]).T
+    gap_m = np.full(len(stamp_ns), np.inf)
+    for i in range(len(logs) - 1):
+        apart = places[i + 1 :] - places[i]
+        level = np.hypot(apart[..., 0], apart[..., 1]) - (radius_m[i + 1 :] + radius_m[i])[:, None]
+        upright = np.abs(apart[..., 2]) - 0.5 * (height_m[i + 1 :] + height_m[i])[:, None]
+        gaps = np.hypot(np.maximum(level, 0.0), np.maximum(upright, 0.0))
+        gap_m = np.fmin(gap_m, np.fmin.reduce(gaps))
+    known = np.isfinite(gap_m)
+    return Series(stamp_ns[known], gap_m[known])
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """What a criterion can name.
@@ -166,16 +188,19 @@ class Signal:
     Attributes:
         doc: what it is.
         unit: of its values.
-        of: gives it for the flights of a scenario's vehicles; all but the probabilities look at
-            the first.
+        of: gives it for the flights of a scenario's vehicles; most look at the first alone.
         is_share: its values are 1 (within) and 0; what is judged is the share of ones since the
             criterion's beginning.
+        of_all: it looks at all vehicles at once.
+        is_room: it is between vehicles, and its smallest value counts; one alone has none.
     """
 
     doc: str
     unit: str
     of: Callable[[Logs], Series]
     is_share: bool = False
+    of_all: bool = False
+    is_room: bool = False
 
 
 def _length(vectors: Array) -> Array:
@@ -231,6 +256,16 @@ SIGNALS = {
         "chi-square probability of smaller east errors than the vehicles', by their deviations",
         "1",
         _probability(0),
+        of_all=True,
     ),
-    "v_x_error_probability": Signal("the same of the velocities to the east", "1", _probability(3)),
+    "v_x_error_probability": Signal(
+        "the same of the velocities to the east", "1", _probability(3), of_all=True
+    ),
+    "gap_m": Signal(
+        "smallest distance between the upright cylinders around any two vehicles",
+        "m",
+        _gap,
+        of_all=True,
+        is_room=True,
+    ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_event, judge_signal, surprises
 from quadsim.analysis.kept import forget, slices
 from quadsim.analysis.landing import landing
+from quadsim.analysis.signals import SIGNALS, Signal
 from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
@@ -21,6 +22,9 @@ from quadsim.sim.log import FlightLog
 Criteria = Sequence[AnyCriterion]
 
 Summary = dict[str, Any]
+
+#: Event by which a mission tells that a place was not reached in time.
+MISSED = "not reached"
 
 
 def digest(log: FlightLog) -> str:
@@ -81,23 +85,17 @@ def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> No
     summary["passed"] = all(item["passed"] for item in judged) and not summary["errors"]
 
 
-def summarize(
+def outcome(
     log: FlightLog,
     criteria: Criteria = (),
     settle_s: float = metrics.SETTLE_S,
-    bag: Path | None = None,
-    report: Path | None = None,
-    others: Sequence[FlightLog] = (),
 ) -> Summary:
-    """Summary of one flight.
+    """What a flight reached: the summary but for what it was made with and where things lie.
 
     Args:
         log: the flight.
         criteria: what a passed flight keeps; without any, a flight without an error passed.
         settle_s: time from the first stamp that is not scored, s.
-        bag: where its bag lies.
-        report: where its report lies.
-        others: flights of the scenario's other vehicles, for the criteria that look at all.
     """
     from_ns = log.start_ns + round(settle_s * 1e9)
     scores = {
@@ -125,14 +123,128 @@ def summarize(
             for name, count in log.topics.items()
         },
         "landing": landing(log),
-        "errors": [words for each in (log, *others) for words in surprises(criteria, each)],
+        "mission": {"missed": sum(event.name == MISSED for event in log.events)},
+        "errors": surprises(criteria, log),
         "notes": list(log.notes),
         "settle_s": settle_s,
+    }
+    judge(summary, [item for item in criteria if not _between(item)], [log])
+    return summary
+
+
+def summarize(
+    log: FlightLog,
+    criteria: Criteria = (),
+    settle_s: float = metrics.SETTLE_S,
+    bag: Path | None = None,
+    report: Path | None = None,
+) -> Summary:
+    """Summary of one flight.
+
+    Args:
+        log: the flight.
+        criteria: as of :func:`outcome`.
+        settle_s: as of :func:`outcome`.
+        bag: where its bag lies.
+        report: where its report lies.
+    """
+    return outcome(log, criteria, settle_s) | {
         "bag": None if bag is None else str(bag),
         "report": None if report is None else str(report),
         "digest": digest(log),
         "versions": versions(),
         "machine": machine(),
     }
-    judge(summary, criteria, (log, *others))
+
+
+def _signal(criterion: AnyCriterion) -> Signal | None:
+    return SIGNALS.get(criterion.signal) if isinstance(criterion, SignalCriterion) else None
+
+
+def _of_all(criterion: AnyCriterion) -> bool:
+    signal = _signal(criterion)
+    return signal is not None and signal.of_all
+
+
+def _between(criterion: AnyCriterion) -> bool:
+    """Whether it asks for what is between vehicles."""
+    signal = _signal(criterion)
+    return signal is not None and signal.is_room
+
+
+def _worst(each: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Of a criterion that was judged for each vehicle, the one that fails, or is nearest to."""
+
+    def badness(named: tuple[str, dict[str, Any]]) -> tuple[bool, float]:
+        item = named[1]
+        value = item["value"]
+        if value is None:
+            return not item["passed"], np.inf
+        return not item["passed"], -value if item.get("least") else value
+
+    vehicle, item = max(each, key=badness)
+    return item | {"vehicle": vehicle}
+
+
+def _together(
+    logs: Mapping[str, FlightLog],
+    criteria: Criteria,
+    of_one: Callable[[FlightLog, Criteria], Summary],
+) -> Summary:
+    """One summary of the flights of several vehicles, each by ``of_one``."""
+    each = [item for item in criteria if not _of_all(item)]
+    runs = [{"vehicle": name, **of_one(log, each)} for name, log in logs.items()]
+    summary: Summary = dict(runs[0])
+    del summary["vehicle"]
+    joint: Summary = {"errors": []}
+    judge(joint, [item for item in criteria if _of_all(item)], list(logs.values()))
+    of_all = iter(joint["criteria"])
+    judged = [[(run["vehicle"], item) for item in run["criteria"]] for run in runs]
+    of_each = iter(zip(*judged, strict=True))
+    summary["criteria"] = [
+        next(of_all) if _of_all(item) else _worst(next(of_each)) for item in criteria
+    ]
+    summary["errors"] = [f"{run['vehicle']}: {words}" for run in runs for words in run["errors"]]
+    summary["passed"] = joint["passed"] and all(run["passed"] for run in runs)
+    summary["runs"] = runs
+    return summary
+
+
+def outcome_all(
+    logs: Mapping[str, FlightLog],
+    criteria: Criteria = (),
+    settle_s: float = metrics.SETTLE_S,
+) -> Summary:
+    """As :func:`summarize_all`, without what the flights were made with and where things lie."""
+    if len(logs) == 1:
+        return outcome(next(iter(logs.values())), criteria, settle_s)
+    return _together(logs, criteria, lambda log, each: outcome(log, each, settle_s))
+
+
+def summarize_all(
+    logs: Mapping[str, FlightLog],
+    criteria: Criteria = (),
+    settle_s: float = metrics.SETTLE_S,
+    bag: Path | None = None,
+    report: Path | None = None,
+) -> Summary:
+    """Summary of the flight of one vehicle, or of several: it has passed if each of them has.
+
+    Args:
+        logs: name to flight, one for each vehicle.
+        criteria: what each keeps; those that look at all vehicles hold for all together.
+        settle_s, bag, report: as of :func:`summarize`.
+
+    Returns:
+        Of several, figures are of the first, ``runs`` holds the summary of each (``vehicle``),
+        each of the ``criteria`` is that of the vehicle that it is worst for, and ``digest`` is the
+        SHA-256 of those of the runs.
+    """
+    if len(logs) == 1:
+        return summarize(next(iter(logs.values())), criteria, settle_s, bag, report)
+    summary = _together(
+        logs, criteria, lambda log, each: summarize(log, each, settle_s, bag, report)
+    )
+    digests = "".join(run["digest"] for run in summary["runs"])
+    summary["digest"] = hashlib.sha256(digests.encode()).hexdigest()
     return summary

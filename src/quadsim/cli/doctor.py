@@ -30,6 +30,8 @@ REQUIRED = {
     "allantools": "Allan deviations",
     "plotly": "figures",
     "jinja2": "reports",
+    "joblib": "many flights at once",
+    "pyarrow": "tables of campaigns",
     "click": "this command",
     "rich": "tables and progress",
 }
@@ -38,6 +40,7 @@ REQUIRED = {
 OPTIONAL = {
     "rclpy": "the ROS 2 graph: quadsim fly (pip install 'quadsim[ros]', or a ROS 2 machine)",
     "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
+    "distributed": "campaigns on a Dask cluster (pip install 'quadsim[cluster]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",
     "actuator_msgs": "vehicles that Gazebo flies: gazebo.launch.py physics:=gazebo",

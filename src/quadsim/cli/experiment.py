@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,42 +20,18 @@ from quadsim.cli.common import (
     staged,
     to_json,
 )
+from quadsim.cli.counting import counting, processes_option
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 130
-#: Seconds between two lines of progress where there is no terminal.
-QUIET_S = 10.0
 
 
 @click.group()
 def experiment() -> None:
     """Fly many times and say what the flights show together."""
-
-
-@contextmanager
-def counting(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress of a batch on stderr: a bar on a terminal, else a line now and then."""
-    begin_s = told_s = time.monotonic()
-    if not sys.stderr.isatty():
-
-        def tell(done: int, total: int) -> None:
-            nonlocal told_s
-            now_s = time.monotonic()
-            if now_s - told_s >= QUIET_S:
-                told_s = now_s
-                say(f"{label}: {done} of {total} flights, {now_s - begin_s:.0f} s")
-
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 seeds_option = click.option(
@@ -66,12 +40,6 @@ seeds_option = click.option(
     default=100,
     show_default=True,
     help="Flights of each scenario, with the seeds from 1 on.",
-)
-processes_option = click.option(
-    "--processes",
-    type=click.IntRange(0, 1024),
-    default=0,
-    help="At once.  [default: one for each core]",
 )
 
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 #: Longest flight by somebody's sticks where nothing else is said, s.
 PILOTED_S = 3600.0
+#: What is recorded of a swarm where nothing else is said.
+SWARM_PROFILE = "swarm"
+DEFAULT = click.core.ParameterSource.DEFAULT
 #: Mapping of the keys of a terminal.
 KEYBOARD = "keyboard"
 
@@ -78,9 +82,18 @@ def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
 
 def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
     """What the summary says of the graph beyond the flight."""
-    dynamics = outcome.reports.get("/dynamics")
+    from quadsim.nodes.supervisor import ITSELF
+
+    dynamics = outcome.reports.get("/dynamics") or outcome.reports.get("/swarm")
+    shares = {name: asdict(share) for name, share in outcome.cpu.items()}
+    none = {"cpu_s": None, "cpu_cores": None}
+    watcher = shares.pop(ITSELF, none)
     values: dict[str, Any] = {
-        "nodes": nodes,
+        # in one process nobody knows which node uses what
+        "nodes": {name: shares.get(name, none) for name in nodes},
+        "cpu_s": sum(share["cpu_s"] for share in shares.values()) if shares else None,
+        "cpu_cores": sum(share["cpu_cores"] for share in shares.values()) if shares else None,
+        "supervisor": watcher,
         "startup_s": outcome.startup_s or None,
         "imu_received_fraction": None,
         "latency_ms": {
@@ -103,7 +116,18 @@ def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dic
 @click.command()
 @flight_options
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=1, show_default=True, help="Vehicles."
+    "--count", type=click.IntRange(1, 1000), help="Vehicles.  [default: as the scenario says]"
+)
+@click.option(
+    "--swarm/--no-swarm",
+    default=None,
+    help="All vehicles in one process, not in nine each.  [default: more than four, or vehicles"
+    " that give way to each other or fly in formation]",
+)
+@click.option(
+    "--publish",
+    type=click.Choice(["estimates", "imu", "all"]),
+    help="Of a swarm: truth and estimates; with each IMU; with every sensor.  [default: estimates]",
 )
 @click.option("--composed", is_flag=True, help="All nodes in one process.")
 @click.option(
@@ -167,7 +191,9 @@ def fly(
     vehicle: str | None,
     seed: int | None,
     duration_s: float | None,
-    count: int,
+    count: int | None,
+    swarm: bool | None,
+    publish: str | None,
     composed: bool,
     pacing: str,
     rate: float | None,
@@ -218,6 +244,11 @@ def fly(
             from quadsim.control.joystick import load_joystick
             from quadsim.nodes.graph import GraphOptions, describe
             from quadsim.nodes.supervisor import Interrupted, Supervisor
+            from quadsim.nodes.swarm_graph import (
+                NOT_WITH_A_SWARM,
+                describe_swarm,
+                flies_as_swarm,
+            )
             from quadsim.sim.scenario import load_scenario
 
             loaded = load_scenario(
@@ -227,7 +258,17 @@ def fly(
                 vehicle=vehicle,
                 seed=seed,
                 duration_s=duration_s,
+                vehicles=count,
             )
+            count = loaded.file.vehicles
+            together = flies_as_swarm(loaded, count, swarm)
+            if publish is not None and not together:
+                raise InputError("--publish: of a swarm only; --swarm flies one")
+            for name, given in (("--keys", keys), ("--pilot", pilot)):
+                if given and together:
+                    raise InputError(f"{name}: {NOT_WITH_A_SWARM}")
+            if together and ctx.get_parameter_source("record_profile") == DEFAULT:
+                record_profile = SWARM_PROFILE
             check_signals(loaded.criteria, str(loaded.path))
             if joystick is not None:
                 load_joystick(joystick)
@@ -248,11 +289,15 @@ def fly(
             joystick=KEYBOARD if pilot else joystick or "",
             recording=recording,
         )
-        specs = describe(loaded, options)
-        if "dynamics" not in {spec.executable for spec in specs}:
+        if together:
+            specs = describe_swarm(loaded, options, {"publish": publish or "estimates"})
+        else:
+            specs = describe(loaded, options)
+        if not {"dynamics", "swarm"} & {spec.executable for spec in specs}:
             raise InputError(
                 f"--drivers {drivers}: quadsim fly ends with the simulated vehicle's flight, and"
-                " nothing simulates it; chain sim too, or use ros2 launch quadsim sim.launch.py"
+                " nothing simulates it; chain sim with its dynamics too, or use"
+                " ros2 launch quadsim sim.launch.py"
             )
         failure = ""
         with _made(folder), ExitStack() as stack:
@@ -281,6 +326,8 @@ def fly(
                 failure = "interrupted"
     if failure:
         say(failure)
+    if supervisor.outcome.killed:
+        say(f"killed, as they did not stop: {', '.join(supervisor.outcome.killed)}")
     if failure == "interrupted":
         say(f"bag: {bag}")
         ctx.exit(INTERRUPTED)
@@ -305,34 +352,40 @@ def _finish(
     pictures: Path | None,
     count: int,
 ) -> dict[str, Any]:
-    """Read the bag, score the first vehicle's flight, write its report."""
-    from quadsim.analysis.bag.log import read_log
+    """Read the bag, score every vehicle's flight, write the report."""
+    from quadsim.analysis.bag.log import read_logs
     from quadsim.analysis.bag.reading import open_bag
     from quadsim.analysis.criteria import need_imu
-    from quadsim.analysis.report.page import write_report
-    from quadsim.analysis.summary import summarize
+    from quadsim.analysis.report.page import runs_of, write_report
+    from quadsim.analysis.summary import summarize_all
     from quadsim.nodes.recorder import STOPPED
     from quadsim.nodes.vehicles import namespaces
     from quadsim.sim.log import ERROR, Event
+    from quadsim.vehicle.outline import outline_m
     from quadsim.world.build import ground_beneath
 
     page = folder / "report.html" if report else None
     with working("reading the bag"), open_bag(bag) as opened:
-        log = read_log(opened, namespaces(count)[0], with_imu=need_imu(scenario.criteria))
-        log.wall_s = outcome.wall_s
-        log.ground_m = ground_beneath(
-            scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
-        )
+        flown = read_logs(opened, namespaces(count), with_imu=need_imu(scenario.criteria))
         stamp_ns = round(outcome.flown_s * 1e9)
+        for namespace, log in flown.items():
+            log.wall_s = outcome.wall_s
+            log.hull_m = outline_m(scenario.vehicle)
+            log.ground_m = ground_beneath(
+                scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
+            )
+            if not failure and namespace in outcome.unfinished:
+                words = "the mission did not end in time"
+                log.events.append(Event(stamp_ns, ERROR, "timeout", words))
+        first = next(iter(flown.values()))
         recorder = outcome.reports.get("/recorder")
         if recorder is not None and recorder.message not in ("recording", ""):
-            log.events.append(Event(stamp_ns, ERROR, STOPPED, recorder.message))
+            first.events.append(Event(stamp_ns, ERROR, STOPPED, recorder.message))
         if failure:
-            log.events.append(Event(stamp_ns, ERROR, "graph", failure))
-        elif not outcome.finished:
-            log.events.append(Event(stamp_ns, ERROR, "timeout", "the mission did not end in time"))
-        summary = summarize(log, scenario.criteria, bag=bag, report=page)
-    runs, summaries = {scenario.name: log}, {scenario.name: summary}
+            first.events.append(Event(stamp_ns, ERROR, "graph", failure))
+        logs = {namespace.strip("/"): log for namespace, log in flown.items()}
+        summary = summarize_all(logs, scenario.criteria, bag=bag, report=page)
+    runs, summaries = runs_of(scenario.name, logs, summary)
     if page is not None:
         write_report(runs, summaries, page)
     write_pictures(runs, summaries, pictures)

@@ -24,6 +24,11 @@ COMMANDS = {
         "experiment",
         "Fly many times and say what the flights show together.",
     ),
+    "campaign": (
+        "quadsim.cli.campaign",
+        "campaign",
+        "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
+    ),
     "rehearse": (
         "quadsim.cli.rehearse",
         "rehearse",
@@ -53,6 +58,11 @@ COMMANDS = {
         "quadsim.cli.model",
         "model",
         "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
+    ),
+    "bench": (
+        "quadsim.cli.bench",
+        "bench",
+        "Measure how fast everything is on this machine.",
     ),
     "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
 }

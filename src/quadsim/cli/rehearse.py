@@ -16,7 +16,8 @@ from quadsim.cli.common import (
     print_json,
     run_folder,
 )
-from quadsim.cli.experiment import FILE_WIDTH, counting, keep, processes_option
+from quadsim.cli.counting import counting, processes_option
+from quadsim.cli.experiment import FILE_WIDTH, keep
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
 from quadsim.errors import InputError
 

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 def _scenario_of(
-    ctx: click.Context, from_bag: Path | None, name: str, overrides: dict[str, Any]
+    ctx: click.Context,
+    from_bag: Path | None,
+    name: str,
+    changes: tuple[str, ...],
+    overrides: dict[str, Any],
 ) -> tuple[Scenario, Origin | None]:
     """The scenario of a file with what is given instead, or the one of a bag as it was.
 
@@ -39,45 +43,56 @@ def _scenario_of(
         InputError: options that would change the run of a bag.
     """
     from quadsim.analysis.bag.origin import origin_of
+    from quadsim.changes import parse_changes
     from quadsim.sim.scenario import load_scenario
 
     if from_bag is None:
-        return load_scenario(name, **overrides), None
+        return load_scenario(name, parse_changes(changes), **overrides), None
     given = [
         key
-        for key in ("scenario", *overrides)
+        for key in ("scenario", "changes", *overrides)
         if ctx.get_parameter_source(key) != click.core.ParameterSource.DEFAULT
     ]
     if given:
-        options = ", ".join(f"--{key.removesuffix('_s')}" for key in given)
+        names = {"changes": "set", "vehicles": "count", "duration_s": "duration"}
+        options = ", ".join(f"--{names.get(key, key)}" for key in given)
         raise InputError(f"--from-bag: repeats the run as it was; leave out {options}")
     origin = origin_of(from_bag)
     return origin.scenario, origin
 
 
-def _fly(
+def fly_once(
     scenario: Scenario, bag: Path | None, recording: Recording, progress: Any
-) -> tuple[list[FlightLog], str]:
-    """Fly, with a bag where one is wanted: made before the flight, filled behind it."""
+) -> tuple[dict[str, FlightLog], str]:
+    """Fly, with a bag where one is wanted: made before the flight, filled behind it.
+
+    Returns:
+        The flight of each vehicle by its name, and the digest of all.
+    """
     from quadsim.analysis.bag.flight import write_flight
     from quadsim.analysis.bag.origin import DIGEST, run_facts
     from quadsim.analysis.bag.writer import BagWriter
     from quadsim.cli.common import say
-    from quadsim.sim.closed_loop import run_all
+    from quadsim.sim.closed_loop import vehicle_names
     from quadsim.sim.recorded import RecordedLoop
+    from quadsim.sim.swarm import run_all
+    from quadsim.sim.vehicles import Vehicles
 
+    names = vehicle_names(scenario.file.vehicles)
     if bag is None:
-        return run_all(scenario, progress)
+        logs, digest = run_all(scenario, progress)
+        return dict(zip(names, logs, strict=True)), digest
     loops: list[RecordedLoop] = []
 
-    def make(flown: Scenario, vehicle: str) -> RecordedLoop:
-        loops.append(RecordedLoop(flown, vehicle))
+    def make(flown: Scenario, vehicle: str, vehicles: Vehicles, index: int) -> RecordedLoop:
+        loops.append(RecordedLoop(flown, vehicle, vehicles, index))
         return loops[-1]
 
     recording.profile()
     with BagWriter(bag, run_facts(scenario), storage=recording.storage()) as writer:
         try:
-            logs, digest = run_all(scenario, progress, make)
+            rate_hz = scenario.imu.rate_hz
+            logs, digest = run_all(scenario, progress, make, rate_hz, keep_samples=True)
             writer.tell(DIGEST, digest)
         finally:
             if loops:  # else whatever ended it came before there was a flight
@@ -85,18 +100,25 @@ def _fly(
     if writer.stopped:
         say(f"{bag}: {writer.stopped}")
         logs[0].notes.append(f"{bag}: {writer.stopped}")
-    return logs, digest
-
-
-def _vehicles(name: str, logs: list[FlightLog]) -> dict[str, FlightLog]:
-    """The vehicles of a scenario as runs that a report compares."""
-    if len(logs) == 1:
-        return {name: logs[0]}
-    return {f"{name}: vehicle {i}": log for i, log in enumerate(logs, 1)}
+    return dict(zip(names, logs, strict=True)), digest
 
 
 @click.command()
 @flight_options
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the scenario or of a file that it names, such as vehicle.mass_kg=2.1 or"
+    " sensors.gnss=ublox_m8; may be repeated.",
+)
+@click.option(
+    "--count",
+    "vehicles",
+    type=click.IntRange(1, 1000),
+    help="Vehicles in one world.  [default: as the scenario says]",
+)
 @click.option(
     "--bag",
     type=click.Path(path_type=Path),
@@ -121,6 +143,8 @@ def sim(
     vehicle: str | None,
     seed: int | None,
     duration_s: float | None,
+    changes: tuple[str, ...],
+    vehicles: int | None,
     bag: Path | None,
     from_bag: Path | None,
     record_profile: str,
@@ -140,7 +164,7 @@ def sim(
     with loading("loading"):
         from quadsim.analysis.bag.profiles import Recording
         from quadsim.analysis.criteria import check_signals
-        from quadsim.analysis.summary import summarize
+        from quadsim.analysis.summary import summarize_all
         from quadsim.analysis.whole_files import write_whole
         from quadsim.cli.show import show_summary
 
@@ -150,27 +174,27 @@ def sim(
             "vehicle": vehicle,
             "seed": seed,
             "duration_s": duration_s,
+            "vehicles": vehicles,
         }
-        loaded, origin = _scenario_of(ctx, from_bag, scenario, overrides)
+        loaded, origin = _scenario_of(ctx, from_bag, scenario, changes, overrides)
     folder = run_folder(loaded.name, output)
     check_signals(loaded.criteria, str(loaded.path))
     recording = Recording(record_profile, split_mb, split_s, compression)
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
-        (log, *others), digest = _fly(loaded, bag, recording, progress.update)
+        logs, digest = fly_once(loaded, bag, recording, progress.update)
     if origin is not None:
-        log.notes += origin.compare(digest)
+        next(iter(logs.values())).notes += origin.compare(digest)
     with staged(folder) as scratch:
         page = folder / "report.html" if report else None
-        summary = summarize(log, loaded.criteria, bag=bag, report=page, others=others)
+        summary = summarize_all(logs, loaded.criteria, bag=bag, report=page)
         summary["digest"] = digest
         if origin is not None:
             summary["repeated"] = {"bag": from_bag, "digest": origin.digest or None}
             summary["repeated"]["same"] = digest == origin.digest
         if report or pictures is not None:
-            from quadsim.analysis.report.page import MAX_RUNS, write_report
+            from quadsim.analysis.report.page import runs_of, write_report
 
-            runs = _vehicles(loaded.name, [log, *others][:MAX_RUNS])
-            summaries = dict(zip(runs, [summary, *map(summarize, others)], strict=False))
+            runs, summaries = runs_of(loaded.name, logs, summary)
             if report:
                 write_report(runs, summaries, scratch / "report.html")
             write_pictures(runs, summaries, pictures)

@@ -247,8 +247,9 @@ def at_rest(states: Any) -> bool:
 
 
 @kernel
-def write_assisted(states: Any, setpoint: Any) -> None:
-    """Write the reference into a SETPOINT record."""
+def write_assisted(states: Any, setpoints: Any) -> None:
+    """Write the reference into a (1,) SETPOINT array."""
+    setpoint = setpoints[0]
     state = states[0]
     setpoint.mode = MODE_POSITION
     for i in range(3):

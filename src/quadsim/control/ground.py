@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import quat, rotate
@@ -124,7 +125,7 @@ class GroundParams:
     ] = 1.5
 
 
-def new_ground(flat_m: float = 0.0) -> np.recarray[Any, Any]:
+def new_ground(flat_m: float = 0.0) -> NDArray[np.record]:
     """The (1,) GROUND record before the first odometry.
 
     A record goes into compiled code as an array of one: as a scalar it takes 20 us a call.
@@ -132,9 +133,9 @@ def new_ground(flat_m: float = 0.0) -> np.recarray[Any, Any]:
     Args:
         flat_m: height of the ground outside the map, m.
     """
-    ground = np.zeros(1, GROUND).view(np.recarray)
-    ground[0].flat_m = flat_m
-    return ground
+    grounds: NDArray[np.record] = np.zeros(1, GROUND)
+    grounds["flat_m"] = flat_m
+    return grounds
 
 
 @kernel
@@ -185,15 +186,15 @@ def _move(ground: Any, params: Any, east: float, north: float, drift2: float) ->
 
 
 @kernel
-def ground_motion(grounds: Any, params: Any, odometry: Any) -> None:
+def ground_motion(grounds: Any, params: Any, odometries: Any) -> None:
     """Take note of an odometry; the plane beneath the vehicle moves with it.
 
     Args:
         grounds: (1,) GROUND records, changed in place.
         params: (1,) packed GroundParams.
-        odometry: ODOMETRY record, whole; one with the stamp of the last changes nothing.
+        odometries: (1,) ODOMETRY, whole; one with the stamp of the last changes nothing.
     """
-    ground = grounds[0]
+    ground, odometry = grounds[0], odometries[0]
     dt_s = (odometry.stamp_ns - ground.stamp_ns) * 1e-9
     if ground.count > 0 and dt_s == 0.0:
         return
@@ -392,3 +393,29 @@ def ground_at(
     height += ground.p_W[2] - ground.track[2] + ground.height
     height += share * (ground.slope[0] * dx + ground.slope[1] * dy)
     return height, east + ground.slope[0], north + ground.slope[1]
+
+
+@kernel
+def heights_ahead(
+    grounds: Any,
+    terrain: TerrainArrays,
+    place: tuple[float, float],
+    course: tuple[float, float],
+    ahead_m: float,
+    reach_m: float,
+    heights: Any,
+) -> None:
+    """Heights of the ground at equal distances on a course.
+
+    Args:
+        grounds, terrain, reach_m: as of :func:`ground_at`.
+        place: from where, in W, m.
+        course: unit vector east, north.
+        ahead_m: distance of the last one.
+        heights: (N,) result in m.
+    """
+    count = heights.shape[0]
+    for k in range(1, count + 1):
+        d = ahead_m * k / count
+        x, y = place[0] + d * course[0], place[1] + d * course[1]
+        heights[k - 1] = ground_at(grounds, terrain, x, y, reach_m)[0]

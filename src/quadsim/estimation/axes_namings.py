@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.estimation.axes_evidence import PERM, SIGN, WAYS
-from quadsim.geometry.rotation import matrix_from_euler
 
 Array = NDArray[np.float64]
 
@@ -19,13 +17,21 @@ for _k in range(WAYS):
 
 
 def _index(A: Array) -> int:
-    return int(np.argmax(np.einsum("kij,ij->k", MATRICES, A)))
+    return int(_indices(A))
+
+
+def _indices(A: Array) -> NDArray[np.intp]:
+    """(...) the ways that (..., 3, 3) matrices are most like."""
+    likeness = A.reshape(*A.shape[:-2], 9) @ MATRICES.reshape(WAYS, 9).T
+    return np.asarray(np.argmax(likeness, axis=-1))
 
 
 def _rotation(axis: int, degrees: float) -> Array:
-    angles = [0.0, 0.0, 0.0]
-    angles[axis] = math.radians(degrees)
-    return np.array(matrix_from_euler(*angles))
+    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    R = np.eye(3)
+    R[[i, j], [i, j]], R[i, j], R[j, i] = cosine, -sine, sine
+    return R
 
 
 _SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -80,9 +86,9 @@ class Namings:
 
 BODY_NAMINGS, WORLD_NAMINGS = Namings(BODY), Namings(WORLD)
 IDENTITY = _index(np.eye(3))
-PRODUCT = np.array([[_index(A @ B) for B in MATRICES] for A in MATRICES])
-INVERSE = np.array([_index(A.T) for A in MATRICES])
-MIRROR = np.array([round(float(np.linalg.det(A))) for A in MATRICES])
-OPPOSITE = np.array([_index(-A) for A in MATRICES])
+PRODUCT = _indices(MATRICES[:, None] @ MATRICES)
+INVERSE = _indices(MATRICES.transpose(0, 2, 1))
+MIRROR = np.round(np.linalg.det(MATRICES)).astype(int)
+OPPOSITE = _indices(-MATRICES)
 #: Namings that only turn about the vertical: a wrong heading does the same.
 HEADINGS = [_index(_rotation(2, degrees)) for degrees in (90.0, -90.0, 180.0)]

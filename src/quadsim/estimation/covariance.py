@@ -1,4 +1,4 @@
-"""Covariance in place: propagation by its block sparsity, scalar updates in Joseph form.
+"""Covariance in place: linear changes of the error state, scalar updates in Joseph form.
 
 The covariance is stored full and kept exactly symmetric.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from quadsim.compiled import kernel
-from quadsim.estimation.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
+from quadsim.estimation.layout import N
 from quadsim.geometry.rotation import Mat3
 from quadsim.parameters import Vec3
 
@@ -125,70 +127,6 @@ def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
-def walk(covariance: Any, at: int, size: int, density: float, dt_s: float) -> None:
-    """Random walk of a part of the state."""
-    for i in range(at, at + size):
-        covariance[i, i] += density * density * dt_s
-
-
-@kernel
-def propagate(
-    covariance: Any,
-    n: int,
-    R_WS: Mat3,
-    f_W: Vec3,
-    turn_W: Vec3,
-    dt_s: float,
-    angle_variance: Vec3,
-    velocity_variance: Vec3,
-    noise: Any,
-) -> None:
-    """Covariance over one step of the midpoint mechanisation: its exact linearisation.
-
-    The half steps of rotation and position about the step of velocity are those of the
-    mechanisation itself: the attitude in the middle turns the specific force, the position goes
-    with the mean of both velocities. White noise enters the same way.
-
-    Args:
-        covariance: (N, N), changed in place.
-        n: size of the part that is carried.
-        R_WS: attitude in the middle of the step.
-        f_W: specific force in the world, m/s^2.
-        turn_W: rotation of the step, rad.
-        dt_s: length of the step.
-        angle_variance: white noise of the step's rotation about the IMU's axes, rad^2.
-        velocity_variance: of its velocity along the IMU's axes, (m/s)^2.
-        noise: the ``noise`` of the packed parameters, for the walks.
-    """
-    half_s = 0.5 * dt_s
-    # the gyroscope's bias acts in the axes of the middle of each half
-    step = scaled(-half_s, R_WS)
-    quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
-    half_angle = (0.5 * angle_variance[0], 0.5 * angle_variance[1], 0.5 * angle_variance[2])
-    shear_scalar(covariance, n, P, V, half_s)
-    shear(covariance, n, THETA, BG, less(step, quarter))
-    add_rotated(covariance, THETA, R_WS, half_angle)
-    shear(covariance, n, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
-    shear(covariance, n, V, BA, scaled(-dt_s, R_WS))
-    add_rotated(covariance, V, R_WS, velocity_variance)
-    shear(covariance, n, THETA, BG, less(step, scaled(-1.0, quarter)))
-    add_rotated(covariance, THETA, R_WS, half_angle)
-    shear_scalar(covariance, n, P, V, half_s)
-    gyro_walk = noise.gyro_bias_walk * noise.gyro_bias_walk * dt_s
-    accel_walk = noise.accel_bias_walk * noise.accel_bias_walk * dt_s
-    for i in range(3):
-        covariance[BG + i, BG + i] += gyro_walk
-        covariance[BA + i, BA + i] += accel_walk
-    covariance[PRESSURE, PRESSURE] += noise.pressure_walk * noise.pressure_walk * dt_s
-    if n > FIELD_BIAS:
-        walk(covariance, FIELD_BIAS, 3, noise.field_bias_walk, dt_s)
-    if n > FIELD:
-        walk(covariance, FIELD, 3, noise.field_walk, dt_s)
-    if n > WIND:
-        walk(covariance, WIND, 2, noise.wind_walk, dt_s)
-
-
-@kernel
 def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
     """Product of the covariance and a sparse row, into ``product``; returns row . product."""
     product[:] = 0.0
@@ -203,7 +141,7 @@ def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
 
 
 @kernel
-def fuse(state: Any, innovation: float, variance: float) -> None:
+def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
     """One scalar measurement, row ``state.row``: its part of ``state.correction`` and Joseph form.
 
     Several uncorrelated scalars of one vector follow each other, the correction summed up and
@@ -214,33 +152,32 @@ def fuse(state: Any, innovation: float, variance: float) -> None:
         state: ESKF record.
         innovation: measurement less its prediction from the nominal state.
         variance: of the measurement's noise.
+        total: of the innovation; ``state.product`` is the product of covariance and row.
     """
     covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
     n = state.n
-    factor = 1.0 / (times_row(covariance, n, row, product) + variance)
+    factor = 1.0 / total
     rest = innovation
     for k in range(n):
         gain[k] = factor * product[k]
         rest -= row[k] * state.correction[k]
     for k in range(n):
         state.correction[k] += gain[k] * rest
+    before = np.empty(N)
+    for k in range(n):
+        before[k] = product[k]
+        product[k] = 0.0
+    # product = (I - K H) P H^T, of the unstabilised form
+    for k in range(n):
+        if row[k] != 0.0:
+            for i in range(n):
+                product[i] += (covariance[k, i] - gain[i] * before[k]) * row[k]
     for i in range(n):
-        gain_i = gain[i]
+        gain_i, before_i = gain[i], before[i]
+        left_i = variance * gain_i - product[i]
         for k in range(n):
-            covariance[i, k] -= gain_i * product[k]
-    # product = (I - K H) P H^T = P' H^T of the unstabilised form, from the rows just made
-    for i in range(n):
-        total = 0.0
-        for k in range(n):
-            total += covariance[i, k] * row[k]
-        product[i] = total
-    for i in range(n):
-        gain_i = gain[i]
-        left = variance * gain_i - product[i]
-        for k in range(n):
-            covariance[i, k] += left * gain[k]
-    for i in range(n):
-        for k in range(i):
-            mean = 0.5 * (covariance[i, k] + covariance[k, i])
-            covariance[i, k] = mean
-            covariance[k, i] = mean
+            # what stands on both sides of the diagonal, which rounding would part
+            here = covariance[i, k] - gain_i * before[k] + left_i * gain[k]
+            left_k = variance * gain[k] - product[k]
+            there = covariance[i, k] - gain[k] * before_i + left_k * gain_i
+            covariance[i, k] = 0.5 * (here + there)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.estimation.batches import ekf7_messages, gps_ins_messages
 from quadsim.estimation.direct import new_direct
 from quadsim.estimation.direct_update import (
     direct_odometry,
@@ -70,6 +71,7 @@ class Ekf7(DirectFilter):
 
     offer_imu = staticmethod(ekf7_offer_imu)
     offer = staticmethod(ekf7_offer)
+    take_messages = staticmethod(ekf7_messages)
 
 
 class GpsIns(DirectFilter):
@@ -77,3 +79,4 @@ class GpsIns(DirectFilter):
 
     offer_imu = staticmethod(gps_ins_offer_imu)
     offer = staticmethod(gps_ins_offer)
+    take_messages = staticmethod(gps_ins_messages)

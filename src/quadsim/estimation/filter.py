@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.estimation import border, timeline
 from quadsim.estimation.axes import AxesMonitor
+from quadsim.estimation.batches import eskf_messages
 from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import (
     BA,
@@ -43,6 +47,7 @@ class ErrorStateEkf(Estimator):
 
     offer_imu = staticmethod(border.offer_imu)
     offer = staticmethod(border.offer)
+    take_messages: ClassVar[Callable[..., None] | None] = staticmethod(eskf_messages)
     fill_odometry = staticmethod(timeline.line_odometry)
     covariance_of_pose = staticmethod(pose_covariance)
     covariance_of_twist = staticmethod(twist_covariance)

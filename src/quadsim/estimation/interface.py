@@ -21,6 +21,7 @@ from quadsim.estimation.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
+from quadsim.estimation.messages import Messages
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import pack
@@ -64,6 +65,8 @@ class Estimator(ABC):
     #: Kernels that take a message: see :func:`~quadsim.estimation.border.offer_imu`, ``offer``.
     offer_imu: ClassVar[Callable[..., int]]
     offer: ClassVar[Callable[..., int]]
+    #: The kernel that takes many messages (:mod:`~quadsim.estimation.batches`), where there is one.
+    take_messages: ClassVar[Callable[..., None] | None] = None
     #: Kernels that give the output, from the (1,) record.
     fill_odometry: ClassVar[Callable[..., None]]
     covariance_of_pose: ClassVar[Callable[..., NDArray[np.float64]]]
@@ -125,6 +128,12 @@ class Estimator(ABC):
             flat(w_covariance, 9),
         )
         return timeline.VERDICTS[verdict]
+
+    def without_fixes(self, messages: Messages) -> Messages:
+        """Refuse the GNSS positions among messages, as where there is no datum, and count them."""
+        others = messages.kind != GNSS_POSITION
+        self._without_datum += len(messages) - int(others.sum())
+        return messages[others]
 
     def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
         verdict = self.offer(self._lines, kind, stamp_ns, flat(values, 3), flat(covariance, 9, 36))

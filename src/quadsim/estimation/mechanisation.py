@@ -8,8 +8,8 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.estimation.aiding import hold_attitude
 from quadsim.estimation.alignment import restart, try_start
-from quadsim.estimation.covariance import propagate
 from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
+from quadsim.estimation.propagation import propagate
 from quadsim.estimation.window import add_sample, clear, integrate_window
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, dot, scale, store, subtract, vec3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.covariance import propagate
 from quadsim.estimation.eskf import eskf_odometry
 from quadsim.estimation.layout import BA, BG
 from quadsim.estimation.mechanisation import known_noise, mechanise
+from quadsim.estimation.propagation import propagate
 from quadsim.estimation.timeline import IMU, triple
 from quadsim.geometry.rotation import quat, rotate, to_matrix
 from quadsim.geometry.vector import scale, store, subtract, vec3

@@ -107,6 +107,8 @@ class Smoother(ErrorStateEkf):
         datum: origin of ``map``; fixes are refused without one.
     """
 
+    take_messages = None  # each is kept
+
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
         super().__init__(params, datum)
         self._begin()

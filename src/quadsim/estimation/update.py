@@ -91,7 +91,7 @@ def update_scalar(state: Any, sensor: int, innovation: float, variance: float, l
     if not judge(state, sensor, innovation * innovation / total, limit):
         return REJECTED
     state.correction[:] = 0.0
-    fuse(state, innovation, variance)
+    fuse(state, innovation, variance, total)
     correct(state)
     return ACCEPTED
 
@@ -157,12 +157,10 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
         x = whiten(L, (rows[0, k], rows[1, k], rows[2, k]))
         rows[0, k], rows[1, k], rows[2, k] = x
     state.correction[:] = 0.0
-    row[:] = rows[0, :]
-    fuse(state, y[0], 1.0)
-    row[:] = rows[1, :]
-    fuse(state, y[1], 1.0)
-    row[:] = rows[2, :]
-    fuse(state, y[2], 1.0)
+    for i in range(3):
+        row[:] = rows[i, :]
+        total = times_row(state.covariance, n, row, product) + 1.0
+        fuse(state, y[i], 1.0, total)
     correct(state)
     return ACCEPTED
 

@@ -1,16 +1,24 @@
-"""Many flights at once: one function over many jobs, in processes, results in the jobs' order."""
+"""Many jobs at once: one function over them, in processes of joblib's or on a Dask cluster.
+
+Both are executors of :mod:`concurrent.futures` here, so that one loop feeds them: only as many jobs
+are handed over as keep them busy, which bounds memory however many there are.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TypeVar
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from select import select
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 from quadsim.errors import FlightError
 
@@ -20,23 +28,240 @@ Result = TypeVar("Result")
 #: Called with how many jobs are done and how many there are.
 Progress = Callable[[int, int], None]
 
+#: Gives what stands for the result of a job whose process died.
+Died = Callable[[Job], Result]
+
+#: Processes without work end after this time.
+IDLE_S = 60.0
+
+#: How often a process looks whether its parent is there, where the system does not tell it.
+LOOK_S = 1.0
+
+DIED = "a process of the batch died; was it ended, or out of memory?"
+
 
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
+class Pool(Protocol):
+    """Where jobs are done.
+
+    Attributes:
+        death: raised by the futures of jobs whose process died.
+        all_die: whether the death of one process is that of all.
+    """
+
+    death: type[BaseException]
+    all_die: bool
+
+    def executor(self) -> Executor:
+        """What takes jobs; another one after the last broke."""
+
+    def width(self) -> int:
+        """How many jobs are done at once."""
+
+    def end(self, underway: Iterable[Future[Any]]) -> None:
+        """End the jobs under way."""
+
+
+class Processes:
+    """Processes of this machine, started by joblib's executor, loky.
+
+    They stay for the next batch, and end when they had nothing to do for a while, with the block
+    of a ``with``, or when the process that started them ends, however it does.
+
+    Args:
+        count: at once; 0: one for each core.
+    """
+
+    death: type[BaseException] = BrokenProcessPool
+    all_die = True
+
+    def __init__(self, count: int = 0) -> None:
+        self._count = count or cores()
+        self._executor: Any = None
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+
+    def executor(self) -> Executor:
+        """The executor, whose processes start with the first job."""
+        from joblib.externals.loky import get_reusable_executor  # not imported by who has one job
+
+        found: Executor = get_reusable_executor(
+            self._count, timeout=IDLE_S, initializer=_begin, initargs=(os.getpid(),)
+        )
+        self._executor = found
+        return found
+
+    def width(self) -> int:
+        """How many jobs are done at once."""
+        return self._count
+
+    def end(self, underway: Iterable[Future[Any]]) -> None:
+        """End the jobs under way, with their processes."""
+        executor = self._executor
+        if executor is None:
+            return
+        # loky's own way, kill_workers, stumbles where a job is just being handed over
+        for process in list(executor._processes.values()):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        wait(list(underway))  # it finds that they died
+        executor.shutdown(wait=True)
+
+
+def _begin(parent: int) -> None:
+    """First thing in a process: it does not see Ctrl-C, and does not outlive its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watched: int | None = None
+    try:
+        watched = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)  # it has ended already
+    except OSError:
+        pass  # an old kernel, or a container that does not allow it: then one looks now and then
+
+    def follow() -> None:
+        if watched is not None:
+            select([watched], [], [])
+        while watched is None and os.getppid() == parent:
+            time.sleep(LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes started in this block never see Ctrl-C: the one that waits for them does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C comes after this block, and never to processes that are started in it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stream(
+    work: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    pool: Pool,
+    died: Died[Job, Result] | None = None,
+) -> Generator[tuple[int, Result], None, None]:
+    """Do a piece of work for every job, and give results as they come.
+
+    When a process dies that takes the others' jobs with it, the jobs that were under way are done
+    again, each with no other beside it: that shows whose process it is that dies.
+
+    Args:
+        work: a function of a module; it, jobs and results go between processes.
+        jobs: any number; they are asked for as there is room.
+        pool: where they are done.
+        died: of a job whose process died by it; None: that ends the batch.
+
+    Yields:
+        Place of a job, from 0 on, and its result.
+
+    Raises:
+        FlightError: a process died, or the cluster is gone.
+        Exception: whatever ``work`` raised.
+    """
+    underway: dict[Future[Result], tuple[int, Job]] = {}
+    ahead: deque[tuple[int, Job]] = deque()
+    numbered = enumerate(jobs)
+    try:
+        while True:
+            given = 0
+            for place_result in _some(work, ahead, numbered, underway, pool, died):
+                given += 1
+                yield place_result
+            if not (given or ahead):
+                return
+    except CancelledError:
+        raise FlightError("the cluster let go of the jobs; has its scheduler ended?") from None
+    finally:
+        if underway or ahead:
+            pool.end(underway)
+
+
+def _some(
+    work: Callable[[Job], Result],
+    ahead: deque[tuple[int, Job]],
+    jobs: Iterator[tuple[int, Job]],
+    underway: dict[Future[Result], tuple[int, Job]],
+    pool: Pool,
+    died: Died[Job, Result] | None,
+) -> Iterator[tuple[int, Result]]:
+    """Hand over jobs, wait for a result, and give all that there are."""
+    try:
+        _fill(work, ahead, jobs, underway, pool)
+        done, _ = wait(underway, return_when=FIRST_COMPLETED) if underway else ((), ())
+        for future in done:
+            place, job = underway[future]
+            error = future.exception()
+            if isinstance(error, pool.death) and died is not None and not pool.all_die:
+                result = died(job)
+            else:
+                result = future.result()
+            del underway[future]
+            yield place, result
+    except pool.death:
+        if died is None:
+            raise FlightError(DIED) from None
+        yield from _one_by_one(work, underway, pool, died)
+
+
+def _fill(
+    work: Callable[[Job], Result],
+    ahead: deque[tuple[int, Job]],
+    jobs: Iterator[tuple[int, Job]],
+    underway: dict[Future[Result], tuple[int, Job]],
+    pool: Pool,
+) -> None:
+    """Hand over jobs until each process has one to do and one to come."""
+    room = 2 * pool.width() - len(underway)
+    if room <= 0:
+        return
+    ahead.extend(islice(jobs, max(room - len(ahead), 0)))
+    executor = pool.executor() if ahead else None
+    while ahead and room > 0:
+        assert executor is not None
+        with _interrupts_later():
+            future = executor.submit(work, ahead[0][1])
+        underway[future] = ahead.popleft()  # one that could not be handed over stays
+        room -= 1
+
+
+def _one_by_one(
+    work: Callable[[Job], Result],
+    underway: dict[Future[Result], tuple[int, Job]],
+    pool: Pool,
+    died: Died[Job, Result],
+) -> Iterator[tuple[int, Result]]:
+    """Results of jobs that were under way when a process died, each done by itself."""
+    for future, (place, job) in list(underway.items()):
+        try:
+            if not future.done() or future.exception() is not None:
+                with _interrupts_later():
+                    future_alone = pool.executor().submit(work, job)
+                result = future_alone.result()
+            else:
+                result = future.result()
+        except pool.death:
+            result = died(job)
+        del underway[future]
+        yield place, result
 
 
 def run_batch(
@@ -45,7 +270,7 @@ def run_batch(
     processes: int = 0,
     progress: Progress | None = None,
 ) -> list[Result]:
-    """Do a piece of work for every job.
+    """Do a piece of work for every job, on this machine.
 
     The first job is done by this process, before any other is started, so that kernels which are
     not compiled yet are compiled once. A result depends on its job alone, not on the number of
@@ -64,26 +289,19 @@ def run_batch(
         FlightError: a process died.
         Exception: whatever ``work`` raised.
     """
-    results = []
+    results: dict[int, Result] = {}
     total = len(jobs)
     alone = 1 if (processes or cores()) > 1 else total
-    for job in jobs[:alone]:
-        results.append(work(job))
+    for place, job in enumerate(jobs[:alone]):
+        results[place] = work(job)
         if progress is not None:
             progress(len(results), total)
     rest = jobs[alone:]
-    if not rest:
-        return results
-    pool = ProcessPoolExecutor(min(processes or cores(), len(rest)), get_context("spawn"))
-    try:
-        with _interrupts_ignored():
-            futures = [pool.submit(work, job) for job in rest]
-        for done, future in enumerate(as_completed(futures), len(results) + 1):
-            future.result()
-            if progress is not None:
-                progress(done, total)
-        return results + [future.result() for future in futures]
-    except BrokenProcessPool:
-        raise FlightError("a process of the batch died; was it ended, or out of memory?") from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+    if rest:
+        pool = Processes(min(processes or cores(), len(rest)))
+        with closing(stream(work, rest, pool)) as flown:
+            for place, result in flown:
+                results[alone + place] = result
+                if progress is not None:
+                    progress(len(results), total)
+    return [results[place] for place in range(total)]

@@ -11,7 +11,7 @@ from quadsim.analysis.metrics import errors
 from quadsim.analysis.report.figures import BAND, ESTIMATE, TRUTH, seconds, style, thin
 from quadsim.analysis.signals import SIGNALS
 from quadsim.experiments.fcnd import Outcome, Reached
-from quadsim.sim.closed_loop import run_all
+from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import FlightLog
 
@@ -55,7 +55,9 @@ def picture(outcome: Outcome) -> tuple[go.Figure, int]:
     for row, (k, _) in enumerate(parts, 1):
         draw_signal(figure, row, [flown.reached[k] for flown in outcome.flown])
     if drawn:
-        logs, _ = run_all(outcome.scenario)
+        scenario = outcome.scenario
+        names = vehicle_names(scenario.file.vehicles)
+        logs = [ClosedLoop(scenario, vehicle=name).fly() for name in names]
         for row, item in enumerate(drawn, len(parts) + 1):
             _vehicles(figure, row, logs, item)
     inner = ROW_PX * rows

@@ -28,10 +28,10 @@ from quadsim.experiments.relay_flight import (
     fly_relay,
 )
 from quadsim.noise import stream
-from quadsim.sim.closed_loop import make_setups
 from quadsim.sim.log import Array
 from quadsim.sim.loop import MAX_DELAY, STATE
 from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import make_setups
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import ROTOR, P
 

@@ -207,12 +207,12 @@ def fly_relay(
     """
     state, setup, relay = states[0], setups[0], relays[0]
     dt_s = setup.imu_period_ns * 1e-9
-    calm = np.zeros(16)
+    calm = np.zeros((1, 1, 16))
     for k in range(trace.shape[0]):
         _outer(state, setup, relay, dt_s, trace[k])
         if queue.shape[0] > 0:
             _late(queue, k % queue.shape[0], state.command)
-        move(state, setup, scene, state.stamp_ns + setup.imu_period_ns, calm)
+        move(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
         _measure(state, noise[k])
         for n in range(setup.delay):
             for i in range(MAX_ROTORS):

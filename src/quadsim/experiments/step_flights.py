@@ -87,11 +87,11 @@ class _Steps:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._manager, name)
 
-    def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:
+    def step(self, stamp_ns: int, odometries: Any, setpoints: Any, thrust: float = 0.0) -> None:
         """Write the pose as it is, without a path that leads there."""
         still = (0.0, 0.0, 0.0)
         p_W = (float(self.p_W[0]), float(self.p_W[1]), float(self.p_W[2]))
-        write_setpoint(setpoint, MODE_POSITION, p_W, still, still, self.yaw, 0.0)
+        write_setpoint(setpoints, MODE_POSITION, p_W, still, still, self.yaw, 0.0)
 
     def take_events(self) -> list[Any]:
         """None ever."""
@@ -125,7 +125,7 @@ class StepFlight(ClosedLoop):
         self._taken_off = self.manager
         self._kept = self._states.copy()
         self._kept_ns = self.stamp_ns
-        self._kept_noise = [device[0].bit_generator.state for device in self._devices]
+        self._kept_noise = self._vehicles.noise.keep()
 
     def _take_off(self) -> None:
         while self.stamp_ns < TAKEOFF_S * 1e9:
@@ -145,8 +145,7 @@ class StepFlight(ClosedLoop):
         """Back to the hover after take-off, with other gains."""
         self._states[:] = self._kept
         self.stamp_ns = self._kept_ns
-        for device, state in zip(self._devices, self._kept_noise, strict=True):
-            device[0].bit_generator.state = state
+        self._vehicles.noise.restore(self._kept_noise)
         self.setup["autopilot"] = pack(autopilot)
         self.events = []
         self._crash_ns = self._lost = 0

@@ -110,14 +110,17 @@ class Failsafes(Recovery):
 
     def _watch_over(self) -> None:
         """Every failsafe, the gravest first."""
-        if self.state == "armed" and self._verdict != GOOD:
-            self._enter("disarmed", f"{VERDICTS[self._verdict]} before take-off", WARN)
+        if self._verdict != GOOD:
+            if self.state == "armed":
+                self._enter("disarmed", f"{VERDICTS[self._verdict]} before take-off", WARN)
+            elif self.flying and not self._blind:
+                self._distrust()
+            return
         if not self.flying or self._blind:
             return
-        if self._verdict != GOOD:
-            self._distrust()
-            return
-        if self._sink_rate_mps > self._fast_mps() and self._falls():
+        failsafe = self._params.failsafe
+        # no state has a fall that is slower
+        if self._sink_rate_mps > failsafe.impact_sink_mps and self._falls():
             return
         if self._stamp_ns - self._looked_ns >= LOOK_NS:
             self._looked_ns = self._stamp_ns
@@ -126,16 +129,16 @@ class Failsafes(Recovery):
         if self.state in LANDINGS or self.state == "recovery":
             return
         piloted = self.state in PILOTED
-        flown_s = self._since_s(self._takeoff_ns)
-        if flown_s > self._params.failsafe.mission_timeout_s and not piloted:
+        flown_s = (self._stamp_ns - self._takeoff_ns) * 1e-9
+        if flown_s > failsafe.mission_timeout_s and not piloted:
             self._fail("the mission takes too long")
             return
-        if self._needs_hold():
+        if self._growth_m > failsafe.hold_growth_m and self.state not in WITHOUT_PLACE:
             self._hold()
             return
         if self.state in ("takeoff", "hold"):
             return
-        if self._height_m() < self._params.failsafe.floor_m and not piloted:
+        if self._height_m() < failsafe.floor_m and not piloted:
             self._recover()
         elif self._fence.bounds_anything:
             self._keep_inside()
@@ -144,17 +147,12 @@ class Failsafes(Recovery):
         """The estimate is bad; without a position alone, its velocity is still flown on."""
         words = VERDICTS[self._verdict]
         lost = self._verdict != POSITION_DIVERGED
-        if lost or float(self._watch.height_sigma) > self._params.failsafe.position_sigma_m:
+        if lost or self._sigma_z_m > self._params.failsafe.position_sigma_m:
             self._fail(words, blind=True)
         elif self._placed:
             self._fail(words, placed=False)
 
     # the position is not fixed
-
-    def _needs_hold(self) -> bool:
-        if self.state in WITHOUT_PLACE:
-            return False
-        return float(self._watch.growth) > self._params.failsafe.hold_growth_m
 
     def _hold(self) -> None:
         """Stay by inertial navigation: velocity zero, height kept."""
@@ -163,12 +161,12 @@ class Failsafes(Recovery):
         self._held = (self.state, p_W, yaw)
         self._fixed_ns = None
         self._guidance.drift(self._stamp_ns, 0.0)
-        sigma_m = float(self._watch.position_sigma)
+        sigma_m = self._sigma_m
         self._enter("hold", f"the position is not fixed any more, +-{sigma_m:.1f} m", WARN)
 
     def _on_hold(self) -> None:
         failsafe = self._params.failsafe
-        if float(self._watch.growth) > FIXED_SHARE * failsafe.hold_growth_m:
+        if self._growth_m > FIXED_SHARE * failsafe.hold_growth_m:
             self._fixed_ns = None
             if self._since_s(self._entered_ns) > failsafe.hold_s:
                 self._fail(f"no fix of the position for {failsafe.hold_s:g} s", placed=False)
@@ -283,16 +281,16 @@ class Failsafes(Recovery):
 
     # the landing that ends it
 
-    def _relax(self, setpoint: Any) -> None:
+    def _relax(self, setpoints: Any) -> None:
         """Level, at the thrust there is, while the ground seems to carry the vehicle.
 
         An estimate that goes on drifting, or the lean against a wind, would else tip it over where
         it stands.
         """
         if self.state in LANDINGS and self._light_ns is not None:
-            setpoint.mode = MODE_ATTITUDE
-            setpoint.roll = setpoint.pitch = setpoint.yaw_rate = 0.0
-            setpoint.thrust = self._thrust
+            setpoints["mode"] = MODE_ATTITUDE
+            setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
+            setpoints["thrust"] = self._thrust
 
     def _on_failsafe_landing(self) -> None:
         back = self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s
@@ -311,4 +309,4 @@ class Failsafes(Recovery):
 
     def _needs_hold_now(self) -> bool:
         """Whether the position is still not fixed."""
-        return float(self._watch.growth) > FIXED_SHARE * self._params.failsafe.hold_growth_m
+        return self._growth_m > FIXED_SHARE * self._params.failsafe.hold_growth_m

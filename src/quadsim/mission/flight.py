@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.errors import InputError
+from quadsim.mission.formations import Gather
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, MISSING, observe, refusal
 from quadsim.mission.items import corners, name_of
@@ -195,9 +196,34 @@ class FlightManager(PilotedStates):
                 self._enter("velocity", "flies commanded velocities")
         return refused
 
+    @property
+    def gathers_at(self) -> int | None:
+        """Index of the item at which it waits for the other vehicles of the swarm; else None."""
+        waits = self.state == "mission" and not self._released
+        return self._index if waits and isinstance(self._items[self._index], Gather) else None
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether it is armed, and its mission still to come to where others may wait for it."""
+        return not self.finished and self.state in ("armed", "takeoff", "mission")
+
+    @property
+    def may_fly(self) -> bool:
+        """Whether it stands disarmed with its mission before it, and every motor turns."""
+        return self.state == "disarmed" and not (self.finished or self._crippled)
+
+    def release(self) -> None:
+        """Go on from where it waits for the others: all are here."""
+        self._released = True
+
+    def give_way(self, delay_ns: int) -> None:
+        """Let the reference wait; who leaves its way for another vehicle is not off course."""
+        self._off_ns = None
+        self._guidance.fall_behind(delay_ns)
+
     def source_changed(self) -> None:
         """Odometries come from elsewhere from now on: a step of the position is no jump."""
-        self._watch.known = 0
+        self._watch["known"] = 0
 
     def take_range(
         self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
@@ -291,41 +317,44 @@ class FlightManager(PilotedStates):
                 self._event(WARN, "command refused", refused)
         return refused
 
-    def step(self, stamp_ns: int, odometry: Any, setpoint: Any, thrust: float = 0.0) -> None:
+    def step(self, stamp_ns: int, odometries: Any, setpoints: Any, thrust: float = 0.0) -> None:
         """Advance to a time and write what is wanted now; every number written is finite.
 
         Args:
             stamp_ns: the flight's time in ns.
-            odometry: newest ODOMETRY record, or None if there has been none yet.
-            setpoint: SETPOINT record, the result.
+            odometries: (1,) ODOMETRY, the newest, or None if there has been none yet.
+            setpoints: (1,) SETPOINT, the result.
             thrust: last commanded collective specific thrust in m/s^2, by which touch-down is felt.
         """
         self._stamp_ns = stamp_ns
         self._thrust = thrust
-        self._odometry = self._odometry if odometry is None else odometry
+        guidance = self._guidance
+        if odometries is not None:
+            self._odometry = odometries
         if self._odometry is not None:
-            self._verdict, self._good_s, x, y, z, v_x, v_y, self._v_up, yaw = observe(
-                self._watch, self._limits, stamp_ns, self._odometry
-            )
-            self._v_W = (v_x, v_y, self._v_up)
-            self._guidance.estimate = ((x, y, z), yaw)
-            self._guidance.velocity = self._v_W
-            if self._verdict == GOOD:
+            (
+                self._verdict, self._good_s, p_W, self._v_W, yaw, self._growth_m, self._sigma_m,
+                self._sigma_z_m,
+            ) = observe(self._watch, self._limits, stamp_ns, self._odometry)  # fmt: skip
+            self._v_up = self._v_W[2]
+            guidance.estimate = (p_W, yaw)
+            guidance.velocity = self._v_W
+            if self._verdict == GOOD and self.ground.used:
                 self.ground.step(self._odometry)
-        self._guidance.update(stamp_ns)
-        self._tell_ground()
+        guidance.update(stamp_ns)
+        if self._ground_lost or (guidance.above and self._following.lost):
+            self._tell_ground()
         self._watch_over()
         handler = self._handlers.get(self.state)
         if handler is not None:
             handler()
         if self._blind:
-            p_W, yaw = self._guidance.estimate
+            p_W, yaw = guidance.estimate
             v_W = (0.0, 0.0, -self._params.failsafe.descent_mps)
-            write_setpoint(setpoint, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
+            write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
-        self._guidance.write(stamp_ns, setpoint)
-        self._relax(setpoint)
-        if not self.armed:
-            setpoint.mode = MODE_STOP
-        elif not self.flying:
-            setpoint.mode = MODE_IDLE
+        guidance.write(stamp_ns, setpoints)
+        if self._light_ns is not None:
+            self._relax(setpoints)
+        if not self.flying:
+            setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
 import numpy as np
 
+from quadsim.compiled import kernel
 from quadsim.control.ground import (
     EARLY,
     FAR,
@@ -16,6 +18,7 @@ from quadsim.control.ground import (
     ground_at,
     ground_motion,
     ground_range,
+    heights_ahead,
     new_ground,
 )
 from quadsim.parameters import pack
@@ -23,6 +26,113 @@ from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Readings that wait for an odometry as new as they are.
 MOST_WAITING = 64
+#: Points ahead at which the ground is looked up.
+POINTS_AHEAD = 6
+#: In place of a reading, where none waits.
+NO_READING = (0, math.nan, 0.0, 0.0)
+
+
+@kernel
+def ground_tick(
+    grounds: Any,
+    params: Any,
+    heights: Any,
+    frame: Any,
+    levels: Any,
+    maxima: Any,
+    odometries: Any,
+    stamp_ns: int,
+    range_m: float,
+    variance_m2: float,
+    half_beam_rad: float,
+) -> tuple[int, int, float, float, float, float, float]:
+    """Take note of an odometry, then of a reading, and look at the ground beneath: all of a tick.
+
+    Args:
+        grounds: (1,) GROUND records, changed in place.
+        params: (1,) packed GroundParams.
+        heights, frame, levels, maxima: of the TerrainArrays; a named tuple takes microseconds to
+            hand over, its arrays do not.
+        odometries: (1,) ODOMETRY, whole.
+        stamp_ns, range_m, variance_m2, half_beam_rad: as of
+            :func:`quadsim.control.ground.ground_range`.
+
+    Returns:
+        What became of the reading; stamp, x and y of the odometry; height, slope towards east and
+        towards north there.
+    """
+    terrain = TerrainArrays(heights, frame, levels, maxima)
+    ground_motion(grounds, params, odometries)
+    found = ground_range(grounds, params, terrain, stamp_ns, range_m, variance_m2, half_beam_rad)
+    odometry = odometries[0]
+    x, y = odometry.p_W[0], odometry.p_W[1]
+    height, east, north = ground_at(grounds, terrain, x, y, params[0].reach_m)
+    return found, odometry.stamp_ns, x, y, height, east, north
+
+
+@kernel
+def climb_s(gain_m: float, v_up: float, most_mps: float, acceleration_mps2: float) -> float:
+    """Shortest time in s to gain a height, from a climb rate to the most and on at that.
+
+    Args:
+        gain_m: the height, > 0.
+        v_up: present climb rate in m/s, negative where the vehicle sinks.
+        most_mps: highest climb rate.
+        acceleration_mps2: with which it is reached.
+    """
+    if v_up >= most_mps:
+        return gain_m / v_up
+    a = acceleration_mps2
+    gained_m = 0.5 * (most_mps * most_mps - v_up * v_up) / a  # when the most is reached
+    if gain_m <= gained_m:
+        return (math.sqrt(v_up * v_up + 2.0 * a * gain_m) - v_up) / a
+    return (most_mps - v_up) / a + (gain_m - gained_m) / most_mps
+
+
+@kernel
+def clear_mps(
+    grounds: Any,
+    params: Any,
+    heights: Any,
+    frame: Any,
+    levels: Any,
+    maxima: Any,
+    ahead: Any,
+    x: float,
+    y: float,
+    east: float,
+    north: float,
+    ahead_m: float,
+    here_m: float,
+    least_m: float,
+    above_m: float,
+    v_up: float,
+    climb_mps: float,
+) -> float:
+    """Fastest on a course whose climb leads clear of the ground ahead; infinite where all does.
+
+    Args:
+        grounds, params, heights, frame, levels, maxima: as of :func:`ground_tick`.
+        ahead: (POINTS_AHEAD,) working memory.
+        x, y: from where, m.
+        east, north: unit vector of the course.
+        ahead_m: as far as which the ground is looked at.
+        here_m: height of the ground beneath.
+        least_m: height that must be left above the ground ahead.
+        above_m: present height above the ground.
+        v_up: present climb rate, m/s.
+        climb_mps: highest climb rate.
+    """
+    terrain = TerrainArrays(heights, frame, levels, maxima)
+    p = params[0]
+    heights_ahead(grounds, terrain, (x, y), (east, north), ahead_m, p.reach_m, ahead)
+    fastest = math.inf
+    for k in range(1, POINTS_AHEAD + 1):
+        gain_m = ahead[k - 1] - here_m + least_m - above_m
+        if gain_m > 0.0:
+            d = ahead_m * k / POINTS_AHEAD
+            fastest = min(fastest, d / climb_s(gain_m, v_up, climb_mps, p.agility_mps2))
+    return fastest
 
 
 class Ground:
@@ -37,6 +147,8 @@ class Ground:
 
     Attributes:
         used: whether readings are taken in.
+        mapped: whether there are elevation data.
+        known: whether a reading is recent enough to fly on, or the ground is on the map.
     """
 
     def __init__(
@@ -44,29 +156,24 @@ class Ground:
     ) -> None:
         self.used = False
         self._terrain = terrain if params.map else NO_TERRAIN
+        self.mapped = self.known = len(self._terrain.heights) > 0
         self._params = params
         self._packed = np.array([pack(params)])
         self._grounds = new_ground(flat_m)
         self._ground = self._grounds[0]
+        self._ahead = np.zeros(POINTS_AHEAD)
+        self._handed = (self._grounds, self._packed, *self._terrain)
+        self._place: tuple[float, float] | None = None  # asked for last, since the last step
+        self._found = (0.0, 0.0, 0.0)  # there
         self._waiting: deque[tuple[int, float, float, float]] = deque(maxlen=MOST_WAITING)
         self._stamp_ns = 0
         self._seen_ns: int | None = None
         self._heard: tuple[int, int] | None = None  # stamp of the newest reading, what became of it
 
     @property
-    def mapped(self) -> bool:
-        """Whether there are elevation data."""
-        return len(self._terrain.heights) > 0
-
-    @property
     def age_s(self) -> float:
         """Time since the newest reading that was taken; infinite before the first."""
         return np.inf if self._seen_ns is None else (self._stamp_ns - self._seen_ns) * 1e-9
-
-    @property
-    def known(self) -> bool:
-        """Whether a reading is recent enough to fly on, or the ground is on the map."""
-        return self.mapped or self.age_s <= self._params.timeout_s
 
     @property
     def is_near(self) -> bool:
@@ -98,25 +205,57 @@ class Ground:
         if self.used:
             self._waiting.append((stamp_ns, range_m, variance_m2, half_beam_rad))
 
-    def step(self, odometry: Any) -> None:
-        """Move on to an odometry (an ODOMETRY record) and take in the readings up to it."""
+    def step(self, odometries: Any) -> None:
+        """Move on to an odometry ((1,) ODOMETRY) and take in the readings up to it."""
         if not self.used:
             return
-        ground_motion(self._grounds, self._packed, odometry)
-        self._stamp_ns = int(odometry.stamp_ns)
-        while self._waiting:
-            reading = self._waiting[0]
-            found = ground_range(self._grounds, self._packed, self._terrain, *reading)
-            if found == EARLY:
-                return
-            self._waiting.popleft()
+        waiting = self._waiting
+        reading = waiting[0] if waiting else NO_READING
+        found, stamp_ns, x, y, height, east, north = ground_tick(
+            *self._handed, odometries, *reading
+        )
+        self._stamp_ns, self._place, self._found = stamp_ns, (x, y), (height, east, north)
+        while waiting and found != EARLY:
+            waiting.popleft()
             self._heard = (reading[0], found)
             if found == TAKEN:
                 self._seen_ns = reading[0]
+            if waiting:
+                self._place = None  # what was found there may change
+                reading = waiting[0]
+                found = ground_range(self._grounds, self._packed, self._terrain, *reading)
+        self.known = self.mapped or (
+            self._seen_ns is not None
+            and (stamp_ns - self._seen_ns) * 1e-9 <= self._params.timeout_s
+        )
 
     def at(self, x: float, y: float) -> tuple[float, float, float]:
         """Height in W in m, and slope towards east and north, predicted at a point of W.
 
         Where nothing was seen yet it is the map's, or 0.
         """
-        return ground_at(self._grounds, self._terrain, x, y, self._params.reach_m)
+        if self._place != (x, y):
+            self._found = ground_at(self._grounds, self._terrain, x, y, self._params.reach_m)
+            self._place = (x, y)
+        return self._found
+
+    def clear_mps(
+        self,
+        place: tuple[float, float],
+        course: tuple[float, float],
+        ahead_m: float,
+        heights_m: tuple[float, float, float],
+        climbs_mps: tuple[float, float],
+    ) -> float:
+        """Fastest on a course whose climb leads clear of the ground at POINTS_AHEAD points.
+
+        Args:
+            place: from where, in W, m.
+            course: unit vector east, north.
+            ahead_m: distance of the last point.
+            heights_m: of the ground beneath, what must be left above the ground, what is now.
+            climbs_mps: present climb rate, highest.
+        """
+        return clear_mps(
+            *self._handed, self._ahead, *place, *course, ahead_m, *heights_m, *climbs_mps
+        )

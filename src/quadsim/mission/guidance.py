@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import new_record
+import numpy as np
+from numpy.typing import NDArray
+
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.items import Follow
@@ -16,6 +18,8 @@ from quadsim.mission.trajectory import (
     Motion,
     Pose,
     brake_duration,
+    leg_above_setpoint,
+    leg_course,
     leg_setpoint,
     new_leg,
     plan_leg,
@@ -45,8 +49,9 @@ MOST_ASIDE_M = 0.3
 STANDING_MPS = 0.05
 
 
-def _vec3(array: Any) -> Vec3:
-    return (float(array[0]), float(array[1]), float(array[2]))
+def _vec3(array: NDArray[np.float64]) -> Vec3:
+    x, y, z = array.tolist()
+    return (x, y, z)
 
 
 class Guidance:
@@ -82,7 +87,12 @@ class Guidance:
         self._most_mps = math.inf
         self._params = params
         self._leg = new_leg()
-        self._now = new_record(SETPOINT)
+        self._now: NDArray[np.record] = np.zeros(1, SETPOINT)
+        # views, as finding a field of a record takes longer than reading it
+        now = self._now
+        self._p_now, self._v_now, self._a_now = (now[name][0] for name in ("p_W", "v_W", "a_W"))
+        self._yaw_now, self._yaw_rate_now = now["yaw"], now["yaw_rate"]
+        self._leg_s = self._leg["duration_s"]
         self._kind = "leg"
         self._start_ns = 0
         self._leg_ns = 0  # of the leg that leads to a plan
@@ -113,17 +123,14 @@ class Guidance:
         dt_s = min(max(stamp_ns - self._paced_ns, 0) * 1e-9, 0.1)
         self._paced_ns = stamp_ns
         if self._kind == "leg":
-            leg_setpoint(self._leg, self.elapsed_s(stamp_ns), self._now)
-            x, y, height = float(self._now.v_W[0]), float(self._now.v_W[1]), self._now.p_W[2]
+            x, y, height = leg_course(self._leg, self.elapsed_s(stamp_ns))
         else:
             (x, y, height), here = self._goal, self.estimate[0]
             x, y = x - here[0], y - here[1]
         length = math.hypot(x, y)
         if length < 1e-3:
             return
-        course = (x / length, y / length)
-        most = following.speed_mps(self.estimate[0], self.velocity, course, float(height))
-        self._most_mps = most
+        self._most_mps = most = following.most_mps((x / length, y / length), height)
         if self._kind == "leg":
             wanted, step = min(1.0, most / length), self._params.acceleration_mps2 * dt_s / length
             self._pace += min(max(wanted - self._pace, -step), step)
@@ -134,12 +141,11 @@ class Guidance:
 
     def motion(self, stamp_ns: int) -> Motion:
         """The reference at a time: position, velocity, acceleration, yaw, yaw rate."""
-        now = self._now
-        self.write(stamp_ns, now)
+        self.write(stamp_ns, self._now)
         if self._kind == "goal":
             return (self.estimate[0], self.velocity, ZERO, self.estimate[1], 0.0)
-        p, v, a = _vec3(now.p_W), _vec3(now.v_W), _vec3(now.a_W)
-        return (p, v, a, float(now.yaw), float(now.yaw_rate))
+        p, v, a = _vec3(self._p_now), _vec3(self._v_now), _vec3(self._a_now)
+        return (p, v, a, self._yaw_now.item(), self._yaw_rate_now.item())
 
     def _begin_frame(self, stamp_ns: int, above: bool, height_m: float = 0.0) -> Motion:
         """Change what heights count from; gives the present motion in the new frame.
@@ -258,7 +264,7 @@ class Guidance:
         p, _, _, yaw, _ = plan.at(0.0)
         self.go(stamp_ns, p, yaw)
         self._kind, self._plan = "plan", plan
-        self._start_ns = stamp_ns + round(float(self._leg.duration_s) * 1e9)
+        self._start_ns = stamp_ns + round(self._leg_s.item() * 1e9)
         self._leg_ns = stamp_ns
         self._goal = plan.at(plan.duration_s)[0]
 
@@ -289,6 +295,12 @@ class Guidance:
         if self._kind == "plan" and self._plan is not None:
             return self._plan.progress(t_s)
         return t_s
+
+    def fall_behind(self, delay_ns: int) -> None:
+        """Let a leg, a plan or timed points be later; nothing else has a course of time."""
+        if self._kind in ("leg", "follow", "plan"):
+            self._start_ns += delay_ns
+            self._leg_ns += delay_ns
 
     @property
     def flies_plan(self) -> bool:
@@ -327,7 +339,7 @@ class Guidance:
         self._kind, self._wanted = "velocity", (v_W, yaw_rate)
 
     def borrow(self, given: Any) -> None:
-        """Take the reference from a SETPOINT record that somebody else writes, tick by tick."""
+        """Take the reference from a (1,) SETPOINT that somebody else writes, tick by tick."""
         self.above = False
         self._kind, self._given = "given", given
 
@@ -341,7 +353,7 @@ class Guidance:
         A goal has no way to be on: being there is all that counts.
         """
         if self._kind == "leg":
-            return self.elapsed_s(stamp_ns) >= float(self._leg.duration_s)
+            return bool(self.elapsed_s(stamp_ns) >= self._leg_s.item())
         if self._kind == "follow" and self._points is not None:
             return self.elapsed_s(stamp_ns) >= self._points.points[-1][0]
         if self._kind == "plan" and self._plan is not None:
@@ -350,51 +362,54 @@ class Guidance:
 
     def late_s(self, stamp_ns: int) -> float:
         """Time since the end of a leg, or since one to the goal would have ended."""
-        return self.elapsed_s(stamp_ns) - float(self._leg.duration_s)
+        return float(self.elapsed_s(stamp_ns) - self._leg_s.item())
 
-    def write(self, stamp_ns: int, setpoint: Any) -> None:
-        """Write the reference into a SETPOINT record."""
-        t_s = self.elapsed_s(stamp_ns)
+    def write(self, stamp_ns: int, setpoints: Any) -> None:
+        """Write the reference into a (1,) SETPOINT array."""
+        t_s = (stamp_ns - self._start_ns) * 1e-9
         if self._kind == "leg":
-            leg_setpoint(self._leg, t_s, setpoint)
+            if self.above:
+                level_m, climb_mps = self._following.level_m, self._following.climb_mps
+                leg_above_setpoint(self._leg, t_s, self._pace, level_m, climb_mps, setpoints)
+                return
+            leg_setpoint(self._leg, t_s, setpoints)
             if self._pace < 1.0:
-                setpoint.v_W *= self._pace
-                setpoint.a_W *= self._pace * self._pace
+                setpoints["v_W"] *= self._pace
+                setpoints["a_W"] *= self._pace * self._pace
         elif self._kind == "goal":
             p, wanted_yaw = self._origin
-            write_setpoint(setpoint, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
+            write_setpoint(setpoints, MODE_POSITION, p, ZERO, ZERO, wanted_yaw, 0.0)
             most = min(self._speed or self._params.speed_mps, self._most_mps)
-            setpoint.speed_mps = max(most, STANDING_MPS)
+            setpoints["speed_mps"] = max(most, STANDING_MPS)
         elif self._kind == "follow" and self._points is not None:
             p, wanted_yaw = self._points.at(t_s)
             v, a = ZERO, ZERO
             if self._params.preview_s > 0.0:
                 _, v, a = smoothed(self._points.points, t_s, self._params.preview_s)
-            write_setpoint(setpoint, MODE_POSITION, p, v, a, wanted_yaw, 0.0)
+            write_setpoint(setpoints, MODE_POSITION, p, v, a, wanted_yaw, 0.0)
         elif self._kind == "plan" and self._plan is not None:
             if t_s < 0.0:
-                leg_setpoint(self._leg, (stamp_ns - self._leg_ns) * 1e-9, setpoint)
+                leg_setpoint(self._leg, (stamp_ns - self._leg_ns) * 1e-9, setpoints)
             else:
-                write_setpoint(setpoint, MODE_POSITION, *self._plan.at(t_s))
+                write_setpoint(setpoints, MODE_POSITION, *self._plan.at(t_s))
         elif self._kind in ("sink", "drift"):
-            self._write_sink(t_s, setpoint)
+            self._write_sink(t_s, setpoints)
         elif self._kind == "pull_up":
             p_W = (*self.estimate[0][:2], self._origin[0][2])
             v_W, a_W = (0.0, 0.0, self._speed), (0.0, 0.0, PULL_UP_MPS2)
-            write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, a_W, self._origin[1], 0.0)
+            write_setpoint(setpoints, MODE_VELOCITY, p_W, v_W, a_W, self._origin[1], 0.0)
         elif self._kind == "given":
-            for name in SETPOINT.names or ():
-                setpoint[name] = self._given[name]
+            setpoints[0] = self._given[0]
         else:
             self._slew(stamp_ns)
             v_W, yaw_rate = self._velocity
             p_W, yaw = self.estimate
-            write_setpoint(setpoint, MODE_VELOCITY, p_W, v_W, ZERO, yaw, yaw_rate)
+            write_setpoint(setpoints, MODE_VELOCITY, p_W, v_W, ZERO, yaw, yaw_rate)
         if self.above:
-            setpoint.p_W[2] += self._following.level_m
-            setpoint.v_W[2] += self._following.climb_mps
+            setpoints["p_W"][0, 2] += self._following.level_m
+            setpoints["v_W"][0, 2] += self._following.climb_mps
 
-    def _write_sink(self, t_s: float, setpoint: Any) -> None:
+    def _write_sink(self, t_s: float, setpoints: Any) -> None:
         (x, y, z), yaw = self._origin
         if self._kind == "drift":
             x, y = self.estimate[0][:2]
@@ -402,7 +417,7 @@ class Guidance:
         sunk = self._speed * (t_s - SINK_RAMP_S * ramp * (1.0 - 0.5 * ramp))
         v_W = (0.0, 0.0, -self._speed * ramp)
         p_W = (x, y, max(z - sunk, self.estimate[0][2] - SINK_LEAD_M))
-        write_setpoint(setpoint, MODE_POSITION, p_W, v_W, ZERO, yaw, 0.0)
+        write_setpoint(setpoints, MODE_POSITION, p_W, v_W, ZERO, yaw, 0.0)
 
     def _slew(self, stamp_ns: int) -> None:
         """Move the velocity towards the wanted one."""

@@ -11,8 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.compiled import kernel, record_dtype
 from quadsim.control.inputs import LARGEST
 from quadsim.control.parameters import ArmingParams
 from quadsim.geometry.rotation import normalize, quat, rotate, yaw_of
@@ -84,15 +85,18 @@ WATCH = record_dtype(
     ]
 )
 
-#: Verdict, seconds for which the estimate has been good, p_W, v_W and yaw.
-Observation = tuple[int, float, float, float, float, float, float, float, float]
+#: Verdict, seconds for which the estimate has been good, p_W, v_W and yaw; growth of the position's
+#: deviation, that deviation, and the height's, m.
+Observation = tuple[
+    int, float, tuple[float, float, float], tuple[float, float, float], float, float, float, float
+]
 
 
-def new_watch() -> np.record:
-    """A watch that has seen no estimate."""
-    watch = new_record(WATCH)
-    watch.verdict = MISSING
-    return watch
+def new_watch() -> NDArray[np.record]:
+    """A watch that has seen no estimate, as an array of one."""
+    watches: NDArray[np.record] = np.zeros(1, WATCH)
+    watches["verdict"] = MISSING
+    return watches
 
 
 @kernel
@@ -198,49 +202,54 @@ def _take_tilt(watch: Any, limits: Any, odometry: Any, moved_s: float) -> None:
 
 
 @kernel
-def observe(watch: Any, limits: Any, stamp_ns: int, odometry: Any) -> Observation:
+def observe(watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observation:
     """Take note of an estimate.
 
     Age is counted from when a new stamp was last seen, by the flight's own clock, so that the
     estimator's clock need not be the same. An estimate that is not whole was not received.
 
     Args:
-        watch: WATCH record, changed in place.
-        limits: packed FailsafeParams.
+        watches: (1,) WATCH, changed in place.
+        limits: (1,) packed FailsafeParams.
         stamp_ns: the flight's time.
-        odometry: ODOMETRY record, the newest.
+        odometries: (1,) ODOMETRY, the newest.
 
     Returns:
-        Verdict (index of VERDICTS), time in s for which it has been GOOD, position, velocity, yaw.
+        Verdict (index of VERDICTS), time in s for which it has been GOOD, position, velocity, yaw,
+        and what is said of :data:`Observation`.
     """
+    watch, odometry = watches[0], odometries[0]
     new = watch.known == 0 or odometry.stamp_ns != watch.stamp_ns
     if new and _is_whole(odometry):
         moved_s = min(abs(odometry.stamp_ns - watch.stamp_ns) * 1e-9, COMPARED_S)
         _take_deviations(watch, odometry)
         _compare(watch, odometry, moved_s)
-        _take_tilt(watch, limits, odometry, moved_s)
-        watch.verdict = _judge(watch, limits, odometry, moved_s)
+        _take_tilt(watch, limits[0], odometry, moved_s)
+        watch.verdict = _judge(watch, limits[0], odometry, moved_s)
         _take_motion(watch, odometry)
         watch.known = 1
         watch.stamp_ns = odometry.stamp_ns
         watch.arrived_ns = stamp_ns
-    elif watch.known != 0 and (stamp_ns - watch.arrived_ns) * 1e-9 > limits.estimate_timeout_s:
+    elif watch.known != 0 and (stamp_ns - watch.arrived_ns) * 1e-9 > limits[0].estimate_timeout_s:
         watch.verdict = STALE
     if watch.verdict != GOOD:
         watch.good_ns = stamp_ns
-    p, v = watch.p_W, watch.v_W
     good_s = (stamp_ns - watch.good_ns) * 1e-9
-    return (watch.verdict, good_s, p[0], p[1], p[2], v[0], v[1], v[2], watch.yaw)
+    return (
+        watch.verdict, good_s, vec3(watch.p_W), vec3(watch.v_W), watch.yaw, watch.growth,
+        watch.position_sigma, watch.height_sigma,
+    )  # fmt: skip
 
 
-def refusal(watch: Any, limits: ArmingParams, charge: float = math.nan) -> str | None:
+def refusal(watches: Any, limits: ArmingParams, charge: float = math.nan) -> str | None:
     """Why the motors may not be started, in words; None if they may.
 
     Args:
-        watch: WATCH record.
+        watches: (1,) WATCH.
         limits: what must hold.
         charge: of the battery, 0 to 1; NaN where it is not known.
     """
+    watch = watches[0]
     if watch.verdict != GOOD:
         return VERDICTS[int(watch.verdict)]
     speed = float(np.linalg.norm(watch.v_W))

@@ -15,7 +15,8 @@ Timed points that several scenarios follow are a file of ``config/trajectories``
 
 ``until_s`` leaves out the later points, ``offset_W_m`` moves them all. Such a file, or a CSV file,
 may also be joined smoothly (``interpolation: spline``); other items that track a trajectory are in
-:mod:`quadsim.mission.trajectories.items`, waypoints in :mod:`quadsim.mission.waypoint`.
+:mod:`quadsim.mission.trajectories.items`, waypoints in :mod:`quadsim.mission.waypoint`, what
+several vehicles fly together in :mod:`quadsim.mission.formations`.
 
 Items that come again and again are a loop, and a mission whose heights count from the ground says
 so once::
@@ -44,6 +45,7 @@ from typing import Annotated, TypeAlias
 from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
 from quadsim.files import find
+from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.trajectories.items import (
     Circle,
     FigureOfEight,
@@ -224,10 +226,14 @@ class Land:
     ] = 0.0
 
 
-Item: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land | TrackItem
+Item: TypeAlias = (
+    Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Formation | Gather | Land | TrackItem
+)
 
 _Track: TypeAlias = Circle | FigureOfEight | Helix | Spiral | MinimumSnap
-_Kind: TypeAlias = Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Land | _Track
+_Kind: TypeAlias = (
+    Takeoff | Goto | Waypoint | Hover | Follow | ReturnHome | Formation | Gather | Land | _Track
+)
 
 _KINDS: dict[str, type[_Kind]] = {
     "takeoff": Takeoff,
@@ -236,6 +242,8 @@ _KINDS: dict[str, type[_Kind]] = {
     "hover": Hover,
     "follow": Follow,
     "return_home": ReturnHome,
+    "formation": Formation,
+    "gather": Gather,
     "circle": Circle,
     "figure_of_eight": FigureOfEight,
     "helix": Helix,
@@ -345,7 +353,7 @@ def _read(content: object, where: str, height: str, items: list[Item]) -> None:
         if kind not in _KINDS:
             raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}, loop")
         values = {} if values is None else values
-        if kind in ("goto", "waypoint") and isinstance(values, Mapping):
+        if kind in ("goto", "waypoint", "formation") and isinstance(values, Mapping):
             values = {"height": height, **values}
             if kind == "waypoint" and "yaw_deg" in values:
                 values = {"heading": "given", **values}
@@ -368,6 +376,8 @@ def corners(items: Sequence[Item], flight: FlightParams | None = None) -> list[V
     for item in items:
         if isinstance(item, Goto | Waypoint):
             found.append(item.position_W_m)
+        elif isinstance(item, Formation):
+            found.append(item.center_W_m)
         elif isinstance(item, Follow):
             found += [point[1:4] for point in item.points]
         elif isinstance(item, TrackItem):

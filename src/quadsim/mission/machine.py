@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from quadsim.control.parameters import DEFAULT_POSITION, GRAVITY_MPS2, FlightParams, PositionParams
 from quadsim.mission.ground import Ground
 from quadsim.mission.guidance import Guidance
@@ -42,6 +44,9 @@ STATES = (
     "stopped",
 )
 
+#: States in which the motors stand, and in which they turn on the ground.
+MOTORS_OFF, ON_THE_GROUND = ("disarmed", "stopped"), ("armed", "landed")
+
 #: What a blind descent is given beyond the time that its height takes, s.
 BLIND_MARGIN_S = 5.0
 
@@ -62,6 +67,8 @@ class FlightStates(ABC):
     Attributes:
         ground: the ground beneath, where something is held above it.
         state: one of STATES.
+        armed: whether the motors turn.
+        flying: whether the vehicle is, or should be, in the air.
         reason: why it is in a failsafe or was stopped; empty otherwise.
         finished: the motors have stopped after a flight.
     """
@@ -78,7 +85,7 @@ class FlightStates(ABC):
         self._params = params
         self._items = tuple(items)
         self._position = position
-        self._limits = pack(params.failsafe)
+        self._limits = np.array([pack(params.failsafe)])
         self._watch = new_watch()
         self.ground = Ground(params.ground, terrain, flat_m)
         self._following = TerrainFollowing(params, self.ground)
@@ -87,6 +94,7 @@ class FlightStates(ABC):
             self.ground.use()
         self._events: list[FlightEvent] = []
         self.state = "disarmed"
+        self.armed = self.flying = False
         self.reason = ""
         self.finished = False
         self._stamp_ns = 0
@@ -95,7 +103,8 @@ class FlightStates(ABC):
         self._verdict = MISSING
         self._good_s = 0.0
         self._v_up = 0.0
-        self._odometry: Any = None  # the newest ODOMETRY record
+        self._odometry: Any = None  # (1,) ODOMETRY, the newest
+        self._growth_m = self._sigma_m = self._sigma_z_m = 0.0  # as of :data:`Observation`
         self._thrust = 0.0
         self._reset()
         self._handlers: dict[str, Callable[[], None]] = {
@@ -123,6 +132,7 @@ class FlightStates(ABC):
         self._way: list[Vec3] = []  # places still to come on the way home
         self._way_mps = 0.0
         self._reached_ns: int | None = None  # the waypoint
+        self._released = False  # whether all others are here too
         self._ground_lost = False
         self._commanded_ns = 0
         self._asked: tuple[Vec3, float] = ((0.0, 0.0, 0.0), 0.0)  # velocity and yaw rate
@@ -134,21 +144,13 @@ class FlightStates(ABC):
         self._blind_until_ns = 0
         self._light_ns: int | None = None  # since when the ground seems to carry the vehicle
 
-    @property
-    def armed(self) -> bool:
-        """Whether the motors turn."""
-        return self.state not in ("disarmed", "stopped")
-
-    @property
-    def flying(self) -> bool:
-        """Whether the vehicle is, or should be, in the air."""
-        return self.armed and self.state not in ("armed", "landed")
-
     def _event(self, level: int, name: str, message: str) -> None:
         self._events.append((self._stamp_ns, level, name, message))
 
     def _enter(self, state: str, message: str, level: int = OK) -> None:
         self.state = state
+        self.armed = state not in MOTORS_OFF
+        self.flying = self.armed and state not in ON_THE_GROUND
         self._entered_ns = self._stamp_ns
         self._light_ns = None
         self._event(level, state, message)
@@ -158,9 +160,9 @@ class FlightStates(ABC):
 
     def _height_m(self) -> float:
         """Estimated height above the take-off point; while one is held, above the ground."""
-        z = self._guidance.estimate[0][2]
+        x, y, z = self._guidance.estimate[0]
         if self._guidance.above and self.ground.known:
-            return z - self.ground.at(*self._guidance.estimate[0][:2])[0]
+            return z - self.ground.at(x, y)[0]
         return z - self._ground_m
 
     @property

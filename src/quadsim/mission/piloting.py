@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.compiled import new_record
 from quadsim.control.assisted import (
     Ground,
     assisted_step,
@@ -46,7 +46,7 @@ class PilotedStates(Failsafes):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._assisteds = new_assisted()
-        self._given = new_record(SETPOINT)
+        self._given: NDArray[np.record] = np.zeros(1, SETPOINT)
         super().__init__(*args, **kwargs)
         self._assisted_params = np.array([pack(self._params.assisted)])
         self._handlers |= {
@@ -217,10 +217,12 @@ class PilotedStates(Failsafes):
 
     def _height_m(self) -> float:
         """Estimated height above the ground beneath, where a pilot flies and it is known."""
+        if not self._piloted:
+            return super()._height_m()
         (x, y, z), _ = self._guidance.estimate
-        if self._piloted and self.ground.known:
+        if self.ground.known:
             return z - self.ground.at(x, y)[0]
-        if self._piloted and self.ground.is_far:
+        if self.ground.is_far:
             return max(super()._height_m(), FAR_M)
         return super()._height_m()
 
@@ -280,7 +282,7 @@ class PilotedStates(Failsafes):
         roll, pitch, yaw_rate, thrust = self._attitude
         given = self._given
         write_setpoint(given, MODE_ATTITUDE, p_W, self._v_W, ZERO, yaw, yaw_rate)
-        given.roll, given.pitch, given.thrust = roll, pitch, thrust
+        given["roll"], given["pitch"], given["thrust"] = roll, pitch, thrust
         if silent_s > self._params.assisted.timeout_s:
             stick_ns = self._stick_ns
             self._begin_assisted("no message from the sticks")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from quadsim.mission.formations import Gather
 from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, name_of
 from quadsim.mission.machine import OK, WARN, FlightStates
 from quadsim.mission.trajectories.items import TrackItem, plan_of
@@ -18,6 +19,7 @@ class MissionStates(FlightStates):
         item, now_ns = self._items[self._index], self._stamp_ns
         self._item_ns = now_ns
         self._land_at_ns = self._reached_ns = None
+        self._released = False
         if isinstance(item, Land):
             self._begin_landing(item.speed_mps or self._params.landing_speed_mps, "as planned")
             return
@@ -88,6 +90,9 @@ class MissionStates(FlightStates):
         item = self._items[self._index]
         if isinstance(item, Hover):
             if self._since_s(self._item_ns) < item.duration_s:
+                return
+        elif isinstance(item, Gather):
+            if not self._released:
                 return
         elif isinstance(item, Waypoint) and self._reached_ns is not None:
             if self._since_s(self._reached_ns) < item.hold_s:

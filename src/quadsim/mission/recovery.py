@@ -89,7 +89,7 @@ class Recovery(MissionStates):
 
     def _doubt_mps(self) -> float:
         """How much of a sink rate may be the estimate's own error."""
-        variance = 0.0 if self._odometry is None else float(self._odometry["v_variance"][2])
+        variance = 0.0 if self._odometry is None else float(self._odometry["v_variance"][0, 2])
         return DEVIATIONS * math.sqrt(variance) if 0.0 < variance < math.inf else 0.0
 
     def _clearance_m(self) -> float:

@@ -102,6 +102,8 @@ class Script:
             manager: obeys, or refuses and says so.
             stamp_ns: the flight's time.
         """
+        if not self._due:
+            return
         left = []
         for due_ns, command in self._due:
             if due_ns > stamp_ns:

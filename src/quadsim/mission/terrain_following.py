@@ -25,8 +25,6 @@ LEAST_SHARE = 0.55
 FULL_SHARE = 0.85
 #: Share of the climb that is planned with.
 CLIMB_SHARE = 0.85
-#: Points ahead at which the ground is looked up.
-POINTS_AHEAD = 6
 #: Way ahead that is looked at even when standing, m.
 LEAST_AHEAD_M = 3.0
 #: Lowest height that is held, m.
@@ -45,23 +43,7 @@ SEEK_M = 50.0
 #: Slope below which speed needs no limit.
 LEVEL_SLOPE = 0.02
 
-
-def climb_s(gain_m: float, v_up: float, most_mps: float, acceleration_mps2: float) -> float:
-    """Shortest time in s to gain a height, from a climb rate to the most and on at that.
-
-    Args:
-        gain_m: the height, > 0.
-        v_up: present climb rate in m/s, negative where the vehicle sinks.
-        most_mps: highest climb rate.
-        acceleration_mps2: with which it is reached.
-    """
-    if v_up >= most_mps:
-        return gain_m / v_up
-    a = acceleration_mps2
-    gained_m = 0.5 * (most_mps * most_mps - v_up * v_up) / a  # when the most is reached
-    if gain_m <= gained_m:
-        return (math.sqrt(v_up * v_up + 2.0 * a * gain_m) - v_up) / a
-    return (most_mps - v_up) / a + (gain_m - gained_m) / most_mps
+ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 
 class TerrainFollowing:
@@ -85,6 +67,8 @@ class TerrainFollowing:
         self.lost = False
         self._risen_m = 0.0
         self._stamp_ns = 0
+        self._p_W = self._v_W = ZERO  # estimated
+        self._speed_mps = 0.0  # horizontal
         self._slope = (0.0, 0.0)
         self._height_m = math.inf  # wanted
         self._falls_away = False
@@ -103,11 +87,13 @@ class TerrainFollowing:
         """Move on to an estimate of position and velocity."""
         dt_s = min(max(stamp_ns - self._stamp_ns, 0) * 1e-9, 0.1)
         self._stamp_ns = stamp_ns
+        self._p_W, self._v_W = p_W, v_W
         if self._ground.known:
-            height, east, north = self._ground.at(p_W[0], p_W[1])
+            self.level_m, east, north = self._ground.at(p_W[0], p_W[1])
             self.lost, self._risen_m = False, 0.0
-            self.level_m, self.climb_mps = height, east * v_W[0] + north * v_W[1]
-            self._learn_curvature((east, north), math.hypot(v_W[0], v_W[1]) * dt_s)
+            self.climb_mps = east * v_W[0] + north * v_W[1]
+            self._speed_mps = math.hypot(v_W[0], v_W[1])
+            self._learn_curvature((east, north), self._speed_mps * dt_s)
             return
         if not self.lost:
             self._falls_away = p_W[2] - self.level_m > FALLEN_SHARE * self._height_m
@@ -131,17 +117,14 @@ class TerrainFollowing:
             )
         self._slope = slope
 
-    def speed_mps(
-        self, p_W: Vec3, v_W: Vec3, course: tuple[float, float], height_m: float
-    ) -> float:
-        """Fastest that is safe on a course.
+    def most_mps(self, course: tuple[float, float], height_m: float) -> float:
+        """Fastest that is safe on a course, from where :meth:`update` has moved on to.
 
         With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h
         above it must have gained rise + least - h when it gets there: no sooner than in
-        :func:`climb_s`.
+        :func:`quadsim.mission.ground.climb_s`.
 
         Args:
-            p_W, v_W: estimated position and velocity.
             course: unit vector east, north.
             height_m: wanted above the ground.
         """
@@ -149,28 +132,22 @@ class TerrainFollowing:
         if self.lost:
             self._most_mps = self._params.ground.lost_speed_mps
             return self._most_mps
-        params = self._params
-        here, east, north = self._ground.at(p_W[0], p_W[1])
-        above, height_m = p_W[2] - here, max(height_m, LEAST_HEIGHT_M)
+        params, here_m, (east, north) = self._params, self.level_m, self._slope
+        (x, y, z), ground = self._p_W, params.ground
+        above_m, height_m = z - here_m, max(height_m, LEAST_HEIGHT_M)
         slope = east * course[0] + north * course[1]
-        climb, sink = CLIMB_SHARE * params.ascent_mps, CLIMB_SHARE * params.descent_mps
-        fastest = math.inf
+        climb = CLIMB_SHARE * params.ascent_mps
+        ahead_m = max(self._speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
+        heights_m = (here_m, LEAST_SHARE * height_m, above_m)
+        fastest = self._ground.clear_mps((x, y), course, ahead_m, heights_m, (self._v_W[2], climb))
         if slope > LEVEL_SLOPE:
-            fastest = climb / slope
+            fastest = min(fastest, climb / slope)
         elif slope < -LEVEL_SLOPE:
-            fastest = -sink / slope
+            fastest = min(fastest, -CLIMB_SHARE * params.descent_mps / slope)
         bend = abs(self._curvature[0] * course[0] + self._curvature[1] * course[1])
         if bend > 0.0:
-            fastest = min(fastest, math.sqrt(CURVATURE_SHARE * params.ground.agility_mps2 / bend))
-        speed = math.hypot(v_W[0], v_W[1])
-        ahead_m = max(speed * params.ground.look_ahead_s, LEAST_AHEAD_M)
-        for k in range(1, POINTS_AHEAD + 1):
-            d = ahead_m * k / POINTS_AHEAD
-            ground = self._ground.at(p_W[0] + d * course[0], p_W[1] + d * course[1])[0]
-            gain = ground - here + LEAST_SHARE * height_m - above
-            if gain > 0.0:
-                fastest = min(fastest, d / climb_s(gain, v_W[2], climb, params.ground.agility_mps2))
-        share = (above / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
+            fastest = min(fastest, math.sqrt(CURVATURE_SHARE * ground.agility_mps2 / bend))
+        share = (above_m / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
         if share < 1.0:
             fastest = min(fastest, params.speed_mps) * max(share, 0.0)
         grown = GROWTH_MPS2 * min((self._stamp_ns - self._course_ns) * 1e-9, 0.1)

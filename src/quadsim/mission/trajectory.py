@@ -12,8 +12,9 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import wrap
 from quadsim.geometry.vector import store
 from quadsim.parameters import Vec3
@@ -69,16 +70,17 @@ def _plan_axis(
 
 
 @kernel
-def plan_leg(leg: Any, start: Motion, goal_W: Vec3, goal_yaw: float, duration_s: float) -> None:
+def plan_leg(legs: Any, start: Motion, goal_W: Vec3, goal_yaw: float, duration_s: float) -> None:
     """Fill a leg from a motion to rest at a pose; the yaw goes the shortest way.
 
     Args:
-        leg: LEG record, the result.
+        legs: (1,) LEG, the result.
         start: motion to begin with.
         goal_W: position at the end in m.
         goal_yaw: yaw at the end in rad.
         duration_s: positive, or 0 to be at the goal at once.
     """
+    leg = legs[0]
     p, v, a, yaw, yaw_rate = start
     leg.duration_s = duration_s
     for i in range(3):
@@ -103,9 +105,13 @@ def evaluate(coefficients: Any, duration_s: float, t_s: float) -> Vec3:
 
 @kernel
 def write_setpoint(
-    setpoint: Any, mode: int, p: Vec3, v: Vec3, a: Vec3, yaw: float, yaw_rate: float
+    setpoints: Any, mode: int, p: Vec3, v: Vec3, a: Vec3, yaw: float, yaw_rate: float
 ) -> None:
-    """Write every field of a SETPOINT record; its speed is the autopilot's own limit."""
+    """Write every field of a (1,) SETPOINT array; its speed is the autopilot's own limit.
+
+    An array of one goes from Python into compiled code thirty times faster than a record.
+    """
+    setpoint = setpoints[0]
     setpoint.mode = mode
     store(setpoint.p_W, p)
     store(setpoint.v_W, v)
@@ -116,14 +122,15 @@ def write_setpoint(
 
 
 @kernel
-def leg_setpoint(leg: Any, t_s: float, setpoint: Any) -> None:
+def leg_setpoint(legs: Any, t_s: float, setpoints: Any) -> None:
     """Write the setpoint of a leg at a time since its start; after its end, its goal at rest."""
+    leg = legs[0]
     x = evaluate(leg.coefficients[0], leg.duration_s, t_s)
     y = evaluate(leg.coefficients[1], leg.duration_s, t_s)
     z = evaluate(leg.coefficients[2], leg.duration_s, t_s)
     yaw = evaluate(leg.coefficients[3], leg.duration_s, t_s)
     write_setpoint(
-        setpoint,
+        setpoints,
         MODE_POSITION,
         (x[0], y[0], z[0]),
         (x[1], y[1], z[1]),
@@ -133,6 +140,37 @@ def leg_setpoint(leg: Any, t_s: float, setpoint: Any) -> None:
     )
 
 
-def new_leg() -> np.record:
-    """A leg that stands at the origin."""
-    return new_record(LEG)
+@kernel
+def leg_course(legs: Any, t_s: float) -> Vec3:
+    """Velocity east and north, and height, of a leg at a time since its start."""
+    leg = legs[0]
+    x = evaluate(leg.coefficients[0], leg.duration_s, t_s)
+    y = evaluate(leg.coefficients[1], leg.duration_s, t_s)
+    z = evaluate(leg.coefficients[2], leg.duration_s, t_s)
+    return (x[1], y[1], z[0])
+
+
+@kernel
+def leg_above_setpoint(
+    legs: Any, t_s: float, pace: float, level_m: float, climb_mps: float, setpoints: Any
+) -> None:
+    """Write the setpoint of a leg whose heights count from a level, and that is flown slower.
+
+    Args:
+        legs, t_s, setpoints: as of :func:`leg_setpoint`.
+        pace: the leg's own time over time.
+        level_m: what its heights count from, in W.
+        climb_mps: rate of change of that.
+    """
+    leg_setpoint(legs, t_s, setpoints)
+    setpoint = setpoints[0]
+    for i in range(3):
+        setpoint.v_W[i] *= pace
+        setpoint.a_W[i] *= pace * pace
+    setpoint.p_W[2] += level_m
+    setpoint.v_W[2] += climb_mps
+
+
+def new_leg() -> NDArray[np.record]:
+    """A leg that stands at the origin, as an array of one."""
+    return np.zeros(1, LEG)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rclpy.context import Context
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
@@ -26,6 +29,7 @@ from quadsim.files import find
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, Script, commands_from
+from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
@@ -62,7 +66,7 @@ from quadsim.nodes.reset_times import Behind
 from quadsim.nodes.resets import FILES, Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
-from quadsim.parameters import pack, read_yaml
+from quadsim.parameters import Spec, Vec3, pack, read_yaml
 from quadsim.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
@@ -85,8 +89,17 @@ PATIENCE = 3
 OWN_MESSAGES = 100
 
 
+@dataclass(frozen=True)
+class MissionParams:
+    """Where a vehicle flies the mission of several."""
+
+    mission_offset_W_m: Annotated[
+        Vec3, Spec("added to the places of the mission's file", "m", ge=-1e6, le=1e6)
+    ] = (0.0, 0.0, 0.0)
+
+
 def mission_items(
-    name: str, autopilot: AutopilotParams
+    name: str, autopilot: AutopilotParams, offset_W_m: Vec3 = (0.0, 0.0, 0.0)
 ) -> tuple[tuple[Item, ...], tuple[Command, ...]]:
     """Mission of a scenario's file, and the commands given on the way; none for an empty name."""
     if not name:
@@ -96,7 +109,9 @@ def mission_items(
     items = items_from(content.get("mission", []), str(path))
     ground_m = (content.get("environment") or {}).get("ground_height_m", 0.0)
     check_trajectories(items, [name_of(item) for item in items], autopilot, ground_m, str(path))
-    return items, commands_from(content.get("commands", []), str(path))
+    (items,) = missions_of(items, [offset_W_m], [offset_W_m], autopilot.flight)
+    commands = commands_from(content.get("commands", []), str(path))
+    return items, tuple(moved_command(command, offset_W_m) for command in commands)
 
 
 class AutopilotNode(QuadsimNode):
@@ -126,9 +141,11 @@ class AutopilotNode(QuadsimNode):
         self._declare_map()
         self._terrain, self._flat_m = self._map_of({})
         self._mission_name = mission
-        self._filed, commands = mission_items(mission, self._gains)
+        self._offset_W_m = declare(self, MissionParams()).mission_offset_W_m
+        self._filed, commands = mission_items(mission, self._gains, self._offset_W_m)
         self._items = self._filed
-        self._odometry = new_record(ODOMETRY)
+        self._odometries: NDArray[np.record] = np.zeros(1, ODOMETRY)
+        self._odometry = self._odometries[0]
         self._begin_flight(commands, 0)
         self._stepped_ns = self._odometry_ns = 0
         self._said: dict[str, str] = {}
@@ -191,7 +208,7 @@ class AutopilotNode(QuadsimNode):
         commands = self._commands
         if read:
             try:
-                items, commands = mission_items(self._mission_name, self._gains)
+                items, commands = mission_items(self._mission_name, self._gains, self._offset_W_m)
             except InputError as error:
                 self.tell_event(1, FILES, f"{self.get_name()}: the mission stays: {error}")
             else:
@@ -214,7 +231,8 @@ class AutopilotNode(QuadsimNode):
         self._commands, self._begun_ns = commands, begin_ns
         self._script = Script(commands)
         self._position = new_position_control(self._gains, pack_airframe(self._airframe))
-        self._setpoint, self._command = new_record(SETPOINT), new_record(ATTITUDE_COMMAND)
+        self._setpoints: NDArray[np.record] = np.zeros(1, SETPOINT)
+        self._setpoint, self._command = self._setpoints[0], new_record(ATTITUDE_COMMAND)
 
     def _on_event(self, message: Any) -> None:
         """Of the other nodes: the world was reset, a motor is lost."""
@@ -382,7 +400,7 @@ class AutopilotNode(QuadsimNode):
         self._odometry_ns = stamp_ns
         if due(self._period_ns, self._stepped_ns, stamp_ns):
             read_variances(self._reader.read(payload), self._odometry)
-            self._step(stamp_ns, self._odometry)
+            self._step(stamp_ns, self._odometries)
 
     def _watch(self) -> None:
         """Step without an odometry when none comes."""
@@ -390,10 +408,11 @@ class AutopilotNode(QuadsimNode):
         if now_ns - max(self._stepped_ns, self._odometry_ns) > PATIENCE * self._period_ns:
             self._step(now_ns, None)
 
-    def _step(self, stamp_ns: int, odometry: Any) -> None:
+    def _step(self, stamp_ns: int, odometries: Any) -> None:
         self._stepped_ns = stamp_ns
         self._script.give(self.manager, stamp_ns - self._begun_ns)
-        self.manager.step(stamp_ns, odometry, self._setpoint, float(self._command.thrust))
+        thrust = float(self._command.thrust)
+        self.manager.step(stamp_ns, odometries, self._setpoints, thrust)
         if self._odometry_ns:
             position_control(
                 self._position,

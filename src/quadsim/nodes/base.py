@@ -6,8 +6,9 @@ counterpart: whoever starts the graph waits for that, not for a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from inspect import Signature
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -24,6 +25,7 @@ from rclpy.qos import qos_policy_name_from_kind
 
 from quadsim.nodes import qos, topics
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.handing import Listening, handing_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.vehicles import frame_prefix
 
@@ -32,6 +34,8 @@ REPORT_PERIOD_S = 1.0
 SEARCH_PERIOD_S = 0.1
 #: Simulated time that goes back, however little.
 BACK = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
+
+NO_ARGUMENTS = Signature()
 
 LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 
@@ -69,6 +73,9 @@ class QuadsimNode(Node):
         self.counts: dict[str, int] = {}
         self._faults: set[str] = set()
         self._needed: list[Callable[[], int]] = []
+        self._asleep: set[Any] = set()
+        self._handed: list[tuple[str, Listening]] = []
+        self._handing = handing_of(self.context)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._report = self.create_publisher(
             DiagnosticArray, topics.DIAGNOSTICS.name, topics.DIAGNOSTICS.offered
@@ -78,7 +85,17 @@ class QuadsimNode(Node):
 
     def wall_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
         """Timer on the steady clock, which goes on where simulated time stands."""
-        return self.create_timer(period_s, callback, clock=self._steady)
+        handing = self._handing
+
+        def tick() -> None:
+            if handing is None:
+                callback()
+            else:
+                handing.run(callback)
+
+        # the executor asks for it at each tick; to find it takes longer than many a callback
+        tick.__signature__ = NO_ARGUMENTS  # type: ignore[attr-defined]
+        return self.create_timer(period_s, tick, clock=self._steady)
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -118,12 +135,14 @@ class QuadsimNode(Node):
             needed: whether the graph is incomplete while nobody listens.
         """
         full = name or topic.name
-        publisher = self.create_publisher(
+        publisher: Any = self.create_publisher(
             topic.message,
             full,
             topic.offered,
             event_callbacks=self.publisher_events(full),
         )
+        if self._handing is not None and topic.handed:
+            publisher = self._handing.offer(self.resolve_topic_name(full), publisher)
         if needed:
             self.need(publisher.get_subscription_count)
         return publisher
@@ -136,8 +155,8 @@ class QuadsimNode(Node):
         raw: bool = True,
         needed: bool = False,
         reliable: bool = True,
-    ) -> Any:
-        """Subscription of a topic, by default to the bytes.
+    ) -> Listening:
+        """Listen to a topic, by default to the bytes.
 
         A :class:`MessageError` that the callback raises is counted, and named in the log once.
 
@@ -158,17 +177,56 @@ class QuadsimNode(Node):
             except MessageError as error:
                 self.fault(full, str(error))
 
-        subscription = self.create_subscription(
-            topic.message,
-            full,
-            guarded,
-            wanted,
-            raw=raw,
-            event_callbacks=self.subscription_events(full),
-        )
+        handing = self._handing
+        listening = Listening(topic.message, raw, guarded, wanted.depth)
+
+        def subscribe() -> None:
+            subscription = listening.subscription = self.create_subscription(
+                topic.message,
+                full,
+                guarded if handing is None else partial(handing.run, guarded),
+                wanted,
+                raw=raw,
+                event_callbacks=self.subscription_events(full),
+            )
+            if listening.asleep:
+                self._asleep.add(subscription)
+
+        if handing is not None and topic.handed:
+            resolved = self.resolve_topic_name(full)
+            handing.listen(resolved, listening, subscribe)
+            self._handed.append((resolved, listening))
+        else:
+            subscribe()
         if needed:
-            self.need(subscription.get_publisher_count)
-        return subscription
+            self.need(listening.get_publisher_count)
+        return listening
+
+    # ---- messages that wake nobody -------------------------------------------------------------
+
+    @property
+    def subscriptions(self) -> Iterator[Any]:
+        """What the executor takes messages from: not what a node has lulled."""
+        return (one for one in super().subscriptions if one not in self._asleep)
+
+    def lull(self, listening: Listening) -> Listening:
+        """Let messages wait, as many as the topic keeps, until somebody takes them.
+
+        A message that wakes the executor costs several times what the message itself costs.
+        """
+        if not listening.asleep:
+            listening.asleep = True
+            if listening.subscription is not None:
+                self._asleep.add(listening.subscription)
+                self._wake_executor()
+        return listening
+
+    def rouse(self, listening: Listening) -> None:
+        """Let messages call back again."""
+        if listening.asleep:
+            listening.rouse()
+            self._asleep.discard(listening.subscription)
+            self._wake_executor()
 
     @cached_property
     def events(self) -> Any:
@@ -183,12 +241,17 @@ class QuadsimNode(Node):
         """Let the node be incomplete while a count is 0."""
         self._needed.append(count)
 
-    def forget(self, subscription: Any) -> None:
-        """End a subscription."""
+    def forget(self, listening: Listening) -> None:
+        """Listen no more."""
         self._needed = [
-            need for need in self._needed if getattr(need, "__self__", None) is not subscription
+            need for need in self._needed if getattr(need, "__self__", None) is not listening
         ]
-        self.destroy_subscription(subscription)
+        if self._handing is not None:
+            self._handing.forget(listening)
+            self._handed = [one for one in self._handed if one[1] is not listening]
+        if listening.subscription is not None:
+            self._asleep.discard(listening.subscription)
+            self.destroy_subscription(listening.subscription)
 
     def fault(self, topic: str, reason: str) -> None:
         """Count a message that is not used, and say so the first time."""
@@ -231,6 +294,7 @@ class QuadsimNode(Node):
 
     def report(self) -> None:
         """Publish the node's health now."""
+        self._tell_unheard()
         level, message, values = self.health()
         status = make_status(
             level,
@@ -241,6 +305,22 @@ class QuadsimNode(Node):
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._report.publish(array)
+
+    def _tell_unheard(self) -> None:
+        """Say once who is not heard: of a topic that is handed over, those of other processes."""
+        handing = self._handing
+        if handing is None:
+            return
+        for name, listening in self._handed:
+            if listening.handing is None or name in handing.shared:
+                continue
+            if self.count_publishers(name) > 1:
+                handing.shared.add(name)
+                self.count(f"{name} unheard")
+                self.get_logger().warning(
+                    f"{name}: other processes publish it too, and the nodes of this one hear their"
+                    " own alone: leave ours out (sim:-NODE), or do not compose"
+                )
 
     def _search(self) -> None:
         """Report as soon as the node is complete and somebody hears it."""

@@ -38,6 +38,7 @@ from quadsim.nodes.params import (
 )
 from quadsim.nodes.resets import RESET, Resets
 from quadsim.nodes.runtime import main_of
+from quadsim.nodes.sampling import Sampling, samplings_from
 from quadsim.nodes.truth import VehicleTruth
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.world_messages import make_clock, make_datum, wind_of
@@ -54,6 +55,8 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import Scene
 
 CLOCK_PERIOD_NS = 10_000_000
+#: How often time is looked after where commands make the steps, s.
+COMMANDED_PERIOD_S = 0.02
 #: How many steps' wall times are remembered, for the latency of their commands.
 KEPT_STEPS = 1024
 
@@ -95,6 +98,11 @@ class DynamicsParams:
     ] = 1.0
 
 
+SAMPLED = (
+    "sensors that hear ground_truth/sampled/KIND alone: KIND PERIOD_NS LATENCY_NS, with commas"
+)
+
+
 class DynamicsNode(QuadsimNode):
     """All vehicles, one compiled step, paced by the wall clock or by the commands."""
 
@@ -114,6 +122,7 @@ class DynamicsNode(QuadsimNode):
         self.params = declare(
             self, DynamicsParams(), when=lambda name: ON_RESET if name == "imu_latency_s" else ""
         )
+        declare_text(self, "sampled", "", SAMPLED, ON_RESET)
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
         self._disturbances = DisturbanceControl(self, params, self.params.count)
         self.fleet = self._make_fleet({}, self._disturbances.given, self._scene)
@@ -131,7 +140,14 @@ class DynamicsNode(QuadsimNode):
         self._datum = self.offer(topics.DATUM)
         self._datum.publish(make_datum(self.fleet.environment.datum))
         self._vehicles = [
-            VehicleTruth(self, self.fleet, i, namespace, round(1e9 / self.params.motor_rate_hz))
+            VehicleTruth(
+                self,
+                self.fleet,
+                i,
+                namespace,
+                round(1e9 / self.params.motor_rate_hz),
+                self._sampled({}),
+            )
             for i, namespace in enumerate(namespaces(self.params.count))
         ]
         self._descriptions = [
@@ -154,7 +170,15 @@ class DynamicsNode(QuadsimNode):
             ("truth_rate_hz", "motor_rate_hz"),
             self._tell_all,
         )
-        self._timer = self.wall_timer(self._wall.wall_period_s, self._on_timer)
+        self._timer: Any = None
+        self._tick_s = 0.0
+        self._tick_every(self._wall.wall_period_s)
+
+    def _sampled(self, changed: dict[str, Any]) -> list[Sampling]:
+        """Sensors that sample seldom, of the parameter that changes or of that which is."""
+        text: str = changed.get("sampled", value_of(self, "sampled"))
+        where = f"node {self.get_fully_qualified_name()}: parameter sampled"
+        return samplings_from([part for part in text.split(",") if part], where)
 
     def _make_fleet(
         self, changed: dict[str, Any], disturbances: Sequence[Disturbance], scene: Scene
@@ -283,7 +307,7 @@ class DynamicsNode(QuadsimNode):
         scene = self._make_scene(changed) if in_scene else self._scene
         fleet = self._make_fleet(changed, (), scene)
         node_params = taken(self, DynamicsParams, "", changed)
-
+        self._sampled(changed)
         sensors = changed.get("sensors", value_of(self, "sensors"))
         load_suite(sensors)
 
@@ -301,7 +325,10 @@ class DynamicsNode(QuadsimNode):
         self._wait_for_nobody()
         self._begin_anew()
         for vehicle in self._vehicles:
-            vehicle.begin_anew(self.fleet)
+            sampled = self._sampled({})
+            for one in sampled:
+                one.begin_anew(reset_ns)
+            vehicle.begin_anew(self.fleet, sampled)
             vehicle.event(OK, RESET, "back at the start")
 
     def _on_step(self, _: Any, response: Any) -> Any:
@@ -319,15 +346,27 @@ class DynamicsNode(QuadsimNode):
         self._tied = False
         self._stepped_ns = time.monotonic_ns()
 
+    def _tick_every(self, period_s: float) -> None:
+        """Look after the time so often."""
+        if period_s == self._tick_s:  # as asked for: rclpy cuts it to whole nanoseconds
+            return
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+        self._tick_s = period_s
+        self._timer = self.wall_timer(period_s, self._on_timer)
+
     def _on_timer(self) -> None:
         """Step as often as the pacing allows."""
         if self._paused:
             return
+        self._tick_every(COMMANDED_PERIOD_S if self._commanded else self._wall.wall_period_s)
         if not self._tied:
             self._tied = True
             self._wall.tie(self.fleet.stamp_ns, time.monotonic_ns())
         lockstep = self._lockstep
         if lockstep is None or not lockstep.started:
+            if self._handing is not None and self._handing.queue:
+                return  # nodes of this process have not taken the last steps: no more on top
             now_ns = time.monotonic_ns()
             if self._waits(now_ns):  # before the clock counts a slip, which moves its tie by a step
                 return
@@ -346,6 +385,11 @@ class DynamicsNode(QuadsimNode):
                 if speeds is not None:
                     self.fleet.set_motor_command(i, speeds)
             self._step()
+
+    @property
+    def _commanded(self) -> bool:
+        """Whether commands alone make steps, and the wall clock none."""
+        return self._lockstep is not None and self._lockstep.started and not self.params.rate
 
     def _waits(self, wall_ns: int) -> bool:
         """Whether physics by the wall clock waits for a late command."""

@@ -85,7 +85,7 @@ class EstimatorNode(QuadsimNode):
         self._received = 0
         self._checks: list[FrameCheck] = []
         self._standing = Standing(params.gravity_mps2)
-        self._make_outputs(params)
+        self._make_outputs(params, node_params)
         self._listen_to_sensors(node_params)
         self._listen_to_others(node_params)
         self.create_service(Trigger, "reset", self._on_reset)
@@ -119,8 +119,12 @@ class EstimatorNode(QuadsimNode):
                 )
         return {name: ESTIMATORS[name](params, datum) for name in names}
 
-    def _make_outputs(self, params: EstimatorParams) -> None:
+    def _make_outputs(self, params: EstimatorParams, node_params: EstimatorNodeParams) -> None:
         self._odometry_output = self.offer(topics.ODOMETRY, needed=True)
+        rate_hz = node_params.sampled_rate_hz
+        self._sampled_period_ns = round(1e9 / rate_hz) if rate_hz else 0
+        if rate_hz:
+            self._sampled_output = self.offer(topics.ODOMETRY_SAMPLED)
         self._blind_output = self.offer(topics.BLIND_ODOMETRY)
         self._imu_output = self.offer(topics.IMU)
         body = self.frame("base_link")
@@ -225,16 +229,18 @@ class EstimatorNode(QuadsimNode):
             self._publish(stamp_ns, view)
 
     def _publish(self, stamp_ns: int, view: Any) -> None:
+        before_ns, self._published_ns = self._published_ns, stamp_ns
         odometry = self.filter.odometry()
         pose_covariance = self.filter.pose_covariance()
-        self._odometry_output.publish(
-            self._odometry_writer.estimate(pose_covariance, self.filter.twist_covariance())
-        )
-        self._imu_output.publish(
-            self._imu_writer.payload(view, self._q_WS, pose_covariance[3:, 3:], stamp_ns)
-        )
+        payload = self._odometry_writer.estimate(pose_covariance, self.filter.twist_covariance())
+        self._odometry_output.publish(payload)
+        if self._sampled_period_ns and due(self._sampled_period_ns, before_ns, stamp_ns):
+            self._sampled_output.publish(payload)
+        if self._imu_output.get_subscription_count():
+            self._imu_output.publish(
+                self._imu_writer.payload(view, self._q_WS, pose_covariance[3:, 3:], stamp_ns)
+            )
         self._follow_blind()
-        before_ns, self._published_ns = self._published_ns, stamp_ns
         if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
             blind = self._blind.odometry()
             self._blind_output.publish(

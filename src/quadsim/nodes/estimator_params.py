@@ -46,6 +46,10 @@ class EstimatorNodeParams:
             choices=("none", "pose", "pose_with_covariance", "odometry"),
         ),
     ] = "none"
+    sampled_rate_hz: Annotated[
+        float,
+        Spec("rate of odometry/sampled, at most the IMU's; 0: there is none", "Hz", ge=0.0, le=2e3),
+    ] = 0.0
     imu_timeout_s: Annotated[
         float, Spec("IMU silent for so long: say so", "s", gt=0.0, le=60.0)
     ] = 0.5

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,14 @@ from quadsim.analysis.bag.origin import run_facts
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import ERROR_STATE
+from quadsim.nodes import topics
 from quadsim.nodes.drivers import SIM, Drivers, choose
+from quadsim.nodes.sampling import sampling_text
 from quadsim.nodes.vehicles import namespaces
 from quadsim.parameters import IsDataclass, flatten, from_mapping
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
+from quadsim.sensors.model import SensorParams
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.disturbances import disturbances_to_text
 
@@ -46,8 +49,10 @@ LAUNCH_ARGUMENTS = {
     "use_sim_time": ("", "watchdogs on simulated time: true, false; empty: as the drivers do"),
 }
 
-#: Of ``motor_speed``, where the IMU does not feel the rotors.
+#: Of ``motor_speed``, where the IMU does not feel it.
 MOTOR_RATE_HZ = 100.0
+#: Sensors that need every truth.
+ALL_TRUTHS = ("imu", "lidar")
 
 
 @dataclass(frozen=True)
@@ -132,8 +137,17 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
     }
 
 
+def _seldom(scenario: Scenario) -> dict[str, SensorParams]:
+    """Sensors that need few truths."""
+    return {kind: p for kind, p in scenario.devices.items() if kind not in ALL_TRUTHS}
+
+
 def _dynamics(scenario: Scenario) -> dict[str, Any]:
     return {
+        "sampled": ",".join(
+            sampling_text(kind, params.rate_hz, params.latency_s)
+            for kind, params in _seldom(scenario).items()
+        ),
         "vehicle": scenario.file.vehicle,
         "sensors": scenario.file.sensors,
         "truth_rate_hz": scenario.imu.rate_hz,
@@ -248,41 +262,84 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
     taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
 
+    sampled = _sampled(scenario, drivers)
+
     def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
-        remappings = (*options.remappings.get(executable, ()), *taken)
+        remappings = (*options.remappings.get(executable, ()), *taken, *sampled.get(executable, ()))
         # an empty list cannot be passed
         given = {name: value for name, value in parameters.items() if value != []}
         return NodeSpec(executable, namespace, given, remappings)
 
     if options.pacing == "lockstep":
         _refuse_lost_samples(scenario)
-    source = {
-        "scenario": str(scenario.path),
-        "overrides": yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else "",
-    }
+    _refuse_together(scenario, options.count)
+    source = source_of(scenario)
     chosen = _chosen(scenario, options, drivers)
     parameters = {
         executable: {**source, **said, **chosen.get(executable, {})}
         for executable, said in said_by_files.items()
     }
+    if "autopilot" in sampled:
+        rate_hz = scenario.autopilot.position.rate_hz
+        parameters["estimator"] |= {"sampled_rate_hz": rate_hz}
     nodes = [spec("dynamics", "/", parameters.pop("dynamics"))]
-    for namespace in namespaces(options.count):
-        nodes += [spec(executable, namespace, given) for executable, given in parameters.items()]
+    offsets = scenario.offsets_W_m(options.count)
+    for namespace, offset in zip(namespaces(options.count), offsets, strict=True):
+        parameters["autopilot"] |= {"mission_offset_W_m": list(offset)}
+        nodes += [
+            spec(executable, namespace, dict(given)) for executable, given in parameters.items()
+        ]
     nodes = [node for node in nodes if node.executable in drivers.nodes]
     nodes += [
         NodeSpec("driver", namespace, given) for namespace, (_, given) in around.items() if given
     ]
     if options.bag is not None:
-        executables = sorted({node.executable for node in nodes} | {"recorder"})
-        recorded = {
-            "output": options.bag,
-            **flatten(options.recording),
-            "metadata": json.dumps(run_facts(scenario)),
-            "count": options.count,
-            "nodes": " ".join(executables),
-        }
-        nodes.append(spec("recorder", "/", recorded))
+        nodes.append(spec("recorder", "/", recorder_parameters(scenario, options, nodes)))
     return nodes
+
+
+def recorder_parameters(
+    scenario: Scenario, options: GraphOptions, nodes: Sequence[NodeSpec]
+) -> dict[str, Any]:
+    """Parameters of the recorder of a graph of some nodes."""
+    executables = sorted({node.executable for node in nodes} | {"recorder"})
+    return {
+        "output": options.bag,
+        **flatten(options.recording),
+        "metadata": json.dumps(run_facts(scenario)),
+        "count": options.count,
+        "nodes": " ".join(executables),
+    }
+
+
+def source_of(scenario: Scenario) -> dict[str, str]:
+    """Where a scenario is read again, and what of it was given otherwise."""
+    overrides = yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else ""
+    return {"scenario": str(scenario.path), "overrides": overrides}
+
+
+def _refuse_together(scenario: Scenario, count: int) -> None:
+    """Refuse what only vehicles in one process do: to wait for each other, and to give way."""
+    if count > 1 and scenario.is_flown_together:
+        raise InputError(
+            f"{scenario.path}: {count} vehicles that give way to each other, gather or fly in"
+            " formation are flown by the node swarm: quadsim fly --swarm, or swarm.launch.py"
+        )
+
+
+def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Who hears of the truth, or of the estimate, only what it uses: executable to remappings.
+
+    A fault that delays a sensor's samples publishes them at times that nobody foresees.
+    """
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    if "dynamics" in drivers.nodes:
+        for kind in _seldom(scenario):
+            if not any(fault.fault == "delay" for fault in scenario.faults.get(kind, ())):
+                found[kind] = ((topics.TRUTH.name, topics.sampled_truth(kind).name),)
+    if {"estimator", "autopilot"} <= set(drivers.nodes):
+        found["autopilot"] = ((topics.ODOMETRY.name, topics.ODOMETRY_SAMPLED.name),)
+    return found
 
 
 def _drivers_of(

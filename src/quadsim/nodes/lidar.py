@@ -9,8 +9,7 @@ from rclpy.context import Context
 
 from quadsim.nodes import topics
 from quadsim.nodes.runtime import main_of
-from quadsim.nodes.scan_input import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
-from quadsim.nodes.scan_messages import CloudWriter, ScanWriter
+from quadsim.nodes.scan_messages import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
 from quadsim.nodes.seeing import SeeingNode
 from quadsim.nodes.transforms import StaticTransforms
 from quadsim.sensors.lidar_pattern import LidarParams

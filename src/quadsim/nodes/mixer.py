@@ -7,6 +7,7 @@ descent, see :mod:`quadsim.control.watchdog`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from quadsim.compiled import new_record
 from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
-from quadsim.nodes import topics
+from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
 from quadsim.nodes.command_messages import read_attitude_command
@@ -31,6 +32,7 @@ from quadsim.nodes.control_params import (
 )
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.gyro import Gyro
+from quadsim.nodes.handing import Listening
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import declare_bool, declare_controller, value_of
 from quadsim.nodes.reset_times import Behind
@@ -43,6 +45,8 @@ from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
 TELEMETRY_NS = 100_000_000
+#: The IMU as it is looked at now and then: its newest samples, among them the newest odometry's.
+NEWEST_IMU = replace(topics.IMU_RAW, wanted=qos.profile(5, reliable=False))
 GYRO_FALLBACK = (
     "without an odometry, go on by the gyroscope of imu/data_raw; for an IMU with the body's axes"
 )
@@ -66,14 +70,15 @@ class MixerNode(QuadsimNode):
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
         self._reader = OdometryReader(self._odometry)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        self._source = OdometrySource(self, self._on_odometry, reliable)
+        self._source = OdometrySource(self, self._on_odometry, reliable, seamless=True)
         self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
         self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
+        self._imu: Listening | None = None
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
             if declare_bool(self, "gyro_fallback", False, GYRO_FALLBACK):
-                self.listen(topics.IMU_RAW, self._on_imu)
+                self._imu = self.lull(self.listen(NEWEST_IMU, self._on_imu))
         live = LiveGains(
             "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
         )
@@ -145,10 +150,26 @@ class MixerNode(QuadsimNode):
 
     def _watch(self) -> None:
         """Go on without an odometry when none comes."""
-        self._gyro.learn(self._stamp_ns, self._odometry.w_B)
         now_ns = self.get_clock().now().nanoseconds
+        if self._imu is not None:
+            self._look_at(self._imu, now_ns)
         if self._stamp_ns and now_ns - max(self._stamp_ns, self._stepped_ns) > self._hold_ns:
             self._step(now_ns)
+
+    def _look_at(self, imu: Listening, now_ns: int) -> None:
+        """Learn the gyroscope's bias while odometries come; else let each sample wake the node."""
+        if 2 * (now_ns - self._stamp_ns) > self._hold_ns:
+            self.rouse(imu)
+            return
+        self.lull(imu)
+        sample = None
+        for _, _, payload in imu.taken():
+            stamp_ns = stamp_of(payload)
+            if stamp_ns > self._gyro.stamp_ns and (sample is None or stamp_ns <= self._stamp_ns):
+                sample = payload
+        if sample is not None:
+            imu.callback(sample)
+        self._gyro.learn(self._stamp_ns, self._odometry.w_B)
 
     def _step(self, now_ns: int) -> None:
         """One step of the inner loop, and its rotor speeds."""

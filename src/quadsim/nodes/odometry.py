@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.handing import Listening
 
 #: What ``state_source`` says, and the topic it means.
 SOURCES = {"estimate": topics.ODOMETRY, "truth": topics.TRUTH}
@@ -20,21 +20,35 @@ class OdometrySource:
         node: who listens.
         callback: takes the bytes of each odometry.
         reliable: False for a vehicle whose driver publishes best effort.
+        seamless: whether the source before is heard until the new one speaks: in lockstep physics
+            waits for the answer to what was on the way.
     """
 
     def __init__(
-        self, node: QuadsimNode, callback: Callable[[bytes], None], reliable: bool = True
+        self,
+        node: QuadsimNode,
+        callback: Callable[[bytes], None],
+        reliable: bool = True,
+        seamless: bool = False,
     ) -> None:
         self._node = node
         self._callback = callback
         self._reliable = reliable
+        self._seamless = seamless
         self.name = "estimate"
-        self._subscription: Any = self._listen()
+        self._left: list[Listening] = []
+        self._listening = self._listen()
 
-    def _listen(self) -> Any:
-        return self._node.listen(
-            SOURCES[self.name], self._callback, needed=True, reliable=self._reliable
+    def _listen(self) -> Listening:
+        def hear(payload: bytes) -> None:
+            while self._left and listening is self._listening:
+                self._node.forget(self._left.pop())
+            self._callback(payload)
+
+        listening = self._node.listen(
+            SOURCES[self.name], hear, needed=True, reliable=self._reliable
         )
+        return listening
 
     def switch(self, name: str) -> None:
         """Listen to another source.
@@ -46,6 +60,9 @@ class OdometrySource:
             raise MessageError(f"{name!r}; allowed: {', '.join(SOURCES)}")
         if name != self.name:
             self.name = name
-            self._node.forget(self._subscription)
-            self._subscription = self._listen()
+            if self._seamless:
+                self._left.append(self._listening)
+            else:
+                self._node.forget(self._listening)
+            self._listening = self._listen()
             self._node.get_logger().info(f"flies on {SOURCES[name].name}")

@@ -5,6 +5,7 @@ Nothing here starts a thread or a ROS context: a fork would copy half of it.
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 from rclpy.type_support import check_for_type_support
@@ -27,6 +28,9 @@ def preload() -> None:
     for topic in (*WORLD_TOPICS, *VEHICLE_TOPICS):
         check_for_type_support(topic.message)
     precompile_nodes(load_scenario("hover"))
+    # what is here stays: a collection in each process would walk over it, and so copy its memory
+    gc.collect()
+    gc.freeze()
 
 
 assert quadsim.nodes.runtime  # rclpy itself

@@ -16,15 +16,17 @@ from functools import partial
 from importlib import import_module
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadsim.errors import FlightError
-from quadsim.nodes.graph import NodeSpec
+
+if TYPE_CHECKING:  # what describes the graph takes long to import, and the server can start before
+    from quadsim.nodes.graph import NodeSpec
 
 PRELOAD = "quadsim.nodes.preload"
 
 #: Time for a clean stop, s; after it the process is killed.
-STOP_S = 2.0
+STOP_S = 5.0
 
 
 def _set_title(title: str) -> None:

@@ -38,6 +38,16 @@ def best_effort(given: QoSProfile) -> QoSProfile:
     return profile(given.depth, reliable=False)
 
 
+def deeper(given: QoSProfile, depth: int) -> QoSProfile:
+    """The same for a listener that looks seldom, and keeps more till then."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=max(given.depth, depth),
+        reliability=given.reliability,
+        durability=given.durability,
+    )
+
+
 def as_yaml(profile: QoSProfile) -> str:
     """What a bag says of a publisher's quality of service."""
     return qos_yaml(

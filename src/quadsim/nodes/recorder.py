@@ -3,13 +3,19 @@
 A message's log time is the newest simulated time that the recorder has seen (``/clock`` or the
 truth's stamp), so that a bag replays in the order in which things were heard, a sensor's latency
 included, however slow the machine was. Without a simulation it is the system's time.
+
+Messages wait in their subscriptions and are taken together, in the order in which they came: one
+that woke the recorder would cost it, and whoever sends it, more than its recording.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +30,7 @@ from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import stamp_of
 from quadsim.nodes.estimator_params import BESIDE
+from quadsim.nodes.handing import Listening
 from quadsim.nodes.params import declare, declare_int, declare_text, declare_texts
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
@@ -32,6 +39,9 @@ from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.sim.log import WARN
 
 FLUSH_PERIOD_S = 0.25
+#: Messages wait for so long, s, and so many of a topic: at 2000 Hz half a second.
+TAKE_PERIOD_S = 0.05
+WAITING = 1000
 #: Name of the event that says so, on ``events`` of the first vehicle.
 STOPPED = "recording_stopped"
 
@@ -53,8 +63,11 @@ class RecorderNode(QuadsimNode):
         self._bag = BagWriter(folder, self._custom(metadata), storage=recording.storage())
         self._said_stopped = False
         self._kept: dict[str, Thinning] = {}
+        self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = 0
-        self._simulated = "dynamics" in running  # what is latched is heard before the clock
+        self._simulated = bool(
+            {"dynamics", "swarm"} & set(running)
+        )  # what is latched is heard before the clock
         for name, topic in topics.every_topic(namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
@@ -65,6 +78,7 @@ class RecorderNode(QuadsimNode):
                 self._record(topics.full_name(namespace, topic.name), topic, needed=False)
         self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces(count)[0], "events"))
         self.wall_timer(FLUSH_PERIOD_S, self._flush)
+        self.wall_timer(TAKE_PERIOD_S, self._take)
 
     def _custom(self, metadata: str) -> dict[str, str]:
         """What the bag keeps: what the graph says of the run, else what is known here."""
@@ -110,24 +124,34 @@ class RecorderNode(QuadsimNode):
         if keeps:
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
-        self.create_subscription(
-            topic.message,
-            name,
-            partial(callback, name, topic.type_name, offered),
-            topic.offered,
-            raw=True,
-            event_callbacks=self.subscription_events(name),
-        )
+        waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
+        listening = self.lull(self.listen(waiting, _nothing, name))
+        self._heard.append((listening, partial(callback, name, topic.type_name, offered)))
         if needed:
             self.need(partial(self.count_publishers, name))
 
-    def _write(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+    def _write(self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes) -> None:
         kept = self._kept.get(name)
         if kept is None:
             return
-        stamp_ns = self._time_ns if self._simulated else time.time_ns()
+        stamp_ns = self._time_ns if self._simulated else came_ns
         if kept.keeps(stamp_ns):
             self._bag.add(name, type_name, offered, stamp_ns, payload)
+
+    def _take(self) -> None:
+        """Write what has come.
+
+        In a simulation, whose nodes have one clock, in the order in which it was sent: an answer
+        may come before what it answers. Else in the order in which it came.
+        """
+        taken = [
+            (sent_ns if self._simulated else came_ns, came_ns, write, payload)
+            for listening, write in self._heard
+            for sent_ns, came_ns, payload in listening.taken()
+        ]
+        taken.sort(key=itemgetter(0))  # stable: of one topic they stay in their order
+        for _, came_ns, write, payload in taken:
+            write(came_ns, payload)
 
     def _flush(self) -> None:
         """Hand what is there to the system; say once that the disk takes no more."""
@@ -143,13 +167,17 @@ class RecorderNode(QuadsimNode):
         self._simulated = True
         self._time_ns = max(self._time_ns, stamp_ns)
 
-    def _hear_clock(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+    def _hear_clock(
+        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
+    ) -> None:
         self._advance(stamp_ns_of(deserialize_message(payload, topics.CLOCK.message).clock))
-        self._write(name, type_name, offered, payload)
+        self._write(name, type_name, offered, came_ns, payload)
 
-    def _hear_truth(self, name: str, type_name: str, offered: str, payload: bytes) -> None:
+    def _hear_truth(
+        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
+    ) -> None:
         self._advance(stamp_of(payload))
-        self._write(name, type_name, offered, payload)
+        self._write(name, type_name, offered, came_ns, payload)
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Messages written so far."""
@@ -164,10 +192,17 @@ class RecorderNode(QuadsimNode):
         Raises:
             FlightError: the disk took no more, then or earlier.
         """
-        self._bag.close()
+        try:
+            self._take()
+        finally:
+            self._bag.close()
         super().destroy_node()
         if self._bag.stopped:
             raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
+
+
+def _nothing(_: Any) -> None:
+    """What a subscription calls that nobody wakes."""
 
 
 def make(context: Context, **kwargs: Any) -> RecorderNode:

@@ -2,8 +2,10 @@
 
 rclpy's own signal handlers shut the context down under the executor, and a second Ctrl-C then
 breaks the way out. Here a signal sets an event; the executor's loop sees it, and everything is
-taken down in order, once. The loop is one of ``spin_once`` with a finite timeout because
-``EventsExecutor.spin()`` (rclpy 9.1) never sleeps and runs no timer.
+taken down in order, once. The executor works in turns of a tenth of a second, each of which takes
+as many events as come without a way back into Python in between (``EventsExecutor.spin()`` of
+rclpy 9.1 would never end a turn: without a timeout it never sleeps and runs no timer). A turn lasts
+longer while events wait, in a loop of nodes that never rests for ever: who says stop ends it.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from rclpy.context import Context
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
 from quadsim.errors import InputError, QuadsimError
+from quadsim.nodes.handing import share
 
-#: Longest time until the loop sees that it is to stop.
+#: A turn of the executor, s: the longest time until the loop sees that it is to stop.
 WAIT_S = 0.1
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -66,7 +70,14 @@ def make_executor(context: Context) -> Executor:
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     """Let SIGINT and SIGTERM set an event, however often they come."""
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    came: list[int] = []
+
+    def take(number: int, _: Any) -> None:
+        if not came:  # a second one may come while the first sets the event, which holds a lock
+            came.append(number)
+            stop.set()
+
+    before = [signal.signal(number, take) for number in numbers]
     try:
         yield
     finally:
@@ -74,28 +85,69 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class Turns:
+    """Turns of an executor, the last of which ends when an event is set, whatever still waits.
+
+    Args:
+        executor: runs nodes.
+        stop: the event.
+    """
+
+    def __init__(self, executor: Executor, stop: threading.Event) -> None:
+        self._executor, self._stop = executor, stop
+        self._over = threading.Event()
+        self._turn: Future[None] = Future()
+        self._ends = threading.Thread(target=self._end, daemon=True)
+        self._ends.start()
+
+    def take(self) -> None:
+        """Run what comes within a turn."""
+        self._turn = Future()  # a new one each time, as rclpy may keep callbacks on it
+        if not self._stop.is_set():
+            self._executor.spin_until_future_complete(self._turn, WAIT_S)
+
+    def _end(self) -> None:
+        self._stop.wait()
+        while not self._over.is_set():
+            self._turn.set_result(None)
+            self._over.wait(WAIT_S)
+
+    def close(self) -> None:
+        """There are no more."""
+        self._over.set()
+        self._stop.set()
+        self._ends.join()
+
+
 def spin(
     makers: Sequence[Callable[[Context], Node]], context: Context, stop: threading.Event
 ) -> None:
-    """Make nodes, run them until the event is set, and destroy them in order.
+    """Make nodes, run them until the event is set, and destroy them in order; then it is set.
 
     Raises:
         QuadsimError: a node refuses its parameters, or gives up.
     """
     executor = make_executor(context)
     nodes: list[Node] = []
+    handing = share(context, executor) if len(makers) > 1 else None
+    turns = Turns(executor, stop)
     try:
         for make in makers:
             node = make(context)
             nodes.append(node)
             executor.add_node(node)
+        if handing is not None:
+            handing.connect()
         gc.collect()
         gc.freeze()  # what is here stays; a collection in flight shall not walk over it
         while not stop.is_set() and context.ok():
-            executor.spin_once(WAIT_S)
+            turns.take()
     except ExternalShutdownException:
         pass  # somebody else shut the context down: a stop like any other
     finally:
+        turns.close()
+        if handing is not None:
+            handing.close()
         for node in nodes:
             executor.remove_node(node)
         executor.shutdown(0)

@@ -20,16 +20,13 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.params import declare
+from quadsim.nodes.scan_messages import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
 from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
 
 Array = NDArray[np.float64]
 
-#: Frame of a lidar that stays level at the vehicle's middle (REP 120), with the heading alone.
-LEVEL_FRAME = "base_stabilized"
-#: Frame of one that stays level too, and is mounted there somewhere else, or turned.
-MOUNTED_LEVEL_FRAME = "lidar_stabilized"
 #: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
 FLOAT32, UINT32 = 7, 6
 KINDS = {FLOAT32: "f4", UINT32: "u4"}

@@ -13,6 +13,11 @@ from sensor_msgs.msg import LaserScan, PointCloud2, PointField
 
 from quadsim.nodes.world_messages import make_time
 
+#: Frame of a lidar that stays level at the vehicle's middle (REP 120), with the heading alone.
+LEVEL_FRAME = "base_stabilized"
+#: Frame of one that stays level too, and is mounted there somewhere else, or turned.
+MOUNTED_LEVEL_FRAME = "lidar_stabilized"
+
 #: A point of a cloud: x, y, z in the lidar's axes in m (NaN: no return), intensity, channel counted
 #: from the lowest, and time after the message's stamp in s.
 POINT = np.dtype(

@@ -5,6 +5,7 @@ Every wait is for a condition, with a deadline that says what was missing.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from std_srvs.srv import SetBool
 
 from quadsim.analysis.bag.repair import repair
 from quadsim.errors import FlightError, InputError
+from quadsim.nodes.cpu import CpuShare, CpuUse
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.processes import GraphProcess, stop_all
 from quadsim.nodes.runtime import make_executor, stop_on_signals
@@ -35,6 +37,11 @@ REPORT_S = 3.0
 #: server has not yet found who asked.
 ANSWER_S = 5.0
 ASK_AGAIN_S = 1.0
+
+#: The node that flies all vehicles.
+SWARM = "swarm"
+#: Names of what is no single node: all in one process, and whoever watches them.
+ALL_NODES, ITSELF = "all", "supervisor"
 
 Progress = Callable[[float, float | None, str | None], None]
 
@@ -53,6 +60,10 @@ class Outcome:
         startup_s: wall time from the start of the processes to the first arming; 0 if none.
         reports: last report of each node.
         finished: whether every mission came to its end.
+        unfinished: namespaces of the vehicles whose mission did not.
+        cpu: CPU time of that, by the full name of the process's node; :data:`ALL_NODES` where all
+            are in one process, and :data:`ITSELF`.
+        killed: labels of the processes that did not stop when told to.
     """
 
     flown_s: float = 0.0
@@ -60,6 +71,9 @@ class Outcome:
     startup_s: float = 0.0
     reports: dict[str, Report] = field(default_factory=dict)
     finished: bool = False
+    unfinished: tuple[str, ...] = ()
+    cpu: dict[str, CpuShare] = field(default_factory=dict)
+    killed: tuple[str, ...] = ()
 
 
 class Supervisor:
@@ -87,6 +101,9 @@ class Supervisor:
     ) -> None:
         self._specs = list(specs)
         self._namespaces = namespaces(count)
+        swarms = [spec for spec in self._specs if spec.executable == SWARM]
+        self._world = swarms[0].full_name if swarms else "/dynamics"
+        self._heights = self._world if swarms else f"{self._namespaces[0]}/autopilot"
         self._domain = domain
         self._composed = composed
         self._duration_ns = round(duration_s * 1e9)
@@ -184,8 +201,15 @@ class Supervisor:
             raise InputError(self._foreign_clock())
         self._running = True
         self._pause(False)
+        self._cpu = CpuUse(
+            {self._name_of(process): process.pid for process in self._processes}
+            | {ITSELF: os.getpid()}
+        )
         self._moved = (0, time.monotonic())
         self._begun_s = time.monotonic()
+
+    def _name_of(self, process: GraphProcess) -> str:
+        return ALL_NODES if self._composed else process.specs[0].full_name
 
     def _foreign_clock(self) -> str:
         return (
@@ -199,40 +223,43 @@ class Supervisor:
     def _pause(self, paused: bool) -> None:
         client = self._watcher.pause_client
         if not self._wait(client.service_is_ready, ANSWER_S):
-            raise FlightError("node dynamics offers no /sim/pause")
+            raise FlightError(f"node {self._world} offers no /sim/pause")
         for _ in range(round(ANSWER_S / ASK_AGAIN_S)):
             future = client.call_async(SetBool.Request(data=paused))
             if self._wait(future.done, ASK_AGAIN_S):
                 return
-        raise FlightError("node dynamics does not answer on /sim/pause")
+        raise FlightError(f"node {self._world} does not answer on /sim/pause")
 
     def _follow(self) -> None:
         """Until every mission has finished, or the time is over."""
         self._wait(self._over, float("inf"))
         self._note_time()
-        self.outcome.finished = all(map(self._watcher.finished, self._namespaces))
+        finished = self._watcher.finished
+        self.outcome.unfinished = tuple(n for n in self._namespaces if not finished(n))
+        self.outcome.finished = not self.outcome.unfinished
 
     def _over(self) -> bool:
         watcher, now_s = self._watcher, time.monotonic()
         time_ns = watcher.time_ns
-        paused = watcher.report("/dynamics").message == "paused"
+        paused = watcher.report(self._world).message == "paused"
         if time_ns != self._moved[0] or paused:
             self._moved = (time_ns, now_s)
         elif now_s - self._moved[1] > STALL_S:
             raise FlightError(
                 f"simulated time stands still at {time_ns * 1e-9:.3f} s:"
-                f" node dynamics says {watcher.report('/dynamics').message!r}"
+                f" node {self._world} says {watcher.report(self._world).message!r}"
             )
         mission = watcher.missions.get(self._namespaces[0], {})
         if not self.outcome.startup_s and mission.get("armed") == "true":
             self.outcome.startup_s = now_s - self._started_s
-        autopilot = watcher.report(f"{self._namespaces[0]}/autopilot")
-        self._progress(time_ns * 1e-9, autopilot.number("height_m"), mission.get("state"))
+        height_m = watcher.report(self._heights).number("height_m")
+        self._progress(time_ns * 1e-9, height_m, mission.get("state"))
         return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
 
     def _note_time(self) -> None:
         self.outcome.flown_s = self._watcher.time_ns * 1e-9
         self.outcome.wall_s = time.monotonic() - self._begun_s
+        self.outcome.cpu = self._cpu.shares()
 
     def _collect(self) -> None:
         """Hold the time and wait for a last report of every node."""
@@ -247,8 +274,7 @@ class Supervisor:
         """Stop every process, the recorder last, and make the bag whole."""
         recorders = [p for p in self._processes if p.specs[-1].executable == "recorder"]
         others = [p for p in self._processes if p not in recorders]
-        stop_all(others)
-        stop_all(recorders)
+        self.outcome.killed = (*stop_all(others), *stop_all(recorders))
         for process in self._processes:
             process.close()
         if self._bag is not None and self._bag.is_dir():

@@ -22,6 +22,8 @@ class Topic:
         offered: quality of service of its publisher.
         wanted: quality of service that our listeners ask for.
         publishers: executables that publish it; empty where only others do, or one may.
+        handed: whether it is a stream of one publisher, none of which is kept: nodes of one
+            process hand it to each other.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Topic:
     offered: QoSProfile
     wanted: QoSProfile
     publishers: tuple[str, ...]
+    handed: bool = False
 
     @property
     def message(self) -> Any:
@@ -54,11 +57,16 @@ def message_class(type_name: str) -> Any:
 def _reliable(
     name: str, type_name: str, *publishers: str, profile: QoSProfile = qos.RELIABLE
 ) -> Topic:
-    return Topic(name, type_name, profile, profile, publishers)
+    return Topic(name, type_name, profile, profile, publishers, profile is qos.FAST)
+
+
+def _stream(name: str, type_name: str, *publishers: str) -> Topic:
+    """Reliable, of few messages, and within the loop of control like the fast ones."""
+    return Topic(name, type_name, qos.RELIABLE, qos.RELIABLE, publishers, True)
 
 
 def _sensor(name: str, type_name: str, *publishers: str) -> Topic:
-    return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers)
+    return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers, True)
 
 
 def _external(name: str, type_name: str) -> Topic:
@@ -71,26 +79,36 @@ def _bridged(name: str, type_name: str) -> Topic:
     return Topic(f"gazebo/{name}", type_name, qos.FAST, qos.SENSOR_INPUT, ())
 
 
-CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics",))
+CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics", "swarm"))
 DATUM = _reliable(
-    "/datum", "sensor_msgs/msg/NavSatFix", "dynamics", "gazebo_adapter", profile=qos.LATCHED
+    "/datum",
+    "sensor_msgs/msg/NavSatFix",
+    "dynamics",
+    "gazebo_adapter",
+    "swarm",
+    profile=qos.LATCHED,
 )
 DIAGNOSTICS = _reliable(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
     "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
-    "guard",
+    "guard", "swarm",
 )  # fmt: skip
 TRUTH = _reliable(
-    "ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", profile=qos.FAST
+    "ground_truth/odom",
+    "nav_msgs/msg/Odometry",
+    "dynamics",
+    "gazebo_adapter",
+    "swarm",
+    profile=qos.FAST,
 )
 ACCEL = _reliable(
     "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
 )
-MOTOR_SPEED = _reliable("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
+MOTOR_SPEED = _stream("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
 LOAD = _reliable("ground_truth/load", "geometry_msgs/msg/PointStamped")
-WIND = _reliable("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
+WIND = _stream("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
 # sets the mean wind of the world; for whoever knows it better
 WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
 EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
@@ -102,6 +120,7 @@ EVENTS = _reliable(
     "autopilot",
     "mixer",
     "guard",
+    "swarm",
     profile=qos.EVENTS,
 )
 BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
@@ -117,7 +136,13 @@ SCAN = Topic("scan", "sensor_msgs/msg/LaserScan", qos.RELIABLE, qos.best_effort(
 POINTS = Topic(
     "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
 )
-ODOMETRY = _reliable("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST)
+ODOMETRY = _reliable(
+    "odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm", profile=qos.FAST
+)
+# the same at the rate of the position loop; within the graph, in no bag
+ODOMETRY_SAMPLED = _reliable(
+    "odometry/sampled", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST
+)
 # what others know of the vehicle: motion capture in one of three forms, and whether it stands
 EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
 EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
@@ -133,7 +158,7 @@ COMMAND_VELOCITY = _reliable(
 # after the guard: what a vehicle may be sent
 COMMAND_SAFE = _reliable("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
 COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
-COMMAND_ATTITUDE = _reliable(
+COMMAND_ATTITUDE = _stream(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
 )
 COMMAND_MOTOR_SPEED = _reliable(
@@ -145,10 +170,14 @@ DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
 OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
 JOY = _reliable("joy", "sensor_msgs/msg/Joy")
-REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot")
-MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", profile=qos.LATCHED)
+REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
+MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", "swarm", profile=qos.LATCHED)
 MISSION_STATUS = _reliable(
-    "mission/status", "diagnostic_msgs/msg/DiagnosticStatus", "autopilot", profile=qos.LATCHED
+    "mission/status",
+    "diagnostic_msgs/msg/DiagnosticStatus",
+    "autopilot",
+    "swarm",
+    profile=qos.LATCHED,
 )
 # where the planner is to fly; a goal alone as RViz gives it
 GOALS = _reliable("goals", "nav_msgs/msg/Path", profile=qos.LATCHED)
@@ -167,7 +196,12 @@ MARKERS = _reliable(
 )
 # URDF; from the node description where another physics than ours flies the vehicle
 ROBOT_DESCRIPTION = _reliable(
-    "robot_description", "std_msgs/msg/String", "dynamics", "description", profile=qos.LATCHED
+    "robot_description",
+    "std_msgs/msg/String",
+    "dynamics",
+    "description",
+    "swarm",
+    profile=qos.LATCHED,
 )
 WORLD_MARKERS = _reliable(
     "markers/world", "visualization_msgs/msg/MarkerArray", "monitor", profile=qos.LATCHED
@@ -204,6 +238,11 @@ VEHICLE_TOPICS = (
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
     ROBOT_DESCRIPTION,
 )  # fmt: skip
+
+
+def sampled_truth(kind: str) -> Topic:
+    """The truths alone that a sensor needs which samples seldom; within the graph, in no bag."""
+    return _reliable(f"ground_truth/sampled/{kind}", TRUTH.type_name, "dynamics", profile=qos.FAST)
 
 
 def beside_odometry(name: str) -> Topic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from std_msgs.msg import Bool
@@ -10,6 +11,7 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import RotorsWriter
 from quadsim.nodes.conversion import AccelWriter, OdometryWriter
+from quadsim.nodes.sampling import Sampling
 from quadsim.nodes.topics import Topic, full_name
 from quadsim.nodes.vehicles import frame_prefix
 from quadsim.nodes.world_messages import make_battery, make_load, make_wind
@@ -30,10 +32,17 @@ class VehicleTruth:
         index: of the vehicle.
         namespace: of its topics.
         motors_period_ns: between two messages of the motors.
+        sampled: sensors that sample seldom.
     """
 
     def __init__(
-        self, node: QuadsimNode, fleet: Fleet, index: int, namespace: str, motors_period_ns: int
+        self,
+        node: QuadsimNode,
+        fleet: Fleet,
+        index: int,
+        namespace: str,
+        motors_period_ns: int,
+        sampled: Sequence[Sampling],
     ) -> None:
         self.index = index
         self.namespace = namespace
@@ -45,6 +54,7 @@ class VehicleTruth:
             return node.offer(topic, self.topic(topic), needed)
 
         self._truth = offer(topics.TRUTH, needed=True)
+        self._sampled_outputs = {one.kind: offer(topics.sampled_truth(one.kind)) for one in sampled}
         self._accel = offer(topics.ACCEL)
         self._motors = offer(topics.MOTOR_SPEED)
         self._load = offer(topics.LOAD) if fleet.params.load.rope_length_m > 0.0 else None
@@ -55,11 +65,13 @@ class VehicleTruth:
         self._motors_writer = RotorsWriter(
             fleet.rotor_count, with_current=True, names=fleet.params.commands
         )
-        self.begin_anew(fleet)
+        self.begin_anew(fleet, sampled)
 
-    def begin_anew(self, fleet: Fleet) -> None:
-        """Publish from now on of this fleet."""
+    def begin_anew(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
+        """Publish from now on of this fleet, for these sensors."""
         self._fleet = fleet
+        outputs = self._sampled_outputs
+        self._sampled = [(one, outputs[one.kind]) for one in sampled if one.kind in outputs]
         self._contact: bool | None = None
         self._crash = 0
         truth = fleet.truth(self.index)
@@ -81,8 +93,13 @@ class VehicleTruth:
             self._motors_writer.speeds[:] = self._fleet.motor_speeds(self.index)
             self._motors_writer.currents[:] = self._fleet.motor_currents(self.index)
             self._motors.publish(self._motors_writer.payload(now_ns))
-        self._truth.publish(self._odometry_writer.payload())
-        self._accel.publish(self._accel_writer.payload())
+        truth = self._odometry_writer.payload()
+        self._truth.publish(truth)
+        for sampling, output in self._sampled:
+            if sampling.needs(before_ns, now_ns):
+                output.publish(truth)
+        if self._accel.get_subscription_count():  # few listen, at the truth's rate
+            self._accel.publish(self._accel_writer.payload())
         if due(WIND_PERIOD_NS, before_ns, now_ns):
             self._wind.publish(make_wind(self._fleet.truth(self.index).wind_W, now_ns))
             if self._load is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quadsim.changes import parts_of, set_keys
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.files import find
@@ -29,9 +30,17 @@ class SeeingSensor(SimulatedSensor):
 #: Parameter class of all that a suite can hold: the devices, and what only the closed loop has.
 KINDS: dict[str, type[Any]] = {**DEVICES, ahrs.KIND: ahrs.AhrsParams}
 
+#: Reads the content of a file, which is then changed.
+Read = Callable[[Path], dict[str, Any]]
+
 
 def load_device(
-    kind: str, name: str, installed: Mapping[str, Any] | None = None, where: str = ""
+    kind: str,
+    name: str,
+    installed: Mapping[str, Any] | None = None,
+    where: str = "",
+    read: Read = read_yaml,
+    changes: Mapping[str, Any] | None = None,
 ) -> SensorParams:
     """Parameters of one device.
 
@@ -40,34 +49,60 @@ def load_device(
         name: of a file in ``config/sensors``, or its path.
         installed: keys that are set instead of the file's, such as where it sits.
         where: what errors of these keys name.
+        read: reads the file.
+        changes: dotted keys that are set after all, as of :func:`quadsim.changes.set_keys`.
 
     Raises:
         InputError: the file is missing, of another kind of sensor, or has a key that is refused.
     """
     path = find("sensors", name)
-    content = read_yaml(path)
+    content = read(path)
     found = content.pop("sensor", None)
     if found != kind:
         raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
     params: SensorParams = from_mapping(KINDS[kind], content, str(path))
     if installed:
-        params = from_mapping(KINDS[kind], content | dict(installed), where or str(path))
+        content |= installed
+        params = from_mapping(KINDS[kind], content, where or str(path))
+    if changes:
+        set_keys(content, changes, KINDS[kind], str(path))
+        params = from_mapping(KINDS[kind], content, f"{path} with {', '.join(changes)} set")
     return params
 
 
-def _entry(kind: str, entry: object, where: str) -> SensorParams:
+def _entry(
+    kind: str, entry: object, where: str, read: Read, changes: Mapping[str, Any]
+) -> SensorParams:
     """A device of a suite: its name, or a mapping with the key ``device`` and what differs."""
     if isinstance(entry, str):
-        return load_device(kind, entry)
+        return load_device(kind, entry, read=read, changes=changes)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("device"), str):
         raise InputError(
             f"{where}: {kind}: {entry!r} is not the name of a device, nor keys with 'device'"
         )
     installed = {key: value for key, value in entry.items() if key != "device"}
-    return load_device(kind, entry["device"], installed, f"{where}: {kind}")
+    return load_device(kind, entry["device"], installed, f"{where}: {kind}", read, changes)
 
 
-def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
+def _with_devices(content: dict[str, Any], devices: Mapping[str, Any], where: str) -> None:
+    """Put other devices in the places of a suite; what it says of the place stays."""
+    for kind, name in devices.items():
+        if name is None:
+            content.pop(kind, None)
+        elif not isinstance(name, str):
+            raise InputError(f"{where}: sensors.{kind}: {name!r} is not the name of a device")
+        elif isinstance(content.get(kind), dict):
+            content[kind]["device"] = name
+        else:
+            content[kind] = name
+
+
+def load_suite(
+    name: str,
+    base: Path | None = None,
+    read: Read = read_yaml,
+    changes: Mapping[str, Any] | None = None,
+) -> dict[str, SensorParams]:
     """Parameters of the sensors of a vehicle, in the order of :data:`KINDS`.
 
     Args:
@@ -75,18 +110,30 @@ def load_suite(name: str, base: Path | None = None) -> dict[str, SensorParams]:
             to a mapping with the key ``device`` and keys of the device that differ as it is
             installed (``position_B_m``, ``vibration``, ...).
         base: folder against which a path is taken.
+        read: reads a file.
+        changes: dotted keys of devices that are set otherwise (``imu.rate_hz``); a kind alone is
+            the name of another device in its place, None takes the device away.
 
     Raises:
         InputError: an unknown kind or device; no IMU.
     """
     path = find("sensors/suites", str(base / name) if base and "/" in name else name)
-    content = read_yaml(path)
+    content = read(path)
+    changed = parts_of(changes or {}, KINDS)
+    _with_devices(content, changed.pop(""), str(path))
     for kind in content:
         if kind not in KINDS:
             raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(KINDS)}")
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
-    return {kind: _entry(kind, content[kind], str(path)) for kind in KINDS if kind in content}
+    for kind, keys in changed.items():
+        if keys and kind not in content:
+            raise InputError(f"{path}: sensors.{kind}.{next(iter(keys))}: there is no {kind} in it")
+    return {
+        kind: _entry(kind, content[kind], str(path), read, changed[kind])
+        for kind in KINDS
+        if kind in content
+    }
 
 
 def needs_of(kind: str, params: Any) -> frozenset[str]:

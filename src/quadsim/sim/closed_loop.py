@@ -11,28 +11,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.control.airframe import pack_airframe
 from quadsim.control.joystick import Sticks
-from quadsim.control.position import new_position_control
-from quadsim.control.watchdog import new_inner_loop
 from quadsim.errors import FlightError
-from quadsim.estimation.direct import DIRECT, new_direct
 from quadsim.estimation.gps_ins import gps_ins_begin_at
-from quadsim.estimation.parameters import LINEAR
-from quadsim.estimation.timeline import new_timeline
-from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.script import Script
-from quadsim.noise import stream
-from quadsim.parameters import pack
-from quadsim.sensors import SENSORS, ahrs
-from quadsim.sensors.barometer import BarometerParams
+from quadsim.mission.swarms import moved_command
+from quadsim.sensors import ahrs
 from quadsim.sensors.faults import changes
-from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.magnetometer import MagnetometerParams
-from quadsim.sensors.model import period_ns, set_faults
 from quadsim.sensors.rangefinder import RangefinderParams
-from quadsim.sim.linear import ATTITUDE_DEVICE
 from quadsim.sim.log import (
     CRASH_REST_NS,
     ERROR,
@@ -44,23 +31,17 @@ from quadsim.sim.log import (
     Track,
     track_of,
 )
-from quadsim.sim.loop import LOG_ROW, SETUP, STATE, advance
 from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.contact import CRASHES
 from quadsim.vehicle.disturbances import changes as disturbance_changes
-from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.faults import fault_words
-from quadsim.vehicle.start import stand
-from quadsim.vehicle.state import P
+from quadsim.vehicle.outline import outline_m
 from quadsim.world.build import ground_beneath
-from quadsim.world.wind import white_width
 
 TICK_HZ = 50.0
 LOG_HZ = 100.0
 VEHICLE_NAME = "quad"
-
-#: What is kept of every flight, beside the log's rows.
-KEPT = ("imu", "gnss", "rangefinder")
 
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
@@ -74,37 +55,8 @@ Progress = Callable[[float, float, str], None]
 Pilot = Callable[["ClosedLoop"], Sticks | None]
 
 
-def make_setups(scenario: Scenario) -> NDArray[np.record]:
-    """The (1,) SETUP record of a scenario."""
-    setups: NDArray[np.record] = np.zeros(1, SETUP)
-    setup = setups[0]
-    setup.delay = scenario.file.physics.command_delay_samples
-    setup["physics"] = pack(scenario.file.physics)
-    setup["vehicle"] = pack(scenario.vehicle)
-    setup["disturbances"] = pack_disturbances(scenario.disturbances)
-    setup["environment"][0] = pack(scenario.environment)
-    setup["autopilot"] = pack(scenario.autopilot)
-    setup["airframe"] = pack_airframe(scenario.airframe)
-    for kind, params in scenario.sensors.items():
-        setup[kind][0] = pack(params)
-        setup[f"{kind}_period_ns"] = period_ns(params)
-        state_noise(setup, scenario, params)
-    return setups
-
-
-def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
-    """Write what a sensor's messages say of its noise; a fix says it itself."""
-    if isinstance(params, ImuParams):
-        setup.accel_covariance[::4] = params.accel_variance()
-        setup.gyro_covariance[::4] = params.gyro_variance()
-    elif isinstance(params, MagnetometerParams):
-        setup.field_covariance[::4] = params.variance(scenario.environment.field_W_T())
-    elif isinstance(params, BarometerParams):
-        setup.pressure_variance[0] = params.variance()
-
-
-def fault_events(scenario: Scenario) -> list[Event]:
-    """Begin and end of each fault and disturbance of a scenario, in order."""
+def fault_events(scenario: Scenario, vehicle: int = 1) -> list[Event]:
+    """Begin and end of each fault and disturbance of a vehicle of a scenario, in order."""
     faults = [
         Event(stamp_ns, WARN, "fault", f"{kind}: {words}")
         for kind, faults in scenario.faults.items()
@@ -113,7 +65,7 @@ def fault_events(scenario: Scenario) -> list[Event]:
     ]
     befalls = [
         Event(stamp_ns, WARN, "disturbance", words)
-        for stamp_ns, words in disturbance_changes(scenario.disturbances)
+        for stamp_ns, words in disturbance_changes(scenario.disturbances, vehicle)
     ]
     return sorted(faults + befalls)
 
@@ -124,12 +76,6 @@ def half_beam_rad(scenario: Scenario) -> float:
     if not isinstance(params, RangefinderParams) or params.rays == 1:
         return 0.0
     return 0.5 * math.radians(params.field_of_view_deg)
-
-
-def _room(scenario: Scenario, kind: str, seconds: float) -> int:
-    """Samples that a sensor can publish in a time."""
-    params = scenario.looped.get(kind)
-    return math.ceil(seconds * params.rate_hz) + 2 if params else 0
 
 
 class ClosedLoop:
@@ -143,6 +89,9 @@ class ClosedLoop:
         vehicle: its name, of which its noise depends.
         pilot: flies assisted from the first stick that moves; None: nobody.
         tick_hz: mission ticks a second.
+        vehicles: those among which it flies, which somebody else advances between :meth:`decide`
+            and :meth:`notice`; None: it is alone in its world.
+        index: which of them it is.
     """
 
     def __init__(
@@ -154,48 +103,54 @@ class ClosedLoop:
         vehicle: str = VEHICLE_NAME,
         pilot: Pilot | None = None,
         tick_hz: float = TICK_HZ,
+        vehicles: Vehicles | None = None,
+        index: int = 0,
     ) -> None:
         self.scenario = scenario
         self.vehicle = vehicle
         self._pilot = pilot
         self.use_truth = scenario.file.fly_on == "truth" if use_truth is None else use_truth
-        self._setups = make_setups(scenario)
-        self._scene = scenario.scene
-        self.setup = self._setups[0]
-        self.setup.log_period_ns = round(1e9 / log_hz)
         self.stamp_ns = 0
         self.tick_ns = round(1e9 / tick_hz)
         ticks = math.ceil(scenario.file.duration_s * tick_hz)
         self.end_ns = ticks * self.tick_ns
         ticks += REST_TICKS
-        seconds = ticks / tick_hz
-        self._log = np.zeros(int(seconds * log_hz) + 2, LOG_ROW)
+        if vehicles is None:
+            seconds = ticks / tick_hz
+            vehicles = Vehicles(scenario, [vehicle], seconds, log_hz, keep_samples)
+        self._vehicles = vehicles
+        own = slice(index, index + 1)
+        self._setups, self._states = vehicles.setups[own], vehicles.states[own]
+        self.setup, self.state = self._setups[0], self._states[0]
+        self._linear, self._attitude = vehicles.linear[own], vehicles.attitude[own]
+        self._log: NDArray[np.record] = vehicles.logs[index]
+        self._samples: dict[str, NDArray[np.record]] = {
+            kind: samples[index] for kind, samples in vehicles.samples.items()
+        }
+        self._flies_on_truth = vehicles.use_truth[own]
+        self._scene = scenario.scene
         self._reference = np.zeros((ticks + 1, 4))
         self._reference_ns = np.zeros(ticks + 1, np.int64)
-        self._samples = tuple(
-            np.zeros(
-                _room(scenario, kind, seconds) if kind in KEPT or keep_samples else 0,
-                model.sample,
-            )
-            for kind, model in {**SENSORS, ahrs.KIND: ahrs.MODEL}.items()
-        )
-        self._states = np.zeros(1, STATE)
-        self.state = self._states[0]
-        linear = int(scenario.estimator.filter == LINEAR)
-        self._linear = np.zeros(linear, DIRECT)
-        self._attitude = np.zeros(linear, ATTITUDE_DEVICE)
-        self._devices: list[tuple[np.random.Generator, int, int]] = []
-        self._start()
+        self.tell_start()
         self._odometry = self._states["odometry"].view(np.recarray)[0]
         self._setpoint = self._states["setpoint"].view(np.recarray)[0]
         self._command = self._states["command"].view(np.recarray)[0]
-        # looked at in each tick: views, as finding a field in nested records takes microseconds
+        # looked at in each tick: views, as finding a field of a record takes microseconds, and
+        # arrays of one, as a record goes into compiled code thirty times slower
+        self._odometries, self._setpoints = self._states["odometry"], self._states["setpoint"]
+        self._odometry_now_ns = self._odometries["stamp_ns"]
+        self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
+        self._thrust_now = self._states["command"]["thrust"]
+        self._ranges_now = self._states["rangefinder_count"]
+        kept = self._samples["rangefinder"]
+        self._readings = kept["stamp_ns"], kept["range_m"], kept["variance_m2"]
         self._lost_now = self._states["inner"]["attitude"]["lost"]
         self._crash_now = self._states["vehicle"]["crash"]
         self._imu_period_ns = int(self.setup.imu_period_ns)
+        self._known_as = self.vehicle if len(vehicles.states) > 1 else ""
         self.manager = FlightManager(
             scenario.autopilot.flight,
-            scenario.items,
+            vehicles.missions[index],
             self._scene.terrain,
             scenario.environment.ground_height_m,
             scenario.autopilot.position,
@@ -203,66 +158,15 @@ class ClosedLoop:
         self._switches = sorted(scenario.file.switch_at_s)
         self._half_beam_rad = half_beam_rad(scenario)
         self._ranges = 0
-        self._script = Script(scenario.commands)
+        offset_W_m = vehicles.offsets_W_m[index]
+        commands = [moved_command(command, offset_W_m) for command in scenario.commands]
+        self._script = Script(commands)
         self._flown = 0
         self.events: list[Event] = []
-        self._faults = fault_events(scenario)
+        self._faults = fault_events(scenario, index + 1)
         self._crash_ns = 0
         self._battery_ns = 0  # when the battery next says how it is
         self._lost = 0
-
-    def _start(self) -> None:
-        """The vehicle on the ground, every device switched on, the filter empty."""
-        scenario, state = self.scenario, self.state
-        stand(
-            state.vehicle,
-            scenario.vehicle,
-            scenario.environment,
-            self._scene,
-            scenario.file.physics,
-            scenario.file.start.poses(1)[0],
-            scenario.file.start.charge,
-        )
-        state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
-        state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, scenario.file.start.poses(1)[0][2])
-        for kind, model in SENSORS.items():
-            params = scenario.sensors.get(kind)
-            generator = stream(scenario.file.seed, self.vehicle, kind)
-            if params is not None:
-                model.start(state[f"{kind}_state"][0], params, generator)
-                faults = scenario.faults.get(kind, ())
-                set_faults(state[f"{kind}_outbox"][0], model, params, faults)
-            state[f"{kind}_previous"] = state["truth"]
-            self._devices.append(
-                (generator, int(self.setup[f"{kind}_period_ns"]), model.white_width)
-            )
-        self._devices.append(
-            (
-                stream(scenario.file.seed, self.vehicle, "wind"),
-                int(self.setup.imu_period_ns),
-                white_width(scenario.environment.wind),
-            )
-        )
-        self._devices.append(self._start_attitude())
-        state["line"] = new_timeline(scenario.estimator)
-        if len(self._linear):
-            self._linear[:] = new_direct(scenario.estimator)
-            self.tell_start()
-        state["inner"] = new_inner_loop()
-        state["position"] = new_position_control(scenario.autopilot, self.setup.airframe)
-
-    def _start_attitude(self) -> tuple[np.random.Generator, int, int]:
-        """The attitude device switched on, if it is flown with; its stream, period and width."""
-        generator = stream(self.scenario.file.seed, self.vehicle, ahrs.KIND)
-        params = self.scenario.ahrs
-        if params is None or not len(self._attitude):
-            return generator, 0, ahrs.MODEL.white_width
-        device = self._attitude[0]
-        device["period_ns"] = period_ns(params)
-        device["params"] = pack(params)
-        device["previous"] = self.state["truth"]
-        ahrs.MODEL.start(device["state"][0], params, generator)
-        return generator, int(device["period_ns"]), ahrs.MODEL.white_width
 
     def go_blind(self) -> None:
         """Let the error-state filter go on by the IMU alone."""
@@ -274,61 +178,59 @@ class ClosedLoop:
             self.state["truth"]["stamp_ns"] = self.stamp_ns
             gps_ins_begin_at(self._linear, self._states["truth"][0], self.setup.imu_period_ns)
 
-    def _next_tick_ns(self) -> int:
+    def next_tick_ns(self) -> int:
         """Stamp of the IMU at which the next mission tick is due."""
         period_ns = self._imu_period_ns
         due_ns = (self.stamp_ns // self.tick_ns + 1) * self.tick_ns
         return -(-due_ns // period_ns) * period_ns
 
-    def _draw(self, until_ns: int) -> tuple[NDArray[np.float64], ...]:
-        """Normal numbers for every sample that is due up to a stamp, by sensor; then the wind's."""
-        return tuple(
-            generator.standard_normal(
-                (until_ns // period - self.stamp_ns // period if period else 0, width)
-            )
-            for generator, period, width in self._devices
-        )
-
     def tick(self) -> None:
         """One mission tick: the mission's wish, the position loop, and the loop up to the next."""
+        self.decide()
+        until_ns = self.next_tick_ns()
+        self._vehicles.advance(self.stamp_ns, until_ns)
+        self.notice(until_ns)
+
+    def decide(self) -> None:
+        """Begin a mission tick: what the mission wishes goes into the state."""
         if self._switches and self.stamp_ns >= self._switches[0] * 1e9:
             self._switch()
-        odometry = self._odometry if self._odometry.stamp_ns > 0 else None
-        if self.manager.ground.used:
+        manager, stamp_ns = self.manager, self.stamp_ns
+        odometries = self._odometries if self._odometry_now_ns.item() > 0 else None
+        if manager.ground.used:
             self._hand_over_ranges()
-        if self.stamp_ns >= self._battery_ns:
-            self._battery_ns = self.stamp_ns + BATTERY_PERIOD_NS
+        if stamp_ns >= self._battery_ns:
+            self._battery_ns = stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
-        self._script.give(self.manager, self.stamp_ns)
+        self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
-            self.manager.take_sticks(sticks)
-        self.manager.step(self.stamp_ns, odometry, self._setpoint, float(self._command.thrust))
-        if self.manager.has_reference:
-            self._reference_ns[self._flown] = self.stamp_ns
-            self._reference[self._flown, :3] = self._setpoint.p_W
-            self._reference[self._flown, 3] = self._setpoint.yaw
+            manager.take_sticks(sticks)
+        manager.step(stamp_ns, odometries, self._setpoints, self._thrust_now.item())
+        if manager.has_reference:
+            self._reference_ns[self._flown] = stamp_ns
+            wish = self._reference[self._flown]
+            wish[:3] = self._p_wish_W
+            wish[3] = self._yaw_wish.item()
             self._flown += 1
-        until_ns = self._next_tick_ns()
-        advance(
-            self._states,
-            self._setups,
-            self._scene,
-            until_ns,
-            int(self.use_truth),
-            self._draw(until_ns),
-            self._log,
-            self._samples,
-            self._linear,
-            self._attitude,
-        )
+        self._flies_on_truth[0] = self.use_truth
+
+    def notice(self, until_ns: int) -> None:
+        """End it, at a stamp: what happened on the way; who crashed a while ago says no more."""
+        if self._rests:
+            self.stamp_ns = until_ns
+            self.manager.take_events()
+            return
         self.stamp_ns = until_ns
-        lost = int(self._lost_now[0])
+        lost = self._lost_now.item()
         if lost > self._lost:
             self.manager.motor_lost(lost - 1)
         self._lost = lost
-        self.events += [Event(*event) for event in self.manager.take_events()]
-        self._tell_crash()
+        events = self.manager.take_events()
+        if events:
+            self.events += [Event(*event) for event in events]
+        if not self._crash_ns and self._crash_now.item():
+            self._tell_crash()
         while self._faults and self._faults[0].stamp_ns <= until_ns:
             self.events.append(self._faults.pop(0))
 
@@ -342,15 +244,15 @@ class ClosedLoop:
 
     def _hand_over_ranges(self) -> None:
         """Give the flight manager the range finder's newest readings."""
-        readings = self.samples("rangefinder")
-        for sample in readings[self._ranges :]:
+        newest = self._ranges_now.item()
+        if newest <= self._ranges:
+            return
+        stamps_ns, ranges_m, variances_m2 = self._readings
+        for i in range(self._ranges, newest):
             self.manager.take_range(
-                int(sample["stamp_ns"]),
-                float(sample["range_m"]),
-                float(sample["variance_m2"]),
-                self._half_beam_rad,
+                stamps_ns.item(i), ranges_m.item(i), variances_m2.item(i), self._half_beam_rad
             )
-        self._ranges = len(readings)
+        self._ranges = newest
 
     def _tell_battery(self) -> None:
         """What the vehicle's battery says of itself, as on ``battery_state``."""
@@ -359,26 +261,62 @@ class ClosedLoop:
         self.manager.take_battery(self.stamp_ns, max(charge, 0.0), float(vehicle.held.battery_V))
 
     def _tell_crash(self) -> None:
-        """Keep a crash as an event, once."""
-        crash = int(self._crash_now[0])
-        if crash and not self._crash_ns:
-            self._crash_ns = self.stamp_ns
-            impact = float(self.state.vehicle.feet.impact_mps)
-            words = f"{CRASHES[crash]}, at {impact:.1f} m/s: motors off"
-            self.events.append(Event(self.stamp_ns, ERROR, "crash", words))
+        """Keep a crash as an event."""
+        self._crash_ns = self.stamp_ns
+        impact = float(self.state.vehicle.feet.impact_mps)
+        words = f"{CRASHES[self._crash_now.item()]}, at {impact:.1f} m/s: motors off"
+        self.events.append(Event(self.stamp_ns, ERROR, "crash", words))
+
+    @property
+    def _rests(self) -> bool:
+        """Whether it has crashed, and lain for a while: others may still fly."""
+        return self._crash_ns > 0 and self.stamp_ns >= self._crash_ns + CRASH_REST_NS
 
     @property
     def over(self) -> bool:
         """Whether the flight has ended: by its mission, its time, or a crash a while ago."""
-        crashed = self._crash_ns and self.stamp_ns >= self._crash_ns + CRASH_REST_NS
-        return bool(self.manager.finished or crashed or self.stamp_ns >= self.end_ns)
+        if self._crash_ns and self.stamp_ns >= self._crash_ns + CRASH_REST_NS:
+            return True
+        return self.manager.finished or self.stamp_ns >= self.end_ns
 
-    def _check(self) -> None:
-        """Stop a run whose motion is no longer finite."""
-        if self.state.vehicle.fault_ns:
-            raise FlightError(
-                fault_words(self.state.vehicle, self.scenario.vehicle, self.scenario.file.physics)
-            )
+    @property
+    def crashed(self) -> bool:
+        """Whether it has hit something too hard."""
+        return self._crash_ns > 0
+
+    def check(self) -> None:
+        """Stop a run whose motion is no longer finite.
+
+        Raises:
+            FlightError: with time, state and likely cause.
+        """
+        vehicle, scenario = self.state.vehicle, self.scenario
+        if vehicle.fault_ns:
+            words = fault_words(vehicle, scenario.vehicle, scenario.file.physics, self._known_as)
+            raise FlightError(words)
+
+    @property
+    def wanted(self) -> NDArray[np.float64] | None:
+        """The reference of the last tick, p_W in m and yaw in rad; None where there is none."""
+        return self._reference[self._flown - 1] if self.manager.has_reference else None
+
+    def forget(self) -> None:
+        """What has been handed over is no more in the logs, nor the reference in its."""
+        self._ranges = self._flown = 0
+
+    def take_off_when_ready(self) -> None:
+        """Arm as soon as the checks pass, once, and start the mission."""
+        manager = self.manager
+        if manager.armed or manager.finished or self._odometry_now_ns.item() <= 0:
+            return
+        if manager.state == "disarmed" and manager.arm() is None:
+            manager.start()
+
+    def tell_timeout(self) -> None:
+        """Keep it as an event that the flight ends before its mission."""
+        if not (self.manager.finished or self._crash_ns):
+            words = "the mission did not end in time"
+            self.events.append(Event(self.stamp_ns, ERROR, "timeout", words))
 
     def fly(
         self,
@@ -392,33 +330,26 @@ class ClosedLoop:
             ends: called after each tick; whether the flight ends there.
         """
         # compiled or loaded now, so that the clock measures the flight
-        advance(
-            self._states, self._setups, self._scene, 0, 0, self._draw(0), self._log, self._samples,
-            self._linear, self._attitude,
-        )  # fmt: skip
+        self._vehicles.advance(0, 0)
         begin_s = time.perf_counter()
         ended = False
+        second_ns = (self.stamp_ns // 1_000_000_000 + 1) * 1_000_000_000  # when the next is full
         while not (self.over or ended):
-            second_before = self.stamp_ns // 1_000_000_000
             self.tick()
-            known = self._odometry.stamp_ns > 0
-            standing = known and self.manager.state == "disarmed" and not self.manager.finished
-            if standing and self.manager.arm() is None:
-                self.manager.start()
+            self.take_off_when_ready()
             ended = ends is not None and ends(self)
-            if self.stamp_ns // 1_000_000_000 > second_before:
-                self._check()
+            if self.stamp_ns >= second_ns:
+                second_ns = (self.stamp_ns // 1_000_000_000 + 1) * 1_000_000_000
+                self.check()
                 if progress is not None:
                     height_m = float(self.state["truth"]["p_W"][0, 2])
                     progress(self.stamp_ns * 1e-9, height_m, self.manager.state)
         for _ in range(REST_TICKS if self.manager.finished else 0):
             self.tick()
-        self._check()
+        self.check()
         wall_s = time.perf_counter() - begin_s
-        if not (ended or self.manager.finished or self._crash_ns):
-            self.events.append(
-                Event(self.stamp_ns, ERROR, "timeout", "the mission did not end in time")
-            )
+        if not ended:
+            self.tell_timeout()
         return self.log(wall_s)
 
     def log(self, wall_s: float) -> FlightLog:
@@ -472,6 +403,7 @@ class ClosedLoop:
                 felt["w_S"],
                 np.broadcast_to(stated, (len(felt), 3)),
             ),
+            hull_m=outline_m(self.scenario.vehicle),
             ground_m=ground_beneath(
                 self._scene, self.scenario.environment.ground_height_m, rows["p_W"]
             ),
@@ -484,9 +416,8 @@ class ClosedLoop:
     def samples(self, kind: str) -> NDArray[np.record]:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
         if kind == ahrs.KIND:
-            return self._samples[-1][: int(self._attitude["count"].sum())]
-        log = self._samples[list(SENSORS).index(kind)]
-        return log[: int(self.state[f"{kind}_count"])]
+            return self._samples[kind][: int(self._attitude["count"].sum())]
+        return self._samples[kind][: int(self.state[f"{kind}_count"])]
 
     def digest(self) -> str:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""
@@ -515,28 +446,3 @@ def run(
 def vehicle_names(count: int) -> list[str]:
     """Names of the vehicles of a flight: ``quad``, or ``quad1``, ``quad2``, ..."""
     return [VEHICLE_NAME] if count == 1 else [f"{VEHICLE_NAME}{i + 1}" for i in range(count)]
-
-
-def run_all(
-    scenario: Scenario,
-    progress: Progress | None = None,
-    make: Callable[[Scenario, str], ClosedLoop] | None = None,
-) -> tuple[list[FlightLog], str]:
-    """Fly every vehicle of a scenario to its end, each alone and with noise of its own.
-
-    Args:
-        scenario: what flies.
-        progress: as of :meth:`ClosedLoop.fly`.
-        make: makes the loop of a vehicle, if a plain one will not do.
-
-    Returns:
-        The flights, and one digest of all.
-    """
-    logs, digests = [], []
-    for name in vehicle_names(scenario.file.vehicles):
-        loop = make(scenario, name) if make is not None else ClosedLoop(scenario, vehicle=name)
-        logs.append(loop.fly(progress))
-        digests.append(loop.digest())
-    if len(digests) == 1:
-        return logs, digests[0]
-    return logs, hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -196,6 +196,7 @@ class FlightLog:
         gnss: GNSS fixes turned into the world frame: stamps, ``p_W`` and its ``sigma``, as the
             messages state it, mean something.
         imu: samples of the IMU; None where nobody asked for them.
+        hull_m: radius and height of the upright cylinder around the vehicle; 0 where unknown.
         ground_m: (N,) height of the ground beneath the truth, world, m; None where unknown.
         waypoints: (K, 3) corners of the mission, world, m.
         inside: estimator to what it believed besides the motion, where that was kept.
@@ -219,6 +220,7 @@ class FlightLog:
     waypoints: Array = field(default_factory=lambda: np.zeros((0, 3)))
     gnss: Track | None = None
     imu: ImuSamples | None = None
+    hull_m: tuple[float, float] = (0.0, 0.0)
     ground_m: Array | None = None
     inside: dict[str, Inside] = field(default_factory=dict)
     arrivals: dict[str, Arrivals] = field(default_factory=dict)

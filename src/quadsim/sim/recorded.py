@@ -11,6 +11,7 @@ from quadsim.compiled import record_dtype
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, SETPOINT
 from quadsim.sim.closed_loop import LOG_HZ, ClosedLoop
 from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.state import LOAD_P
 
 #: What is kept at each mission tick: the wish at its begin, the vehicle at its end.
@@ -41,10 +42,21 @@ class RecordedLoop(ClosedLoop):
     Args:
         scenario: what flies.
         vehicle: its name.
+        vehicles, index: as of :class:`ClosedLoop`; they keep every sample, and rows at the IMU's
+            rate.
     """
 
-    def __init__(self, scenario: Scenario, vehicle: str) -> None:
-        super().__init__(scenario, keep_samples=True, log_hz=scenario.imu.rate_hz, vehicle=vehicle)
+    def __init__(
+        self, scenario: Scenario, vehicle: str, vehicles: Vehicles | None = None, index: int = 0
+    ) -> None:
+        super().__init__(
+            scenario,
+            keep_samples=True,
+            log_hz=scenario.imu.rate_hz,
+            vehicle=vehicle,
+            vehicles=vehicles,
+            index=index,
+        )
         self._ticks: NDArray[np.record] = np.zeros(len(self._reference), TICK)
         self._tick = 0
         #: Stamp and content of ``mission/status``, at each change.
@@ -53,10 +65,10 @@ class RecordedLoop(ClosedLoop):
         self.sources: list[tuple[int, bool]] = [(0, self.use_truth)]
         self.waypoints = self.manager.waypoints()
 
-    def tick(self) -> None:
-        """One mission tick, kept."""
+    def notice(self, until_ns: int) -> None:
+        """End a mission tick, and keep it."""
         begin_ns = self.stamp_ns
-        super().tick()
+        super().notice(until_ns)
         row, state = self._ticks[self._tick], self.state
         vehicle, true = state.vehicle, state.truth[0]
         row.begin_ns, row.end_ns = begin_ns, self.stamp_ns

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from quadsim.changes import parts_of, set_keys
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams
+from quadsim.control.reciprocal import GiveWayParams
 from quadsim.errors import InputError
 from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
 from quadsim.estimation.parameters import LINEAR, EstimatorParams
 from quadsim.files import find
+from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, commands_from
+from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
-from quadsim.parameters import Spec, from_mapping, load, read_yaml
+from quadsim.parameters import P, Spec, Vec3, from_mapping
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsParams
 from quadsim.sensors.delivery import OUTBOX_SIZE
@@ -28,12 +32,14 @@ from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.criterion import AnyCriterion, criteria_from
+from quadsim.sim.library import Library
 from quadsim.sim.mission_check import check_mission
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.start import standing_height_m
 from quadsim.vehicle.suspension import check_ropes
-from quadsim.world.build import HeightmapParams, extent_m, make_scene
+from quadsim.world.build import HeightmapParams, extent_m
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE, Scene
 from quadsim.world.terrain_hills import HillsParams
@@ -42,20 +48,46 @@ from quadsim.world.terrain_hills import HillsParams
 MAX_VEHICLES = 1000
 
 
+#: How several vehicles stand: to the south of the first, or in a formation about its place.
+LAYOUTS = ("line", "grid", "circle", "vee")
+
+
 @dataclass(frozen=True)
 class StartParams:
-    """Where the first vehicle stands; others stand beside it, ``spacing_m`` apart, to the south."""
+    """Where the vehicles stand: one alone, or the first of a line; of a formation the middle."""
 
     x_m: Annotated[float, Spec("east", "m", ge=-1e5, le=1e5)] = 0.0
     y_m: Annotated[float, Spec("north", "m", ge=-1e5, le=1e5)] = 0.0
     yaw_deg: Annotated[float, Spec("heading, 0 = east", "deg", ge=-360.0, le=360.0)] = 0.0
     spacing_m: Annotated[float, Spec("between vehicles", "m", gt=0.0, le=1000.0)] = 5.0
+    layout: Annotated[
+        str, Spec("of several: a line to the south, or a formation", choices=LAYOUTS)
+    ] = "line"
     charge: Annotated[float, Spec("of the battery", "1", gt=0.0, le=1.0)] = 1.0
 
     def poses(self, count: int) -> list[tuple[float, float, float]]:
         """Give x and y in m and yaw in rad of each of ``count`` vehicles."""
         yaw = math.radians(self.yaw_deg)
-        return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
+        if self.layout == "line":
+            return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
+        apart = places(self.layout, count, self.spacing_m, yaw).tolist()
+        return [(self.x_m + x, self.y_m + y, yaw) for x, y in apart]
+
+
+@dataclass(frozen=True)
+class SwarmParams:
+    """What several vehicles in one world have to do with each other."""
+
+    avoid: Annotated[bool, Spec("they give way to each other")] = False
+    places: Annotated[
+        str,
+        Spec(
+            "of the mission: moved for each as it stands from the start's place (x_m, y_m), or the"
+            " same; formations are never moved",
+            choices=("moved", "same"),
+        ),
+    ] = "moved"
+    give_way: GiveWayParams = field(default_factory=GiveWayParams)
 
 
 @dataclass(frozen=True)
@@ -80,11 +112,12 @@ class ScenarioFile:
     ] = ()
     vehicles: Annotated[
         int,
-        Spec("flights of the closed loop, each alone with noise of its own", ge=1, le=MAX_VEHICLES),
+        Spec("in one world, each with noise of its own", ge=1, le=MAX_VEHICLES),
     ] = 1
     seed: Annotated[int, Spec("seed of all randomness", ge=0, le=2**63 - 1)] = 1
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=86400.0)] = 60.0
     start: StartParams = field(default_factory=StartParams)
+    swarm: SwarmParams = field(default_factory=SwarmParams)
     physics: PhysicsParams = field(default_factory=PhysicsParams)
     environment: EnvironmentParams = field(default_factory=EnvironmentParams)
     world: Annotated[str, Spec("a file of worlds, or a path: what rays meet")] = "flat"
@@ -173,6 +206,29 @@ class Scenario:
     def imu_period_ns(self) -> int:
         """Time between two IMU samples."""
         return round(1e9 / self.imu.rate_hz)
+
+    @property
+    def is_flown_together(self) -> bool:
+        """Whether its vehicles have to know of each other."""
+        together = any(isinstance(item, Formation | Gather) for item in self.items)
+        return together or self.file.swarm.avoid
+
+    def offsets_W_m(self, count: int) -> list[Vec3]:
+        """By how much the places of its mission are moved for each of ``count`` vehicles."""
+        start = self.file.start
+        if self.file.swarm.places == "same":
+            return [(0.0, 0.0, 0.0)] * count
+        alone_x, alone_y, _ = start.poses(1)[0]
+        return [(x - alone_x, y - alone_y, 0.0) for x, y, _ in start.poses(count)]
+
+    def missions(self, count: int) -> list[tuple[Item, ...]]:
+        """What each of ``count`` vehicles flies."""
+        starts = [
+            (pose[0], pose[1], standing_height_m(self.vehicle, self.environment, self.scene, pose))
+            for pose in self.file.start.poses(count)
+        ]
+        flight = self.autopilot.flight
+        return missions_of(self.items, starts, self.offsets_W_m(count), flight)
 
     @property
     def airframe(self) -> AirframeParams:
@@ -326,22 +382,59 @@ def beside(path: Path, file: ScenarioFile) -> ScenarioFile:
     return replace(file, heightmap=heightmap, environment=replace(file.environment, wind=wind))
 
 
-def load_scenario(name: str, **overrides: Any) -> Scenario:
+#: Files that a scenario names, beside its sensors.
+_FILES: Mapping[str, type[Any]] = {
+    "vehicle": VehicleParams,
+    "estimator": EstimatorParams,
+    "autopilot": AutopilotParams,
+}
+
+
+def load_scenario(
+    name: str,
+    changes: Mapping[str, Any] | None = None,
+    library: Library | None = None,
+    **overrides: Any,
+) -> Scenario:
     """Read a scenario and every file it names.
 
     Args:
         name: of a file in ``config/scenarios``, or its path.
+        changes: dotted keys to set instead of the files': of the scenario (``terrain.seed``,
+            ``mission.1.hover.duration_s``), and with the name of the file before them of what it
+            names (``vehicle.mass_kg``, ``estimator.noise.gyro_density``, ``sensors.imu.rate_hz``;
+            ``sensors.gnss`` alone is the name of another device).
+        library: where the files are read; None: anew.
         overrides: keys of :class:`ScenarioFile` to set instead of the file's; None keeps it.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
     """
+    library = library or Library()
     path = find("scenarios", name)
-    return scenario_of(read_yaml(path), path, Path(name).stem, overrides)
+    return scenario_of(library.yaml(path), path, Path(name).stem, overrides, changes, library)
+
+
+def _load(cls: type[P], kind: str, name: str, changes: Mapping[str, Any], library: Library) -> P:
+    """Parameters of a file that a scenario names."""
+    path = find(kind, name)
+    content = library.yaml(path)
+    set_keys(content, changes, cls, str(path))
+    return from_mapping(cls, content, _where(path, changes))
+
+
+def _where(path: Path, changes: Mapping[str, Any]) -> str:
+    """What errors name: a file, and what is not as it says."""
+    return f"{path} with {', '.join(changes)} set" if changes else str(path)
 
 
 def scenario_of(
-    content: dict[str, Any], path: Path, name: str, overrides: Mapping[str, Any]
+    content: dict[str, Any],
+    path: Path,
+    name: str,
+    overrides: Mapping[str, Any],
+    changes: Mapping[str, Any] | None = None,
+    library: Library | None = None,
 ) -> Scenario:
     """Read every file that the keys of a scenario name.
 
@@ -350,42 +443,51 @@ def scenario_of(
         path: of the file that they are from, for messages.
         name: of the scenario.
         overrides: as of :func:`load_scenario`.
+        changes: as of :func:`load_scenario`.
+        library: as of :func:`load_scenario`.
 
     Raises:
         InputError: as of :func:`load_scenario`.
     """
+    library = library or Library()
+    changed = parts_of(changes or {}, (*_FILES, "sensors"))
+    set_keys(content, changed[""], ScenarioFile, str(path))
+    where = _where(path, changed[""])
     mission = content.pop("mission", [])
     criteria = content.pop("criteria", [])
     faults = content.pop("faults", [])
     events = content.pop("events", [])
     commands = content.pop("commands", [])
-    file = from_mapping(ScenarioFile, content | _options(overrides), str(path))
+    file = from_mapping(ScenarioFile, content | _options(overrides), where)
     file = beside(path, file)
-    devices = load_suite(file.sensors)
+    devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
-    estimator = load(EstimatorParams, find("estimators", file.estimator))
-    scene = make_scene(file.world, file.terrain, file.heightmap, file.environment)
-    vehicle = with_ropes(load(VehicleParams, find("vehicles", file.vehicle)), file)
+    vehicle, estimator, autopilot = (
+        _load(cls, f"{kind}s", getattr(file, kind), changed[kind], library)
+        for kind, cls in _FILES.items()
+    )
+    scene = library.scene(file)
+    vehicle = with_ropes(vehicle, file)
     try:
         check_ropes(vehicle, extent_m(scene))
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{where}: {error}") from None
     scenario = Scenario(
         name=name,
         file=file,
         vehicle=vehicle,
         sensors=sensors,
         estimator=installed(estimator, devices, file.environment, scene.is_flat),
-        autopilot=with_fence(load(AutopilotParams, find("autopilots", file.autopilot)), file.fence),
-        items=items_from(mission, str(path)),
-        criteria=criteria_from(criteria, Path(file.sensors).stem, str(path)),
+        autopilot=with_fence(autopilot, file.fence),
+        items=items_from(mission, where),
+        criteria=criteria_from(criteria, Path(file.sensors).stem, where),
         path=path,
         scene=scene,
-        faults=faults_from(faults, devices, str(path)),
+        faults=faults_from(faults, devices, where),
         lidar=devices.get("lidar"),
-        disturbances=disturbances_from(events, str(path)),
-        commands=commands_from(commands, str(path)),
-        ahrs=attitude_device(devices, estimator, file, str(path)),
+        disturbances=disturbances_from(events, where),
+        commands=commands_from(commands, where),
+        ahrs=attitude_device(devices, estimator, file, where),
         overrides=_options(overrides),
     )
     check_scenario(scenario)
@@ -408,15 +510,18 @@ def check_scenario(scenario: Scenario) -> None:
     )
     check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, path)
     _check_rates(scenario)
-    check_mission(
-        scenario.items,
-        scenario.autopilot.flight,
-        scenario.vehicle,
-        environment,
-        scenario.scene,
-        scenario.file.start.poses(1)[0],
-        path,
-    )
+    count = scenario.file.vehicles
+    poses = scenario.file.start.poses(count)
+    for pose, items in zip(poses, scenario.missions(count), strict=True):
+        check_mission(
+            items,
+            scenario.autopilot.flight,
+            scenario.vehicle,
+            environment,
+            scenario.scene,
+            pose,
+            path,
+        )
 
 
 def _check_rates(scenario: Scenario) -> None:

@@ -23,7 +23,6 @@ from quadsim.vehicle.contact_points import (
     VEHICLES_STRUCK,
     count_points,
     point_B,
-    prepare,
 )
 from quadsim.vehicle.formalisms import attitude_matrix, body_rates
 from quadsim.vehicle.state import P, V, three
@@ -79,14 +78,11 @@ def collide(first: Any, second: Any, params: Any, physics: Any) -> None:
     """Add the forces between two vehicles to their inputs; nothing out of each other's reach.
 
     Args:
-        first: VEHICLE record.
-        second: VEHICLE record of the same kind of vehicle.
+        first: VEHICLE record; its ``feet`` have been prepared.
+        second: VEHICLE record of the same kind of vehicle, prepared too.
         params: packed VehicleParams of both.
         physics: packed PhysicsParams.
     """
-    for vehicle in (first, second):
-        if vehicle.feet.reach_m == 0.0:
-            prepare(vehicle.feet, params)
     between = subtract(three(first.x, P), three(second.x, P))
     apart = subtract(three(first.x, V), three(second.x, V))
     reach = first.feet.reach_m + second.feet.reach_m + physics.step_s * norm(apart)

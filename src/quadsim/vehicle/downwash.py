@@ -17,11 +17,11 @@ the air on the axis (ours).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, lane_kernel
 from quadsim.geometry.rotation import Mat3
-from quadsim.geometry.vector import add, dot, scale, subtract
+from quadsim.geometry.vector import add, dot, norm, scale, subtract
 from quadsim.parameters import Vec3
 
 #: Decay constant B of the speed on the axis.
@@ -29,6 +29,25 @@ JET_DECAY = 6.06
 
 #: The wake ends where the air on the axis is slower, in m/s, and this many widths from the axis.
 SLOWEST_MPS, WIDTHS = 0.5, 4.0
+
+#: The bounds of a wake are larger than it by this factor, which rounding does not reach.
+BEYOND = 1.000001
+
+
+class Wake(NamedTuple):
+    """The wake of one vehicle, as it is now, and how far at most it reaches."""
+
+    down_W: Vec3
+    air_W: Vec3  # velocity in m/s of the vehicle through the air
+    radius2_m2: float  # of a disc of the area of all
+    flux_m4ps2: float  # thrust over pi and the density
+    core_mps: float
+    decay_m2ps: float
+    deepest_m: float  # below this it has ended
+    core_half_m: float  # half its width, of the core
+    half_per_m: float  # and of the jet, by its depth
+    drift_m: float  # how far the air carries it
+    drift_per_m: float  # and how much farther by the square of the depth
 
 
 @kernel
@@ -44,6 +63,67 @@ def travel_time(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
     if depth_m <= core_m:
         return depth_m / core_mps
     return core_m / core_mps + 0.5 * (depth_m * depth_m - core_m * core_m) / decay_m2ps
+
+
+@lane_kernel
+def wake_of(R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: Any, air_W: Vec3) -> Wake:
+    """Wake of a vehicle that has thrust; see :func:`downwash_W` for the arguments."""
+    radius2 = params.rotor_directions_count * params.rotor.radius_m**2
+    flux = thrust_N / (math.pi * density_kg_m3)
+    core_mps, decay_m2ps = math.sqrt(2.0 * flux / radius2), JET_DECAY * math.sqrt(4.0 * flux)
+    half = BEYOND * WIDTHS * math.sqrt(3.0 * flux)
+    # travel_time is at most half of decay / core^2 + depth^2 / decay, which it is in the jet
+    drift_mps = BEYOND * 0.5 * norm(air_W)
+    return Wake(
+        (-R_WB[0][2], -R_WB[1][2], -R_WB[2][2]),
+        air_W,
+        radius2,
+        flux,
+        core_mps,
+        decay_m2ps,
+        BEYOND * decay_m2ps / SLOWEST_MPS,
+        half / core_mps,
+        half / decay_m2ps,
+        drift_mps * decay_m2ps / (core_mps * core_mps),
+        drift_mps / decay_m2ps,
+    )
+
+
+@lane_kernel
+def is_beyond(wake: Wake, offset_W: Vec3, depth_m: float) -> bool:
+    """Whether a wake surely ends before a point: by its bounds, without a root or a division.
+
+    Args:
+        wake: of a vehicle.
+        offset_W: the point from its centre of mass.
+        depth_m: of it along the wake's axis.
+    """
+    if depth_m <= 0.0 or depth_m > wake.deepest_m:
+        return True
+    depth2 = depth_m * depth_m
+    reach_m = max(wake.core_half_m, wake.half_per_m * depth_m)
+    reach_m += wake.drift_m + wake.drift_per_m * depth2
+    return dot(offset_W, offset_W) - depth2 > reach_m * reach_m
+
+
+@kernel
+def wake_at(wake: Wake, offset_W: Vec3, depth_m: float) -> Vec3:
+    """Velocity in m/s (world axes) of a wake at a point; arguments as of :func:`is_beyond`."""
+    still = (0.0, 0.0, 0.0)
+    if depth_m <= 0.0:
+        return still
+    speed = axis_speed(depth_m, wake.core_mps, wake.decay_m2ps)
+    if speed < SLOWEST_MPS:
+        return still
+    carried_s = travel_time(depth_m, wake.core_mps, wake.decay_m2ps)
+    offset_W = add(offset_W, scale(carried_s, wake.air_W))
+    along_m = dot(offset_W, wake.down_W)
+    across2 = dot(offset_W, offset_W) - along_m * along_m
+    width2 = 3.0 * wake.flux_m4ps2 / (speed * speed)
+    if across2 > WIDTHS * WIDTHS * width2:
+        return still
+    begun = depth_m / math.sqrt(depth_m * depth_m + wake.radius2_m2)
+    return scale(begun * speed / (1.0 + across2 / width2) ** 2, wake.down_W)
 
 
 @kernel
@@ -67,24 +147,8 @@ def downwash_W(
         params: its packed VehicleParams.
         air_above_W: its velocity through the air.
     """
-    still = (0.0, 0.0, 0.0)
-    down_W = (-R_above_WB[0][2], -R_above_WB[1][2], -R_above_WB[2][2])
+    if thrust_N <= 0.0:
+        return (0.0, 0.0, 0.0)
+    wake = wake_of(R_above_WB, thrust_N, density_kg_m3, params, air_above_W)
     offset_W = subtract(p_W, p_above_W)
-    depth_m = dot(offset_W, down_W)
-    if depth_m <= 0.0 or thrust_N <= 0.0:
-        return still
-    radius2 = params.rotor_directions_count * params.rotor.radius_m**2  # of the same area
-    flux = thrust_N / (math.pi * density_kg_m3)
-    core_mps, decay_m2ps = math.sqrt(2.0 * flux / radius2), JET_DECAY * math.sqrt(4.0 * flux)
-    speed = axis_speed(depth_m, core_mps, decay_m2ps)
-    if speed < SLOWEST_MPS:
-        return still
-    carried_s = travel_time(depth_m, core_mps, decay_m2ps)
-    offset_W = add(offset_W, scale(carried_s, air_above_W))
-    along_m = dot(offset_W, down_W)
-    across2 = dot(offset_W, offset_W) - along_m * along_m
-    width2 = 3.0 * flux / (speed * speed)
-    if across2 > WIDTHS * WIDTHS * width2:
-        return still
-    begun = depth_m / math.sqrt(depth_m * depth_m + radius2)
-    return scale(begun * speed / (1.0 + across2 / width2) ** 2, down_W)
+    return wake_at(wake, offset_W, dot(offset_W, wake.down_W))

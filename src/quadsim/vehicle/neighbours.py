@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from quadsim.compiled import kernel
-from quadsim.geometry.vector import subtract, vec3
+from quadsim.geometry.vector import dot, subtract, vec3
 from quadsim.vehicle.contact import collide
-from quadsim.vehicle.downwash import downwash_W
+from quadsim.vehicle.contact_points import prepare
+from quadsim.vehicle.downwash import BEYOND, Wake, is_beyond, wake_at, wake_of
 from quadsim.vehicle.formalisms import attitude_matrix
 from quadsim.vehicle.state import ROTOR, P, V, three
 from quadsim.world.atmosphere import air_density
@@ -24,10 +27,55 @@ def lift_N(vehicle: Any, params: Any) -> float:
 
 
 @kernel
+def blow(wake: Wake, i: int, p_W: Any, blown_W: Any) -> None:
+    """Add a vehicle's wake to the air of those below it.
+
+    Args:
+        wake: its wake.
+        i: which one it is.
+        p_W: (N, 3) positions in m.
+        blown_W: (N, 3) velocities in m/s, which grow.
+    """
+    x, y, z = p_W[i, 0], p_W[i, 1], p_W[i, 2]
+    for k in range(p_W.shape[0]):
+        offset_W = (p_W[k, 0] - x, p_W[k, 1] - y, p_W[k, 2] - z)
+        depth_m = dot(offset_W, wake.down_W)
+        if k != i and not is_beyond(wake, offset_W, depth_m):
+            added_W = wake_at(wake, offset_W, depth_m)
+            for axis in range(3):
+                blown_W[k, axis] += added_W[axis]
+
+
+@kernel
+def collide_near(vehicles: Any, who: Any, p_W: Any, v_W: Any, params: Any, physics: Any) -> None:
+    """Forces between all that may touch; who surely does not is told without a root.
+
+    Args:
+        vehicles: (N,) VEHICLE records.
+        who: (M,) which of them count.
+        p_W: (M, 3) their positions in m.
+        v_W: (M, 3) their velocities in m/s.
+        params: packed VehicleParams of all.
+        physics: packed PhysicsParams.
+    """
+    reach_m = 2.0 * vehicles[who[0]].feet.reach_m
+    for i in range(who.shape[0]):
+        for k in range(i + 1, who.shape[0]):
+            x, y, z = p_W[i, 0] - p_W[k, 0], p_W[i, 1] - p_W[k, 1], p_W[i, 2] - p_W[k, 2]
+            # a sum of components is never less than the length
+            fast_mps = abs(v_W[i, 0] - v_W[k, 0]) + abs(v_W[i, 1] - v_W[k, 1])
+            fast_mps += abs(v_W[i, 2] - v_W[k, 2])
+            near_m = BEYOND * (reach_m + physics.step_s * fast_mps)
+            if not x * x + y * y + z * z > near_m * near_m:
+                collide(vehicles[who[i]], vehicles[who[k]], params, physics)
+
+
+@kernel
 def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None:
     """Write wakes and collision forces into every vehicle's inputs, from the motion as it is now.
 
-    Vehicles out of each other's reach leave no bit of each other changed.
+    Vehicles out of each other's reach leave no bit of each other changed, and so does one whose
+    motion could not go on.
 
     Args:
         vehicles: (N,) VEHICLE records.
@@ -35,26 +83,38 @@ def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None
         environment: packed EnvironmentParams.
         physics: packed PhysicsParams.
     """
+    who = np.empty(vehicles.shape[0], np.int64)
+    count = 0
     for i in range(vehicles.shape[0]):
-        inputs = vehicles[i].inputs
+        vehicle = vehicles[i]
         for axis in range(3):
-            inputs.neighbour_force_W_N[axis] = 0.0
-            inputs.neighbour_torque_B_Nm[axis] = 0.0
-            inputs.downwash_W_mps[axis] = 0.0
-    for i in range(vehicles.shape[0]):
-        upper = vehicles[i]
-        p_W = three(upper.x, P)
-        R_WB = attitude_matrix(upper.x, upper, physics.formalism)
+            vehicle.inputs.neighbour_force_W_N[axis] = 0.0
+            vehicle.inputs.neighbour_torque_B_Nm[axis] = 0.0
+            vehicle.inputs.downwash_W_mps[axis] = 0.0
+        if vehicle.feet.reach_m == 0.0:
+            prepare(vehicle.feet, params)
+        if vehicle.fault_ns == 0:
+            who[count] = i
+            count += 1
+    if count < 2:
+        return
+    who = who[:count]
+    # in one piece: all pairs look at them, and a record is large
+    p_W, v_W, blown_W = np.empty((count, 3)), np.empty((count, 3)), np.zeros((count, 3))
+    for i in range(count):
+        x = vehicles[who[i]].x
+        for axis in range(3):
+            p_W[i, axis], v_W[i, axis] = x[P + axis], x[V + axis]
+    for i in range(count):
+        upper = vehicles[who[i]]
         thrust_N = lift_N(upper, params)
-        density = air_density(environment, p_W[2])
+        if thrust_N <= 0.0:
+            continue
+        R_WB = attitude_matrix(upper.x, upper, physics.formalism)
+        density = air_density(environment, upper.x[P + 2])
         air_W = subtract(three(upper.x, V), vec3(upper.held.wind_W_mps))
-        for k in range(vehicles.shape[0]):
-            if k == i:
-                continue
-            lower = vehicles[k]
-            below_W = three(lower.x, P)
-            blown = downwash_W(below_W, p_W, R_WB, thrust_N, density, params, air_W)
-            for axis in range(3):
-                lower.inputs.downwash_W_mps[axis] += blown[axis]
-            if k > i:
-                collide(upper, lower, params, physics)
+        blow(wake_of(R_WB, thrust_N, density, params, air_W), i, p_W, blown_W)
+    for i in range(count):
+        for axis in range(3):
+            vehicles[who[i]].inputs.downwash_W_mps[axis] = blown_W[i, axis]
+    collide_near(vehicles, who, p_W, v_W, params, physics)

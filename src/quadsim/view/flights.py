@@ -18,10 +18,11 @@ from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
 from quadsim.parameters import load
-from quadsim.sim.closed_loop import ClosedLoop, Progress, vehicle_names
+from quadsim.sim.closed_loop import Progress
 from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.scenario_text import scenario_from_text
+from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
@@ -166,10 +167,9 @@ def draw_scenario(picture: Picture, progress: Progress | None = None) -> None:
     scenario = picture.scenario
     assert scenario is not None
     mounts = Mounts.of(scenario)
-    for name in vehicle_names(scenario.file.vehicles):
-        loop = ClosedLoop(scenario, vehicle=name)
-        log = loop.fly(progress)
-        view = picture.view(name, has_truth=True)
+    swarm = Swarm(scenario)
+    for loop, log in zip(swarm.loops, swarm.fly(progress), strict=True):
+        view = picture.view(loop.vehicle, has_truth=True)
         draw_log(view, log)
         readings = loop.samples("rangefinder")
         if len(readings):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quadsim.analysis.bag.payloads import Payloads
 from quadsim.errors import QuadsimError
 
 HEADER = 4  # representation of the message; offsets are aligned from behind it
@@ -205,14 +206,15 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
     Raises:
         QuadsimError: a message is not what its type says.
     """
-    layout = LAYOUTS[type_name]
+    layout, messages = LAYOUTS[type_name], Payloads.of(payloads)
     parts = []
     start = 0
     try:
-        while start < len(payloads):
-            dtype = message_dtype(layout, payloads[start])
-            stop = _equal_run(payloads, start, dtype.itemsize)
-            part = np.frombuffer(b"".join(payloads[start:stop]), dtype)
+        while start < len(messages):
+            dtype = message_dtype(layout, messages[start])
+            others = np.flatnonzero(messages.length[start:] != dtype.itemsize)
+            stop = start + int(others[0]) if len(others) else len(messages)
+            part = messages[start:stop].heads(dtype.itemsize).view(dtype)
             same = (part["names"] == part["names"][0]) & (part["order"] == LITTLE_ENDIAN)
             if not same.all():  # another frame name of the same total length
                 count = int(np.argmin(same))
@@ -222,14 +224,6 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
     except (ValueError, struct.error, OverflowError) as error:
         raise QuadsimError(f"message {start} is no {type_name}: {error}") from None
     return Block(parts)
-
-
-def _equal_run(payloads: Sequence[bytes], start: int, length: int) -> int:
-    """End of the run of messages of one length from ``start`` on."""
-    for stop in range(start, len(payloads)):
-        if len(payloads[stop]) != length:
-            return stop
-    return len(payloads)
 
 
 def encode(

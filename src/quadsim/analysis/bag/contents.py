@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zstandard
 from rosbags.serde import SerdeError
 from rosbags.typesys import (
@@ -21,8 +22,11 @@ from rosbags.typesys.store import Typestore
 
 from quadsim.analysis.bag.definitions import standard_types
 from quadsim.analysis.bag.folder import Opened
-from quadsim.analysis.bag.storage import BagMessage, StoredTopic, in_order
+from quadsim.analysis.bag.payloads import Payloads
+from quadsim.analysis.bag.storage import BLOCK, BagMessage, Batch, StoredTopic, in_order
 from quadsim.errors import InputError, QuadsimError
+
+__all__ = ["BLOCK", "Bag"]
 
 #: What a message that does not fit its type makes rosbags raise.
 _UNREADABLE = (
@@ -37,7 +41,6 @@ _UNREADABLE = (
     EOFError,
     RuntimeError,
 )
-BLOCK = 4096  # messages held at once
 #: How a message begins that rosbag2 compressed by itself; one in CDR begins with a zero.
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -88,6 +91,12 @@ class Bag:
         return max(0, max((storage.end_ns for storage in filled), default=0) - start_ns) * 1e-9
 
     def messages(self, topics: Collection[str], start_ns: int = 0) -> Iterator[BagMessage]:
+        """Messages of some topics one by one; arguments and errors as of :meth:`batches`."""
+        for batch in self.batches(topics, start_ns):
+            yield from batch
+            del batch  # before the next one is read
+
+    def batches(self, topics: Collection[str], start_ns: int = 0) -> Iterator[Batch]:
         """Messages of some topics in the order of their log time, in bounded memory.
 
         Args:
@@ -99,26 +108,43 @@ class Bag:
         """
         wanted = frozenset(topics) & self._topics.keys()
         streams = [
-            (max(storage.start_ns, start_ns), partial(storage.messages, wanted, start_ns))
+            (max(storage.start_ns, start_ns), partial(storage.batches, wanted, start_ns))
             for storage in self._storages
             if any(stored.name in wanted for stored in storage.topics)
         ]
         bad = 0
         try:
-            for message in in_order(streams):
-                if message.topic in self._mixed and message.type_name != self.types[message.topic]:
-                    continue
-                if message.payload[:4] != _ZSTD:
-                    yield message
-                    continue
-                try:
-                    yield message._replace(payload=_decompressed(message.payload))
-                except zstandard.ZstdError:
-                    bad += 1
+            for batch in in_order(streams):
+                sound, damaged = self._sound(batch)
+                del batch
+                bad += damaged
+                if len(sound):
+                    yield sound
+                del sound  # before the next one is read
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
         if bad:
             self.notes.append(f"{self.path}: {bad} compressed messages are damaged: left out")
+
+    def _sound(self, batch: Batch) -> tuple[Batch, int]:
+        """A batch without messages of a topic's second type, and with all unpacked.
+
+        Also how many could not be.
+        """
+        if self._mixed:
+            right = [self._topics[name].type_name == kind for name, kind in batch.topics]
+            batch = batch[np.array(right)[batch.topic]]
+        long = np.flatnonzero(batch.payloads.length >= len(_ZSTD))
+        packed = long[batch.payloads[long].heads(len(_ZSTD)) == np.void(_ZSTD)].tolist()
+        if not packed:
+            return batch, 0
+        payloads: list[bytes | None] = list(batch.payloads)
+        for row in packed:
+            payloads[row] = _decompressed(batch.payloads[row])
+        bad = [row for row in packed if payloads[row] is None]
+        whole = Payloads.of([payload or b"" for payload in payloads])
+        unpacked = Batch(batch.topics, batch.topic, batch.log_ns, whole)
+        return unpacked[np.delete(np.arange(len(batch)), bad)], len(bad)
 
     def deserialize(self, message: BagMessage) -> Any:
         """Turn one message into an object, by the definitions the bag carries.
@@ -184,9 +210,15 @@ class Bag:
             )
 
 
-def _decompressed(payload: bytes) -> bytes:
-    """One message that was compressed by itself; the frame need not state its size."""
-    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+def _decompressed(payload: bytes) -> bytes | None:
+    """One message that was compressed by itself; the frame need not state its size.
+
+    None where it is damaged.
+    """
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+    except zstandard.ZstdError:
+        return None
 
 
 def _definitions(stored: StoredTopic) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from quadsim.errors import QuadsimError
@@ -24,7 +24,7 @@ class Decoded(NamedTuple, Generic[T]):
     reason: str
 
 
-def decoded(decoder: Callable[[list[bytes]], T], payloads: list[bytes]) -> Decoded[T]:
+def decoded(decoder: Callable[[Sequence[bytes]], T], payloads: Sequence[bytes]) -> Decoded[T]:
     """Decode a block at once, or, where that is refused, the messages that make sense alone.
 
     Args:
@@ -46,7 +46,7 @@ def decoded(decoder: Callable[[list[bytes]], T], payloads: list[bytes]) -> Decod
     return Decoded(None, list(range(len(payloads))), reason)
 
 
-def _makes_sense(decoder: Callable[[list[bytes]], object], payload: bytes) -> bool:
+def _makes_sense(decoder: Callable[[Sequence[bytes]], object], payload: bytes) -> bool:
     try:
         decoder([payload])
     except QuadsimError:

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from rosbags.rosbag2 import Reader, ReaderError
 
 from quadsim.analysis.bag.database_rows import rows
 from quadsim.analysis.bag.repair import BeingRecorded
-from quadsim.analysis.bag.storage import BagMessage, Storage, StoredTopic
+from quadsim.analysis.bag.storage import BagMessage, Batch, Storage, StoredTopic, batched
 from quadsim.analysis.bag.writer import McapFile
 from quadsim.errors import InputError
 
@@ -58,8 +59,11 @@ class SqliteStorage:
         """Let go of the file."""
         self._reader.close()
 
-    def messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+    def batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
         """Messages of some topics from a log time on, in its order."""
+        return batched(self._messages(wanted, start_ns))
+
+    def _messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
         last_ns, given = start_ns, list[BagMessage]()  # all that was given of the last time
         chosen = [c for c in self._reader.connections if c.topic in wanted]
         if self._left is None and chosen:
@@ -72,7 +76,7 @@ class SqliteStorage:
             except _UNREADABLE:
                 self._left = self._salvage()
         if self._left is not None:
-            for message in self._left.messages(wanted, last_ns):
+            for message in chain.from_iterable(self._left.batches(wanted, last_ns)):
                 if message in given:
                     given.remove(message)
                 else:

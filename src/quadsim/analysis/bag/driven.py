@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from quadsim.analysis.bag.contents import BLOCK, Bag
+from quadsim.analysis.bag.contents import Bag
 from quadsim.analysis.bag.convert import Converter, StrangeDefinition
 from quadsim.analysis.bag.driver import Driver, Route, routes
 from quadsim.analysis.bag.folder import Opened
-from quadsim.analysis.bag.storage import BagMessage
+from quadsim.analysis.bag.storage import BagMessage, Batch, batched
 from quadsim.errors import InputError, QuadsimError
 
 
@@ -71,25 +71,25 @@ class DrivenBag(Bag):
     def _shown(self, topics: dict[str, str] | dict[str, int]) -> dict[str, Any]:
         return {name: value for name, value in topics.items() if name not in self._routes}
 
-    def messages(self, topics: Collection[str], start_ns: int = 0) -> Iterator[BagMessage]:
+    def batches(self, topics: Collection[str], start_ns: int = 0) -> Iterator[Batch]:
         """Messages of some topics in the order of their log time, in bounded memory."""
+        return batched(self._ours(topics, start_ns))
+
+    def _ours(self, topics: Collection[str], start_ns: int) -> Iterator[BagMessage]:
         wanted = {name for name in topics if name not in self._routes and name not in self._targets}
         chosen = [route for name, route in self._targets.items() if name in frozenset(topics)]
         ways: dict[str, list[Route]] = {}
         for route in chosen:
             ways.setdefault(route.source, []).append(route)
-        block: list[BagMessage] = []
-        for message in super().messages(wanted | ways.keys(), start_ns):
-            block.append(message)
-            if len(block) == BLOCK:
-                yield from self._ours(block, ways)
-                block = []
-        yield from self._ours(block, ways)
+        for batch in super().batches(wanted | ways.keys(), start_ns):
+            yield from self._converted_batch(list(batch), ways)
         for target, count in self._bad.items():
             self.notes.append(f"{target}: {count} messages make no sense: left out")
         self._bad = {}
 
-    def _ours(self, block: list[BagMessage], ways: dict[str, list[Route]]) -> Iterator[BagMessage]:
+    def _converted_batch(
+        self, block: list[BagMessage], ways: dict[str, list[Route]]
+    ) -> Iterator[BagMessage]:
         made: dict[str, Iterator[bytes | None]] = {}
         for source, chosen in ways.items():
             payloads = [message.payload for message in block if message.topic == source]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rosbags.interfaces import Nodetype
 
+from quadsim.analysis.bag.axes import rotation_matrices
 from quadsim.analysis.bag.cdr import LAYOUTS, message_dtype
 from quadsim.analysis.bag.definitions import standard_types
 
@@ -109,3 +110,27 @@ class Template:
             rows[:, at : at + kind.itemsize] = column
         whole = rows.tobytes()
         return [whole[i * size : (i + 1) * size] for i in range(count)]
+
+
+def motion_columns(rows: NDArray[Any], stated: bool = False) -> dict[str, NDArray[Any]]:
+    """Columns of Odometry messages: pose in the world, twist in the body.
+
+    Args:
+        rows: (M,) records of position, velocity, attitude and rate.
+        stated: whether they state variances.
+    """
+    R_WB = rotation_matrices(rows["q_WB"])
+    columns: dict[str, NDArray[Any]] = {
+        "p": rows["p_W"],
+        "q_xyzw": np.roll(rows["q_WB"], -1, axis=1),
+        "v": np.einsum("nji,nj->ni", R_WB, rows["v_W"]),
+        "w": rows["w_B"],
+    }
+    if stated:
+        pose, twist = np.zeros((2, len(rows), 6, 6))
+        axes = np.arange(3)
+        pose[:, axes, axes] = rows["p_variance"]
+        pose[:, axes + 3, axes + 3] = rows["attitude_variance"]
+        twist[:, :3, :3] = np.einsum("nki,nk,nkj->nij", R_WB, rows["v_variance"], R_WB)
+        columns |= {"pose_covariance": pose, "twist_covariance": twist}
+    return columns

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.bag.axes import rotation_matrices
-from quadsim.analysis.bag.encoding import Template, header, make, serialise, time_of
+from quadsim.analysis.bag.encoding import (
+    Template,
+    header,
+    make,
+    motion_columns,
+    serialise,
+    time_of,
+)
 from quadsim.analysis.bag.metadata import qos_yaml
 from quadsim.analysis.bag.profiles import Recording, Thinning
 from quadsim.analysis.bag.topics import topic as full_name
@@ -225,22 +232,7 @@ class _Vehicle:
         message.child_frame_id = self._prefix + "base_link"
 
         def columns(part: slice) -> dict[str, NDArray[Any]]:
-            rows = motion[part]
-            R_WB = rotation_matrices(rows["q_WB"])
-            result = {
-                "p": rows["p_W"],
-                "q_xyzw": _xyzw(rows["q_WB"]),
-                "v": np.einsum("nji,nj->ni", R_WB, rows["v_W"]),
-                "w": rows["w_B"],
-            }
-            if stated:
-                pose, twist = np.zeros((2, len(rows), 6, 6))
-                axes = np.arange(3)
-                pose[:, axes, axes] = rows["p_variance"]
-                pose[:, axes + 3, axes + 3] = rows["attitude_variance"]
-                twist[:, :3, :3] = np.einsum("nki,nk,nkj->nij", R_WB, rows["v_variance"], R_WB)
-                result |= {"pose_covariance": pose, "twist_covariance": twist}
-            return result
+            return motion_columns(motion[part], stated)
 
         return self._columns(short, FAST, message, stamp_ns, columns, log_ns)
 

@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 
 import zstandard
 
-from quadsim.analysis.bag.database import SqliteStorage, salvage_database, settled
 from quadsim.analysis.bag.mcap_storage import McapStorage
 from quadsim.analysis.bag.metadata import FILE_NAME, stated
 from quadsim.analysis.bag.repair import BeingRecorded, is_whole, repair, repair_file
@@ -149,6 +148,9 @@ class _Opening:
             file = self._unpacked(file)
         if file.suffix == ".mcap":
             return McapStorage(self._whole_mcap(file), self.notes)
+        # here, as few bags are databases
+        from quadsim.analysis.bag.database import SqliteStorage, settled
+
         file = settled(file, self.scratch, self.notes)
         salvage = partial(self._salvaged, file)
         try:
@@ -166,6 +168,8 @@ class _Opening:
 
     def _salvaged(self, file: Path) -> Storage:
         """What is left of a damaged database, as an MCAP file of its own."""
+        from quadsim.analysis.bag.database import salvage_database
+
         target = self.scratch() / f"{file.stem}.mcap"
         self.notes.append(salvage_database(file, target))
         storage = McapStorage(target, self.notes)

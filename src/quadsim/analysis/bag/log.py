@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 from quadsim.analysis.bag import topics
 from quadsim.analysis.bag.cdr import STAMP_END, Block, decode
 from quadsim.analysis.bag.damaged import decoded
+from quadsim.analysis.bag.payloads import Payloads
 from quadsim.analysis.bag.reading import BLOCK, Bag, BagMessage
 from quadsim.analysis.bag.tracks import GrowingSpeeds, GrowingTrack, Rising
 from quadsim.analysis.joints import decode_joints
 from quadsim.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
-from quadsim.sim.log import Event, FlightLog, ImuSamples, Track
+from quadsim.sim.log import Event, FlightLog, ImuSamples, Stamps, Track
 
 ODOMETRY = "nav_msgs/msg/Odometry"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -52,25 +53,29 @@ class _Topic:
         self.blocks: list[Block] = []
         self.single: list[tuple[int, Any]] = []
         self.log_offset_ns: list[int] = []  # log time minus stamp, of a message of each block
-        self._waiting: list[bytes] = []
+        self._waiting: list[Payloads] = []
         self._count = 0
         self._bad: list[str] = []  # of each message left out, why
 
-    def take(self, bag: Bag, log_ns: list[int], payloads: list[bytes]) -> None:
+    def take(self, bag: Bag, log_ns: Stamps, payloads: Payloads) -> None:
         """Take the next messages: their log times and what is in them."""
         if self.type_name not in _IN_BLOCKS:
-            for at_ns, payload in zip(log_ns, payloads, strict=True):
+            for at_ns, payload in zip(log_ns.tolist(), payloads, strict=True):
                 self._take_one(bag, BagMessage(self.full, self.type_name, at_ns, payload))
             return
         for k in range(-self._count % BLOCK, len(payloads), BLOCK):
-            if len(payloads[k]) >= STAMP_END:
+            if payloads.length[k] >= STAMP_END:
                 seconds, nanoseconds = np.frombuffer(payloads[k], "<u4", 2, 4)
                 stamp_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
-                self.log_offset_ns.append(log_ns[k] - stamp_ns)
+                self.log_offset_ns.append(int(log_ns[k]) - stamp_ns)
         self._count += len(payloads)
-        self._waiting += payloads
-        while len(self._waiting) >= BLOCK:
-            self._decode()
+        self._waiting.append(payloads.compact())
+        if sum(map(len, self._waiting)) >= BLOCK:
+            whole = Payloads.joined(self._waiting)
+            last = len(whole) // BLOCK * BLOCK
+            self._waiting = [whole[last:].compact()]
+            for begin in range(0, last, BLOCK):
+                self._decode(whole[begin : begin + BLOCK])
 
     def _take_one(self, bag: Bag, message: BagMessage) -> None:
         try:
@@ -80,20 +85,19 @@ class _Topic:
 
     def finish(self, notes: list[str]) -> None:
         """Decode what is left, and say what was left out."""
-        if self._waiting:
-            self._decode()
+        if sum(map(len, self._waiting)):
+            self._decode(Payloads.joined(self._waiting))
         if self._bad:
             notes.append(f"{self.full}: {len(self._bad)} messages left out: {self._bad[0]}")
 
-    def _decode(self) -> None:
-        waiting, self._waiting = self._waiting[:BLOCK], self._waiting[BLOCK:]
+    def _decode(self, payloads: Payloads) -> None:
         if self.type_name == JOINTS:
-            joints = decoded(decode_joints, waiting)
+            joints = decoded(decode_joints, payloads)
             if joints.good is not None:
                 self.speeds.append(*joints.good[:2])
             self._bad += [joints.reason] * len(joints.bad)
             return
-        block = decoded(partial(decode, self.type_name), waiting)
+        block = decoded(partial(decode, self.type_name), payloads)
         self._bad += [block.reason] * len(block.bad)
         if block.good is None:
             return
@@ -136,7 +140,7 @@ class LogReader:
                 self._notes.append(f"{full} is {bag.types[full]}, not {kind}: left out")
         self.names = frozenset(self._by_name)
 
-    def take(self, full: str, log_ns: list[int], payloads: list[bytes]) -> None:
+    def take(self, full: str, log_ns: Stamps, payloads: Payloads) -> None:
         """Take the next messages of one of :attr:`names`: log times and what is in them."""
         self._by_name[full].take(self._bag, log_ns, payloads)
 
@@ -199,9 +203,20 @@ def read_log(
         the tracks lie on the disk (:mod:`quadsim.analysis.kept`) and are read-only.
     """
     reader = LogReader(bag, namespace, with_imu, with_estimates)
-    for message in bag.messages(reader.names):
-        reader.take(message.topic, [message.log_ns], [message.payload])
+    for batch in bag.batches(reader.names):
+        for full, _, rows in batch.by_topic():
+            reader.take(full, batch.log_ns[rows], batch.payloads[rows])
     return reader.finish(datum)
+
+
+def read_logs(bag: Bag, namespaces: Sequence[str], with_imu: bool = False) -> dict[str, FlightLog]:
+    """Read the flights of several vehicles at once: namespace to log, as of :func:`read_log`."""
+    readers = {namespace: LogReader(bag, namespace, with_imu) for namespace in namespaces}
+    of_topic = {name: reader for reader in readers.values() for name in reader.names}
+    for batch in bag.batches(frozenset(of_topic)):
+        for full, _, rows in batch.by_topic():
+            of_topic[full].take(full, batch.log_ns[rows], batch.payloads[rows])
+    return {namespace: reader.finish() for namespace, reader in readers.items()}
 
 
 def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Track:
@@ -214,8 +229,8 @@ def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Tra
         sigma: whether the deviations that it states are wanted.
     """
     kept = _Topic(full, ODOMETRY, sigma)
-    for message in bag.messages([full]):
-        kept.take(bag, [message.log_ns], [message.payload])
+    for batch in bag.batches([full]):
+        kept.take(bag, batch.log_ns, batch.payloads)
     kept.finish(notes)
     return kept.growing.track(full, notes)
 

@@ -6,22 +6,26 @@ import struct
 import zlib
 from collections.abc import Collection
 from io import BytesIO
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import lz4.frame
+import numpy as np
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
+from numpy.typing import NDArray
 
-from quadsim.analysis.bag.storage import BagMessage
+from quadsim.compiled import block_kernel
 
 MAGIC = b"\x89MCAP0\r\n"
 #: What a damaged chunk makes the libraries raise; lz4 raises RuntimeError.
 DAMAGED = (McapError, zstandard.ZstdError, ValueError, RuntimeError, struct.error, MemoryError)
 RECORD_HEAD = struct.Struct("<BQ")  # opcode, length of what follows
 MESSAGE_HEAD = struct.Struct("<BQHIQ")  # opcode, length, channel, sequence, log time; a time more
-_PAYLOAD_AT = MESSAGE_HEAD.size + 8
+_HEAD_BYTES = MESSAGE_HEAD.size
+_PAYLOAD_AT = _HEAD_BYTES + 8
+_LARGEST = 2**63 - 1
 #: Opcode, length, first and last time, size and checksum of the content, length of a name.
 CHUNK_HEAD = struct.Struct("<BQQQQII")
 _CHUNK_MARK = bytes([Opcode.CHUNK])
@@ -82,42 +86,80 @@ def unpacked(record: bytes) -> bytes:
     return content
 
 
-def collect(
-    content: bytes, wanted: dict[int, tuple[str, str]], bounds: Bounds, found: list[BagMessage]
-) -> None:
+@block_kernel
+def little_endian(content: Any, at: int, width: int) -> int:
+    """An unsigned number of ``width`` bytes; what is beyond the signed ones becomes the largest."""
+    value: Any = 0
+    for k in range(width):
+        value |= np.int64(content[at + k]) << (8 * k)
+    return int(value) if value >= 0 else _LARGEST
+
+
+@block_kernel
+def find_messages(content: Any, wanted: Any, places: Any) -> int:
     """Messages of some channels among records.
 
     Args:
-        content: records, one behind the other.
-        wanted: channel to topic and type.
-        bounds: what a message must be, to go on with behind one that makes no sense.
-        found: gets the messages.
+        content: (B,) bytes, records one behind the other.
+        wanted: (65536,) of each channel the number of its topic; -1: not wanted.
+        places: (4, B // 31 + 1) gets of each message the topic's number, its log time, and where
+            its payload begins and how long it is.
 
-    Raises:
-        ValueError: some of it makes no sense; ``found`` has the rest.
+    Returns:
+        How many messages there are; -1 where some of it makes no sense.
     """
-    at, size, lost = 0, len(content), 0
-    head, new, add = MESSAGE_HEAD.unpack_from, tuple.__new__, found.append  # in half the time
-    names = wanted.get
+    at, size, count = 0, content.size, 0
     while at < size:
-        if size - at >= MESSAGE_HEAD.size:
-            opcode, length, channel, _, log_ns = head(content, at)
+        if size - at < _HEAD_BYTES:
+            return -1
+        opcode, length = content[at], little_endian(content, at + 1, 8)
+        if not 0 < opcode < 16 or length > size - at - 9:
+            return -1
+        end = at + 9 + length
+        if opcode == 5:
+            if end - at < _PAYLOAD_AT:
+                return -1
+            topic = wanted[little_endian(content, at + 9, 2)]
+            if topic >= 0:
+                places[0, count] = topic
+                places[1, count] = little_endian(content, at + 15, 8)
+                places[2, count] = at + _PAYLOAD_AT
+                places[3, count] = end - at - _PAYLOAD_AT
+                count += 1
+        at = end
+    return count
+
+
+def find_what_makes_sense(
+    content: bytes, wanted: NDArray[np.int64], bounds: Bounds
+) -> tuple[NDArray[np.int64], int]:
+    """The same among records of which some make no sense.
+
+    Args:
+        content: records, one behind the other.
+        wanted: as of :func:`find_messages`.
+        bounds: what a message must be, to go on with behind one that makes no sense.
+
+    Returns:
+        (4, N) as of :func:`find_messages`, and how many bytes make no sense.
+    """
+    found = []
+    at, size, lost = 0, len(content), 0
+    while at < size:
+        opcode, end = 0, 0
+        if size - at >= _HEAD_BYTES:
+            opcode, length, channel, _, log_ns = MESSAGE_HEAD.unpack_from(content, at)
             end = at + 9 + length
-        else:
-            opcode, end = 0, 0
         if end > size or not 0 < opcode < 16:
             start = next_message(content, at + 1, bounds)
             lost += start - at
             at = start
             continue
-        if opcode == 5:
-            name = names(channel)
-            if name is not None:
-                payload = content[at + _PAYLOAD_AT : end]
-                add(new(BagMessage, (name[0], name[1], log_ns, payload)))
+        if opcode == Opcode.MESSAGE and wanted[channel] >= 0:
+            begin = min(at + _PAYLOAD_AT, end)
+            found.append((wanted[channel], min(log_ns, _LARGEST), begin, end - begin))
         at = end
-    if lost:
-        raise ValueError(f"{lost} bytes make no sense")
+    return np.array(found, np.int64).reshape(-1, 4).T, lost
 
 
 def next_message(content: bytes, start: int, bounds: Bounds) -> int:

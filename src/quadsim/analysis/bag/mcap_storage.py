@@ -1,25 +1,25 @@
 """Reading one MCAP file: in order, in bounded memory, around what is damaged.
 
-Memory: a table of chunks, 40 bytes each, and the chunks that overlap in time (two or three in a
-recording, of a megabyte or so). rosbags holds an index of every channel of every chunk, gives up at
-the first damaged chunk, and refuses messages outside of chunks that are not in order, as rosbag2's
-preset ``fastwrite`` writes them.
+Memory: a table of chunks, 40 bytes each, and chunks of about a megabyte together, with those that
+overlap them in time (one or two in a recording). rosbags holds an index of every channel of every
+chunk, gives up at the first damaged chunk, and refuses messages outside of chunks that are not in
+order, as rosbag2's preset ``fastwrite`` writes them.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from array import array
-from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from mcap.opcode import Opcode
 from mcap.records import Channel, Footer, Metadata, MetadataIndex, Schema, Statistics
+from numpy.typing import NDArray
 
 from quadsim.analysis.bag.mcap_records import (
     DAMAGED,
@@ -27,13 +27,15 @@ from quadsim.analysis.bag.mcap_records import (
     MESSAGE_HEAD,
     RECORD_HEAD,
     Bounds,
-    collect,
+    find_messages,
+    find_what_makes_sense,
     next_chunk,
     next_message,
     stream_of,
     unpacked,
 )
-from quadsim.analysis.bag.storage import END_OF_TIME_NS, BagMessage, StoredTopic
+from quadsim.analysis.bag.payloads import Payloads
+from quadsim.analysis.bag.storage import BLOCK_BYTES, END_OF_TIME_NS, Batch, StoredTopic, ahead
 from quadsim.analysis.bag.writer import CUSTOM_RECORD
 from quadsim.errors import InputError
 
@@ -41,7 +43,6 @@ _CHUNK_INDEX = struct.Struct("<QQQQI")  # first and last time, offset, length, b
 _FOOTER_BYTES = 29 + len(MAGIC)
 #: Messages outside of chunks are read in pieces of this size.
 _PIECE_BYTES = 1 << 20
-_TIME = itemgetter(2)
 
 
 class _Chunks:
@@ -110,12 +111,29 @@ class McapStorage:
         """Let go of the file."""
         self._file.close()
 
-    def messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+    def batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
         """Messages of some topics from a log time on, in its order."""
-        for batch in self._batches(self._wanted(wanted), start_ns):
-            if batch[0].log_ns < start_ns:
-                batch = batch[bisect_right(batch, start_ns - 1, key=_TIME) :]
-            yield from batch
+        return ahead(self._batches(wanted, start_ns))
+
+    def _batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
+        chunks, channels = self._chunks, self._wanted(wanted)
+        order = [
+            k
+            for k in self._order.tolist()
+            if chunks.end_ns[k] >= start_ns
+            and (chunks.channels[k] is None or not channels.keys().isdisjoint(chunks.channels[k]))
+        ]
+        topics = tuple(channels.values())
+        numbers = np.full(1 << 16, -1, np.int64)
+        numbers[list(channels)] = np.arange(len(topics))
+        held: list[Batch] = []  # what a later chunk may still come before
+        for group, next_ns in self._groups(order):
+            batch = Batch.merged([*held, Batch(topics, *self._found(group, numbers))])
+            ready = int(np.searchsorted(batch.log_ns, next_ns, side="right"))
+            held = [batch[ready:].compact()] if ready < len(batch) else []
+            first = int(np.searchsorted(batch.log_ns[:ready], start_ns)) if start_ns > 0 else 0
+            if first < ready:
+                yield batch[first:ready] if first or held else batch
 
     def _wanted(self, wanted: Collection[str]) -> dict[int, tuple[str, str]]:
         return {
@@ -124,44 +142,48 @@ class McapStorage:
             if channel.topic in wanted
         }
 
-    def _batches(
-        self, wanted: dict[int, tuple[str, str]], start_ns: int
-    ) -> Iterator[list[BagMessage]]:
-        """Lists of messages; what a later chunk may still come before is held back."""
-        chunks = self._chunks
-        order = [
-            k
-            for k in self._order.tolist()
-            if chunks.end_ns[k] >= start_ns
-            and (chunks.channels[k] is None or not wanted.keys().isdisjoint(chunks.channels[k]))
-        ]
-        held: list[BagMessage] = []
-        for i, k in enumerate(order):
-            batch = held + self._read(k, wanted)
-            batch.sort(key=_TIME)  # stable; in order as a rule, which costs next to nothing
-            next_ns = chunks.start_ns[order[i + 1]] if i + 1 < len(order) else END_OF_TIME_NS
-            ready = len(batch)
-            if batch and batch[-1].log_ns > next_ns:
-                ready = bisect_right(batch, next_ns, key=_TIME)
-            held = batch[ready:]
-            if ready:
-                yield batch[:ready] if held else batch
+    def _groups(self, order: list[int]) -> Iterator[tuple[list[tuple[int, bytes]], int]]:
+        """Chunks with their content, about as much as a batch is to have; when the next begins."""
+        group: list[tuple[int, bytes]] = []
+        size = 0
+        starts_ns = [self._chunks.start_ns[k] for k in order] + [END_OF_TIME_NS]
+        for k, next_ns in zip(order, starts_ns[1:], strict=True):
+            try:
+                group.append((k, self._content(k)))
+                size += len(group[-1][1])
+            except DAMAGED as error:
+                yield group, self._chunks.start_ns[k]
+                group, size = [], 0
+                self._tell(k, 0, error)
+            if size >= BLOCK_BYTES or next_ns == END_OF_TIME_NS:
+                yield group, next_ns
+                group, size = [], 0
 
-    def _read(self, k: int, wanted: dict[int, tuple[str, str]]) -> list[BagMessage]:
-        """Messages of one chunk, as far as it can be read."""
-        found: list[BagMessage] = []
-        bounds = Bounds(self._channels.keys(), self.start_ns, self.end_ns)
-        try:
-            collect(self._content(k), wanted, bounds, found)
-        except DAMAGED as error:
-            self._tell(k, len(found), error)
-        return found
+    def _found(
+        self, group: list[tuple[int, bytes]], numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Payloads]:
+        """Topics, log times and payloads of the messages of chunks, as far as they make sense."""
+        whole = b"".join(content for _, content in group)
+        places = np.empty((4, len(whole) // 31 + 1), np.int64)
+        count = find_messages(np.frombuffer(whole, np.uint8), numbers, places)
+        found = places[:, : max(count, 0)].copy()
+        if count < 0:
+            parts, offset = [], 0
+            bounds = Bounds(self._channels.keys(), self.start_ns, self.end_ns)
+            for k, content in group:
+                part, lost = find_what_makes_sense(content, numbers, bounds)
+                part[2] += offset
+                offset += len(content)
+                parts.append(part)
+                if lost:
+                    self._tell(k, part.shape[1], ValueError(f"{lost} bytes make no sense"))
+            found = np.concatenate(parts, axis=1)
+        return found[0], found[1], Payloads(whole, found[2], found[3])
 
     def _content(self, k: int) -> bytes:
         """Records of a chunk, unpacked, with its checksum tested."""
         chunks = self._chunks
-        self._file.seek(chunks.offset[k])
-        body = self._file.read(chunks.length[k])
+        body = os.pread(self._file.fileno(), chunks.length[k], chunks.offset[k])
         if len(body) < chunks.length[k]:
             raise ValueError("the file ends in it")
         return body if chunks.bare[k] else unpacked(body)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quadsim import __version__
 from quadsim.analysis.bag.metadata import FIELD
@@ -16,8 +17,9 @@ from quadsim.analysis.surroundings import machine, versions
 from quadsim.errors import InputError
 from quadsim.estimation.parameters import EstimatorParams
 from quadsim.parameters import from_mapping, read_yaml_text
-from quadsim.sim.scenario import Scenario
-from quadsim.sim.scenario_text import scenario_from_text, scenario_text
+
+if TYPE_CHECKING:
+    from quadsim.sim.scenario import Scenario
 
 #: Keys of a bag's custom data, beside ``scenario`` and ``seed``: the version of quadsim, the whole
 #: scenario, the versions and the machine (JSON), the command line, and the digest of the closed
@@ -39,6 +41,8 @@ def surroundings() -> dict[str, str]:
 
 def run_facts(scenario: Scenario) -> dict[str, str]:
     """What a bag says of the run of a scenario."""
+    from quadsim.sim.scenario_text import scenario_text  # here: a replay needs no scenario
+
     return {
         "scenario": scenario.name,
         "seed": str(scenario.file.seed),
@@ -116,6 +120,8 @@ def origin_of(path: Path) -> Origin:
     Raises:
         InputError: the bag cannot be read, or does not say.
     """
+    from quadsim.sim.scenario_text import scenario_from_text
+
     with open_bag(path) as bag:
         custom = bag.custom
     text = custom.get(SCENARIO_YAML)

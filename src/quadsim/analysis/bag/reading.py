@@ -10,10 +10,10 @@ from quadsim.analysis.bag.contents import BLOCK, Bag
 from quadsim.analysis.bag.driven import DrivenBag
 from quadsim.analysis.bag.driver import load_drivers
 from quadsim.analysis.bag.folder import open_files
-from quadsim.analysis.bag.storage import BagMessage
+from quadsim.analysis.bag.storage import BagMessage, Batch
 from quadsim.errors import InputError
 
-__all__ = ["BLOCK", "Bag", "BagMessage", "open_bag"]
+__all__ = ["BLOCK", "Bag", "BagMessage", "Batch", "open_bag"]
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.analysis.signals import SIGNALS
@@ -27,8 +27,6 @@ _OF_VALUES = {
 }
 #: What a landing is judged by lies within this time of its end, s.
 _LANDING_S = 3.0
-#: Signals that look at all vehicles at once, of which a report may hold a part only.
-_OF_ALL = ("x_error_probability", "v_x_error_probability")
 _UNITS = {"_m": "m", "_mps": "m/s", "_rad": "rad", "_s": "s"}
 
 
@@ -40,12 +38,13 @@ def unit_of(name: str) -> str:
 def signal_of(item: Mapping[str, Any]) -> str | None:
     """Signal that a judged criterion speaks of; None for an event, or what no signal shows."""
     name = str(item["name"])
-    if "event" in item or name in _OF_ALL:
-        return None
-    return name if name in SIGNALS else _OF_VALUES.get(name)
+    signal = SIGNALS.get(name)
+    if "event" in item or (signal is not None and signal.of_all):
+        return None  # of all vehicles a report may hold a part only
+    return _OF_VALUES.get(name) if signal is None else name
 
 
-def kept(flights: Flights) -> go.Figure:
+def kept(flights: Flights) -> Figure:
     """A row for each signal that a criterion speaks of, with the band to keep."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for run in flights.runs:
@@ -72,7 +71,7 @@ def kept(flights: Flights) -> go.Figure:
         _allow(sheet, row, items)
     figure = sheet.finish()
     for row, top in enumerate(tops, 1):
-        figure.update_yaxes(range=[0.0, 1.12 * top], row=row, col=1)
+        figure.update_yaxes(row, range=[0.0, 1.12 * top])
     return figure
 
 

@@ -6,10 +6,12 @@ the smallest and the largest are drawn, so that no peak is lost.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from quadsim.analysis.report.drawing import TEMPLATE
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
 
 MAX_POINTS = 1200  # of a line: a page is hardly wider
@@ -80,10 +82,10 @@ def seconds(stamp_ns: Stamps, start_ns: int) -> NDArray[np.float32]:
     return ((stamp_ns - start_ns) * 1e-9).astype(np.float32)
 
 
-def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "time, s") -> go.Figure:
-    """The look that all figures share."""
+def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s") -> Any:
+    """The look that all figures share, ours and plotly's."""
     figure.update_layout(
-        template="plotly_white",
+        template=TEMPLATE,
         height=height,
         margin={"l": 60, "r": 20, "t": 30, "b": 45},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
@@ -93,5 +95,5 @@ def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "tim
     figure.update_xaxes(showline=True, linecolor="#bbb", zeroline=False)
     figure.update_yaxes(showline=True, linecolor="#bbb", zeroline=False)
     if y_title:
-        figure.update_yaxes(title_text=y_title)
+        figure.update_yaxes(title={"text": y_title})
     return figure

@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from quadsim.analysis.report import tables
+from quadsim.analysis.report.drawing import plotly_js
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.report.script import SCRIPT, figures_json
@@ -18,6 +18,7 @@ from quadsim.analysis.report.template import TEMPLATE
 from quadsim.analysis.summary import Summary
 from quadsim.analysis.whole_files import write_whole
 from quadsim.errors import InputError
+from quadsim.sim.log import FlightLog
 
 MAX_RUNS = 8  # colours that everybody tells apart
 
@@ -67,6 +68,31 @@ def _head(flights: Flights) -> dict[str, Any]:
     }
 
 
+def runs_of(
+    name: str, logs: Mapping[str, FlightLog], summary: Summary
+) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
+    """The vehicles of a flight as runs that a report compares: who failed first, at most MAX_RUNS.
+
+    Args:
+        name: of the scenario.
+        logs: name of each vehicle to its flight.
+        summary: of them, by :func:`quadsim.analysis.summary.summarize_all`.
+    """
+    if len(logs) == 1:
+        return {name: next(iter(logs.values()))}, {name: summary}
+    shown = sorted(summary["runs"], key=lambda run: bool(run["passed"]))[:MAX_RUNS]
+    labels = {run["vehicle"]: f"{name}: {run['vehicle']}" for run in shown}
+    summaries = {labels[run["vehicle"]]: run for run in shown}
+    of_all = [item for item in summary["criteria"] if "vehicle" not in item]
+    label, first = next(iter(summaries.items()))
+    passed = first["passed"] and all(item["passed"] for item in of_all)
+    summaries[label] = first | {"criteria": [*first["criteria"], *of_all], "passed": passed}
+    if len(shown) < len(logs):
+        words = f"{len(shown)} of {len(logs)} vehicles are shown"
+        summaries[label]["notes"] = [*first["notes"], words]
+    return {label: logs[vehicle] for vehicle, label in labels.items()}, summaries
+
+
 def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     """The page as text.
 
@@ -107,7 +133,7 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
         digests=[
             (run if flights.several else "", flights.summaries[run]["digest"]) for run in runs
         ],
-        plotly_js=Markup(get_plotlyjs()),
+        plotly_js=Markup(plotly_js()),
         figures=figures_json((f"plot-{part.key}", figure) for part, figure in figures),
         script=Markup(SCRIPT),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from quadsim.analysis.report.drawing import Figure, trace
 from quadsim.analysis.report.figures import GROUND, MAX_FIXES, extremes, thin
 from quadsim.analysis.report.flights import (
     CORNERS,
@@ -57,7 +57,7 @@ def _rows(flights: Flights, track: Track, columns: int) -> NDArray[np.intp]:
     return extremes(track.p_W[:, :columns], flights.points)
 
 
-def path_from_above(flights: Flights) -> go.Figure:
+def path_from_above(flights: Flights) -> Figure:
     """East and north at one scale: true, estimated, blind, reference, waypoints, GPS fixes."""
     sheet = Sheet(flights, ["north, m"], 520, "east, m")
     for run, log in flights.runs.items():
@@ -92,7 +92,7 @@ def _corners(flights: Flights) -> Iterator[tuple[str, Array]]:
             yield run, log.waypoints
 
 
-def path_in_space(flights: Flights) -> go.Figure:
+def path_in_space(flights: Flights) -> Figure:
     """East, north and up at one scale, with the ground beneath the truth where it is known."""
     sheet = Sheet(flights, [""], 540, "", in_space=True)
     framed = _framed(flights)
@@ -104,7 +104,7 @@ def path_in_space(flights: Flights) -> go.Figure:
             look = sheet._look(run, kind, {}) | {"width": 5 if kind == TRUE else 3}
             x, y, z = small(p_W).T
             sheet.add(
-                go.Scatter3d(x=x, y=y, z=z, mode="lines", line=look), run, kind,
+                trace("scatter3d", x=x, y=y, z=z, mode="lines", line=look), run, kind,
                 shown=inside and not (flights.several and kind in (WISH, UNAIDED)),
             )  # fmt: skip
         if log.ground_m is not None and len(log.truth):
@@ -113,23 +113,22 @@ def path_in_space(flights: Flights) -> go.Figure:
     for run, p_W in _corners(flights):
         x, y, z = small(p_W).T
         marker = {"symbol": "cross", "size": 4, "color": "#009e73"}
-        sheet.add(go.Scatter3d(x=x, y=y, z=z, mode="markers", marker=marker), run, CORNERS)
+        sheet.add(trace("scatter3d", x=x, y=y, z=z, mode="markers", marker=marker), run, CORNERS)
     figure = sheet.finish()
     extent = high - low
     axes = zip("xyz", ("east, m", "north, m", "up, m"), low, high, strict=True)
-    figure.update_scenes(
-        {f"{axis}axis": {"title": {"text": title}, "range": [a, b]} for axis, title, a, b in axes}
-        | {
-            "aspectmode": "manual",
-            "aspectratio": dict(zip("xyz", extent / extent.max(), strict=True)),
-            "camera": {
-                "eye": {"x": -1.0, "y": -1.35, "z": 0.85},
-                "center": {"x": 0.0, "y": 0.0, "z": -0.12},
-            },
-            "dragmode": "turntable",
-        }
-    )
-    figure.update_layout(margin={"l": 0, "r": 0, "t": 10, "b": 0})
+    scene = {
+        f"{axis}axis": {"title": {"text": title}, "range": [a, b]} for axis, title, a, b in axes
+    } | {
+        "aspectmode": "manual",
+        "aspectratio": dict(zip("xyz", extent / extent.max(), strict=True)),
+        "camera": {
+            "eye": {"x": -1.0, "y": -1.35, "z": 0.85},
+            "center": {"x": 0.0, "y": 0.0, "z": -0.12},
+        },
+        "dragmode": "turntable",
+    }
+    figure.update_layout(scene=scene, margin={"l": 0, "r": 0, "t": 10, "b": 0})
     return figure
 
 
@@ -140,13 +139,16 @@ def _ground(sheet: Sheet, run: str, log: FlightLog) -> None:
     p_W, ground_m = small(log.truth.p_W[rows]), small(log.ground_m[rows])
     line = {"color": sheet.flights.colour(run, TERRAIN), "width": 3}
     sheet.add(
-        go.Scatter3d(x=p_W[:, 0], y=p_W[:, 1], z=ground_m, mode="lines", line=line), run, TERRAIN
+        trace("scatter3d", x=p_W[:, 0], y=p_W[:, 1], z=ground_m, mode="lines", line=line),
+        run,
+        TERRAIN,
     )
     if sheet.flights.several or len(rows) < 2:
         return
     count = len(rows)
     a = np.arange(count - 1)
-    curtain = go.Mesh3d(
+    curtain = trace(
+        "mesh3d",
         x=np.tile(p_W[:, 0], 2),
         y=np.tile(p_W[:, 1], 2),
         z=np.concatenate([p_W[:, 2], ground_m]),
@@ -160,7 +162,7 @@ def _ground(sheet: Sheet, run: str, log: FlightLog) -> None:
     sheet.add(curtain, run, TERRAIN)
 
 
-def height(flights: Flights) -> go.Figure:
+def height(flights: Flights) -> Figure:
     """Height over time, the ground beneath; where it is not flat, the height over it below."""
     hilly = any(
         log.ground_m is not None and len(log.ground_m) and np.ptp(log.ground_m) > FLAT_M

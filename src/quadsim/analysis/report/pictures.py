@@ -20,6 +20,7 @@ from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
 from quadsim.analysis.metrics import SETTLE_S, errors, rms
+from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.figures import (
     BAND,
     ESTIMATE,
@@ -184,7 +185,7 @@ def _error_rows(figure: go.Figure, log: FlightLog) -> str:
     return "no error known" if size is None else f"position RMSE {100 * size:.1f} cm"
 
 
-def _page(figures: Sequence[go.Figure], asked: Sequence[dict[str, Any]]) -> str:
+def _page(figures: Sequence[go.Figure | Figure], asked: Sequence[dict[str, Any]]) -> str:
     """A page that turns itself into the text of its pictures, one after the other."""
     content = json.dumps([figure.to_plotly_json() for figure in figures]).replace("<", "\\u003c")
     return (
@@ -198,7 +199,7 @@ def _page(figures: Sequence[go.Figure], asked: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _draw(figures: Sequence[go.Figure], asked: Sequence[dict[str, Any]]) -> list[bytes]:
+def _draw(figures: Sequence[go.Figure | Figure], asked: Sequence[dict[str, Any]]) -> list[bytes]:
     """Pictures by one start of the browser."""
     program = need_browser()
     patience_s = _PATIENCE_S + _PATIENCE_EACH_S * len(asked)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import plotly.graph_objects as go
 from markupsafe import Markup
 
+from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.figures import CONFIG
 
 
-def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
+def figures_json(figures: Iterable[tuple[str, Figure]]) -> Markup:
     """Figures as JSON for a script element: arrays that several share, and the template, once.
 
     Args:
@@ -37,8 +37,9 @@ def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
     template: Any = None
     listed = []
     for name, figure in figures:
-        content = without_arrays(figure.to_plotly_json())
+        content = figure.to_plotly_json()
         template = content["layout"].pop("template", template)
+        content = without_arrays(content)
         listed.append({"id": name, "data": content["data"], "layout": content["layout"]})
     page = {"template": template, "config": CONFIG, "arrays": kept, "figures": listed}
     text = json.dumps(page, allow_nan=False, separators=(",", ":"), ensure_ascii=False)

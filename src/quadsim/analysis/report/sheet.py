@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
 from quadsim.analysis.metrics import MAX_GAP_S
+from quadsim.analysis.report.drawing import Figure, Node, trace
 from quadsim.analysis.report.figures import ALLOWED, BAND, LEVELS, extremes, seconds, style
 from quadsim.analysis.report.flights import BOUND, RANKS, TRUE, WISH, Flights
 from quadsim.sim.log import OK, Array, Event, FlightLog, Stamps
@@ -74,13 +73,7 @@ class Sheet:
         self._entries: dict[str, dict[str, Any]] = {}
         self._seen: set[str] = set()
         self._in_space, self._line_up = in_space, False
-        self.figure = (
-            go.Figure()
-            if in_space
-            else make_subplots(
-                rows=self.rows, cols=1, shared_xaxes=True, vertical_spacing=12.0 / self._height_px
-            )
-        )
+        self.figure = Figure() if in_space else Figure(self.rows, 12.0 / self._height_px)
 
     def line(
         self,
@@ -94,9 +87,8 @@ class Sheet:
     ) -> None:
         """A line as it is given; look: ``width``, ``dash``, ``colour``, ``hover``."""
         line = self._look(run, kind, look)
-        self._add(
-            go.Scatter(x=small(x), y=small(y), mode="lines", line=line), run, kind, row, shown, look
-        )
+        drawn = trace("scatter", x=small(x), y=small(y), mode="lines", line=line)
+        self._add(drawn, run, kind, row, shown, look)
 
     def over_time(
         self,
@@ -157,10 +149,9 @@ class Sheet:
             y += [high, low[::-1], [np.nan]] if banded else [high, [np.nan], low, [np.nan]]
         line = {"width": 0} if banded else self._look(run, kind, {"dash": "dot", "width": 1.1})
         fill = {"fill": "toself", "fillcolor": BAND} if banded else {}
-        trace = go.Scatter(
-            x=small(np.concatenate(x)), y=small(np.concatenate(y)), mode="lines", line=line, **fill
-        )
-        self._add(trace, run, kind, row, shown, {"hover": False})
+        x_all, y_all = small(np.concatenate(x)), small(np.concatenate(y))
+        drawn = trace("scatter", x=x_all, y=y_all, mode="lines", line=line, **fill)
+        self._add(drawn, run, kind, row, shown, {"hover": False})
 
     def markers(
         self,
@@ -175,10 +166,9 @@ class Sheet:
         """Points; look: what plotly calls ``marker``, ``colour``, ``text`` for the pointer."""
         colour = look.pop("colour", None) or self.flights.colour(run, kind)
         text = {"text": look.pop("text"), "hoverinfo": "text"} if "text" in look else {}
-        trace = go.Scatter(
-            x=small(x), y=small(y), mode="markers", marker={"color": colour} | look, **text
-        )
-        self._add(trace, run, kind, row, shown, {})
+        marker = {"color": colour} | look
+        drawn = trace("scatter", x=small(x), y=small(y), mode="markers", marker=marker, **text)
+        self._add(drawn, run, kind, row, shown, {})
 
     def _breaks(self, stamp_ns: Stamps, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where among the chosen rows a line is broken."""
@@ -200,37 +190,33 @@ class Sheet:
         return {"color": colour, "width": width, "dash": dash}
 
     def _add(
-        self, trace: Any, run: str, kind: str, row: int, shown: bool, look: dict[str, Any]
+        self, drawn: Node, run: str, kind: str, row: int, shown: bool, look: dict[str, Any]
     ) -> None:
         """Put a trace into its row, with what the legend needs to know."""
         name = html.escape(f"{run}: {kind}" if self.flights.several else kind)
-        trace.update(name=name, meta={"run": run, "kind": kind}, legendgroup=kind)
+        drawn.update(name=name, meta={"run": run, "kind": kind}, legendgroup=kind)
         if look.get("hover") is False:
-            trace.hoverinfo = "skip"
-        self._enter(trace, run, kind, shown)
-        if self._in_space:
-            self.figure.add_trace(trace)
-        else:
-            self.figure.add_trace(trace, row=row, col=1)
+            drawn.hoverinfo = "skip"
+        self._enter(drawn, run, kind, shown)
+        self.figure.add_trace(drawn, 0 if self._in_space else row)
 
-    def add(self, trace: Any, run: str, kind: str, shown: bool = True) -> None:
+    def add(self, drawn: Node, run: str, kind: str, shown: bool = True) -> None:
         """A trace of another sort, such as one in space."""
-        self._add(trace, run, kind, 1, shown, {})
+        self._add(drawn, run, kind, 1, shown, {})
 
-    def _enter(self, trace: Any, run: str, kind: str, shown: bool) -> None:
+    def _enter(self, drawn: Node, run: str, kind: str, shown: bool) -> None:
         first = kind not in self._entries
         self._seen.add(run)
         if not shown:
-            trace.visible = "legendonly"
-        trace.legendrank = RANKS.get(kind, 100)
+            drawn.visible = "legendonly"
+        drawn.legendrank = RANKS.get(kind, 100)
         if first:
-            looks = trace.to_plotly_json()
             self._entries[kind] = {
-                key: looks[key] for key in ("mode", "line", "marker", "visible") if key in looks
+                key: drawn[key] for key in ("mode", "line", "marker", "visible") if key in drawn
             }
-        trace.showlegend = first and not self.flights.several
+        drawn.showlegend = first and not self.flights.several
 
-    def finish(self) -> go.Figure:
+    def finish(self) -> Figure:
         """The figure with its legend, titles and events."""
         if self.flights.several and self._entries:
             self._enter_runs()
@@ -252,8 +238,8 @@ class Sheet:
                 self.figure.update_xaxes(range=[0.0, self.flights.longest_s])
         for row, title in enumerate(self._titles, 1):
             if title:
-                self.figure.update_yaxes(title_text=title, row=row, col=1)
-        self.figure.update_xaxes(title_text=self._x_title, row=self.rows, col=1)
+                self.figure.update_yaxes(row, title={"text": title})
+        self.figure.update_xaxes(self.rows, title={"text": self._x_title})
 
     def _enter_runs(self) -> None:
         """Entries of the runs, then of the kinds of lines in grey."""
@@ -269,10 +255,10 @@ class Sheet:
 
     def _entry(self, name: str, meta: dict[str, str], rank: int, **looks: Any) -> None:
         """A trace without points, for the legend."""
-        made = go.Scatter3d if self._in_space else go.Scatter
         nothing = dict.fromkeys(("x", "y", "z") if self._in_space else ("x", "y"), _NOTHING)
         self.figure.add_trace(
-            made(
+            trace(
+                "scatter3d" if self._in_space else "scatter",
                 name=html.escape(name),
                 meta=meta,
                 legendrank=rank,
@@ -284,8 +270,8 @@ class Sheet:
 
     def _mark_events(self) -> None:
         """A dotted line for each event, with its number in the table of events above it."""
-        shapes: list[dict[str, Any]] = []
-        notes: list[dict[str, Any]] = []
+        shapes: list[Node] = []
+        notes: list[Node] = []
         for run, log in self.flights.runs.items():
             for number, event in marked_events(log):
                 if self.flights.several and event.level == OK:
@@ -295,8 +281,8 @@ class Sheet:
                 line = {"color": colour, "width": 1, "dash": "dot"}
                 key = f"{EVENT}|{run}"
                 shapes.append(
-                    {"type": "line", "xref": "x", "yref": "paper", "x0": t_s, "x1": t_s, "y0": 0,
-                     "y1": 1, "line": line, "name": key, "layer": "below"}
+                    Node(type="line", xref="x", yref="paper", x0=t_s, x1=t_s, y0=0,
+                         y1=1, line=line, name=key, layer="below")
                 )  # fmt: skip
                 words = f"{t_s:.2f} s {event.name}: {event.message}"
                 words = html.escape(f"{run}, {words}" if self.flights.several else words)
@@ -306,16 +292,14 @@ class Sheet:
                     last["hovertext"] += f"<br>{words}"
                     continue
                 notes.append(
-                    {"xref": "x", "yref": "paper", "x": t_s, "y": 1, "yanchor": "bottom",
-                     "showarrow": False, "text": str(number), "name": key, "hovertext": words,
-                     "font": {"size": 10, "color": colour}}
+                    Node(xref="x", yref="paper", x=t_s, y=1, yanchor="bottom",
+                         showarrow=False, text=str(number), name=key, hovertext=words,
+                         font={"size": 10, "color": colour})
                 )  # fmt: skip
         if not shapes:
             return
-        old = self.figure.layout
-        self.figure.update_layout(
-            shapes=[*old.shapes, *shapes], annotations=[*old.annotations, *notes]
-        )
+        self.figure.layout.shapes.extend(shapes)
+        self.figure.layout.annotations.extend(notes)
         line = {"color": "#767676", "width": 1, "dash": "dot"}
         self._entry(EVENT, {"kind": EVENT}, 3000, mode="lines", line=line)
 
@@ -324,9 +308,9 @@ class Sheet:
     ) -> None:
         """Where a signal has to stay."""
         self.figure.add_shape(
-            type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], fillcolor=ALLOWED,
+            row, type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], fillcolor=ALLOWED,
             line={"color": "#00795a", "width": 1, "dash": "dash"}, layer="below",
-            name="criterion", row=row, col=1,
+            name="criterion",
         )  # fmt: skip
         if words:
             self._words(row, x[1], y[1], words)
@@ -334,14 +318,14 @@ class Sheet:
     def limit(self, row: int, x: tuple[float, float], y: float, words: str) -> None:
         """What a figure of a signal, not the signal itself, has to stay below."""
         self.figure.add_shape(
-            type="line", x0=x[0], x1=x[1], y0=y, y1=y, name="criterion",
-            line={"color": "#00795a", "width": 1.8, "dash": "dash"}, row=row, col=1,
+            row, type="line", x0=x[0], x1=x[1], y0=y, y1=y, name="criterion",
+            line={"color": "#00795a", "width": 1.8, "dash": "dash"},
         )  # fmt: skip
         self._words(row, x[1], y, words)
 
     def _words(self, row: int, x: float, y: float, words: str) -> None:
         self.figure.add_annotation(
-            x=x, y=y, text=html.escape(words), showarrow=False, xanchor="right", yanchor="top",
-            font={"size": 11, "color": "#00593f"}, bgcolor="rgba(255, 255, 255, 0.75)",
-            name="criterion", row=row, col=1,
+            row, x=x, y=y, text=html.escape(words), showarrow=False, xanchor="right",
+            yanchor="top", font={"size": 11, "color": "#00593f"},
+            bgcolor="rgba(255, 255, 255, 0.75)", name="criterion",
         )  # fmt: skip

@@ -13,9 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from quadsim.compiled import new_record
 from quadsim.geometry.rotation import wrap
-from quadsim.mission.trajectory import LEG, Motion, evaluate, plan_leg
+from quadsim.mission.trajectory import Motion, evaluate, new_leg, plan_leg
 from quadsim.parameters import Vec3
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
@@ -176,14 +175,14 @@ class Joined:
             (now[0] - then[0], now[1] - then[1], now[2] - then[2])
             for now, then in zip(motion[:3], (p, v, a), strict=True)
         )
-        self._leg = new_record(LEG)
+        self._leg = new_leg()
         start: Motion = (*apart, wrap(motion[3] - yaw), motion[4] - rate)  # type: ignore[assignment]
         plan_leg(self._leg, start, ZERO, 0.0, blend_s)
 
     @property
     def duration_s(self) -> float:
         """Time from the entry to the end."""
-        return max(self._plan.duration_s - self._begin_s, float(self._leg.duration_s))
+        return max(self._plan.duration_s - self._begin_s, float(self._leg["duration_s"][0]))
 
     def progress(self, t_s: float) -> float:
         """Nominal time of the plan that is reached at a time."""
@@ -196,8 +195,9 @@ class Joined:
     def at(self, t_s: float) -> Motion:
         """Motion at a time since the entry."""
         p, v, a, yaw, rate = self._plan.at(t_s + self._begin_s)
-        leg = self._leg
-        x, y, z, turn = (evaluate(leg.coefficients[i], leg.duration_s, t_s) for i in range(4))
+        duration_s = float(self._leg["duration_s"][0])
+        axes = self._leg["coefficients"][0]
+        x, y, z, turn = (evaluate(axes[i], duration_s, t_s) for i in range(4))
         return (
             (p[0] + x[0], p[1] + y[0], p[2] + z[0]),
             (v[0] + x[1], v[1] + y[1], v[2] + z[1]),

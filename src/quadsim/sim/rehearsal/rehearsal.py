@@ -153,8 +153,11 @@ def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> 
     guard = load(GuardParams, find("guards", params.guard))
     planner = load(PlannerParams, find("planners", params.planner))
     if params.speed_mps > 0.0:
-        for kind, key in ((SpeedParams, "speed_mps"), (LimitParams, "speed_max_mps")):
-            from_mapping(kind, {key: params.speed_mps}, limit_from)  # within their ranges
+        for of, kind, key in (
+            ("planner", SpeedParams, "speed_mps"),
+            ("guard", LimitParams, "speed_max_mps"),
+        ):
+            from_mapping(kind, {key: params.speed_mps}, f"{limit_from}: {of}")  # in their ranges
         guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
         planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
     return Rehearsal(

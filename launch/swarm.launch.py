@@ -1,0 +1,11 @@
+"""Many vehicles in one process under ``ros2 launch quadsim swarm.launch.py count:=12``.
+
+The nodes and their parameters are those of ``quadsim.nodes.swarm_graph``.
+"""
+
+from quadsim.nodes.launching import launch_description
+from quadsim.nodes.swarm_graph import SWARM_ARGUMENTS, describe_swarm_launch
+
+
+def generate_launch_description():
+    return launch_description(SWARM_ARGUMENTS, describe_swarm_launch)

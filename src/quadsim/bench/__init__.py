@@ -1,0 +1,1 @@
+"""What ``quadsim bench`` measures: each module of this folder offers measurements of one part."""

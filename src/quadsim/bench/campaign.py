@@ -1,0 +1,68 @@
+"""A campaign of a thousand flights of a minute, with all that a campaign does beside flying."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from quadsim.bench.figure import Line, Measurement, Session
+
+#: Of config/campaigns; the short version flies the first of it.
+CAMPAIGN, SHORT = "thousand", 40
+
+
+def campaign(session: Session) -> dict[str, Any]:
+    """Fly the campaign into a new folder on all cores; its tables are made too.
+
+    The time is that from the first run handed over to the tables; the processes start in it.
+    """
+    import numpy as np
+
+    from quadsim.experiments.batch import Processes, cores
+    from quadsim.experiments.campaign.engine import fly_campaign, prepare
+    from quadsim.experiments.campaign.plan import load_campaign
+    from quadsim.experiments.campaign.tables import TABLE, TIMES, read_table
+
+    loaded = session.once("campaign", lambda: load_campaign(CAMPAIGN))
+    if session.short:
+        samples = replace(loaded.samples, count=SHORT)
+        loaded = replace(loaded, samples=samples)
+    contents = session.once("campaign contents", lambda: prepare(loaded))
+    folder = Path(mkdtemp(prefix="campaign", dir=session.folder))
+    begin_s = time.perf_counter()
+    with Processes() as pool:
+        flown = fly_campaign(loaded, contents, folder, pool)
+        wall_s = time.perf_counter() - begin_s
+    table, times = read_table(folder / TABLE), read_table(folder / TIMES)
+    flown_s = float(np.nansum(table["duration_s"]))
+    found: dict[str, Any] = {
+        "campaign_flights_per_s": flown.flown / wall_s,
+        "campaign_x_realtime_per_core": flown_s / wall_s / cores(),
+        "flights": flown.flown,
+        "broken": int(np.sum(table["status"] == "broken")),
+        "flown_s": flown_s,
+        "run_median_s": float(np.median(times["wall_s"])),
+    }
+    return found if session.short else found | {"campaign_1000_flights_s": wall_s}
+
+
+MEASUREMENTS = (
+    Measurement(
+        "campaign",
+        (
+            Line(
+                "campaign_1000_flights_s",
+                "1000 flights of 60 s, processes started, rows and tables written",
+                "s",
+                "less",
+                120.0,
+            ),
+            Line("campaign_flights_per_s", "the same, or its first 40", "1/s", "more"),
+            Line("campaign_x_realtime_per_core", "flown time over that of each core", "x", "more"),
+        ),
+        campaign,
+    ),
+)

@@ -1,0 +1,84 @@
+"""How many vehicles of a crowd step in a second: an x500 with the drag model, RK4."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim.bench.figure import Line, Measurement, Session
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.crowd import Crowd
+
+COUNT, STEPS, HEIGHT_M = 10_000, 100, 1.0
+
+
+def million_a_second(call: Callable[[], object], vehicle_steps: int) -> float:
+    """Rate of one call by the clock, as threads share its work."""
+    begin_s = time.perf_counter()
+    call()
+    return vehicle_steps / (time.perf_counter() - begin_s) * 1e-6
+
+
+def x500s(count: int = COUNT, threads: int = 0) -> Callable[[], Crowd]:
+    """What gives a crowd at its start, rotor commands about hover."""
+    from quadsim.files import find
+    from quadsim.parameters import load
+    from quadsim.vehicle.crowd import Crowd
+    from quadsim.vehicle.parameters import VehicleParams
+    from quadsim.world.environment import EnvironmentParams
+
+    params = load(VehicleParams, find("vehicles", "x500"))
+    hover = np.sqrt(params.mass_kg * 9.80665 / 4.0 / params.thrust_coefficient_N_s2)
+    noise = np.random.default_rng(1).normal(0.0, 0.5, (4, count))
+    crowd = Crowd(params, EnvironmentParams(), count, threads=threads)
+
+    def begin() -> Crowd:
+        crowd.reset()
+        crowd.p_W[2] = HEIGHT_M
+        crowd.rotor_speed_radps[:] = hover
+        crowd.rotor_command_radps[:] = hover + noise
+        return crowd
+
+    return begin
+
+
+def measure(session: Session) -> dict[str, Any]:
+    """Rates of a hundred steps in a call, and of one."""
+    begin = session.once("x500s", x500s)
+    rates: dict[int, list[float]] = {STEPS: [], 1: []}
+    for _ in range(3 if session.short else 15):
+        crowd = begin()
+        crowd.step()  # into the caches, and for the first time through the compiler
+        for steps, found in rates.items():
+            found.append(million_a_second(partial(crowd.step, steps), COUNT * steps))
+    return {
+        "crowd_million_steps_per_s": statistics.median(rates[STEPS]),
+        "crowd_one_step_million_per_s": statistics.median(rates[1]),
+    }
+
+
+MEASUREMENTS = (
+    Measurement(
+        "crowd",
+        (
+            Line(
+                "crowd_million_steps_per_s",
+                f"{COUNT} x500, drag model, RK4, all cores, a hundred steps in a call",
+                "million/s",
+                "more",
+                5.0,
+            ),
+            Line(
+                "crowd_one_step_million_per_s", "the same, one step in a call", "million/s", "more"
+            ),
+        ),
+        measure,
+        short=True,
+    ),
+)

@@ -1,0 +1,54 @@
+"""Compiled loops over calls of the error-state filter, for :mod:`quadsim.bench.estimator`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadsim.compiled import kernel
+from quadsim.estimation.eskf import eskf_imu, eskf_magnetic_field, eskf_pressure
+from quadsim.estimation.measurements import fuse_gnss_position
+
+
+@kernel
+def predictions(lines: Any, count: int) -> None:
+    """So many IMU samples."""
+    state, params = lines[0].state, lines[0].params
+    for k in range(count):
+        f_S = (0.1, -0.1 + 1e-6 * k, 9.8)
+        eskf_imu(
+            state, params, state.imu_stamp_ns + 2_000_000, f_S, (0.01, 0.02, -0.01),
+            (1e-2, 1e-2, 1e-2), (1e-4, 1e-4, 1e-4),
+        )  # fmt: skip
+
+
+@kernel
+def pressures(lines: Any, count: int) -> None:
+    """So many scalar updates, all accepted."""
+    state, params = lines[0].state, lines[0].params
+    for _ in range(count):
+        eskf_pressure(state, params, 95000.0, 1e6)
+
+
+@kernel
+def fixes(lines: Any, count: int) -> None:
+    """So many updates of three numbers."""
+    state, params = lines[0].state, lines[0].params
+    for _ in range(count):
+        p_W = (state.p_W[0], state.p_W[1], state.p_W[2])
+        fuse_gnss_position(state, params, p_W, (1.0, 0.1, 0.0, 1.0, 0.1, 2.0))
+
+
+@kernel
+def fields(lines: Any, count: int) -> None:
+    """So many magnetic fields."""
+    state, params = lines[0].state, lines[0].params
+    for _ in range(count):
+        eskf_magnetic_field(state, params, (0.0, 2.15e-5, -4.3e-5), 0.01, 1e-14)
+
+
+@kernel
+def copies(lines: Any, count: int) -> None:
+    """So many copies of the filter, of which the horizon keeps one each 8 ms."""
+    line = lines[0]
+    for k in range(count):
+        line.snapshots[k % 64] = line.state

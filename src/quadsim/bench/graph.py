@@ -1,0 +1,163 @@
+"""Flights of the graph on DDS: pace, messages that arrive, latency, processor time by node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from quadsim.bench.figure import Line, Measurement, Session, Unavailable
+from quadsim.bench.startup import environment, free_domain
+from quadsim.errors import QuadsimError
+
+#: Sets of sensors by the rate of IMU, truth and control, Hz.
+SUITES = {250: "default_250hz", 500: "default", 1000: "default_1000hz"}
+#: Simulated time of a flight, s; of a look at it.
+FLOWN_S, LOOK_S = 20.0, 6.0
+PATIENCE_S = 600.0
+
+
+def measure_graph(
+    rate_hz: int, pacing: str, composed: bool, folder: Path, duration_s: float = FLOWN_S
+) -> dict[str, Any]:
+    """One flight of the scenario ``square`` by ``quadsim fly``, in a DDS domain of its own.
+
+    Args:
+        rate_hz: of IMU, truth and control; a key of :data:`SUITES`.
+        pacing: ``realtime`` or ``lockstep`` (as fast as the graph goes).
+        composed: all nodes in one process.
+        folder: for its bag, which is gone afterwards.
+        duration_s: simulated time of the flight.
+
+    Returns:
+        ``rtf`` (simulated over wall time), ``arrived_percent`` (IMU messages that the estimator
+        took), ``latency_ms_median`` and ``latency_ms_p99`` (from when an IMU sample was due to the
+        arrival of its motor command at ``dynamics``; in lockstep from the truth's publication),
+        ``cores`` (of all nodes), ``cpu_s_per_simulated_s``, ``supervisor_cores``, and ``nodes``:
+        cores of each by its name; empty where they are in one process.
+
+    Raises:
+        Unavailable: ROS is not installed, or every domain is in use.
+        QuadsimError: the flight ended before it was flown.
+    """
+    if find_spec("rclpy") is None:
+        raise Unavailable("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
+    with tempfile.TemporaryDirectory(dir=folder) as run:
+        command = [
+            sys.executable, "-m", "quadsim.cli", "fly", "--scenario", "square", "--json",
+            "--sensors", SUITES[rate_hz], "--pacing", pacing, "--no-report",
+            "--duration", str(duration_s), "--domain", str(free_domain()),
+            "--output", f"{run}/run", *(["--composed"] if composed else []),
+        ]  # fmt: skip
+        done = subprocess.run(
+            command, capture_output=True, env=environment(), timeout=PATIENCE_S, check=False
+        )
+    try:
+        summary = json.loads(done.stdout)
+        flown_s = float(summary["duration_s"])
+    except (ValueError, TypeError, KeyError):
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise QuadsimError(f"quadsim fly: {' '.join(words[-1:])}") from None
+    # the mission takes longer: the flight ends by the time, which is one of the errors
+    if flown_s < 0.9 * duration_s:
+        raise QuadsimError(f"quadsim fly ended after {flown_s:g} s: {'; '.join(summary['errors'])}")
+    return figures_of(summary)
+
+
+def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`measure_graph` gives, of the summary of a flight."""
+    cores = {
+        name: share["cpu_cores"]
+        for name, share in summary["nodes"].items()
+        if share["cpu_cores"] is not None
+    }
+    return {
+        "rtf": summary["real_time_factor"],
+        "arrived_percent": 100.0 * summary["imu_received_fraction"],
+        "latency_ms_median": summary["latency_ms"]["median"],
+        "latency_ms_p99": summary["latency_ms"]["p99"],
+        "cores": summary["cpu_cores"],
+        "cpu_s_per_simulated_s": summary["cpu_s"] / summary["duration_s"],
+        "supervisor_cores": summary["supervisor"]["cpu_cores"],
+        "nodes": {name: round(value, 3) for name, value in sorted(cores.items())},
+    }
+
+
+def flight(
+    session: Session,
+    rate_hz: int,
+    pacing: str,
+    composed: bool,
+    prefix: str,
+    named: Mapping[str, str],
+) -> Mapping[str, Any]:
+    """One round: the figures under the names of their lines, the rest as details."""
+    duration_s = LOOK_S if session.short else FLOWN_S
+    found = measure_graph(rate_hz, pacing, composed, session.folder, duration_s)
+    return {named.get(key, f"{prefix}_{key}"): value for key, value in found.items()}
+
+
+#: What is told of a flight by the wall clock: key, words, unit, which is better.
+TOLD = (
+    ("rtf", "simulated over wall time", "1", "more"),
+    ("arrived_percent", "IMU messages that the estimator takes", "%", "more"),
+    ("latency_ms_median", "from an IMU sample to its motor command, median", "ms", "less"),
+    ("latency_ms_p99", "the same, 99 %", "ms", "less"),
+    ("cores", "processor time of all nodes over wall time", "cores", "less"),
+)
+
+
+def _realtime(
+    rate_hz: int, composed: bool, prefix: str, targets: Mapping[str, float]
+) -> Measurement:
+    """A flight by the wall clock, with targets of some of its figures."""
+    way = "in one process" if composed else "a process a node"
+    lines = tuple(
+        Line(
+            f"{prefix}_{key}",
+            f"graph at {rate_hz} Hz, {way}: {words}",
+            unit,
+            better,  # type: ignore[arg-type]
+            targets.get(key),
+        )
+        for key, words, unit, better in TOLD
+    )
+    measure = partial(
+        flight, rate_hz=rate_hz, pacing="realtime", composed=composed, prefix=prefix, named={}
+    )
+    return Measurement(prefix, lines, measure)
+
+
+LOCKSTEP = "graph_lockstep_250hz"
+OF_1000 = {"rtf": 0.99, "arrived_percent": 99.9, "latency_ms_median": 3.0}
+
+MEASUREMENTS = (
+    _realtime(250, False, "graph_250hz", {}),
+    _realtime(500, False, "graph_500hz", {}),
+    _realtime(1000, False, "graph_1000hz", OF_1000),
+    _realtime(250, True, "composed_250hz", {"latency_ms_median": 1.5, "cores": 0.5}),
+    Measurement(
+        LOCKSTEP,
+        (
+            Line(
+                f"{LOCKSTEP}_x_realtime",
+                "graph at 250 Hz in lockstep, a process a node: simulated over wall time",
+                "x", "more", 2.0,
+            ),
+        ),
+        partial(
+            flight,
+            rate_hz=250,
+            pacing="lockstep",
+            composed=False,
+            prefix=LOCKSTEP,
+            named={"rtf": f"{LOCKSTEP}_x_realtime"},
+        ),
+    ),
+)  # fmt: skip

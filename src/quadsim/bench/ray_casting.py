@@ -1,0 +1,122 @@
+"""How long rays take: a scan among 100 obstacles over a heightmap of 256 x 256 cells."""
+
+from __future__ import annotations
+
+import statistics
+import timeit
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from quadsim.bench.figure import Line, Measurement, Session
+
+if TYPE_CHECKING:
+    from quadsim.world.obstacles import Obstacle
+    from quadsim.world.scene import Scene
+    from quadsim.world.terrain import Heightmap
+
+OBSTACLES, CELLS, SIZE_M, RANGE_M, HEIGHT_M = 100, 256, 256.0, 100.0, 15.0
+
+#: Rays: an automotive lidar's 16 rows of 45, a scanner's of a third of a degree.
+ALL_AROUND, LEVEL = 720, 1080
+
+SCENES = {
+    "flat": "flat ground",
+    "terrain": f"a heightmap of {CELLS} x {CELLS} cells",
+    "obstacles": f"{OBSTACLES} boxes, spheres and cylinders",
+    "both": "both",
+}
+
+
+def terrain(rng: np.random.Generator) -> Heightmap:
+    """Hills of some metres."""
+    from quadsim.world.terrain import Heightmap
+
+    x, y = np.meshgrid(*2 * [np.linspace(0.0, SIZE_M, CELLS + 1)])
+    heights = 6.0 * np.sin(x / 15.0) * np.cos(y / 11.0) + rng.normal(0.0, 0.05, x.shape)
+    return Heightmap(heights, (SIZE_M, SIZE_M))
+
+
+def obstacles(rng: np.random.Generator) -> list[Obstacle]:
+    """Boxes, spheres and cylinders, strewn over the terrain."""
+    from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
+
+    shapes: list[Box | Sphere | Cylinder] = [Box((2.0, 3.0, 4.0)), Sphere(2.0), Cylinder(0.5, 12.0)]
+    found = []
+    for k in range(OBSTACLES):
+        x, y, z, w = Rotation.random(rng=rng).as_quat()
+        place = rng.uniform([-80.0, -80.0, 0.0], [80.0, 80.0, 12.0])
+        found.append(Obstacle(f"{k}", shapes[k % 3], Pose(tuple(place), (w, x, y, z))))
+    return found
+
+
+def scenes() -> dict[str, Scene]:
+    """What the rays meet, by the names of :data:`SCENES`."""
+    from quadsim.world.scene import EMPTY_SCENE, scene_of
+
+    rng = np.random.default_rng(1)
+    hills, things = terrain(rng), obstacles(rng)
+    return {
+        "flat": EMPTY_SCENE,
+        "terrain": scene_of((), hills),
+        "obstacles": scene_of(things),
+        "both": scene_of(things, hills),
+    }
+
+
+def caster(scene: Scene, directions: NDArray[np.float64]) -> Callable[[], None]:
+    """A call that casts all rays from one point."""
+    from quadsim.world.scene import cast_rays
+
+    count = len(directions)
+    origins = np.tile([0.0, 0.0, HEIGHT_M], (count, 1))
+    distance, cosine = np.zeros(count), np.zeros(count)
+
+    def call() -> None:
+        cast_rays(scene, 0.0, origins, directions, RANGE_M, distance, cosine)
+
+    return call
+
+
+def around(count: int) -> NDArray[np.float64]:
+    """Directions (count, 3), evenly strewn over the sphere."""
+    directions = np.random.default_rng(2).standard_normal((count, 3))
+    unit: NDArray[np.float64] = directions / np.linalg.norm(directions, axis=1)[:, None]
+    return unit
+
+
+def level(count: int) -> NDArray[np.float64]:
+    """Directions (count, 3) of a level scan all around."""
+    angle = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
+    return np.column_stack([np.cos(angle), np.sin(angle), np.zeros(count)])
+
+
+def measure(session: Session) -> dict[str, Any]:
+    """Median of many calls in one round, ms."""
+    found = session.once("scenes", scenes)
+    calls = 20 if session.short else 200
+    result = {}
+    for name, scene in found.items():
+        for way, directions in (("around", around(ALL_AROUND)), ("level", level(LEVEL))):
+            call = caster(scene, directions)
+            call()
+            times = timeit.repeat(call, number=1, repeat=calls)
+            result[f"ray_casting_{name}_{way}_ms"] = 1e3 * statistics.median(times)
+    return result
+
+
+MEASUREMENTS = (
+    Measurement(
+        "ray_casting",
+        tuple(
+            Line(f"ray_casting_{name}_{way}_ms", f"{rays} rays {way}, 100 m: {words}", "ms", "less")
+            for name, words in SCENES.items()
+            for way, rays in (("around", ALL_AROUND), ("level", LEVEL))
+        ),
+        measure,
+        short=True,
+    ),
+)

@@ -1,0 +1,300 @@
+"""Swarms: their closed loop without ROS, and the node ``swarm`` in real time on DDS.
+
+The node is a process of its own; this one subscribes to the IMUs of some vehicles and counts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from quadsim.bench.figure import Line, Measurement, Session, Unavailable
+from quadsim.errors import FlightError, InputError
+
+#: Vehicles of the closed loop's figures.
+COUNTS = (1, 10, 50, 100)
+#: Simulated time before a measurement: all are in the air then. And that of one, s.
+BEFORE_S, MEASURED_S, SHORT_S = 10.0, 30.0, 8.0
+#: Flown by the closed loop for a figure, s.
+LOOP_S, SHORT_LOOP_S = 6.0, 2.0
+#: How many vehicles are listened to.
+HEARD = 5
+#: Longest start of the node, wall time: it loads the kernels; and how late it may end, s.
+START_S, LATE_S = 120.0, 60.0
+#: So long after the end what was lost may still be repaired, ns of simulated time.
+REPAIRS_NS = 1_000_000_000
+#: What they fly.
+SCENARIO = "formation"
+#: Domains that are tried.
+DOMAINS = range(150, 160)
+
+
+def measure_loop(session: Session) -> dict[str, Any]:
+    """The closed loop of so many vehicles in the air, avoidance on: simulated over CPU time."""
+    from quadsim.sim.scenario import load_scenario
+    from quadsim.sim.swarm import Swarm
+
+    figures = {}
+    for count in COUNTS:
+        swarm = Swarm(load_scenario(SCENARIO, vehicles=count))
+
+        def flown(swarm: Swarm, until_s: float) -> float:
+            begin_s = time.process_time()
+            while swarm.stamp_ns < until_s * 1e9:
+                swarm.tick()
+                for loop in swarm.loops:
+                    loop.take_off_when_ready()
+            return time.process_time() - begin_s
+
+        flown(swarm, 4.0)
+        seconds = SHORT_LOOP_S if session.short else LOOP_S
+        figures[f"swarm_loop_{count}_x_core"] = seconds / flown(swarm, 4.0 + seconds)
+    return figures
+
+
+@contextmanager
+def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The node ``swarm``, paused, in a process of its own."""
+    given = {
+        "scenario": SCENARIO, "count": count, "publish": publish, "paused": "true",
+        "auto_start": "true",
+    }  # fmt: skip
+    arguments = [part for key, value in given.items() for part in ("-p", f"{key}:={value}")]
+    environment = os.environ | {
+        "ROS_DOMAIN_ID": str(domain),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quadsim.nodes.swarm", "--ros-args", *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10.0)
+        process.kill()
+        process.wait()
+
+
+class _Listener:
+    """Counts the samples of some IMUs, and reads the clock.
+
+    Args:
+        context: of ROS.
+        names: of the vehicles that are listened to.
+    """
+
+    def __init__(self, context: Any, names: list[str]) -> None:
+        import rclpy
+        from std_srvs.srv import SetBool
+
+        from quadsim.nodes import topics
+        from quadsim.nodes.runtime import make_executor
+        from quadsim.nodes.topics import full_name
+
+        self.node = rclpy.create_node("swarm_listener", context=context, enable_rosout=False)
+        self.clock_ns = self.slips = 0
+        self.stamps_ns: dict[str, list[int]] = {name: [] for name in names}
+        listen = self.node.create_subscription
+        clock, reports, imu = topics.CLOCK, topics.DIAGNOSTICS, topics.IMU_RAW
+        listen(clock.message, clock.name, self._on_clock, clock.wanted)
+        listen(reports.message, reports.name, self._on_reports, reports.wanted)
+        for name in names:
+            hear = partial(self._on_sample, self.stamps_ns[name])
+            listen(imu.message, full_name(name, imu.name), hear, imu.offered, raw=True)
+        self.pause = self.node.create_client(SetBool, "/sim/pause")
+        self._executor = make_executor(context)
+        self._executor.add_node(self.node)
+
+    def _on_clock(self, message: Any) -> None:
+        from quadsim.nodes.world_messages import stamp_ns_of
+
+        self.clock_ns = stamp_ns_of(message.clock)
+
+    def _on_reports(self, message: Any) -> None:
+        for status in message.status:
+            if status.name == "/swarm":
+                values = {pair.key: pair.value for pair in status.values}
+                self.slips = int(values["slips"])
+
+    def _on_sample(self, stamps_ns: list[int], payload: bytes) -> None:
+        from quadsim.nodes.cdr import stamp_of
+
+        stamps_ns.append(stamp_of(payload))
+
+    def until(self, condition: Any, within_s: float, process: subprocess.Popen[bytes]) -> None:
+        """Turn until a condition holds.
+
+        Raises:
+            FlightError: it did not in time, or the node has ended.
+        """
+        deadline_s = time.monotonic() + within_s
+        while not condition():
+            self._executor.spin_once(0.05)
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise FlightError(f"node swarm: ended, or nothing heard for {within_s:g} s")
+
+    def run(self, process: subprocess.Popen[bytes]) -> None:
+        """Let simulated time run, once the node is there and everybody is heard."""
+        from std_srvs.srv import SetBool
+
+        from quadsim.nodes import topics
+        from quadsim.nodes.topics import full_name
+
+        names = [full_name(name, topics.IMU_RAW.name) for name in self.stamps_ns]
+        self.until(self.pause.service_is_ready, START_S, process)
+        self.until(lambda: all(map(self.node.count_publishers, names)), START_S, process)
+        future = self.pause.call_async(SetBool.Request(data=False))
+        self.until(lambda: future.done() or self.clock_ns > 0, START_S, process)
+
+    def close(self) -> None:
+        """Stop."""
+        self._executor.shutdown(0)
+        self.node.destroy_node()
+
+
+def _free_domain() -> int:
+    """A domain that no graph on this machine holds.
+
+    Raises:
+        InputError: all are in use.
+    """
+    from quadsim.nodes.domain import held
+
+    for domain in DOMAINS:
+        with suppress(InputError), held(domain):
+            return domain
+    raise InputError(f"swarm: the domains {DOMAINS[0]} to {DOMAINS[-1]} are all in use")
+
+
+def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float]:
+    """Fly a swarm by the wall clock: pace, CPU use and, with IMUs, the share of samples heard.
+
+    Args:
+        count: vehicles.
+        publish: as of the node.
+        measured_s: simulated time that is measured.
+    """
+    try:
+        import psutil
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.signals import SignalHandlerOptions
+    except ImportError as error:
+        raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
+    from quadsim.sim.scenario import load_scenario
+
+    domain, context = _free_domain(), Context()
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    rclpy.init(
+        args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
+    )
+    step = max(1, count // HEARD)
+    names = (
+        [f"quad{i + 1}" for i in range(0, count, step)][:HEARD] if publish != "estimates" else []
+    )
+    listener = _Listener(context, names)
+    try:
+        with _node(domain, count, publish) as process:
+            used = psutil.Process(process.pid)
+            listener.run(process)
+            listener.until(lambda: listener.clock_ns >= BEFORE_S * 1e9, START_S, process)
+            begin_s, begin_ns, slips = time.monotonic(), listener.clock_ns, listener.slips
+            cpu_s = sum(used.cpu_times()[:2])
+            end_ns = begin_ns + round(measured_s * 1e9)
+            late_s = 20.0 * measured_s + LATE_S
+            listener.until(lambda: listener.clock_ns >= end_ns, late_s, process)
+            wall_s = time.monotonic() - begin_s
+            figures = {
+                "rtf": (listener.clock_ns - begin_ns) * 1e-9 / wall_s,
+                # of a simulated second: a node that falls behind is no cheaper for it
+                "cores": (sum(used.cpu_times()[:2]) - cpu_s)
+                / ((listener.clock_ns - begin_ns) * 1e-9),
+                "slips": float(listener.slips - slips),
+            }
+            # what was sent up to the end, and its repairs
+            listener.until(lambda: listener.clock_ns >= end_ns + REPAIRS_NS, late_s, process)
+    finally:
+        listener.close()
+        context.try_shutdown()
+    if names:
+        period_ns = load_scenario(SCENARIO).imu_period_ns
+        figures["arrived_percent"] = arrived_percent(
+            listener.stamps_ns, begin_ns, end_ns, period_ns
+        )
+    return figures
+
+
+def arrived_percent(
+    heard_ns: Mapping[str, Sequence[int]], begin_ns: int, end_ns: int, period_ns: int
+) -> float:
+    """Share of the samples sent in a time that arrived, of the vehicle with the least.
+
+    Args:
+        heard_ns: by vehicle, the stamps of the samples that were heard.
+        begin_ns, end_ns: the time; what is sent at its begin does not count.
+        period_ns: of the samples.
+
+    Raises:
+        FlightError: of a vehicle nothing was heard at all.
+    """
+    silent = [name for name, stamps_ns in heard_ns.items() if not stamps_ns]
+    if silent:
+        raise FlightError(f"node swarm: nothing was heard of the IMU of {', '.join(silent)}")
+    sent = end_ns // period_ns - begin_ns // period_ns
+    arrived = [
+        len({stamp_ns for stamp_ns in stamps_ns if begin_ns < stamp_ns <= end_ns})
+        for stamps_ns in heard_ns.values()
+    ]
+    return 100.0 * min(arrived) / sent
+
+
+def measure_real_time(count: int, publish: str, session: Session) -> dict[str, Any]:
+    """One flight of the node, by the wall clock."""
+    found = in_real_time(count, publish, SHORT_S if session.short else MEASURED_S)
+    return {f"swarm_{count}_{name}": value for name, value in found.items()}
+
+
+MEASUREMENTS = (
+    Measurement(
+        "swarm_loop",
+        tuple(
+            Line(
+                f"swarm_loop_{count}_x_core",
+                f"closed loop of {count} vehicles, IMU at 200 Hz, simulated over CPU time",
+                "x",
+                "more",
+            )
+            for count in COUNTS
+        ),
+        measure_loop,
+    ),
+    Measurement(
+        "swarm_50",
+        (
+            Line("swarm_50_rtf", "50 vehicles on DDS, each IMU at 200 Hz", "x", "more", 0.99),
+            Line("swarm_50_cores", "their node, of a simulated second", "cores", "less"),
+            Line("swarm_50_arrived_percent", "samples of IMUs heard", "%", "more", 99.9),
+        ),
+        partial(measure_real_time, 50, "imu"),
+    ),
+    Measurement(
+        "swarm_100",
+        (
+            Line("swarm_100_rtf", "100 vehicles on DDS, truth and estimates", "x", "more", 0.99),
+            Line("swarm_100_cores", "their node, of a simulated second", "cores", "less"),
+        ),
+        partial(measure_real_time, 100, "estimates"),
+    ),
+)

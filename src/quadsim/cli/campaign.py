@@ -1,0 +1,250 @@
+"""``quadsim campaign``: many flights of sampled scenarios, a table of them, and what it shows."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quadsim.cli.common import (
+    FlightProgress,
+    exit_status,
+    json_option,
+    loading,
+    print_json,
+    say,
+    to_json,
+)
+from quadsim.cli.counting import counting, processes_option
+from quadsim.errors import InputError
+
+if TYPE_CHECKING:
+    from quadsim.experiments.batch import Pool
+    from quadsim.experiments.campaign.plan import Campaign
+
+#: Width of tables that go to a file or a pipe.
+FILE_WIDTH = 120
+
+
+@click.command()
+@click.argument("campaign", metavar="CAMPAIGN")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the campaign.  [default: runs/campaign-<name>]",
+)
+@click.option("--resume", is_flag=True, help="Go on with what the folder holds.")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Fly on a Dask cluster, by its scheduler: tcp://host:8786."
+)
+@processes_option
+@click.option(
+    "--run",
+    "number",
+    type=click.IntRange(min=0),
+    metavar="NUMBER",
+    help="Fly this run alone, here, and compare its digest with the table's.",
+)
+@click.option(
+    "--bag",
+    type=click.Path(path_type=Path),
+    help="With --run: write a bag of it here, as sim does.",
+)
+@json_option
+@click.pass_context
+def campaign(
+    ctx: click.Context,
+    campaign: str,
+    output: Path | None,
+    resume: bool,
+    dask: str | None,
+    processes: int,
+    number: int | None,
+    bag: Path | None,
+    as_json: bool,
+) -> None:
+    """Fly a campaign: a file of config/campaigns, or a path (docs/campaigns.md).
+
+    Its folder gets table.parquet (a row for each run), times.parquet, summary.json and report.html.
+    A run that cannot be flown is a row with its reason. Ctrl-C and kills lose only the runs under
+    way: go on with --resume. Exit status: 0 enough runs passed (pass_share), 1 not, 2 bad input.
+    """
+    _check(dask, processes, number, bag, resume)
+    with loading("loading"):
+        from quadsim.experiments.campaign.engine import prepare
+        from quadsim.experiments.campaign.plan import load_campaign
+
+        loaded = load_campaign(campaign)
+        folder = output or Path("runs") / f"campaign-{loaded.name}"
+        if number is None:
+            contents = prepare(loaded)
+    if number is not None:
+        ctx.exit(_fly_one(loaded, folder, number, bag, as_json))
+    from quadsim.experiments.campaign.engine import fly_campaign
+    from quadsim.experiments.campaign.record import Record
+
+    Record.check(folder, contents, resume)
+    states: Counter[str] = Counter()
+    try:
+        with _pool(dask, processes) as pool, counting(loaded.name) as tell:
+
+            def progress(done: int, total: int, status: str) -> None:
+                states[status] += 1
+                tell(done, total, ", ".join(f"{count} {name}" for name, count in states.items()))
+
+            flown = fly_campaign(loaded, contents, folder, pool, resume, progress)
+    except KeyboardInterrupt:
+        options = [] if output is None else ["--output", str(output)]
+        options += [] if dask is None else ["--dask", dask]
+        command = shlex.join(["quadsim", "campaign", campaign, *options, "--resume"])
+        say(f"what was flown is kept in {folder}; go on with: {command}")
+        raise
+    ctx.exit(_finish(loaded, folder, flown.wall_s, flown.flown, as_json))
+
+
+def _check(
+    dask: str | None, processes: int, number: int | None, bag: Path | None, resume: bool
+) -> None:
+    """Refuse options that do not go together."""
+    if dask is not None and processes:
+        raise InputError("--processes: is for this machine; with --dask the cluster says")
+    if number is None and bag is not None:
+        raise InputError("--bag: goes with --run; a campaign keeps no bags")
+    if number is not None and (dask is not None or processes or resume):
+        raise InputError("--run: flies one run here; leave out --dask, --processes, --resume")
+
+
+@contextmanager
+def _pool(dask: str | None, processes: int) -> Iterator[Pool]:
+    """Where runs are flown."""
+    if dask is None:
+        from quadsim.experiments.batch import Processes
+
+        with Processes(processes) as local:
+            yield local
+        return
+    from quadsim.experiments.cluster import Cluster
+
+    with Cluster(dask) as cluster:
+        yield cluster
+
+
+def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: bool) -> int:
+    """Summary and report of the tables that there are; the exit status."""
+    from quadsim.analysis.whole_files import write_whole
+    from quadsim.cli.common import working
+    from quadsim.experiments.campaign.page import write_report
+    from quadsim.experiments.campaign.results import summarize
+    from quadsim.experiments.campaign.tables import TABLE, TIMES, read_table
+
+    table = read_table(folder / TABLE)
+    summary = summarize(loaded, table, folder) | {
+        "table": folder / TABLE,
+        "times": folder / TIMES,
+        "report": folder / "report.html",
+        "flown": flown,
+        "wall_s": wall_s,
+        "flights_per_s": flown / wall_s if flown else None,
+    }
+    with working("writing the report"):
+        write_report(loaded, table, summary, folder / "report.html")
+    write_whole(folder / "summary.json", to_json(summary) + "\n")
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary)
+    return exit_status(summary["passed"])
+
+
+def _fly_one(loaded: Campaign, folder: Path, number: int, bag: Path | None, as_json: bool) -> int:
+    """One run by itself, beside what the table says of it; the exit status."""
+    from quadsim.analysis.bag.profiles import Recording
+    from quadsim.analysis.summary import summarize_all
+    from quadsim.cli.show import show_summary
+    from quadsim.cli.sim import fly_once
+
+    if number >= len(loaded):
+        raise InputError(f"--run {number}: {loaded.name} has the runs 0 to {len(loaded) - 1}")
+    run = loaded.run(number)
+    scenario = run.load()
+    with FlightProgress(f"{loaded.name} {number}", scenario.file.duration_s) as progress:
+        logs, digest = fly_once(scenario, bag, Recording(), progress.update)
+    kept = _kept_digest(folder, number)
+    if kept is not None:
+        same = kept == digest
+        next(iter(logs.values())).notes.append(
+            f"the digest is that of the run in {folder}"
+            if same
+            else f"the run in {folder} has another digest, {kept}"
+        )
+    summary = summarize_all(logs, scenario.criteria, bag=bag)
+    summary["digest"] = digest
+    summary["run"] = {"number": number, "values": run.values, "command": run.command()}
+    show_summary(summary, as_json)
+    if not as_json:
+        click.echo(f"digest: {digest}\n{run.command()}")
+    return exit_status(summary["passed"])
+
+
+def _kept_digest(folder: Path, number: int) -> str | None:
+    """Digest of a run in a folder's table, if it is there."""
+    import pyarrow.parquet as pq
+
+    from quadsim.experiments.campaign.tables import TABLE
+
+    if not (folder / TABLE).is_file():
+        return None
+    found = pq.read_table(folder / TABLE, columns=["digest"], filters=[("run", "==", number)])
+    digests = found["digest"].to_pylist()
+    return str(digests[0]) if digests and digests[0] else None
+
+
+def _show(summary: dict[str, Any]) -> None:
+    """The campaign in a few tables on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from quadsim.cli.show import number, share, verdict
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    success = summary["success"]
+    console.print(
+        Text(
+            f"{summary['campaign']}: {success['passed']} of {success['runs']} runs passed,"
+            f" {share(success['rate'])} ({share(success['low'])} to {share(success['high'])}): "
+        )
+        + verdict(summary["passed"])
+    )
+    table = Table("figure", "runs", "mean", "5 %", "median", "95 %", "most")
+    for name, row in summary["metrics"].items():
+        cells = (number(row[key]) for key in ("mean", "5 %", "median", "95 %", "most"))
+        table.add_row(name, str(row["count"]), *cells)
+    console.print(table)
+    for name, count in summary["missed"].items():
+        console.print(f"missed {count} times: {name}", markup=False)
+    for reason, count in summary["broken"].items():
+        console.print(Text(f"broken {count} times: {reason}", "yellow"), soft_wrap=True)
+    if summary["dependences"]:
+        table = Table("factor", "figure", "rank correlation", "share", "p")
+        for row in summary["dependences"][:8]:
+            cells = (number(row[key], 2) for key in ("rank_correlation", "share", "p_value"))
+            table.add_row(row["factor"], row["metric"], *cells)
+        console.print(table)
+    for row in summary["worst"][:3]:
+        console.print(
+            Text(f"run {row['run']} {row['status']}{': ' if row['reason'] else ''}{row['reason']}"),
+            Text(f"  {row['again']}", "dim"),
+            sep="\n",
+            soft_wrap=True,
+        )
+    if summary["flown"]:
+        console.print(f"{summary['flown']} flights in {summary['wall_s']:.1f} s")
+    console.print(f"report: {summary['report']}", markup=False, soft_wrap=True)

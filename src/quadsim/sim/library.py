@@ -1,0 +1,96 @@
+"""The files that scenarios name, each read once however many scenarios name it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadsim.errors import InputError
+from quadsim.files import find_world, share_dir
+from quadsim.parameters import read_yaml
+from quadsim.world.build import HeightmapParams, make_scene
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene import Scene
+from quadsim.world.terrain_hills import HillsParams
+
+if TYPE_CHECKING:
+    from quadsim.sim.scenario import ScenarioFile
+
+#: Scenes that are kept; one of hills is some megabytes.
+MAX_SCENES = 4
+
+
+class OtherFileError(InputError):
+    """A file is not the one that it was, or that it is elsewhere."""
+
+
+def shared_name(path: Path) -> str:
+    """Name of a file that is the same wherever quadsim is installed; else its whole path."""
+    try:
+        return str(path.resolve().relative_to(share_dir()))
+    except (InputError, ValueError):
+        return str(path.resolve())
+
+
+class Library:
+    """Files of scenarios, kept after the first reading.
+
+    Args:
+        expected: SHA-256 of files by :func:`shared_name`, as they have to be.
+
+    Attributes:
+        digests: SHA-256 of every file that was read, by the same names.
+    """
+
+    def __init__(self, expected: Mapping[str, str] | None = None) -> None:
+        self._expected = expected or {}
+        self._read: dict[Path, dict[str, Any]] = {}
+        self.digests: dict[str, str] = {}
+        self._scene = lru_cache(MAX_SCENES)(self._make_scene)
+
+    def yaml(self, path: Path) -> dict[str, Any]:
+        """Content of a file, for the caller to change.
+
+        Raises:
+            InputError: as of :func:`quadsim.parameters.read_yaml`, or it is not as expected.
+        """
+        if path not in self._read:
+            self._read[path] = read_yaml(path)
+            self._note(path)
+        return deepcopy(self._read[path])
+
+    def scene(self, file: ScenarioFile) -> Scene:
+        """What rays and vehicles meet in a scenario; the same object for the same keys.
+
+        Raises:
+            InputError: as of :func:`quadsim.world.build.make_scene`.
+        """
+        return self._scene(file.world, file.terrain, file.heightmap, file.environment)
+
+    def _make_scene(
+        self,
+        world: str,
+        terrain: HillsParams,
+        heightmap: HeightmapParams,
+        environment: EnvironmentParams,
+    ) -> Scene:
+        scene = make_scene(world, terrain, heightmap, environment)
+        self._note(find_world(world))
+        for name in (heightmap.file, environment.wind.file):
+            if name:
+                self._note(Path(name).expanduser())
+        return scene
+
+    def _note(self, path: Path) -> None:
+        """Keep a file's digest, and hold it against what is expected."""
+        name = shared_name(path)
+        if name in self.digests:
+            return
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if self._expected.get(name, digest) != digest:
+            raise OtherFileError(f"{path}: is not the file that was planned with; make them equal")
+        self.digests[name] = digest

@@ -1,0 +1,194 @@
+"""The vehicles that fly in one world, as :func:`quadsim.sim.loop.advance` takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.control.airframe import pack_airframe
+from quadsim.control.position import new_position_control
+from quadsim.control.watchdog import new_inner_loop
+from quadsim.estimation.direct import DIRECT, new_direct
+from quadsim.estimation.parameters import LINEAR
+from quadsim.estimation.timeline import new_timeline
+from quadsim.geometry.rotation import from_euler
+from quadsim.noise import stream
+from quadsim.parameters import pack
+from quadsim.sensors import SENSORS, ahrs
+from quadsim.sensors.barometer import BarometerParams
+from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.magnetometer import MagnetometerParams
+from quadsim.sensors.model import period_ns, set_faults
+from quadsim.sim.linear import ATTITUDE_DEVICE
+from quadsim.sim.loop import LOG_ROW, SETUP, STATE, ticks
+from quadsim.sim.scenario import Scenario
+from quadsim.sim.white_noise import Source, WhiteNoise
+from quadsim.vehicle.disturbances import pack_disturbances
+from quadsim.vehicle.start import stand
+from quadsim.vehicle.state import P
+from quadsim.world.wind import white_width
+
+#: What is kept of every flight, beside the log's rows.
+KEPT = ("imu", "gnss", "rangefinder")
+
+
+def make_setups(scenario: Scenario, count: int = 1) -> NDArray[np.record]:
+    """The (count,) SETUP records of a scenario's vehicles."""
+    setups: NDArray[np.record] = np.zeros(count, SETUP)
+    setup = setups[0]
+    setup.delay = scenario.file.physics.command_delay_samples
+    setup["physics"] = pack(scenario.file.physics)
+    setup["vehicle"] = pack(scenario.vehicle)
+    setup["environment"][0] = pack(scenario.environment)
+    setup["autopilot"] = pack(scenario.autopilot)
+    setup["airframe"] = pack_airframe(scenario.airframe)
+    for kind, params in scenario.sensors.items():
+        setup[kind][0] = pack(params)
+        setup[f"{kind}_period_ns"] = period_ns(params)
+        state_noise(setup, scenario, params)
+    setups[1:] = setups[0]
+    for i in range(count):
+        setups[i]["disturbances"] = pack_disturbances(scenario.disturbances, i + 1)
+    return setups
+
+
+def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
+    """Write what a sensor's messages say of its noise; a fix says it itself."""
+    if isinstance(params, ImuParams):
+        setup.accel_covariance[::4] = params.accel_variance()
+        setup.gyro_covariance[::4] = params.gyro_variance()
+    elif isinstance(params, MagnetometerParams):
+        setup.field_covariance[::4] = params.variance(scenario.environment.field_W_T())
+    elif isinstance(params, BarometerParams):
+        setup.pressure_variance[0] = params.variance()
+
+
+def _room(scenario: Scenario, kind: str, seconds: float) -> int:
+    """Samples that a sensor can publish in a time."""
+    params = scenario.looped.get(kind)
+    return math.ceil(seconds * params.rate_hz) + 2 if params else 0
+
+
+class Vehicles:
+    """The vehicles of one world: how each is, what it remembers, and what is kept of its flight.
+
+    Args:
+        scenario: what flies.
+        names: of the vehicles, of which their noise depends; they stand where the scenario's
+            start puts so many.
+        seconds: how long there is room for.
+        log_hz: rows of the log a second, at most the IMU's rate.
+        keep_samples: keep what every sensor publishes, not that of :data:`KEPT` alone.
+
+    Attributes:
+        states: (N,) STATE records.
+        setups: (N,) SETUP records.
+        missions: what each flies.
+        offsets_W_m: by how much the places of its mission are moved for each.
+        use_truth: (N,) 1 flies on the truth.
+        logs: (N, rows) LOG_ROW records.
+        samples: by kind, (N, rows) records.
+        linear: (N,) DIRECT of the linear filter, where it is flown on; else (0,).
+        attitude: ATTITUDE_DEVICE, as many.
+        noise: what their devices draw.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        names: Sequence[str],
+        seconds: float,
+        log_hz: float,
+        keep_samples: bool = False,
+    ) -> None:
+        self.scenario = scenario
+        count = len(names)
+        self.missions = scenario.missions(count)
+        self.offsets_W_m = scenario.offsets_W_m(count)
+        self.setups = make_setups(scenario, count)
+        self.setups["log_period_ns"] = round(1e9 / log_hz)
+        self.logs: NDArray[np.record] = np.zeros((count, int(seconds * log_hz) + 2), LOG_ROW)
+        self.samples: dict[str, NDArray[np.record]] = {
+            kind: np.zeros(
+                (count, _room(scenario, kind, seconds) if kind in KEPT or keep_samples else 0),
+                model.sample,
+            )
+            for kind, model in {**SENSORS, ahrs.KIND: ahrs.MODEL}.items()
+        }
+        self.states: NDArray[np.record] = np.zeros(count, STATE)
+        filters = count if scenario.estimator.filter == LINEAR else 0
+        self.linear: NDArray[np.record] = np.zeros(filters, DIRECT)
+        self.attitude: NDArray[np.record] = np.zeros(filters, ATTITUDE_DEVICE)
+        self.use_truth = np.zeros(count, np.int64)
+        poses = scenario.file.start.poses(count)
+        self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
+        self._until_ns = np.zeros(1, np.int64)
+        self._ticks = ticks(
+            self.states,
+            self.setups,
+            scenario.scene,
+            self._until_ns,
+            self.use_truth,
+            self.noise.white,
+            self.noise.used,
+            self.logs,
+            tuple(self.samples.values()),
+            self.linear,
+            self.attitude,
+        )
+
+    def _start(self, i: int, name: str, pose: tuple[float, float, float]) -> list[Source]:
+        """One on the ground, every device switched on, the filter empty.
+
+        Returns:
+            Where its noise comes from, in the order of ``white`` of :func:`advance`.
+        """
+        scenario, state, setup = self.scenario, self.states[i], self.setups[i]
+        seed, world = scenario.file.seed, (scenario.environment, scenario.scene)
+        physics, charge = scenario.file.physics, scenario.file.start.charge
+        stand(state.vehicle, scenario.vehicle, *world, physics, pose, charge)
+        state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
+        state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, pose[2])
+        sources = []
+        for kind, model in SENSORS.items():
+            params = scenario.sensors.get(kind)
+            generator = stream(seed, name, kind)
+            if params is not None:
+                model.start(state[f"{kind}_state"][0], params, generator)
+                faults = scenario.faults.get(kind, ())
+                set_faults(state[f"{kind}_outbox"][0], model, params, faults)
+            state[f"{kind}_previous"] = state["truth"]
+            period = int(setup[f"{kind}_period_ns"])
+            sources.append(Source(generator, period, model.white_width))
+        width = white_width(scenario.environment.wind)
+        sources.append(Source(stream(seed, name, "wind"), int(setup.imu_period_ns), width))
+        sources.append(self._start_attitude(i, name))
+        state["line"] = new_timeline(scenario.estimator)
+        if len(self.linear):
+            self.linear[i] = new_direct(scenario.estimator)[0]
+        state["inner"] = new_inner_loop()
+        state["position"] = new_position_control(scenario.autopilot, setup.airframe)
+        return sources
+
+    def _start_attitude(self, i: int, name: str) -> Source:
+        """The attitude device switched on, if it is flown with; where its noise comes from."""
+        generator = stream(self.scenario.file.seed, name, ahrs.KIND)
+        params = self.scenario.ahrs
+        if params is None or not len(self.attitude):
+            return Source(generator, 0, ahrs.MODEL.white_width)
+        device: Any = self.attitude[i]
+        device["period_ns"] = period_ns(params)
+        device["params"] = pack(params)
+        device["previous"] = self.states[i]["truth"]
+        ahrs.MODEL.start(device["state"][0], params, generator)
+        return Source(generator, int(device["period_ns"]), ahrs.MODEL.white_width)
+
+    def advance(self, stamp_ns: int, until_ns: int) -> None:
+        """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later."""
+        self.noise.draw(stamp_ns, until_ns)
+        self._until_ns[0] = until_ns
+        next(self._ticks)

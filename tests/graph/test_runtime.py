@@ -1,0 +1,74 @@
+"""Nodes in one process: they end when they are told to, and say whom they do not hear."""
+
+from __future__ import annotations
+
+import threading
+
+import rclpy
+from rclpy.context import Context
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import Imu
+
+from quadsim.nodes import topics
+from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes.handing import share
+from quadsim.nodes.runtime import spin
+
+#: So many messages take ten seconds: who has not ended by then does not end.
+NEVER = 1_000_000
+
+
+class Restless(QuadsimNode):
+    """Answers each of its own messages with another."""
+
+    def __init__(self, context: Context, stop: threading.Event) -> None:
+        super().__init__("restless", context=context)
+        self.heard = 0
+        self._stop = stop
+        self._output = self.offer(topics.IMU_RAW)
+        self.listen(topics.IMU_RAW, self._answer)
+        self._begin = self.wall_timer(0.01, self._start)
+
+    def _start(self) -> None:
+        self.destroy_timer(self._begin)
+        self._output.publish(b"")
+
+    def _answer(self, payload: bytes) -> None:
+        self.heard += 1
+        if self.heard == 1000:
+            self._stop.set()
+        if self.heard < NEVER:
+            self._output.publish(payload)
+
+
+def test_nodes_that_never_rest_end_when_they_are_told_to(domain):
+    stop, context = threading.Event(), Context()
+    rclpy.init(context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+    made: list[Restless] = []
+
+    def make(context: Context) -> Restless:
+        made.append(Restless(context, stop))
+        return made[-1]
+
+    try:
+        spin([make, lambda context: QuadsimNode("other", context=context)], context, stop)
+    finally:
+        context.try_shutdown()
+    assert 1000 <= made[0].heard < NEVER
+
+
+def test_a_publisher_of_another_process_is_named_where_it_is_not_heard(bench):
+    handing = share(bench.context, bench.executor)
+    talker = bench.add(QuadsimNode("talker", context=bench.context, namespace="/quad"))
+    talker.offer(topics.IMU_RAW)
+    listener = bench.add(QuadsimNode("listener", context=bench.context, namespace="/quad"))
+    listener.listen(topics.IMU_RAW, lambda _: None)
+    handing.connect()
+    for _ in range(3):
+        listener.report()
+    assert listener.counts == {}
+    name = "/quad/imu/data_raw"
+    bench.node.create_publisher(Imu, name, topics.IMU_RAW.offered)
+    bench.until(lambda: f"{name} unheard" in bench.reports.get("/quad/listener", {}))
+    listener.report()
+    assert listener.counts == {f"{name} unheard": 1}

@@ -1,0 +1,123 @@
+"""The node swarm on real DDS, as fast as it goes, and ``quadsim fly`` with it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import yaml
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Imu, MagneticField, NavSatFix
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.files import find
+from quadsim.nodes import topics
+from quadsim.nodes.swarm import SwarmNode
+from quadsim.nodes.world_messages import stamp_ns_of
+from quadsim.sim.scenario import load_scenario
+from quadsim.sim.swarm import Swarm
+
+#: Mission ticks that are compared.
+TICKS = 40
+
+
+def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
+    """Six vehicles, stepped by the services; every sample of one is that of the swarm's loop."""
+    node = bench.add(
+        SwarmNode(
+            context=bench.context,
+            overrides={"scenario": "formation", "count": 6, "publish": "all", "paused": True},
+        )
+    )
+    heard = {"imu": [], "mag": [], "fix": [], "odometry": []}
+    for key, kind, topic in (
+        ("imu", Imu, topics.IMU_RAW),
+        ("mag", MagneticField, topics.MAGNETIC_FIELD),
+        ("fix", NavSatFix, topics.GPS_FIX),
+        ("odometry", Odometry, topics.TRUTH),
+    ):
+        bench.node.create_subscription(
+            kind, f"/quad3/{topic.name}", heard[key].append, topic.offered
+        )
+    bench.until(lambda: all(bench.node.count_publishers(f"/quad3/{t.name}") for t in (
+        topics.IMU_RAW, topics.MAGNETIC_FIELD, topics.GPS_FIX, topics.TRUTH)))  # fmt: skip
+    outputs = node._outputs
+    batches = (outputs._truth, outputs._sensors["imu"], outputs._sensors["magnetometer"])
+    matched = [*(batch._publishers[2] for batch in batches), outputs._fixes[2]]
+    bench.until(lambda: all(one.get_subscription_count() == 1 for one in matched))
+    for _ in range(TICKS):  # fewer samples than a queue holds
+        node._step()
+    bench.until(lambda: len(heard["imu"]) == 4 * TICKS)
+    bench.until(lambda: len(heard["odometry"]) == TICKS)
+    same = Swarm(load_scenario("formation", vehicles=6), keep_samples=True)
+    for _ in range(TICKS):
+        same.tick()
+    whose, samples = same.published("imu")
+    samples = samples[whose == 2]
+    assert [stamp_ns_of(m.header.stamp) for m in heard["imu"]] == samples["stamp_ns"].tolist()
+    felt = [[getattr(m.linear_acceleration, axis) for axis in "xyz"] for m in heard["imu"]]
+    np.testing.assert_array_equal(felt, samples["f_S"])
+    assert heard["imu"][0].header.frame_id == "quad3/imu_link"
+    assert heard["odometry"][0].child_frame_id == "quad3/base_link"
+    bench.until(lambda: heard["mag"] and heard["fix"])
+
+    for _ in range(100):  # the filter wants a second, the checks of arming another
+        node._step()
+    goal = bench.node.create_publisher(PoseStamped, "/quad2/command_pose", 10)
+    call = partial(bench.call, SetBool)
+    told = []
+    bench.node.create_subscription(
+        topics.EVENTS.message, "/quad2/events", told.append, topics.EVENTS.wanted
+    )
+    bench.until(lambda: node._steering[1]._events.get_subscription_count() == 1)
+    assert call("/quad2/arm", SetBool.Request(data=True)).success
+    bench.until(lambda: "armed" in [event.name for event in told])  # paused as it is
+    assert bench.call(Trigger, "/quad2/mission/start", Trigger.Request()).success
+    loop = node.swarm.loops[1]
+    for _ in range(600):
+        node._step()
+        if loop.manager.state == "mission":
+            break
+    bench.until(lambda: goal.get_subscription_count() > 0)
+    message = PoseStamped()
+    message.header.frame_id = "map"
+    message.pose.position.x, message.pose.position.z = 1.0, 3.0
+    message.pose.orientation.w = 1.0
+    goal.publish(message)
+    bench.until(lambda: loop.manager.state == "guided")
+    assert node.swarm.loops[0].manager.state == "disarmed"  # the others were not asked
+    before_ns = node.stamp_ns
+    assert bench.call(Trigger, "/sim/reset", Trigger.Request()).success
+    assert node.swarm.loops[1].manager.state == "disarmed"
+    answer = bench.call(Trigger, "/sim/step", Trigger.Request())
+    assert answer.success
+    assert node.stamp_ns == before_ns + 20_000_000
+
+
+@pytest.fixture
+def short(tmp_path):
+    """A formation of a few seconds."""
+    content = yaml.safe_load(find("scenarios", "formation").read_text())
+    content["mission"] = [
+        {"takeoff": {"height_m": 1.0}},
+        {"formation": {"shape": "row", "center_W_m": [0.0, 0.0, 1.3], "spacing_m": 4.0}},
+        {"land": {}},
+    ]
+    path = tmp_path / "short.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_a_formation_is_flown_recorded_and_judged_for_each(fly, short):
+    run = fly("--count", "6", "--rate", "3", "--json", scenario=str(short))
+    status, out = run.finish()
+    assert status == 0, run.log
+    summary = json.loads(out)
+    assert [one["vehicle"] for one in summary["runs"]] == [f"quad{i + 1}" for i in range(6)]
+    assert all(one["passed"] for one in summary["runs"])
+    assert set(summary["nodes"]) == {"/swarm", "/recorder"}
+    assert summary["tracking"]["position_rmse_m"] < 0.3
+    assert run.nothing_left()

@@ -1,0 +1,66 @@
+"""swarm.launch.py against stand-ins of the launch packages, which the wheels lack."""
+
+from __future__ import annotations
+
+import pytest
+from launch_stand_ins import actions, declared, plain
+
+from quadsim.errors import InputError
+from quadsim.nodes.graph import GraphOptions, describe
+from quadsim.nodes.swarm_graph import (
+    SWARM_ARGUMENTS,
+    describe_swarm,
+    describe_swarm_launch,
+    flies_as_swarm,
+)
+from quadsim.sim.scenario import load_scenario
+
+DEFAULTS = {name: default for name, (default, _) in SWARM_ARGUMENTS.items()}
+
+
+def test_its_arguments_are_declared_and_make_its_nodes(launch_module):
+    description = launch_module("swarm").generate_launch_description()
+    assert declared(description) == DEFAULTS
+    values = DEFAULTS | {"count": "7", "record": "somewhere", "publish": "all"}
+    swarm, recorder = actions(description, values)
+    assert (swarm.kwargs["executable"], swarm.kwargs["namespace"]) == ("swarm", "/")
+    (given,) = swarm.kwargs["parameters"]
+    given = {name: plain(value) for name, value in given.items()}
+    assert (given["count"], given["publish"], given["auto_start"]) == (7, "all", False)
+    assert "vehicles: 7" in given["overrides"]
+    (given,) = recorder.kwargs["parameters"]
+    assert plain(given["record_profile"]) == "swarm"
+    assert plain(given["nodes"]) == "recorder swarm"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("count", "two"), ("publish", "much"), ("arm", "yes"), ("rate", "x"), ("count", "0")],
+)
+def test_a_wrong_argument_is_named(name, value):
+    with pytest.raises(InputError, match=f"{name if value != '0' else 'vehicles'}.*{value}"):
+        describe_swarm_launch(DEFAULTS | {name: value})
+
+
+def test_many_fly_as_a_swarm_and_few_with_nodes_of_their_own():
+    square, formation = load_scenario("square"), load_scenario("formation")
+    assert not flies_as_swarm(square, 4, None)
+    assert flies_as_swarm(square, 5, None)
+    assert flies_as_swarm(formation, 2, None)
+    assert not flies_as_swarm(formation, 1, None)
+    assert flies_as_swarm(square, 1, True)
+    assert not flies_as_swarm(square, 50, False)
+
+
+def test_what_a_swarm_cannot_do_is_refused():
+    for options in (GraphOptions(drivers="mavros"), GraphOptions(joystick="xbox")):
+        with pytest.raises(InputError, match=r"not with a swarm.*--no-swarm"):
+            describe_swarm(load_scenario("square"), options)
+    with pytest.raises(InputError, match=r"crossing.yaml: 2 vehicles .* flown by the node swarm"):
+        describe(load_scenario("crossing"), GraphOptions(count=2))
+
+
+def test_each_with_nodes_of_its_own_flies_the_mission_where_it_stands():
+    specs = describe(load_scenario("square"), GraphOptions(count=2))
+    offsets = [s.parameters["mission_offset_W_m"] for s in specs if s.executable == "autopilot"]
+    assert offsets == [[0.0, 0.0, 0.0], [0.0, -5.0, 0.0]]
