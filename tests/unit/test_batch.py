@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from jobs_that_die import die_but_here, end, end_once
 
 from quadsim.errors import FlightError
 from quadsim.experiments.batch import Processes, run_batch, stream
@@ -37,39 +37,15 @@ def test_an_error_of_a_job_is_the_batch_s():
 
 def test_a_process_that_dies_is_said():
     with pytest.raises(FlightError, match="a process of the batch died"):
-        run_batch(_die_but_here, [os.getpid()] * 3, 2)
+        run_batch(die_but_here, [os.getpid()] * 3, 2)
 
 
-def _die_but_here(here: int) -> None:
-    if os.getpid() != here:
-        os._exit(3)
-
-
-def end(job):
-    if job == 2:
-        os._exit(7)
-    return job
-
-
-@pytest.mark.thorough
 def test_a_run_whose_process_dies_is_named_and_the_others_go_on():
     with Processes(2) as pool:
         found = dict(stream(end, range(7), pool, lambda job: f"{job} died"))
     assert found == {n: "2 died" if n == 2 else n for n in range(7)}
 
 
-def end_once(job):
-    """Dies if nobody has died yet, as by a kill from outside."""
-    if job[1] == 1:
-        try:
-            Path(job[0], "died").touch(exist_ok=False)
-        except FileExistsError:
-            return job[1]
-        os.kill(os.getpid(), signal.SIGKILL)
-    return job[1]
-
-
-@pytest.mark.thorough
 def test_a_run_whose_process_is_killed_from_outside_is_flown_again(tmp_path):
     with Processes(2) as pool:
         jobs = [(str(tmp_path), n) for n in range(5)]

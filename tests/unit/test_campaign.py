@@ -19,6 +19,7 @@ from select import select
 
 import pytest
 from click.testing import CliRunner
+from jobs_that_die import hang
 
 from quadsim.cli import campaign as command
 from quadsim.cli.main import main
@@ -447,16 +448,6 @@ def test_the_command_killed_twice_with_its_processes_running(undisturbed, path, 
     assert (folder / TABLE).read_bytes() == undisturbed[1]
 
 
-def hang(terms):
-    from quadsim.experiments.campaign import flying
-
-    flying.GRACE_S = 0.2
-    with flying._limited(terms):
-        time.sleep(1e6 if terms.limit_s < 1.0 else 0.0)
-    return "done"
-
-
-@pytest.mark.thorough
 def test_a_run_that_hangs_where_it_sees_no_clock_is_ended():
     jobs = [Terms(limit_s, (), (), True) for limit_s in (60.0, 0.1, 60.0)]
     with Processes(2) as pool:

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from importlib.metadata import distributions
 from typing import Any
 
@@ -40,20 +41,20 @@ def commands(count: int) -> tuple[Array, Array]:
     return rng.uniform(-0.05, 0.05, (3, count)), thrust_N
 
 
-class Flyers:
+class Flyers(ABC):
     """What steps many vehicles; ours and theirs are timed by the same calls."""
 
+    @abstractmethod
     def want(self, roll_pitch_yaw: Array, thrust_N: Array) -> None:
         """Give the controllers what they go for: (3, N) rad, (N,) N."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, steps: int) -> None:
         """Advance all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def motion(self) -> tuple[Array, Array]:
         """Positions (3, N) and attitudes (4, N), w first."""
-        raise NotImplementedError
 
     def held_s(self, count: int) -> float:
         """Time of a hundred steps in one call."""

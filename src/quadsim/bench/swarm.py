@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from quadsim.bench.figure import Line, Measurement, Session, Unavailable
-from quadsim.errors import FlightError, InputError
+from quadsim.bench.startup import free_domain
+from quadsim.errors import FlightError
 
 #: Vehicles of the closed loop's figures.
 COUNTS = (1, 10, 50, 100)
@@ -32,8 +33,6 @@ START_S, LATE_S = 120.0, 60.0
 REPAIRS_NS = 1_000_000_000
 #: What they fly.
 SCENARIO = "formation"
-#: Domains that are tried.
-DOMAINS = range(150, 160)
 
 
 def measure_loop(session: Session) -> dict[str, Any]:
@@ -87,95 +86,10 @@ def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[by
         process.wait()
 
 
-class _Listener:
-    """Counts the samples of some IMUs, and reads the clock.
-
-    Args:
-        context: of ROS.
-        names: of the vehicles that are listened to.
-    """
-
-    def __init__(self, context: Any, names: list[str]) -> None:
-        import rclpy
-        from std_srvs.srv import SetBool
-
-        from quadsim.nodes import topics
-        from quadsim.nodes.runtime import make_executor
-        from quadsim.nodes.topics import full_name
-
-        self.node = rclpy.create_node("swarm_listener", context=context, enable_rosout=False)
-        self.clock_ns = self.slips = 0
-        self.stamps_ns: dict[str, list[int]] = {name: [] for name in names}
-        listen = self.node.create_subscription
-        clock, reports, imu = topics.CLOCK, topics.DIAGNOSTICS, topics.IMU_RAW
-        listen(clock.message, clock.name, self._on_clock, clock.wanted)
-        listen(reports.message, reports.name, self._on_reports, reports.wanted)
-        for name in names:
-            hear = partial(self._on_sample, self.stamps_ns[name])
-            listen(imu.message, full_name(name, imu.name), hear, imu.offered, raw=True)
-        self.pause = self.node.create_client(SetBool, "/sim/pause")
-        self._executor = make_executor(context)
-        self._executor.add_node(self.node)
-
-    def _on_clock(self, message: Any) -> None:
-        from quadsim.nodes.world_messages import stamp_ns_of
-
-        self.clock_ns = stamp_ns_of(message.clock)
-
-    def _on_reports(self, message: Any) -> None:
-        for status in message.status:
-            if status.name == "/swarm":
-                values = {pair.key: pair.value for pair in status.values}
-                self.slips = int(values["slips"])
-
-    def _on_sample(self, stamps_ns: list[int], payload: bytes) -> None:
-        from quadsim.nodes.cdr import stamp_of
-
-        stamps_ns.append(stamp_of(payload))
-
-    def until(self, condition: Any, within_s: float, process: subprocess.Popen[bytes]) -> None:
-        """Turn until a condition holds.
-
-        Raises:
-            FlightError: it did not in time, or the node has ended.
-        """
-        deadline_s = time.monotonic() + within_s
-        while not condition():
-            self._executor.spin_once(0.05)
-            if process.poll() is not None or time.monotonic() > deadline_s:
-                raise FlightError(f"node swarm: ended, or nothing heard for {within_s:g} s")
-
-    def run(self, process: subprocess.Popen[bytes]) -> None:
-        """Let simulated time run, once the node is there and everybody is heard."""
-        from std_srvs.srv import SetBool
-
-        from quadsim.nodes import topics
-        from quadsim.nodes.topics import full_name
-
-        names = [full_name(name, topics.IMU_RAW.name) for name in self.stamps_ns]
-        self.until(self.pause.service_is_ready, START_S, process)
-        self.until(lambda: all(map(self.node.count_publishers, names)), START_S, process)
-        future = self.pause.call_async(SetBool.Request(data=False))
-        self.until(lambda: future.done() or self.clock_ns > 0, START_S, process)
-
-    def close(self) -> None:
-        """Stop."""
-        self._executor.shutdown(0)
-        self.node.destroy_node()
-
-
-def _free_domain() -> int:
-    """A domain that no graph on this machine holds.
-
-    Raises:
-        InputError: all are in use.
-    """
-    from quadsim.nodes.domain import held
-
-    for domain in DOMAINS:
-        with suppress(InputError), held(domain):
-            return domain
-    raise InputError(f"swarm: the domains {DOMAINS[0]} to {DOMAINS[-1]} are all in use")
+def _require_running(process: subprocess.Popen[bytes]) -> None:
+    """Raise FlightError once the node has ended."""
+    if process.poll() is not None:
+        raise FlightError(f"node swarm: ended with status {process.returncode}")
 
 
 def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float]:
@@ -188,33 +102,30 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     """
     try:
         import psutil
-        import rclpy
-        from rclpy.context import Context
-        from rclpy.signals import SignalHandlerOptions
+
+        from quadsim.nodes.swarm_listener import SwarmListener
     except ImportError as error:
         raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
     from quadsim.sim.scenario import load_scenario
 
-    domain, context = _free_domain(), Context()
+    domain = free_domain()
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    rclpy.init(
-        args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
-    )
     step = max(1, count // HEARD)
     names = (
         [f"quad{i + 1}" for i in range(0, count, step)][:HEARD] if publish != "estimates" else []
     )
-    listener = _Listener(context, names)
+    listener = SwarmListener(domain, names)
     try:
         with _node(domain, count, publish) as process:
             used = psutil.Process(process.pid)
-            listener.run(process)
-            listener.until(lambda: listener.clock_ns >= BEFORE_S * 1e9, START_S, process)
+            alive = partial(_require_running, process)
+            listener.run(START_S, alive)
+            listener.until(lambda: listener.clock_ns >= BEFORE_S * 1e9, START_S, alive)
             begin_s, begin_ns, slips = time.monotonic(), listener.clock_ns, listener.slips
             cpu_s = sum(used.cpu_times()[:2])
             end_ns = begin_ns + round(measured_s * 1e9)
             late_s = 20.0 * measured_s + LATE_S
-            listener.until(lambda: listener.clock_ns >= end_ns, late_s, process)
+            listener.until(lambda: listener.clock_ns >= end_ns, late_s, alive)
             wall_s = time.monotonic() - begin_s
             figures = {
                 "rtf": (listener.clock_ns - begin_ns) * 1e-9 / wall_s,
@@ -224,10 +135,9 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
                 "slips": float(listener.slips - slips),
             }
             # what was sent up to the end, and its repairs
-            listener.until(lambda: listener.clock_ns >= end_ns + REPAIRS_NS, late_s, process)
+            listener.until(lambda: listener.clock_ns >= end_ns + REPAIRS_NS, late_s, alive)
     finally:
         listener.close()
-        context.try_shutdown()
     if names:
         period_ns = load_scenario(SCENARIO).imu_period_ns
         figures["arrived_percent"] = arrived_percent(

@@ -77,6 +77,7 @@ class GuardNode(QuadsimNode):
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
+        _ = self.events  # made now: not between a fault and the next command
         self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
