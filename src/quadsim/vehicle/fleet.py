@@ -194,13 +194,15 @@ class Fleet:
         """Advance to a time, in equal steps; a time that has passed changes nothing.
 
         Raises:
-            FlightError: a vehicle's motion cannot go on, with time, state and likely cause.
+            FlightError: a vehicle's motion cannot go on: the first, with time, state and likely
+                cause.
         """
         self._advance(max(self.stamp_ns, stamp_ns))
-        for vehicle, name in zip(self._vehicles, self.names, strict=True):
-            if vehicle.fault_ns:
-                who = name if self.count > 1 else ""
-                raise FlightError(fault_words(vehicle, self.params, self.physics, who))
+        faults_ns = self._vehicles["fault_ns"]
+        if faults_ns.any():
+            first = min(np.flatnonzero(faults_ns), key=faults_ns.__getitem__)
+            who = self.names[first] if self.count > 1 else ""
+            raise FlightError(fault_words(self._vehicles[first], self.params, self.physics, who))
 
     def truth(self, i: int) -> np.record:
         """KINEMATICS record of vehicle ``i`` now (a view: copy it to keep it)."""
