@@ -86,6 +86,9 @@ def next_moment(previous: Any, now: Any) -> None:
     now[0].stamp_ns += period_ns
 
 
+# alike: a loop that is handed the sensor's step would be compiled anew in each process
+
+
 @kernel
 def imu(
     states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
