@@ -133,6 +133,7 @@ class Wide:
 
     def __init__(self, cluster: Cluster, width: int) -> None:
         self.death, self.all_die = cluster.death, cluster.all_die
+        self.task_s = 0.0  # what is handed over here is a task
         self.executor, self.end = cluster.executor, cluster.end
         self._width = width
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Executor, Future
 
 import pytest
 from jobs_that_die import die_but_here, end, end_once
@@ -50,6 +51,67 @@ def test_a_run_whose_process_is_killed_from_outside_is_flown_again(tmp_path):
     with Processes(2) as pool:
         jobs = [(str(tmp_path), n) for n in range(5)]
         assert dict(stream(end_once, jobs, pool, lambda job: "died")) == {n: n for n in range(5)}
+
+
+class Lost(Exception):
+    """The process of a task died."""
+
+
+class Counting(Executor):
+    """Does every task at once and notes how many jobs it has; job 7 ends its process."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def submit(self, do, work, jobs):
+        future = Future()
+        self.sizes.append(len(jobs))
+        if 7 in jobs:
+            future.set_exception(Lost())
+        else:
+            future.set_result(do(work, jobs))
+        return future
+
+
+class Tasks:
+    """A pool of so many processes, whose tasks are to take a second."""
+
+    death, all_die, task_s = Lost, False, 1.0
+
+    def __init__(self, width):
+        self.counting, self._width = Counting(), width
+
+    def executor(self):
+        return self.counting
+
+    def width(self):
+        return self._width
+
+    def end(self, underway):
+        raise AssertionError("nothing is left under way")
+
+
+def test_short_jobs_go_together_until_the_end_is_near():
+    pool = Tasks(2)
+    found = dict(stream(math.sqrt, range(100, 200), pool, lambda job: "died", count=100))
+    assert found == {n: math.sqrt(100 + n) for n in range(100)}
+    # two for each process before anything is known of their time; then an eighth of what is left
+    assert pool.counting.sizes[:5] == [1, 1, 1, 1, 96 // 8]
+    assert sorted(pool.counting.sizes[4:], reverse=True) == pool.counting.sizes[4:]
+    assert pool.counting.sizes[-8:] == [1] * 8
+
+
+def test_jobs_whose_number_is_not_known_go_one_by_one():
+    pool = Tasks(2)
+    assert len(dict(stream(math.sqrt, range(100, 150), pool, lambda job: "died"))) == 50
+    assert set(pool.counting.sizes) == {1}
+
+
+def test_of_a_task_whose_process_died_each_job_is_done_alone():
+    pool = Tasks(1)
+    jobs = [*range(100, 150), 7, *range(150, 200)]
+    found = dict(stream(math.sqrt, jobs, pool, lambda job: f"{job} died", count=101))
+    assert found == {n: math.sqrt(job) if job != 7 else "7 died" for n, job in enumerate(jobs)}
 
 
 INTERRUPTED = """

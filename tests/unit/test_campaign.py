@@ -69,7 +69,7 @@ class Here(Executor):
 class Alone:
     """A pool of this process alone, one job at a time."""
 
-    death, all_die = BrokenProcessPool, False
+    death, all_die, task_s = BrokenProcessPool, False, 0.0
 
     def executor(self):
         return Here()

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from select import select
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from quadsim.errors import FlightError
 
@@ -51,10 +51,12 @@ class Pool(Protocol):
     Attributes:
         death: raised by the futures of jobs whose process died.
         all_die: whether the death of one process is that of all.
+        task_s: about how long a task may take; jobs that are shorter go together. 0: one each.
     """
 
     death: type[BaseException]
     all_die: bool
+    task_s: float
 
     def executor(self) -> Executor:
         """What takes jobs; another one after the last broke."""
@@ -78,6 +80,7 @@ class Processes:
 
     death: type[BaseException] = BrokenProcessPool
     all_die = True
+    task_s = 0.0
 
     def __init__(self, count: int = 0) -> None:
         self._count = count or cores()
@@ -158,17 +161,20 @@ def stream(
     jobs: Iterable[Job],
     pool: Pool,
     died: Died[Job, Result] | None = None,
+    count: int = 0,
 ) -> Generator[tuple[int, Result], None, None]:
     """Do a piece of work for every job, and give results as they come.
 
     When a process dies that takes the others' jobs with it, the jobs that were under way are done
-    again, each with no other beside it: that shows whose process it is that dies.
+    again, each with no other beside it: that shows whose process it is that dies. So are the jobs
+    of a task of several whose process died.
 
     Args:
         work: a function of a module; it, jobs and results go between processes.
         jobs: any number; they are asked for as there is room.
         pool: where they are done.
         died: of a job whose process died by it; None: that ends the batch.
+        count: how many jobs there are; 0: not known, and each is a task.
 
     Yields:
         Place of a job, from 0 on, and its result.
@@ -177,91 +183,128 @@ def stream(
         FlightError: a process died, or the cluster is gone.
         Exception: whatever ``work`` raised.
     """
-    underway: dict[Future[Result], tuple[int, Job]] = {}
-    ahead: deque[tuple[int, Job]] = deque()
-    numbered = enumerate(jobs)
+    feed = _Feed(work, jobs, pool, died, count)
     try:
         while True:
             given = 0
-            for place_result in _some(work, ahead, numbered, underway, pool, died):
+            for place_result in feed.some():
                 given += 1
                 yield place_result
-            if not (given or ahead):
+            if not (given or feed.ahead):
                 return
     except CancelledError:
         raise FlightError("the cluster let go of the jobs; has its scheduler ended?") from None
     finally:
-        if underway or ahead:
-            pool.end(underway)
+        if feed.underway or feed.ahead:
+            pool.end(feed.underway)
 
 
-def _some(
-    work: Callable[[Job], Result],
-    ahead: deque[tuple[int, Job]],
-    jobs: Iterator[tuple[int, Job]],
-    underway: dict[Future[Result], tuple[int, Job]],
-    pool: Pool,
-    died: Died[Job, Result] | None,
-) -> Iterator[tuple[int, Result]]:
-    """Hand over jobs, wait for a result, and give all that there are."""
-    try:
-        _fill(work, ahead, jobs, underway, pool)
-        done, _ = wait(underway, return_when=FIRST_COMPLETED) if underway else ((), ())
-        for future in done:
-            place, job = underway[future]
-            error = future.exception()
-            if isinstance(error, pool.death) and died is not None and not pool.all_die:
-                result = died(job)
-            else:
-                result = future.result()
-            del underway[future]
-            yield place, result
-    except pool.death:
-        if died is None:
-            raise FlightError(DIED) from None
-        yield from _one_by_one(work, underway, pool, died)
+def _do(work: Callable[[Job], Result], jobs: Sequence[Job]) -> tuple[list[Result], float]:
+    """A task: results of its jobs, and how long they took, s."""
+    begin_s = time.perf_counter()
+    return [work(job) for job in jobs], time.perf_counter() - begin_s
 
 
-def _fill(
-    work: Callable[[Job], Result],
-    ahead: deque[tuple[int, Job]],
-    jobs: Iterator[tuple[int, Job]],
-    underway: dict[Future[Result], tuple[int, Job]],
-    pool: Pool,
-) -> None:
-    """Hand over jobs until each process has one to do and one to come."""
-    room = 2 * pool.width() - len(underway)
-    if room <= 0:
-        return
-    ahead.extend(islice(jobs, max(room - len(ahead), 0)))
-    executor = pool.executor() if ahead else None
-    while ahead and room > 0:
-        assert executor is not None
-        with _interrupts_later():
-            future = executor.submit(work, ahead[0][1])
-        underway[future] = ahead.popleft()  # one that could not be handed over stays
-        room -= 1
+class _Feed(Generic[Job, Result]):
+    """Hands tasks to a pool, as many as keep it busy.
 
+    Args:
+        work, jobs, pool, died, count: as of :func:`stream`.
 
-def _one_by_one(
-    work: Callable[[Job], Result],
-    underway: dict[Future[Result], tuple[int, Job]],
-    pool: Pool,
-    died: Died[Job, Result],
-) -> Iterator[tuple[int, Result]]:
-    """Results of jobs that were under way when a process died, each done by itself."""
-    for future, (place, job) in list(underway.items()):
+    Attributes:
+        underway: jobs of each task, with their places.
+        ahead: tasks that come next.
+    """
+
+    #: A process has so many tasks to come at the end of a batch, or its last one idles the others.
+    LAST_TASKS = 4
+
+    def __init__(
+        self,
+        work: Callable[[Job], Result],
+        jobs: Iterable[Job],
+        pool: Pool,
+        died: Died[Job, Result] | None,
+        count: int,
+    ) -> None:
+        self._work, self._jobs, self._pool, self._died = work, enumerate(jobs), pool, died
+        self._left = count
+        self._done, self._took_s = 0, 0.0
+        self.underway: dict[Future[tuple[list[Result], float]], list[tuple[int, Job]]] = {}
+        self.ahead: deque[list[tuple[int, Job]]] = deque()
+
+    def some(self) -> Iterator[tuple[int, Result]]:
+        """Hand over tasks, wait for one, and give the results of all that are done."""
+        pool = self._pool
         try:
-            if not future.done() or future.exception() is not None:
-                with _interrupts_later():
-                    future_alone = pool.executor().submit(work, job)
-                result = future_alone.result()
-            else:
-                result = future.result()
+            self._fill()
+            for future in wait(self.underway, return_when=FIRST_COMPLETED).done:
+                task = self.underway[future]
+                error = future.exception()
+                if not isinstance(error, pool.death) or self._died is None or pool.all_die:
+                    results = self._results(future)
+                elif len(task) == 1:
+                    results = [self._died(task[0][1])]
+                else:  # whose process dies, shows when each goes alone
+                    del self.underway[future]
+                    self.ahead.extendleft([job] for job in reversed(task))
+                    continue
+                del self.underway[future]
+                yield from zip((place for place, _ in task), results, strict=True)
         except pool.death:
-            result = died(job)
-        del underway[future]
-        yield place, result
+            if self._died is None:
+                raise FlightError(DIED) from None
+            yield from self._one_by_one(self._died)
+
+    def _results(self, future: Future[tuple[list[Result], float]]) -> list[Result]:
+        results, took_s = future.result()
+        self._done += len(results)
+        self._took_s += took_s
+        return results
+
+    def _size(self) -> int:
+        """How many jobs the next task has: enough for its time, few where the end is near."""
+        if not (self._pool.task_s and self._done):
+            return 1
+        in_time = self._pool.task_s * self._done / max(self._took_s, 1e-9)
+        at_the_end = self._left / (self.LAST_TASKS * self._pool.width())
+        return max(1, int(min(in_time, at_the_end)))
+
+    def _fill(self) -> None:
+        """Hand over tasks until each process has one to do and one to come."""
+        room = 2 * self._pool.width() - len(self.underway)
+        while len(self.ahead) < room:
+            task = list(islice(self._jobs, self._size()))
+            if not task:
+                break
+            self._left -= len(task)
+            self.ahead.append(task)
+        executor = self._pool.executor() if self.ahead and room > 0 else None
+        while self.ahead and room > 0:
+            assert executor is not None
+            with _interrupts_later():
+                future = executor.submit(_do, self._work, [job for _, job in self.ahead[0]])
+            self.underway[future] = self.ahead.popleft()  # one that could not be handed over stays
+            room -= 1
+
+    def _one_by_one(self, died: Died[Job, Result]) -> Iterator[tuple[int, Result]]:
+        """Results of tasks that were under way when a process died, each job by itself."""
+        for future, task in list(self.underway.items()):
+            if future.done() and future.exception() is None:
+                results = self._results(future)
+            else:
+                results = [self._alone(job, died) for _, job in task]
+            del self.underway[future]
+            yield from zip((place for place, _ in task), results, strict=True)
+
+    def _alone(self, job: Job, died: Died[Job, Result]) -> Result:
+        """Result of a job with no other beside it."""
+        try:
+            with _interrupts_later():
+                future = self._pool.executor().submit(self._work, job)
+            return future.result()
+        except self._pool.death:
+            return died(job)
 
 
 def run_batch(

@@ -13,6 +13,10 @@ from quadsim.errors import InputError
 #: How long the scheduler and its first worker are waited for.
 PATIENCE_S = 20.0
 
+#: A task takes one to three milliseconds of the scheduler, however short it is (docs/scale.md): so
+#: long ones keep a thousand workers busy, and little is flown again where one is lost.
+TASK_S = 20.0
+
 #: How often it is asked how many workers there are.
 LOOK_S = 5.0
 
@@ -29,6 +33,7 @@ class Cluster:
     """
 
     all_die = False
+    task_s = TASK_S
 
     def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
         try:

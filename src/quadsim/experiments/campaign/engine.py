@@ -104,7 +104,7 @@ def fly_campaign(
         begin_s = time.perf_counter()
         try:
             with closing(
-                stream(partial(fly, terms), runs(), pool, partial(_died, limit_s))
+                stream(partial(fly, terms), runs(), pool, partial(_died, limit_s), total - before)
             ) as flown:
                 for place, row in flown:
                     record.add(numbers[place], row)
