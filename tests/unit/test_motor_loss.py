@@ -59,7 +59,7 @@ def test_what_is_left_without_each_rotor(params, survival):
             assert abs(matrix[3] @ level) < 1e-9
 
 
-def run_watch(commands, measured, rates, steps=100, dt_s=0.002):
+def run_watch(commands, measured, rates, steps=250, dt_s=0.002):
     """First step at which a motor is found, and which; -1 where none is."""
     watch, packed = new_record(MOTOR_WATCH), pack_airframe(airframe("x500"))
     for k in range(steps):
@@ -84,25 +84,30 @@ def test_telemetry_finds_a_stopped_rotor_but_no_slow_or_weak_one():
         return rotors(750.0, 750.0, 750.0, 750.0)
 
     def step(t):
-        return rotors(*[900.0 if t > 0.1 else 300.0] * 4)
+        return rotors(*[900.0 if t > 0.3 else 300.0] * 4)
 
     lag_s = 0.025  # a motor's slower time constant
 
     def stopped(t):
-        return rotors(750.0, 750.0 * np.exp(-max(t - 0.1, 0.0) / lag_s), 750.0, 750.0)
+        return rotors(750.0, 750.0 * np.exp(-max(t - 0.3, 0.0) / lag_s), 750.0, 750.0)
 
     found_s, motor = run_watch(steady, stopped, still)
     assert motor == 1
     # it is at 0.6 of its speed after 0.51 lags, and stays so for 20 ms
-    assert 0.1 + 0.51 * lag_s + 0.02 - 0.002 < found_s < 0.1 + 0.51 * lag_s + 0.02 + 0.004
+    assert 0.3 + 0.51 * lag_s + 0.02 - 0.002 < found_s < 0.3 + 0.51 * lag_s + 0.02 + 0.004
     weak = rotors(750.0, 750.0 * np.sqrt(0.8), 750.0, 750.0)
     assert run_watch(steady, lambda _: weak, still)[1] == -1
 
-    def slow(t):  # a step of the command, followed with that lag and told 20 ms late
-        speed = 300.0 if t < 0.12 else 900.0 - 600.0 * np.exp(-(t - 0.12) / lag_s)
-        return rotors(speed, speed, speed, speed)
+    def slow(t, late_s):  # a step of the command, followed with that lag and told late
+        since_s = t - 0.3 - late_s
+        return rotors(*[300.0 if since_s < 0.0 else 900.0 - 600.0 * np.exp(-since_s / lag_s)] * 4)
 
-    assert run_watch(step, slow, still)[1] == -1
+    for late_s in (0.0, 0.02, 0.1):
+        assert run_watch(step, lambda t, late_s=late_s: slow(t, late_s), still, 300)[1] == -1
+    # one that stays where it was is found when its command must have come
+    found_s, motor = run_watch(step, lambda t: rotors(*slow(t, 0.1)[:3], 300.0), still, 500)
+    assert motor == 3
+    assert 0.4 < found_s < 0.3 + 2 * 0.1 + 2 * lag_s + 0.02
 
 
 @pytest.mark.parametrize("lost", range(4))

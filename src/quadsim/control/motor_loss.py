@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 LOST_SPEED = 0.6
 #: For how long: telemetry comes late, while a rotor that speeds up is looked for already.
 LOST_SPEED_S = 0.02
+#: A command may be on its way for so long, and the telemetry that answers it (a link, a node that
+#: had to wait): what a rotor must have reached is judged by the least command of this time.
+ON_THE_WAY_S = 0.1
 #: Least lag that a motor is expected to have, s.
 LEAST_LAG_S = 0.01
 
@@ -38,7 +41,10 @@ DIFFERENCE_CUTOFF_HZ = 6.0
 #: What is remembered of the motors.
 MOTOR_WATCH = record_dtype(
     [
-        ("least", np.float64, (MAX_ROTORS,)),  # speed that each should have reached, rad/s
+        ("recent", np.float64, (MAX_ROTORS,)),  # least command of the present span, rad/s
+        ("earlier", np.float64, (MAX_ROTORS,)),  # and of the one before, rad/s
+        ("span_s", np.float64),  # since the present one began
+        ("least", np.float64, (MAX_ROTORS,)),  # speed that each must have reached, rad/s
         ("likely", np.float64, (MAX_ROTORS,)),  # speed by the mean lag, rad/s
         ("missing_s", np.float64, (MAX_ROTORS,)),
         ("running", np.int64),
@@ -52,8 +58,10 @@ MOTOR_WATCH = record_dtype(
 def reset_motor_watch(watch: Any) -> None:
     """Forget what the motors did."""
     watch.running = 0
+    watch.span_s = 0.0
     for i in range(MAX_ROTORS):
         watch.least[i] = watch.likely[i] = watch.missing_s[i] = 0.0
+        watch.recent[i] = watch.earlier[i] = 0.0
 
 
 @kernel
@@ -61,9 +69,17 @@ def _follow(watch: Any, airframe: Any, commands: Array, dt_s: float) -> None:
     """Speeds that the commands of the last step bring about."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
     slow, mean = 1.0 - math.exp(-0.5 * dt_s / lag_s), 1.0 - math.exp(-dt_s / lag_s)
+    watch.span_s += dt_s
+    ended = watch.span_s > ON_THE_WAY_S
+    if ended:
+        watch.span_s = 0.0
     for i in range(airframe.rotors):
-        rise = max(commands[i] - watch.least[i], 0.0)
-        watch.least[i] = min(commands[i], watch.least[i]) + slow * rise
+        if ended:
+            watch.earlier[i], watch.recent[i] = watch.recent[i], commands[i]
+        watch.recent[i] = min(watch.recent[i], commands[i])
+        arrived = min(watch.earlier[i], watch.recent[i])
+        rise = max(arrived - watch.least[i], 0.0)
+        watch.least[i] = min(arrived, watch.least[i]) + slow * rise
         watch.likely[i] = low_pass(watch.likely[i], commands[i], mean)
 
 
