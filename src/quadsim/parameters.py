@@ -11,7 +11,9 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import (
     Annotated,
@@ -28,7 +30,7 @@ from typing import (
 import numpy as np
 import yaml
 
-from quadsim.compiled import new_record, record_dtype
+from quadsim.compiled import record_dtype
 from quadsim.errors import InputError
 
 Vec3 = tuple[float, float, float]
@@ -201,11 +203,24 @@ class _Loader(yaml.SafeLoader):
     """Safe loading in which 1e-3 is a number, as YAML 1.2 and every reader expect."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
+#: Where PyYAML comes with libyaml, its parser is eight times as fast, and as safe.
+_CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _FastLoader(_CSafeLoader):  # type: ignore[misc]
+    """The same by libyaml."""
+
+
+#: A longer text could nest deeper than libyaml's stack is; Python's own parser refuses that.
+_FAST_CHARACTERS = 10_000
+
+
+for _kind in (_Loader, _FastLoader):
+    _kind.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+        list("-+0123456789"),
+    )
 
 
 def read_yaml_text(text: str, where: str) -> Any:
@@ -214,8 +229,11 @@ def read_yaml_text(text: str, where: str) -> Any:
     Raises:
         InputError: naming ``where``; not YAML.
     """
+    if len(text) <= _FAST_CHARACTERS:
+        with suppress(yaml.YAMLError):
+            return yaml.load(text, Loader=_FastLoader)
     try:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_Loader)  # which knows better where a mistake is
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
@@ -287,7 +305,7 @@ def unflatten(cls: type[P], flat: Mapping[str, Any], where: str) -> P:
 
 def _record_field(name: str, kind: Any, spec: Spec) -> list[tuple[object, ...]]:
     if dataclasses.is_dataclass(kind):
-        return [(name, dtype_of(cast("type[Any]", kind)))]
+        return [(name, dtype_of(cast(Any, kind)))]
     if get_origin(kind) is tuple:
         items = get_args(kind)
         inner = len(get_args(items[0])) if get_origin(items[0]) is tuple else 0
@@ -300,6 +318,7 @@ def _record_field(name: str, kind: Any, spec: Spec) -> list[tuple[object, ...]]:
     return [(name, np.float64 if kind is float else np.int64)]
 
 
+@cache
 def dtype_of(cls: type[Any]) -> np.dtype[np.record]:
     """Structured type of the kernels for a parameter class.
 
@@ -314,22 +333,23 @@ def dtype_of(cls: type[Any]) -> np.dtype[np.record]:
     return record_dtype(fields)
 
 
-def _fill(record: Any, params: IsDataclass) -> None:
+def _fill(records: Any, params: IsDataclass) -> None:
+    """Write parameters into an array of one, whose fields numpy finds faster than a record's."""
     if hasattr(params, "packed_as"):
         params = params.packed_as()
     for name, (kind, spec) in _hints(type(params)).items():
         value = getattr(params, name)
         if dataclasses.is_dataclass(kind):
-            _fill(record[name], value)
+            _fill(records[name], value)
         elif get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
-            record[f"{name}_count"] = len(value)
+            records[f"{name}_count"] = len(value)
             if value:
-                record[name][: len(value)] = value
+                records[name][0, : len(value)] = value
         elif kind is str:
             if spec.choices:
-                record[name] = spec.choices.index(value)
+                records[name] = spec.choices.index(value)
         else:
-            record[name] = value
+            records[name] = value
 
 
 def pack(params: IsDataclass) -> np.record:
@@ -338,6 +358,6 @@ def pack(params: IsDataclass) -> np.record:
     A class with a method ``packed_as`` says there what kernels shall see instead of it, such as a
     value that a model gives.
     """
-    record = new_record(dtype_of(type(params)))
-    _fill(record, params)
-    return record
+    records = np.zeros(1, dtype_of(type(params)))
+    _fill(records, params)
+    return cast(np.record, records[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Annotated
 
 import pytest
@@ -17,6 +18,7 @@ from quadsim.parameters import (
     leaves,
     load,
     pack,
+    read_yaml_text,
     unflatten,
 )
 
@@ -129,3 +131,20 @@ def test_exponents_without_a_point_are_numbers(tmp_path):
     path = tmp_path / "outer.yaml"
     path.write_text("mass_kg: 1e-3")
     assert load(Outer, path).mass_kg == 1e-3
+
+
+@pytest.mark.parametrize("lines", [1, 5000], ids=["by libyaml", "too long for it"])
+def test_long_files_are_read_alike(lines):
+    text = "# as long as that\n" * lines + "a: 1e-3\nb: [1, yes, 0x10, 2024-01-01]\nc: {d: ~}\n"
+    found = read_yaml_text(text, "x.yaml")
+    assert found == {"a": 1e-3, "b": [1, True, 16, date(2024, 1, 1)], "c": {"d": None}}
+
+
+def test_a_mistake_is_where_pythons_parser_finds_it():
+    with pytest.raises(InputError, match=r"x\.yaml: not valid YAML at line 2$"):
+        read_yaml_text("a: [1,\nb: {", "x.yaml")  # at line 3 by libyaml
+
+
+def test_text_that_nests_deep_does_not_end_the_process():
+    with pytest.raises(RecursionError):
+        read_yaml_text("[" * 100_000, "x.yaml")

@@ -145,7 +145,11 @@ class ClosedLoop:
         kept = self._samples["rangefinder"]
         self._readings = kept["stamp_ns"], kept["range_m"], kept["variance_m2"]
         self._lost_now = self._states["inner"]["attitude"]["lost"]
-        self._crash_now = self._states["vehicle"]["crash"]
+        vehicles_now = self._states["vehicle"]
+        self._crash_now, self._fault_now = vehicles_now["crash"], vehicles_now["fault_ns"]
+        self._charge_now = vehicles_now["charge_C"]
+        self._battery_now = vehicles_now["held"]["battery_V"]
+        self._capacity_C = scenario.vehicle.battery.capacity_Ah * 3600.0
         self._imu_period_ns = int(self.setup.imu_period_ns)
         self._known_as = self.vehicle if len(vehicles.states) > 1 else ""
         self.manager = FlightManager(
@@ -256,9 +260,8 @@ class ClosedLoop:
 
     def _tell_battery(self) -> None:
         """What the vehicle's battery says of itself, as on ``battery_state``."""
-        vehicle = self.state.vehicle
-        charge = float(vehicle.charge_C) / (self.scenario.vehicle.battery.capacity_Ah * 3600.0)
-        self.manager.take_battery(self.stamp_ns, max(charge, 0.0), float(vehicle.held.battery_V))
+        charge = self._charge_now.item() / self._capacity_C
+        self.manager.take_battery(self.stamp_ns, max(charge, 0.0), self._battery_now.item())
 
     def _tell_crash(self) -> None:
         """Keep a crash as an event."""
@@ -290,8 +293,8 @@ class ClosedLoop:
         Raises:
             FlightError: with time, state and likely cause.
         """
-        vehicle, scenario = self.state.vehicle, self.scenario
-        if vehicle.fault_ns:
+        if self._fault_now.item():
+            vehicle, scenario = self.state.vehicle, self.scenario
             words = fault_words(vehicle, scenario.vehicle, scenario.file.physics, self._known_as)
             raise FlightError(words)
 

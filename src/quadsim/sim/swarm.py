@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
+from quadsim.mission.formations import Gather
 from quadsim.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.sensors import SENSORS
 from quadsim.sim.closed_loop import (
@@ -191,6 +192,9 @@ class Swarm:
         self.vehicles = Vehicles(scenario, names, seconds, log_hz, keep_samples)
         self.loops = [make(scenario, name, self.vehicles, i) for i, name in enumerate(names)]
         self.each_starts = each_starts
+        self._gathers = any(
+            isinstance(item, Gather) for mission in self.vehicles.missions for item in mission
+        )
         self.stamp_ns = 0
         states = self.vehicles.states
         self._faults_ns = states["vehicle"]["fault_ns"]
@@ -277,6 +281,8 @@ class Swarm:
 
         Of those who wait at different items, the hindmost.
         """
+        if not self._gathers:
+            return
         waiting = []
         for loop in self.loops:
             manager = loop.manager

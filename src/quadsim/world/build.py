@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.compiled import kernel
 from quadsim.errors import InputError
 from quadsim.files import find_world
 from quadsim.parameters import Spec, Vec3
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.raycast_terrain import terrain_height
+from quadsim.world.raycast_terrain import TerrainArrays, terrain_height
 from quadsim.world.scene import EMPTY_SCENE, Scene, scene_of
 from quadsim.world.sdf import load_world
 from quadsim.world.terrain import Heightmap
@@ -75,8 +76,18 @@ def ground_beneath(
     terrain = scene.terrain
     if len(terrain.heights) == 0:
         return np.full(len(p_W), ground_height_m)
-    places = p_W[:, :2].tolist()
-    return np.array([terrain_height(terrain, ground_height_m, x, y) for x, y in places])
+    heights = np.empty(len(p_W))
+    _terrain_heights(terrain, ground_height_m, np.ascontiguousarray(p_W[:, :2]), heights)
+    return heights
+
+
+@kernel
+def _terrain_heights(
+    terrain: TerrainArrays, ground_height_m: float, places: Any, heights: Any
+) -> None:
+    """Write :func:`terrain_height` at (N, 2) places into (N,) heights."""
+    for i in range(len(places)):
+        heights[i] = terrain_height(terrain, ground_height_m, places[i, 0], places[i, 1])
 
 
 def make_scene(
