@@ -31,7 +31,8 @@ from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
-from quadsim.mission.trajectory import leg_above_setpoint, leg_course, new_leg
+from quadsim.mission.terrain_following import TerrainFollowing
+from quadsim.mission.trajectory import leg_above_setpoint, new_leg
 from quadsim.parameters import pack
 from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
@@ -130,9 +131,10 @@ def precompile_control(scenario: Scenario) -> None:
     manager.step(0, odometries, setpoints, 0.0)
     manager.ground.step(odometries)
     manager.ground.at(1.0, 0.0)
-    manager.ground.clear_mps((0.0, 0.0), (1.0, 0.0), 3.0, (0.0, 1.0, 2.0), (0.0, 1.0))
-    leg = new_leg()
-    leg_course(leg, 0.0)
+    leg, rest = new_leg(), (0.0, 0.0, 0.0)
+    following = TerrainFollowing(scenario.autopilot.flight, manager.ground)
+    following.begin(0, rest, rest, 1.0)
+    following.advance(0, rest, rest, leg, 0.0, rest)
     leg_above_setpoint(leg, 0.0, 1.0, 0.0, 0.0, setpoints)
     precompile_assisted(scenario.autopilot.flight)
     position = new_position_control(scenario.autopilot, airframe)

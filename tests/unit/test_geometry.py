@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.geometry import frames, rotation, vector
 from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.length import hypot
 
 RNG = np.random.default_rng(20)
 # A product of a few dozen double operations is exact to some 1e-15 of numbers near one.
@@ -124,3 +127,17 @@ def test_geodesy_there_and_back():
     datum = Datum()
     p_W = np.array([350.0, -120.0, 40.0])
     assert datum.to_enu(*datum.to_geodetic(p_W)) == pytest.approx(p_W, abs=1e-6)
+
+
+def test_lengths_are_rounded_as_python_rounds_them():
+    """Against whole numbers: half a unit in the last place, and a hundredth for the last step."""
+    rng = np.random.default_rng(5)
+    scales = 10.0 ** rng.integers(-9, 9, (2000, 2))
+    for x, y in (rng.standard_normal((2000, 2)) * scales).tolist():
+        found = hypot(x, y)
+        square = Fraction(x) ** 2 + Fraction(y) ** 2
+        half = Fraction(math.ulp(found)) * Fraction(51, 100)
+        assert (Fraction(found) - half) ** 2 < square < (Fraction(found) + half) ** 2
+        if sys.version_info[:2] == (3, 11):
+            assert found == math.hypot(x, y)
+    assert [hypot(3.0, -4.0), hypot(0.0, 0.0), hypot(-1e300, 0.0)] == [5.0, 0.0, 1e300]

@@ -10,9 +10,10 @@ from scipy.stats import chi2
 
 from quadsim.control.ground import GroundParams, nearest_direction
 from quadsim.geometry.rotation import from_euler, quat, rotate
-from quadsim.mission.ground import Ground
+from quadsim.mission.ground import Ground, clear_mps
 from quadsim.records import ODOMETRY
 from quadsim.sensors.rangefinder import flat_ground_height
+from quadsim.world.raycast_terrain import TerrainArrays
 from quadsim.world.terrain import Heightmap, terrain_arrays
 
 TICK_S = 0.02
@@ -217,8 +218,10 @@ def test_the_speed_leads_clear_of_every_point_ahead():
     d = np.arange(1.0, 7.0)
     gain = np.clip(4.0 * (d - 3.0), 0.0, 8.0) + 1.0 - 1.5
     least = np.min(2.0 * d[gain > 0.0] / gain[gain > 0.0])
-    assert ground.clear_mps((-3.0, 0.0), (1.0, 0.0), *given) == pytest.approx(least, rel=1e-12)
-    assert ground.clear_mps((-3.0, 0.0), (-1.0, 0.0), *given) == math.inf
+    grounds, params, *arrays = ground.handed
+    known = grounds, params[0], TerrainArrays(*arrays), np.zeros(6), (-3.0, 0.0)
+    assert clear_mps(*known, (1.0, 0.0), *given) == pytest.approx(least, rel=1e-12)
+    assert clear_mps(*known, (-1.0, 0.0), *given) == math.inf
 
 
 def test_the_ground_is_lost_when_nothing_is_seen():

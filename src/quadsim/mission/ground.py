@@ -21,7 +21,7 @@ from quadsim.control.ground import (
     heights_ahead,
     new_ground,
 )
-from quadsim.parameters import pack
+from quadsim.parameters import Vec3, pack
 from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Readings that wait for an odometry as new as they are.
@@ -51,8 +51,7 @@ def ground_tick(
     Args:
         grounds: (1,) GROUND records, changed in place.
         params: (1,) packed GroundParams.
-        heights, frame, levels, maxima: of the TerrainArrays; a named tuple takes microseconds to
-            hand over, its arrays do not.
+        heights, frame, levels, maxima: of the TerrainArrays.
         odometries: (1,) ODOMETRY, whole.
         stamp_ns, range_m, variance_m2, half_beam_rad: as of
             :func:`quadsim.control.ground.ground_range`.
@@ -93,45 +92,36 @@ def climb_s(gain_m: float, v_up: float, most_mps: float, acceleration_mps2: floa
 def clear_mps(
     grounds: Any,
     params: Any,
-    heights: Any,
-    frame: Any,
-    levels: Any,
-    maxima: Any,
+    terrain: TerrainArrays,
     ahead: Any,
-    x: float,
-    y: float,
-    east: float,
-    north: float,
+    place: tuple[float, float],
+    course: tuple[float, float],
     ahead_m: float,
-    here_m: float,
-    least_m: float,
-    above_m: float,
-    v_up: float,
-    climb_mps: float,
+    heights_m: Vec3,
+    climbs_mps: tuple[float, float],
 ) -> float:
     """Fastest on a course whose climb leads clear of the ground ahead; infinite where all does.
 
     Args:
-        grounds, params, heights, frame, levels, maxima: as of :func:`ground_tick`.
+        grounds: (1,) GROUND records.
+        params: packed GroundParams.
+        terrain: elevation data.
         ahead: (POINTS_AHEAD,) working memory.
-        x, y: from where, m.
-        east, north: unit vector of the course.
+        place: from where, in W, m.
+        course: unit vector east, north.
         ahead_m: as far as which the ground is looked at.
-        here_m: height of the ground beneath.
-        least_m: height that must be left above the ground ahead.
-        above_m: present height above the ground.
-        v_up: present climb rate, m/s.
-        climb_mps: highest climb rate.
+        heights_m: of the ground beneath, what must be left above the ground ahead, what is now.
+        climbs_mps: present climb rate, highest.
     """
-    terrain = TerrainArrays(heights, frame, levels, maxima)
-    p = params[0]
-    heights_ahead(grounds, terrain, (x, y), (east, north), ahead_m, p.reach_m, ahead)
+    heights_ahead(grounds, terrain, place, course, ahead_m, params.reach_m, ahead)
+    here_m, least_m, above_m = heights_m
     fastest = math.inf
     for k in range(1, POINTS_AHEAD + 1):
         gain_m = ahead[k - 1] - here_m + least_m - above_m
         if gain_m > 0.0:
             d = ahead_m * k / POINTS_AHEAD
-            fastest = min(fastest, d / climb_s(gain_m, v_up, climb_mps, p.agility_mps2))
+            needed_s = climb_s(gain_m, climbs_mps[0], climbs_mps[1], params.agility_mps2)
+            fastest = min(fastest, d / needed_s)
     return fastest
 
 
@@ -149,6 +139,8 @@ class Ground:
         used: whether readings are taken in.
         mapped: whether there are elevation data.
         known: whether a reading is recent enough to fly on, or the ground is on the map.
+        handed: what kernels are told of it: (1,) GROUND, (1,) packed GroundParams and the arrays of
+            the terrain; a named tuple takes microseconds to hand over, its arrays do not.
     """
 
     def __init__(
@@ -161,8 +153,7 @@ class Ground:
         self._packed = np.array([pack(params)])
         self._grounds = new_ground(flat_m)
         self._ground = self._grounds[0]
-        self._ahead = np.zeros(POINTS_AHEAD)
-        self._handed = (self._grounds, self._packed, *self._terrain)
+        self.handed = (self._grounds, self._packed, *self._terrain)
         self._place: tuple[float, float] | None = None  # asked for last, since the last step
         self._found = (0.0, 0.0, 0.0)  # there
         self._waiting: deque[tuple[int, float, float, float]] = deque(maxlen=MOST_WAITING)
@@ -211,9 +202,7 @@ class Ground:
             return
         waiting = self._waiting
         reading = waiting[0] if waiting else NO_READING
-        found, stamp_ns, x, y, height, east, north = ground_tick(
-            *self._handed, odometries, *reading
-        )
+        found, stamp_ns, x, y, height, east, north = ground_tick(*self.handed, odometries, *reading)
         self._stamp_ns, self._place, self._found = stamp_ns, (x, y), (height, east, north)
         while waiting and found != EARLY:
             waiting.popleft()
@@ -238,24 +227,3 @@ class Ground:
             self._found = ground_at(self._grounds, self._terrain, x, y, self._params.reach_m)
             self._place = (x, y)
         return self._found
-
-    def clear_mps(
-        self,
-        place: tuple[float, float],
-        course: tuple[float, float],
-        ahead_m: float,
-        heights_m: tuple[float, float, float],
-        climbs_mps: tuple[float, float],
-    ) -> float:
-        """Fastest on a course whose climb leads clear of the ground at POINTS_AHEAD points.
-
-        Args:
-            place: from where, in W, m.
-            course: unit vector east, north.
-            ahead_m: distance of the last point.
-            heights_m: of the ground beneath, what must be left above the ground, what is now.
-            climbs_mps: present climb rate, highest.
-        """
-        return clear_mps(
-            *self._handed, self._ahead, *place, *course, ahead_m, *heights_m, *climbs_mps
-        )

@@ -12,14 +12,13 @@ from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.items import Follow
 from quadsim.mission.preview import smoothed
-from quadsim.mission.terrain_following import TerrainFollowing
+from quadsim.mission.terrain_following import LEAST_MPS, TerrainFollowing
 from quadsim.mission.trajectories.course import Flyable, Joined, Plan
 from quadsim.mission.trajectory import (
     Motion,
     Pose,
     brake_duration,
     leg_above_setpoint,
-    leg_course,
     leg_setpoint,
     new_leg,
     plan_leg,
@@ -118,20 +117,17 @@ class Guidance:
         if not self.above:
             self._pace, self._paced_ns, self._most_mps = 1.0, stamp_ns, math.inf
             return
-        following = self._following
-        following.update(stamp_ns, self.estimate[0], self.velocity)
         dt_s = min(max(stamp_ns - self._paced_ns, 0) * 1e-9, 0.1)
         self._paced_ns = stamp_ns
-        if self._kind == "leg":
-            x, y, height = leg_course(self._leg, self.elapsed_s(stamp_ns))
-        else:
-            (x, y, height), here = self._goal, self.estimate[0]
-            x, y = x - here[0], y - here[1]
-        length = math.hypot(x, y)
-        if length < 1e-3:
+        on_leg = self._kind == "leg"
+        leg_s = (stamp_ns - self._start_ns) * 1e-9 if on_leg else math.nan
+        length, most = self._following.advance(
+            stamp_ns, self.estimate[0], self.velocity, self._leg, leg_s, self._goal
+        )
+        if length < LEAST_MPS:
             return
-        self._most_mps = most = following.most_mps((x / length, y / length), height)
-        if self._kind == "leg":
+        self._most_mps = most
+        if on_leg:
             wanted, step = min(1.0, most / length), self._params.acceleration_mps2 * dt_s / length
             self._pace += min(max(wanted - self._pace, -step), step)
             self._start_ns += round((1.0 - self._pace) * dt_s * 1e9)

@@ -14,10 +14,18 @@ was lost), it sinks until the ground is seen again.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
+
+from quadsim.compiled import kernel, record_dtype
 from quadsim.control.parameters import FlightParams
-from quadsim.mission.ground import Ground
-from quadsim.parameters import Vec3
+from quadsim.geometry.length import hypot
+from quadsim.geometry.vector import store
+from quadsim.mission.ground import POINTS_AHEAD, Ground, clear_mps
+from quadsim.mission.trajectory import leg_course
+from quadsim.parameters import Vec3, pack
+from quadsim.world.raycast_terrain import TerrainArrays
 
 #: Share of the wanted height below which the vehicle does not go on.
 LEAST_SHARE = 0.55
@@ -43,7 +51,191 @@ SEEK_M = 50.0
 #: Slope below which speed needs no limit.
 LEVEL_SLOPE = 0.02
 
-ZERO: Vec3 = (0.0, 0.0, 0.0)
+#: Slowest reference that has a course, m/s.
+LEAST_MPS = 1e-3
+#: Longest time between two ticks that is made up for, s.
+MOST_TICK_S = 0.1
+
+#: What is remembered of the ground that is followed.
+FOLLOWING = record_dtype(
+    [
+        ("level_m", np.float64),  # that heights count from, in W
+        ("climb_mps", np.float64),  # its rate of change along the way
+        ("lost", np.int64),
+        ("risen_m", np.float64),  # while it was lost
+        ("falls_away", np.int64),
+        ("stamp_ns", np.int64),
+        ("p_W", np.float64, (3,)),  # estimated
+        ("v_W", np.float64, (3,)),
+        ("speed_mps", np.float64),  # horizontal
+        ("slope", np.float64, (2,)),
+        ("curvature", np.float64, (2,)),  # change of the slope east and north along the way, 1/m
+        ("height_m", np.float64),  # wanted
+        ("most_mps", np.float64),
+        ("course_ns", np.int64),
+        ("ahead", np.float64, (POINTS_AHEAD,)),  # working memory
+    ]
+)
+
+
+@kernel
+def follow_ground(
+    followings: Any,
+    params: Any,
+    stamp_ns: int,
+    p_W: Vec3,
+    v_W: Vec3,
+    known: bool,
+    far: bool,
+    beneath: Vec3,
+) -> None:
+    """Move on to an estimate of position and velocity.
+
+    Args:
+        followings: (1,) FOLLOWING, changed in place.
+        params: (1,) packed FlightParams.
+        stamp_ns: the flight's time.
+        p_W: position, m.
+        v_W: velocity, m/s.
+        known: whether the ground is known well enough to be followed.
+        far: whether nothing is within the range finder's reach.
+        beneath: height of the ground beneath in m and its slope east and north, where it is known.
+    """
+    following = followings[0]
+    dt_s = min(max(stamp_ns - following.stamp_ns, 0) * 1e-9, MOST_TICK_S)
+    following.stamp_ns = stamp_ns
+    store(following.p_W, p_W)
+    store(following.v_W, v_W)
+    if known:
+        level_m, east, north = beneath
+        following.level_m = level_m
+        following.lost, following.risen_m = 0, 0.0
+        following.climb_mps = east * v_W[0] + north * v_W[1]
+        following.speed_mps = hypot(v_W[0], v_W[1])
+        _learn_curvature(following, east, north, following.speed_mps * dt_s)
+        return
+    if following.lost == 0:
+        fallen_m = FALLEN_SHARE * following.height_m
+        following.falls_away = 1 if p_W[2] - following.level_m > fallen_m else 0
+    following.lost, following.climb_mps = 1, 0.0
+    ground = params[0].ground
+    if not far:
+        rises = following.risen_m < ground.lost_climb_m
+        following.climb_mps = ground.lost_climb_mps if rises else 0.0
+    elif following.falls_away != 0 and following.risen_m > -SEEK_M:
+        following.climb_mps = -SEEK_MPS
+    following.level_m += following.climb_mps * dt_s
+    following.risen_m += following.climb_mps * dt_s
+
+
+@kernel
+def _learn_curvature(following: Any, east: float, north: float, way_m: float) -> None:
+    """Average the change of the slope along the way."""
+    share = min(way_m / CURVATURE_M, 1.0)
+    if 0.0 < share < 1.0:
+        e0, n0 = following.slope[0], following.slope[1]
+        ce, cn = following.curvature[0], following.curvature[1]
+        following.curvature[0] = ce + (east - e0) / CURVATURE_M - share * ce
+        following.curvature[1] = cn + (north - n0) / CURVATURE_M - share * cn
+    following.slope[0], following.slope[1] = east, north
+
+
+@kernel
+def most_mps(
+    following: Any,
+    params: Any,
+    grounds: Any,
+    terrain: TerrainArrays,
+    course: tuple[float, float],
+    height_m: float,
+) -> float:
+    """Fastest that is safe on a course, from where :func:`follow_ground` has moved on to.
+
+    With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h
+    above it must have gained rise + least - h when it gets there: no sooner than in
+    :func:`quadsim.mission.ground.climb_s`.
+
+    Args:
+        following: FOLLOWING record.
+        params: packed FlightParams.
+        grounds: (1,) GROUND.
+        terrain: elevation data.
+        course: unit vector east, north.
+        height_m: wanted above the ground.
+    """
+    following.height_m = height_m
+    if following.lost != 0:
+        following.most_mps = params.ground.lost_speed_mps
+        return float(following.most_mps)
+    ground, p_W = params.ground, following.p_W
+    above_m, height_m = p_W[2] - following.level_m, max(height_m, LEAST_HEIGHT_M)
+    slope = following.slope[0] * course[0] + following.slope[1] * course[1]
+    climb = CLIMB_SHARE * params.ascent_mps
+    ahead_m = max(following.speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
+    heights_m = (following.level_m, LEAST_SHARE * height_m, above_m)
+    fastest = clear_mps(
+        grounds, ground, terrain, following.ahead, (p_W[0], p_W[1]), course, ahead_m, heights_m,
+        (following.v_W[2], climb),
+    )  # fmt: skip
+    if slope > LEVEL_SLOPE:
+        fastest = min(fastest, climb / slope)
+    elif slope < -LEVEL_SLOPE:
+        fastest = min(fastest, -CLIMB_SHARE * params.descent_mps / slope)
+    bend = abs(following.curvature[0] * course[0] + following.curvature[1] * course[1])
+    if bend > 0.0:
+        fastest = min(fastest, math.sqrt(CURVATURE_SHARE * ground.agility_mps2 / bend))
+    share = (above_m / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
+    if share < 1.0:
+        fastest = min(fastest, params.speed_mps) * max(share, 0.0)
+    grown = GROWTH_MPS2 * min((following.stamp_ns - following.course_ns) * 1e-9, MOST_TICK_S)
+    following.course_ns = following.stamp_ns
+    most = min(fastest, following.most_mps + grown)
+    following.most_mps = most if most < params.speed_mps else math.inf
+    return float(most)
+
+
+@kernel
+def follow_on_course(
+    followings: Any,
+    params: Any,
+    grounds: Any,
+    heights: Any,
+    frame: Any,
+    levels: Any,
+    maxima: Any,
+    stamp_ns: int,
+    p_W: Vec3,
+    v_W: Vec3,
+    known: bool,
+    far: bool,
+    beneath: Vec3,
+    legs: Any,
+    leg_s: float,
+    goal: Vec3,
+) -> tuple[float, float]:
+    """All of a tick: :func:`follow_ground`, the course, and :func:`most_mps` on it.
+
+    Args:
+        followings, params, stamp_ns, p_W, v_W, known, far, beneath: as of :func:`follow_ground`.
+        grounds, heights, frame, levels, maxima: as of :func:`quadsim.mission.ground.ground_tick`.
+        legs: (1,) LEG.
+        leg_s: time into the leg; not a number: the goal is flown to without one.
+        goal: its height above the ground.
+
+    Returns:
+        Speed of the reference, or distance of the goal; the fastest that is safe. The second is
+        not a number where the first is too small for a course.
+    """
+    follow_ground(followings, params, stamp_ns, p_W, v_W, known, far, beneath)
+    if math.isnan(leg_s):
+        x, y, height_m = goal[0] - p_W[0], goal[1] - p_W[1], goal[2]
+    else:
+        x, y, height_m = leg_course(legs, leg_s)
+    length = hypot(x, y)
+    if length < LEAST_MPS:
+        return length, math.nan
+    terrain, course = TerrainArrays(heights, frame, levels, maxima), (x / length, y / length)
+    return length, most_mps(followings[0], params[0], grounds, terrain, course, height_m)
 
 
 class TerrainFollowing:
@@ -52,106 +244,57 @@ class TerrainFollowing:
     Args:
         params: limits of climb and descent, and what to do without readings.
         ground: what is known of the ground.
-
-    Attributes:
-        level_m: the level in W.
-        climb_mps: its rate of change along the way.
-        lost: whether the ground is not known well enough to be followed.
     """
 
     def __init__(self, params: FlightParams, ground: Ground) -> None:
-        self._params = params
         self._ground = ground
-        self.level_m = 0.0
-        self.climb_mps = 0.0
-        self.lost = False
-        self._risen_m = 0.0
-        self._stamp_ns = 0
-        self._p_W = self._v_W = ZERO  # estimated
-        self._speed_mps = 0.0  # horizontal
-        self._slope = (0.0, 0.0)
-        self._height_m = math.inf  # wanted
-        self._falls_away = False
-        self._most_mps = math.inf
-        self._course_ns = 0
-        self._curvature = (0.0, 0.0)  # change of the slope east and north along the way, 1/m
+        self._params = np.array([pack(params)])
+        self._now: Any = np.zeros(1, FOLLOWING)
+        self._now["height_m"] = self._now["most_mps"] = math.inf
+        # views, as finding a field of a record takes longer than reading it
+        self._level_now, self._climb_now = self._now["level_m"], self._now["climb_mps"]
+        self._lost_now = self._now["lost"]
+        grounds, _, *terrain = ground.handed
+        self._handed: Any = (self._now, self._params, grounds, *terrain)
+
+    @property
+    def level_m(self) -> float:
+        """The level in W."""
+        return float(self._level_now.item())
+
+    @level_m.setter
+    def level_m(self, level_m: float) -> None:
+        self._level_now[0] = level_m
+
+    @property
+    def climb_mps(self) -> float:
+        """Rate of change of the level along the way."""
+        return float(self._climb_now.item())
+
+    @property
+    def lost(self) -> bool:
+        """Whether the ground is not known well enough to be followed."""
+        return bool(self._lost_now.item())
 
     def begin(self, stamp_ns: int, p_W: Vec3, v_W: Vec3, height_m: float) -> None:
         """Begin to hold a height above ground; without any reading, from the present height."""
-        self._height_m, self._most_mps = height_m, math.inf
-        self.update(stamp_ns, p_W, v_W)
+        self._now["height_m"], self._now["most_mps"] = height_m, math.inf
+        follow_ground(self._now, self._params, stamp_ns, p_W, v_W, *self._seen(p_W))
         if self.lost and not self._ground.is_far:
             self.level_m = max(self.level_m, p_W[2] - height_m)
 
-    def update(self, stamp_ns: int, p_W: Vec3, v_W: Vec3) -> None:
-        """Move on to an estimate of position and velocity."""
-        dt_s = min(max(stamp_ns - self._stamp_ns, 0) * 1e-9, 0.1)
-        self._stamp_ns = stamp_ns
-        self._p_W, self._v_W = p_W, v_W
-        if self._ground.known:
-            self.level_m, east, north = self._ground.at(p_W[0], p_W[1])
-            self.lost, self._risen_m = False, 0.0
-            self.climb_mps = east * v_W[0] + north * v_W[1]
-            self._speed_mps = math.hypot(v_W[0], v_W[1])
-            self._learn_curvature((east, north), self._speed_mps * dt_s)
-            return
-        if not self.lost:
-            self._falls_away = p_W[2] - self.level_m > FALLEN_SHARE * self._height_m
-        self.lost, self.climb_mps = True, 0.0
-        params = self._params.ground
-        if not self._ground.is_far:
-            self.climb_mps = params.lost_climb_mps if self._risen_m < params.lost_climb_m else 0.0
-        elif self._falls_away and self._risen_m > -SEEK_M:
-            self.climb_mps = -SEEK_MPS
-        self.level_m += self.climb_mps * dt_s
-        self._risen_m += self.climb_mps * dt_s
+    def _seen(self, p_W: Vec3) -> tuple[bool, bool, Vec3]:
+        """Of the ground beneath: whether it is known, or far, and height and slopes."""
+        ground = self._ground
+        if ground.known:
+            return True, False, ground.at(p_W[0], p_W[1])
+        return False, ground.is_far, (0.0, 0.0, 0.0)
 
-    def _learn_curvature(self, slope: tuple[float, float], way_m: float) -> None:
-        """Average the change of the slope along the way."""
-        share = min(way_m / CURVATURE_M, 1.0)
-        if 0.0 < share < 1.0:
-            (e0, n0), (e, n), (ce, cn) = self._slope, slope, self._curvature
-            self._curvature = (
-                ce + (e - e0) / CURVATURE_M - share * ce,
-                cn + (n - n0) / CURVATURE_M - share * cn,
-            )
-        self._slope = slope
-
-    def most_mps(self, course: tuple[float, float], height_m: float) -> float:
-        """Fastest that is safe on a course, from where :meth:`update` has moved on to.
-
-        With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h
-        above it must have gained rise + least - h when it gets there: no sooner than in
-        :func:`quadsim.mission.ground.climb_s`.
-
-        Args:
-            course: unit vector east, north.
-            height_m: wanted above the ground.
-        """
-        self._height_m = height_m
-        if self.lost:
-            self._most_mps = self._params.ground.lost_speed_mps
-            return self._most_mps
-        params, here_m, (east, north) = self._params, self.level_m, self._slope
-        (x, y, z), ground = self._p_W, params.ground
-        above_m, height_m = z - here_m, max(height_m, LEAST_HEIGHT_M)
-        slope = east * course[0] + north * course[1]
-        climb = CLIMB_SHARE * params.ascent_mps
-        ahead_m = max(self._speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
-        heights_m = (here_m, LEAST_SHARE * height_m, above_m)
-        fastest = self._ground.clear_mps((x, y), course, ahead_m, heights_m, (self._v_W[2], climb))
-        if slope > LEVEL_SLOPE:
-            fastest = min(fastest, climb / slope)
-        elif slope < -LEVEL_SLOPE:
-            fastest = min(fastest, -CLIMB_SHARE * params.descent_mps / slope)
-        bend = abs(self._curvature[0] * course[0] + self._curvature[1] * course[1])
-        if bend > 0.0:
-            fastest = min(fastest, math.sqrt(CURVATURE_SHARE * ground.agility_mps2 / bend))
-        share = (above_m / height_m - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)
-        if share < 1.0:
-            fastest = min(fastest, params.speed_mps) * max(share, 0.0)
-        grown = GROWTH_MPS2 * min((self._stamp_ns - self._course_ns) * 1e-9, 0.1)
-        self._course_ns = self._stamp_ns
-        most = min(fastest, self._most_mps + grown)
-        self._most_mps = most if most < params.speed_mps else math.inf
-        return most
+    def advance(
+        self, stamp_ns: int, p_W: Vec3, v_W: Vec3, legs: Any, leg_s: float, goal: Vec3
+    ) -> tuple[float, float]:
+        """Move on to an estimate; as :func:`follow_on_course`."""
+        known, far, beneath = self._seen(p_W)
+        return follow_on_course(
+            *self._handed, stamp_ns, p_W, v_W, known, far, beneath, legs, leg_s, goal
+        )
