@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quadsim.errors import InputError
 from quadsim.mission.formations import Gather
 from quadsim.mission.guidance import ZERO
-from quadsim.mission.health import GOOD, MISSING, observe, refusal
+from quadsim.mission.health import GOOD, MISSING, refusal
 from quadsim.mission.items import corners, name_of
 from quadsim.mission.machine import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.piloting import PILOTED, PilotedStates
@@ -335,11 +335,11 @@ class FlightManager(PilotedStates):
             (
                 self._verdict, self._good_s, p_W, self._v_W, yaw, self._growth_m, self._sigma_m,
                 self._sigma_z_m,
-            ) = observe(self._watch, self._limits, stamp_ns, self._odometry)  # fmt: skip
+            ) = guidance.look(self._watch, self._limits, stamp_ns, self._odometry)  # fmt: skip
             self._v_up = self._v_W[2]
             guidance.estimate = (p_W, yaw)
             guidance.velocity = self._v_W
-            if self._verdict == GOOD and self.ground.used:
+            if self._verdict == GOOD and self.ground.used and not guidance.above:
                 self.ground.step(self._odometry)
         guidance.update(stamp_ns)
         if self._ground_lost or (guidance.above and self._following.lost):

@@ -28,8 +28,14 @@ from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays
 MOST_WAITING = 64
 #: Points ahead at which the ground is looked up.
 POINTS_AHEAD = 6
+#: Stamp of what has never been: any time lies longer ago than every timeout.
+NEVER_NS = -(2**62)
 #: In place of a reading, where none waits.
-NO_READING = (0, math.nan, 0.0, 0.0)
+NO_READING = (NEVER_NS, math.nan, 0.0, 0.0)
+
+#: What became of a reading; stamp, x and y of the odometry; height of the ground, slope towards
+#: east and towards north there.
+Seen = tuple[int, int, float, float, float, float, float]
 
 
 @kernel
@@ -45,7 +51,7 @@ def ground_tick(
     range_m: float,
     variance_m2: float,
     half_beam_rad: float,
-) -> tuple[int, int, float, float, float, float, float]:
+) -> Seen:
     """Take note of an odometry, then of a reading, and look at the ground beneath: all of a tick.
 
     Args:
@@ -57,8 +63,7 @@ def ground_tick(
             :func:`quadsim.control.ground.ground_range`.
 
     Returns:
-        What became of the reading; stamp, x and y of the odometry; height, slope towards east and
-        towards north there.
+        As :data:`Seen`.
     """
     terrain = TerrainArrays(heights, frame, levels, maxima)
     ground_motion(grounds, params, odometries)
@@ -138,6 +143,7 @@ class Ground:
     Attributes:
         used: whether readings are taken in.
         mapped: whether there are elevation data.
+        is_near: whether the newest reading said "too near".
         known: whether a reading is recent enough to fly on, or the ground is on the map.
         handed: what kernels are told of it: (1,) GROUND, (1,) packed GroundParams and the arrays of
             the terrain; a named tuple takes microseconds to hand over, its arrays do not.
@@ -158,25 +164,19 @@ class Ground:
         self._found = (0.0, 0.0, 0.0)  # there
         self._waiting: deque[tuple[int, float, float, float]] = deque(maxlen=MOST_WAITING)
         self._stamp_ns = 0
-        self._seen_ns: int | None = None
-        self._heard: tuple[int, int] | None = None  # stamp of the newest reading, what became of it
+        #: Stamps of the newest reading that was taken, and of the newest if that was too far.
+        self.seen_ns = self.far_ns = NEVER_NS
+        self.is_near = False
 
     @property
     def age_s(self) -> float:
         """Time since the newest reading that was taken; infinite before the first."""
-        return np.inf if self._seen_ns is None else (self._stamp_ns - self._seen_ns) * 1e-9
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the newest reading said "too near"."""
-        return self._heard is not None and self._heard[1] == NEAR
+        return math.inf if self.seen_ns == NEVER_NS else (self._stamp_ns - self.seen_ns) * 1e-9
 
     @property
     def is_far(self) -> bool:
         """Whether readings come, the newest of which said "nothing within reach"."""
-        if self._heard is None or self._heard[1] != FAR:
-            return False
-        return (self._stamp_ns - self._heard[0]) * 1e-9 <= self._params.timeout_s
+        return (self._stamp_ns - self.far_ns) * 1e-9 <= self._params.timeout_s
 
     def use(self) -> None:
         """Take readings in from now on."""
@@ -196,26 +196,37 @@ class Ground:
         if self.used:
             self._waiting.append((stamp_ns, range_m, variance_m2, half_beam_rad))
 
+    @property
+    def next_reading(self) -> tuple[int, float, float, float] | None:
+        """The reading that waits, or :data:`NO_READING`; None where several do."""
+        waiting = self._waiting
+        if not waiting:
+            return NO_READING
+        return waiting[0] if len(waiting) == 1 else None
+
     def step(self, odometries: Any) -> None:
         """Move on to an odometry ((1,) ODOMETRY) and take in the readings up to it."""
         if not self.used:
             return
+        reading = self._waiting[0] if self._waiting else NO_READING
+        self.note(ground_tick(*self.handed, odometries, *reading))
+
+    def note(self, seen: Seen) -> None:
+        """Keep what :func:`ground_tick` has found, and take in the other readings that wait."""
+        found, self._stamp_ns, x, y, height, east, north = seen
+        self._place, self._found = (x, y), (height, east, north)
         waiting = self._waiting
-        reading = waiting[0] if waiting else NO_READING
-        found, stamp_ns, x, y, height, east, north = ground_tick(*self.handed, odometries, *reading)
-        self._stamp_ns, self._place, self._found = stamp_ns, (x, y), (height, east, north)
         while waiting and found != EARLY:
-            waiting.popleft()
-            self._heard = (reading[0], found)
+            stamp_ns = waiting.popleft()[0]
             if found == TAKEN:
-                self._seen_ns = reading[0]
+                self.seen_ns = stamp_ns
+            self.is_near = found == NEAR
+            self.far_ns = stamp_ns if found == FAR else NEVER_NS
             if waiting:
                 self._place = None  # what was found there may change
-                reading = waiting[0]
-                found = ground_range(self._grounds, self._packed, self._terrain, *reading)
+                found = ground_range(self._grounds, self._packed, self._terrain, *waiting[0])
         self.known = self.mapped or (
-            self._seen_ns is not None
-            and (stamp_ns - self._seen_ns) * 1e-9 <= self._params.timeout_s
+            (self._stamp_ns - self.seen_ns) * 1e-9 <= self._params.timeout_s
         )
 
     def at(self, x: float, y: float) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
+from quadsim.mission.health import Observation, observe
 from quadsim.mission.items import Follow
 from quadsim.mission.preview import smoothed
 from quadsim.mission.terrain_following import LEAST_MPS, TerrainFollowing
@@ -84,6 +85,7 @@ class Guidance:
         self._pace = 1.0
         self._paced_ns = 0
         self._most_mps = math.inf
+        self._course: tuple[float, float] | None = None  # as found by this tick's look
         self._params = params
         self._leg = new_leg()
         self._now: NDArray[np.record] = np.zeros(1, SETPOINT)
@@ -112,6 +114,20 @@ class Guidance:
         level = self._following.level_m if self.above else 0.0
         return math.dist((x, y, z - level), self._goal)
 
+    def look(self, watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observation:
+        """Observe an estimate as :func:`observe` does; where heights count from it, the ground."""
+        self._course = None
+        if not self.above:
+            return observe(watches, limits, stamp_ns, odometries)
+        observation, self._course = self._following.look(
+            watches, limits, stamp_ns, odometries, self._leg, self._leg_time_s(stamp_ns), self._goal
+        )
+        return observation
+
+    def _leg_time_s(self, stamp_ns: int) -> float:
+        """Time since the leg's start; not a number where none is flown."""
+        return (stamp_ns - self._start_ns) * 1e-9 if self._kind == "leg" else math.nan
+
     def update(self, stamp_ns: int) -> None:
         """Move on to the present estimate: the level of the ground, and the pace that it allows."""
         if not self.above:
@@ -119,15 +135,18 @@ class Guidance:
             return
         dt_s = min(max(stamp_ns - self._paced_ns, 0) * 1e-9, 0.1)
         self._paced_ns = stamp_ns
-        on_leg = self._kind == "leg"
-        leg_s = (stamp_ns - self._start_ns) * 1e-9 if on_leg else math.nan
-        length, most = self._following.advance(
-            stamp_ns, self.estimate[0], self.velocity, self._leg, leg_s, self._goal
+        length, most = self._course or self._following.advance(
+            stamp_ns,
+            self.estimate[0],
+            self.velocity,
+            self._leg,
+            self._leg_time_s(stamp_ns),
+            self._goal,
         )
         if length < LEAST_MPS:
             return
         self._most_mps = most
-        if on_leg:
+        if self._kind == "leg":
             wanted, step = min(1.0, most / length), self._params.acceleration_mps2 * dt_s / length
             self._pace += min(max(wanted - self._pace, -step), step)
             self._start_ns += round((1.0 - self._pace) * dt_s * 1e9)

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.control.ground import EARLY, FAR, TAKEN
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import store
-from quadsim.mission.ground import POINTS_AHEAD, Ground, clear_mps
+from quadsim.mission.ground import NEVER_NS, POINTS_AHEAD, Ground, Seen, clear_mps, ground_tick
+from quadsim.mission.health import GOOD, Observation, observe
 from quadsim.mission.trajectory import leg_course
 from quadsim.parameters import Vec3, pack
 from quadsim.world.raycast_terrain import TerrainArrays
@@ -238,6 +240,66 @@ def follow_on_course(
     return length, most_mps(followings[0], params[0], grounds, terrain, course, height_m)
 
 
+@kernel
+def look(
+    watches: Any,
+    limits: Any,
+    stamp_ns: int,
+    odometries: Any,
+    grounds: Any,
+    ground_params: Any,
+    heights: Any,
+    frame: Any,
+    levels: Any,
+    maxima: Any,
+    reading_ns: int,
+    range_m: float,
+    variance_m2: float,
+    half_beam_rad: float,
+    seen_ns: int,
+    far_ns: int,
+    followings: Any,
+    params: Any,
+    legs: Any,
+    leg_s: float,
+    goal: Vec3,
+) -> tuple[Observation, Seen, tuple[float, float]]:
+    """All that a tick above ground looks at, which takes half as long as call by call.
+
+    Args:
+        watches, limits, stamp_ns, odometries: as of :func:`quadsim.mission.health.observe`.
+        grounds, ground_params, heights, frame, levels, maxima: as of
+            :func:`quadsim.mission.ground.ground_tick`.
+        reading_ns, range_m, variance_m2, half_beam_rad: the reading there, or ``NO_READING``.
+        seen_ns, far_ns: of :class:`Ground`, before that reading.
+        followings, params, legs, leg_s, goal: as of :func:`follow_on_course`.
+
+    Returns:
+        What these three return, one after the other; of an estimate that is not good the first
+        alone means something.
+    """
+    observation = observe(watches, limits, stamp_ns, odometries)
+    if observation[0] != GOOD:
+        return observation, (EARLY, 0, 0.0, 0.0, 0.0, 0.0, 0.0), (0.0, math.nan)
+    seen = ground_tick(
+        grounds, ground_params, heights, frame, levels, maxima, odometries, reading_ns, range_m,
+        variance_m2, half_beam_rad,
+    )  # fmt: skip
+    found, now_ns = seen[0], seen[1]
+    if found == TAKEN:
+        seen_ns = reading_ns
+    if reading_ns != NEVER_NS and found != EARLY:
+        far_ns = reading_ns if found == FAR else NEVER_NS
+    timeout_s = ground_params[0].timeout_s
+    known = heights.shape[0] > 0 or (now_ns - seen_ns) * 1e-9 <= timeout_s
+    far = (now_ns - far_ns) * 1e-9 <= timeout_s
+    course = follow_on_course(
+        followings, params, grounds, heights, frame, levels, maxima, stamp_ns, observation[2],
+        observation[3], known, far, (seen[4], seen[5], seen[6]), legs, leg_s, goal,
+    )  # fmt: skip
+    return observation, seen, course
+
+
 class TerrainFollowing:
     """The level that heights above ground count from.
 
@@ -254,8 +316,8 @@ class TerrainFollowing:
         # views, as finding a field of a record takes longer than reading it
         self._level_now, self._climb_now = self._now["level_m"], self._now["climb_mps"]
         self._lost_now = self._now["lost"]
-        grounds, _, *terrain = ground.handed
-        self._handed: Any = (self._now, self._params, grounds, *terrain)
+        grounds, _, heights, frame, levels, maxima = ground.handed
+        self._handed = (self._now, self._params, grounds, heights, frame, levels, maxima)
 
     @property
     def level_m(self) -> float:
@@ -298,3 +360,38 @@ class TerrainFollowing:
         return follow_on_course(
             *self._handed, stamp_ns, p_W, v_W, known, far, beneath, legs, leg_s, goal
         )
+
+    def look(
+        self,
+        watches: Any,
+        limits: Any,
+        stamp_ns: int,
+        odometries: Any,
+        legs: Any,
+        leg_s: float,
+        goal: Vec3,
+    ) -> tuple[Observation, tuple[float, float] | None]:
+        """Observe an estimate, and advance to it with the ground beneath, in one call.
+
+        Args:
+            watches, limits, stamp_ns, odometries: as of :func:`quadsim.mission.health.observe`.
+            legs, leg_s, goal: as of :meth:`advance`.
+
+        Returns:
+            The observation, and what :meth:`advance` returns; None if that is still to be called.
+        """
+        ground = self._ground
+        reading = ground.next_reading
+        if reading is None or not ground.used:
+            observation = observe(watches, limits, stamp_ns, odometries)
+            if observation[0] == GOOD:
+                ground.step(odometries)
+            return observation, None
+        observation, seen, course = look(
+            watches, limits, stamp_ns, odometries, *ground.handed, *reading, ground.seen_ns,
+            ground.far_ns, self._now, self._params, legs, leg_s, goal,
+        )  # fmt: skip
+        if observation[0] != GOOD:
+            return observation, None
+        ground.note(seen)
+        return observation, course

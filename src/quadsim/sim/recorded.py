@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,6 +58,23 @@ class RecordedLoop(ClosedLoop):
         )
         self._ticks: NDArray[np.record] = np.zeros(len(self._reference), TICK)
         self._tick = 0
+        # by views and arrays of one: a field of a record takes microseconds to find
+        states, ticks = self._states, self._ticks
+        body, true = states["vehicle"], states["truth"][:, 0]
+        now = {
+            "setpoint": self._setpoints,
+            "command": states["command"],
+            "a_W": true["a_W"],
+            "w_dot_B": true["w_dot_B"],
+            "wind_W": true["wind_W"],
+            "load_W": body["x"][:, LOAD_P : LOAD_P + 3],
+            "contact": body["contact"],
+            "current_A": body["held"]["motor_current_A"],
+            "battery_V": body["held"]["battery_V"],
+        }
+        self._columns = [(ticks[name], array) for name, array in now.items()]
+        self._begins_ns, self._ends_ns = ticks["begin_ns"], ticks["end_ns"]
+        self._wished, self._charges = ticks["wished"], ticks["charge"]
         #: Stamp and content of ``mission/status``, at each change.
         self.status: list[tuple[int, dict[str, str]]] = [(0, self.manager.status())]
         #: Stamp, and whether the truth is flown on, at each change.
@@ -69,17 +85,12 @@ class RecordedLoop(ClosedLoop):
         """End a mission tick, and keep it."""
         begin_ns = self.stamp_ns
         super().notice(until_ns)
-        row, state = self._ticks[self._tick], self.state
-        vehicle, true = state.vehicle, state.truth[0]
-        row.begin_ns, row.end_ns = begin_ns, self.stamp_ns
-        row.wished = self.manager.has_reference
-        row.setpoint, row.command = self._setpoint, self._command
-        row.a_W, row.w_dot_B, row.wind_W = true.a_W, true.w_dot_B, true.wind_W
-        row.load_W = vehicle.x[LOAD_P : LOAD_P + 3]
-        row.contact = vehicle.contact
-        row.current_A, row.battery_V = vehicle.held.motor_current_A, vehicle.held.battery_V
-        full_C = self.scenario.vehicle.battery.capacity_Ah * 3600.0
-        row.charge = max(0.0, vehicle.charge_C / full_C)
+        row = slice(self._tick, self._tick + 1)
+        for kept, now in self._columns:
+            kept[row] = now
+        self._begins_ns[row], self._ends_ns[row] = begin_ns, self.stamp_ns
+        self._wished[row] = self.manager.has_reference
+        self._charges[row] = max(0.0, self._charge_now.item() / self._capacity_C)
         self._tick += 1
         status = self.manager.status()
         if status != self.status[-1][1]:
