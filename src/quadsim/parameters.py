@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import (
     Annotated,
@@ -305,7 +304,7 @@ def unflatten(cls: type[P], flat: Mapping[str, Any], where: str) -> P:
 
 def _record_field(name: str, kind: Any, spec: Spec) -> list[tuple[object, ...]]:
     if dataclasses.is_dataclass(kind):
-        return [(name, dtype_of(cast(Any, kind)))]
+        return [(name, dtype_of(cast("type[Any]", kind)))]
     if get_origin(kind) is tuple:
         items = get_args(kind)
         inner = len(get_args(items[0])) if get_origin(items[0]) is tuple else 0
@@ -318,19 +317,24 @@ def _record_field(name: str, kind: Any, spec: Spec) -> list[tuple[object, ...]]:
     return [(name, np.float64 if kind is float else np.int64)]
 
 
-@cache
+#: What :func:`dtype_of` made.
+_DTYPES: dict[type[Any], np.dtype[np.record]] = {}
+
+
 def dtype_of(cls: type[Any]) -> np.dtype[np.record]:
     """Structured type of the kernels for a parameter class.
 
     Booleans, whole numbers and choices (by their index) are int64, all else float64. Texts
     without choices have no place in a kernel and are left out.
     """
-    fields: list[tuple[object, ...]] = []
-    for name, (kind, spec) in _hints(cls).items():
-        if kind is str and not spec.choices:
-            continue
-        fields += _record_field(name, kind, spec)
-    return record_dtype(fields)
+    if cls not in _DTYPES:
+        fields: list[tuple[object, ...]] = []
+        for name, (kind, spec) in _hints(cls).items():
+            if kind is str and not spec.choices:
+                continue
+            fields += _record_field(name, kind, spec)
+        _DTYPES[cls] = record_dtype(fields)
+    return _DTYPES[cls]
 
 
 def _fill(records: Any, params: IsDataclass) -> None:

@@ -197,7 +197,7 @@ class Failsafes(Recovery):
             self._off_ns = None
             return False
         p_W, v_W = self._guidance.estimate[0], self._guidance.velocity
-        wanted_W = self._guidance.motion(self._stamp_ns)[0]
+        wanted_W = self._guidance.place(self._stamp_ns)
         east, north = wanted_W[0] - p_W[0], wanted_W[1] - p_W[1]
         off_m = math.hypot(east, north)
         if off_m < failsafe.off_course_m or east * v_W[0] + north * v_W[1] > 0.5 * off_m:

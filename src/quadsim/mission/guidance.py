@@ -154,12 +154,17 @@ class Guidance:
             share = min(1.0, most / (self._speed or self._params.speed_mps))
             self._start_ns += round((1.0 - share) * dt_s * 1e9)
 
+    def place(self, stamp_ns: int) -> Vec3:
+        """Where the reference is at a time, in W."""
+        self.write(stamp_ns, self._now)
+        return self.estimate[0] if self._kind == "goal" else _vec3(self._p_now)
+
     def motion(self, stamp_ns: int) -> Motion:
         """The reference at a time: position, velocity, acceleration, yaw, yaw rate."""
-        self.write(stamp_ns, self._now)
+        p = self.place(stamp_ns)
         if self._kind == "goal":
-            return (self.estimate[0], self.velocity, ZERO, self.estimate[1], 0.0)
-        p, v, a = _vec3(self._p_now), _vec3(self._v_now), _vec3(self._a_now)
+            return (p, self.velocity, ZERO, self.estimate[1], 0.0)
+        v, a = _vec3(self._v_now), _vec3(self._a_now)
         return (p, v, a, self._yaw_now.item(), self._yaw_rate_now.item())
 
     def _begin_frame(self, stamp_ns: int, above: bool, height_m: float = 0.0) -> Motion:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from quadsim.sim.normals import Words, fill_normals, words_of
 
 #: What is drawn at once.
 BLOCK_NS = 1_000_000_000
@@ -23,7 +25,7 @@ class Source(NamedTuple):
 class Kept(NamedTuple):
     """Noise as it was at a stamp."""
 
-    generators: list[Any]
+    words: list[Words]
     white: Sequence[NDArray[np.float64]]
     used: NDArray[np.int64]
     drawn_ns: int
@@ -42,6 +44,7 @@ class WhiteNoise:
 
     def __init__(self, vehicles: Sequence[Sequence[Source]]) -> None:
         self._vehicles = vehicles
+        self._words = [[words_of(of.generator) for of in sources] for sources in vehicles]
         self.white = tuple(
             np.zeros((len(vehicles), BLOCK_NS // of.period_ns + 2 if of.period_ns else 0, of.width))
             for of in vehicles[0]
@@ -60,28 +63,28 @@ class WhiteNoise:
             return
         drawn_ns = stamp_ns + BLOCK_NS
         for vehicle, sources in enumerate(self._vehicles):
-            for k, (generator, period_ns, width) in enumerate(sources):
+            for k, (_, period_ns, width) in enumerate(sources):
                 if period_ns == 0 or width == 0:
                     continue
                 white = self.white[k][vehicle]
                 left = self._drawn_ns // period_ns - stamp_ns // period_ns
                 rows = drawn_ns // period_ns - stamp_ns // period_ns
                 white[:left] = white[self.used[vehicle, k] :][:left].copy()
-                generator.standard_normal(out=white[left:rows])
+                fill_normals(self._words[vehicle][k], white[left:rows].reshape(-1))
         self.used[:] = 0
         self._drawn_ns = drawn_ns
 
     def keep(self) -> Kept:
         """What :meth:`restore` goes back to."""
-        generators = [of.generator.bit_generator.state for one in self._vehicles for of in one]
+        words = [of.copy() for one in self._words for of in one]
         white = [array.copy() for array in self.white]
-        return Kept(generators, white, self.used.copy(), self._drawn_ns)
+        return Kept(words, white, self.used.copy(), self._drawn_ns)
 
     def restore(self, kept: Kept) -> None:
         """Go on from where it was kept."""
-        sources = [of for one in self._vehicles for of in one]
-        for of, state in zip(sources, kept.generators, strict=True):
-            of.generator.bit_generator.state = state
+        sources = [of for one in self._words for of in one]
+        for words, before in zip(sources, kept.words, strict=True):
+            words[:] = before
         for array, rows in zip(self.white, kept.white, strict=True):
             array[:] = rows
         self.used[:], self._drawn_ns = kept.used, kept.drawn_ns
