@@ -22,7 +22,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.parameters import Spec
 
 Array = NDArray[np.float64]
@@ -209,7 +209,7 @@ def least_violation(
     return (x, y)
 
 
-@kernel
+@owning_kernel
 def neighbours_of(
     i: int, p_W: Array, flies: Flags, reach_m: float, height_m: float, near: Indices
 ) -> int:
@@ -233,7 +233,7 @@ def neighbours_of(
     return count
 
 
-@kernel
+@owning_kernel
 def give_way(
     p_W: Array,
     v_W: Array,

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from quadsim.compiled import kernel
-from quadsim.estimation.layout import N
 from quadsim.geometry.rotation import Mat3
 from quadsim.parameters import Vec3
 
@@ -163,7 +160,7 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         rest -= row[k] * state.correction[k]
     for k in range(n):
         state.correction[k] += gain[k] * rest
-    before = np.empty(N)
+    before = state.before
     for k in range(n):
         before[k] = product[k]
         product[k] = 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.estimation.covariance import skew
 from quadsim.estimation.direct import HEADING, POSITION, SIZE, VELOCITY, turn_to
 from quadsim.estimation.outputs import put, sandwich, transpose
@@ -151,7 +151,7 @@ def direct_odometry(lines: Any, odometry: Any) -> None:
     motion_odometry(lines[0].motion, odometry[0])
 
 
-@kernel
+@owning_kernel
 def whole_covariance(motion: Any) -> NDArray[np.float64]:
     """(9, 9) of position, velocity and rotation about the world's axes."""
     out = np.zeros((9, 9))
@@ -166,7 +166,7 @@ def whole_covariance(motion: Any) -> NDArray[np.float64]:
     return out
 
 
-@kernel
+@owning_kernel
 def direct_pose_covariance(lines: Any) -> NDArray[np.float64]:
     """Covariance (6, 6) of the pose in ``map``: position, then rotation about its fixed axes."""
     one = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -178,7 +178,7 @@ def direct_pose_covariance(lines: Any) -> NDArray[np.float64]:
     return out
 
 
-@kernel
+@owning_kernel
 def direct_twist_covariance(lines: Any) -> NDArray[np.float64]:
     """Covariance (6, 6) of the twist in ``base_link``: linear, then angular velocity.
 

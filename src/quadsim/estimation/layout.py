@@ -156,6 +156,7 @@ ESKF = record_dtype(
         ("row", np.float64, (N,)),
         ("gain", np.float64, (N,)),
         ("product", np.float64, (N,)),
+        ("before", np.float64, (N,)),
         ("correction", np.float64, (N,)),
     ]
 )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.estimation.covariance import skew
 from quadsim.estimation.layout import BG, THETA, N, P, V
 from quadsim.geometry.rotation import Mat3, conjugate, multiply, quat, rotate, to_matrix
@@ -45,7 +45,7 @@ def sandwich(J: Any, covariance: Any, out: Any) -> None:
             out[i, j] += total
 
 
-@kernel
+@owning_kernel
 def pose_covariance(lines: Any) -> NDArray[np.float64]:
     """Covariance of the pose of ``base_link`` in ``map``: position, then rotation.
 
@@ -70,7 +70,7 @@ def pose_covariance(lines: Any) -> NDArray[np.float64]:
     return out
 
 
-@kernel
+@owning_kernel
 def twist_covariance(lines: Any) -> NDArray[np.float64]:
     """Covariance of the twist of ``base_link`` in its own axes: linear, then angular.
 

@@ -118,6 +118,13 @@ def whiten(L: Sym3, y: Vec3) -> Vec3:
 
 
 @kernel
+def take_row(state: Any, i: int) -> None:
+    """Copy one of ``state.rows`` into ``state.row``."""
+    for k in range(N):
+        state.row[k] = state.rows[i, k]
+
+
+@kernel
 def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit: float) -> int:
     """Gate three numbers together and fuse them as three uncorrelated scalars.
 
@@ -130,20 +137,20 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
     """
     L = cholesky(noise)
     rows, row, product = state.rows, state.row, state.product
-    row[:] = rows[0, :]
-    s00 = times_row(state.covariance, state.n, row, product) + noise[0]
-    s01, s02 = noise[1], noise[2]
     n = state.n
+    take_row(state, 0)
+    s00 = times_row(state.covariance, n, row, product) + noise[0]
+    s01, s02 = noise[1], noise[2]
     for k in range(n):
         s01 += rows[1, k] * product[k]
         s02 += rows[2, k] * product[k]
-    row[:] = rows[1, :]
-    s11 = times_row(state.covariance, state.n, row, product) + noise[3]
+    take_row(state, 1)
+    s11 = times_row(state.covariance, n, row, product) + noise[3]
     s12 = noise[4]
     for k in range(n):
         s12 += rows[2, k] * product[k]
-    row[:] = rows[2, :]
-    s22 = times_row(state.covariance, state.n, row, product) + noise[5]
+    take_row(state, 2)
+    s22 = times_row(state.covariance, n, row, product) + noise[5]
     a, b, c = whiten(cholesky((s00, s01, s02, s11, s12, s22)), innovation)
     nis = a * a + b * b + c * c
     if not (math.isfinite(nis) and math.isfinite(L[5])):
@@ -158,7 +165,7 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
         rows[0, k], rows[1, k], rows[2, k] = x
     state.correction[:] = 0.0
     for i in range(3):
-        row[:] = rows[i, :]
+        take_row(state, i)
         total = times_row(state.covariance, n, row, product) + 1.0
         fuse(state, y[i], 1.0, total)
     correct(state)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.compiled import kernel, owning_kernel, record_dtype
 from quadsim.control.attitude import attitude_control, tilt_error, wanted_acceleration, wanted_rates
 from quadsim.control.mixer import mix
 from quadsim.control.position import position_control
@@ -187,7 +187,7 @@ def _inner(
     mix(airframe, airframe.mass_kg * command.thrust, torque, rotor_speeds)
 
 
-@kernel
+@owning_kernel
 def fly_relay(
     states: Any, setups: Any, scene: Any, relays: Any, queue: Array, noise: Array, trace: Array
 ) -> int:

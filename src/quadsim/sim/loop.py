@@ -485,7 +485,7 @@ def answer(
         state.log_count += 1
 
 
-@inlined_kernel
+@kernel
 def advance(
     states: Any,
     setups: Any,

@@ -226,14 +226,21 @@ def is_clear(vehicle: Any, dt_s: float) -> bool:
 
 @kernel
 def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
-    """Remember how far away, at least, ground and obstacles are."""
+    """Remember how far away, at least, ground and obstacles are.
+
+    Beside a slope the highest ground within as far as the ground below may be higher than the
+    vehicle; that nearer by is lower.
+    """
     feet = vehicle.feet
     ground_m = environment.ground_height_m
     below_m = p_W[2] - terrain_height(scene.terrain, ground_m, p_W[0], p_W[1])
     horizon_m = min(max(below_m, feet.reach_m), HORIZON_M)
-    highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], horizon_m)
-    free_m = feet.free_m - norm(subtract(p_W, vec3(feet.free_at_W_m)))
-    feet.clear_m = min(horizon_m, p_W[2] - highest_m, free_m)
+    clear_m = -math.inf
+    while horizon_m > max(clear_m, feet.reach_m):
+        highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], horizon_m)
+        clear_m = max(clear_m, min(horizon_m, p_W[2] - highest_m))
+        horizon_m *= 0.5
+    feet.clear_m = min(clear_m, feet.free_m - norm(subtract(p_W, vec3(feet.free_at_W_m))))
     for i in range(3):
         feet.clear_at_W_m[i] = p_W[i]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.geometry.vector import dot, subtract, vec3
 from quadsim.vehicle.contact import collide
 from quadsim.vehicle.contact_points import prepare
@@ -70,7 +70,7 @@ def collide_near(vehicles: Any, who: Any, p_W: Any, v_W: Any, params: Any, physi
                 collide(vehicles[who[i]], vehicles[who[k]], params, physics)
 
 
-@kernel
+@owning_kernel
 def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None:
     """Write wakes and collision forces into every vehicle's inputs, from the motion as it is now.
 

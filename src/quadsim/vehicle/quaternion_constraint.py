@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.geometry.rotation import Quat, conjugate, multiply
 from quadsim.parameters import Vec3
 from quadsim.vehicle.constraints import solve_in_place
@@ -41,7 +41,7 @@ def body_rates_of(q_WB: Quat, q_dot: Quat) -> Vec3:
     return (2.0 * turn[1], 2.0 * turn[2], 2.0 * turn[3])
 
 
-@kernel
+@owning_kernel
 def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, x_dot: Array) -> float:
     """Derivatives of X_dot, Q_dot, X and Q into ``x_dot``.
 

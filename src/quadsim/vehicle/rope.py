@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, pack
 from quadsim.vehicle.constraints import AT_MOST, EQUAL
@@ -197,7 +197,7 @@ def _project(x: Array, model: RopeModel) -> None:
         x[V + i] -= radial * direction
 
 
-@kernel
+@owning_kernel
 def _step(x: Array, model: RopeModel, dt_s: float, scratch: Array, trial: Array) -> None:
     """One step, cut where the rope goes taut or slack (found by bisection)."""
     left_s = dt_s

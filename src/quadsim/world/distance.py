@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract
 from quadsim.parameters import Vec3
 from quadsim.world.distance_ground import AT_THE_SURFACE_M, UP, ground_distance
@@ -75,7 +75,7 @@ def push_nearer(
     return open_count + 2
 
 
-@kernel
+@owning_kernel
 def nearest_triangle(
     meshes: MeshArrays, mesh: int, p: Vec3, reach_m: float
 ) -> tuple[float, Vec3, int]:
@@ -150,7 +150,7 @@ def shape_distance(
     return distance, add(scale(normal[0], x), add(scale(normal[1], y), scale(normal[2], z)))
 
 
-@kernel
+@owning_kernel
 def obstacle_distance(scene: Scene, p_W: Vec3, reach_m: float) -> Surface:
     """Signed distance to the nearest plane or shape within a reach; (inf, up) for none.
 
@@ -187,7 +187,7 @@ def obstacle_distance(scene: Scene, p_W: Vec3, reach_m: float) -> Surface:
     return (best, best_normal) if best <= reach_m else (math.inf, UP)
 
 
-@kernel
+@owning_kernel
 def obstacles_beyond(scene: Scene, p_W: Vec3, horizon_m: float) -> float:
     """A distance within which there is no obstacle, at most ``horizon_m``: from boxes, so cheap.
 

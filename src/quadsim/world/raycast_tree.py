@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.geometry.vector import dot, subtract
 from quadsim.parameters import Vec3
 from quadsim.world.raycast_shapes import (
@@ -127,7 +127,7 @@ def push_children(
     return open_count
 
 
-@kernel
+@owning_kernel
 def mesh_hit(
     meshes: MeshArrays, mesh: int, origin: Vec3, direction: Vec3, range_max_m: float
 ) -> tuple[float, float]:
@@ -201,7 +201,7 @@ def shape_hit(
     return math.inf, 0.0
 
 
-@kernel
+@owning_kernel
 def nearest_shape(
     shapes: ShapeArrays,
     meshes: MeshArrays,
