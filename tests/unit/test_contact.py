@@ -404,6 +404,15 @@ def test_from_inside_terrain_the_nearest_way_out_is_taken():
     assert v_W / np.linalg.norm(v_W) == pytest.approx(normal, abs=1e-6)
 
 
+@pytest.mark.parametrize("angle", [0.2, 0.5, 0.8])
+def test_beside_a_slope_it_is_known_for_a_while_that_nothing_is_near(angle):
+    """As far around as the ground below, the slope is higher than the vehicle."""
+    fleet = place(BARE, DEEP, tilted_terrain(angle), (0.0, 0.0, 8.0))
+    run(fleet, 0.001)
+    clear_m = fleet._vehicles[0].feet.clear_m
+    assert 1.0 < clear_m <= 8.0 * math.cos(angle)
+
+
 def test_the_derivative_knows_what_the_step_before_saw():
     """Between two steps a point cannot reach a surface that was not looked for."""
     fast = place(BARE, WEIGHTLESS, wall(1.0), p=(1.0, 0.0, 0.0), v=(60.0, 0.0, 0.0))

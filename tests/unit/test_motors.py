@@ -13,11 +13,17 @@ from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.parameters import load, pack
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.motors import battery_step, motor_current_A, open_circuit_V, rotor_acceleration
+from quadsim.vehicle.motors import (
+    accelerate_rotors,
+    battery_step,
+    in_common,
+    motor_current_A,
+    open_circuit_V,
+)
 from quadsim.vehicle.multirotor import VEHICLE
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.propulsion import BatteryParams, MotorParams, RotorParams
-from quadsim.vehicle.state import ROTOR
+from quadsim.vehicle.state import ROTOR, STATE_SIZE
 from quadsim.world.environment import EnvironmentParams
 
 SECOND_NS = 1_000_000_000
@@ -43,6 +49,19 @@ def record(params, speeds=(), commands=(), battery_V=14.8):
     vehicle.held.battery_V = battery_V
     vehicle.charge_C = params.battery.capacity_Ah * 3600.0
     return vehicle
+
+
+def acceleration(i, speed, vehicle, packed):
+    """Of one rotor, rad/s^2."""
+    x, x_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE)
+    x[ROTOR + i] = speed
+    accelerate_rotors(x, vehicle, packed, x_dot)
+    return x_dot[ROTOR + i]
+
+
+def current_A(i, speed, vehicle, packed):
+    """Of one motor."""
+    return motor_current_A(i, speed, vehicle, packed, in_common(vehicle, packed))
 
 
 def spin(params, command, seconds, start=0.0):
@@ -127,7 +146,7 @@ def test_a_weak_motor_gives_its_share_of_the_thrust():
     packed = pack(X500)
     for i, share in ((0, 1.0), (1, 0.5), (2, 0.0)):
         speed = 800.0 * math.sqrt(share)
-        assert rotor_acceleration(i, speed, vehicle, packed) == pytest.approx(0.0, abs=1e-9)
+        assert acceleration(i, speed, vehicle, packed) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_the_battery_gives_goes_into_air_heat_and_friction():
@@ -136,17 +155,17 @@ def test_what_the_battery_gives_goes_into_air_heat_and_friction():
     vehicle = record(ELECTRIC, [speed] * 4, [speed] * 4)
     amps = DRAG * speed**2 / CONSTANT + IDLE_A
     watts = DRAG * speed**3 + OHM * amps**2 + CONSTANT * speed * IDLE_A
-    assert motor_current_A(0, speed, vehicle, packed) == pytest.approx(watts / 14.8, rel=1e-12)
+    assert current_A(0, speed, vehicle, packed) == pytest.approx(watts / 14.8, rel=1e-12)
     # as a motor of first order: shaft power over efficiency and voltage
     first = replace(ELECTRIC, motor=MotorParams())
     expected = DRAG * speed**3 / (0.6 * 14.8)
-    assert motor_current_A(0, speed, vehicle, pack(first)) == pytest.approx(expected, rel=1e-12)
+    assert current_A(0, speed, vehicle, pack(first)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_no_current_at_rest():
     vehicle = record(ELECTRIC, [0.0] * 4, [0.0] * 4)
-    assert motor_current_A(0, 0.0, vehicle, pack(ELECTRIC)) == 0.0
-    assert rotor_acceleration(0, 0.0, vehicle, pack(ELECTRIC)) == 0.0
+    assert current_A(0, 0.0, vehicle, pack(ELECTRIC)) == 0.0
+    assert acceleration(0, 0.0, vehicle, pack(ELECTRIC)) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, lane_kernel
+from quadsim.estimation.layout import FIELD_BIAS, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.parameters import Vec3
 
@@ -126,11 +127,13 @@ def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
 @kernel
 def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
     """Product of the covariance and a sparse row, into ``product``; returns row . product."""
-    product[:] = 0.0
+    for k in range(N):
+        product[k] = 0.0
     for j in range(n):
-        if row[j] != 0.0:
+        part = row[j]
+        if part != 0.0:
             for k in range(n):
-                product[k] += row[j] * covariance[j, k]
+                product[k] += part * covariance[j, k]
     variance = 0.0
     for k in range(n):
         variance += row[k] * product[k]
@@ -160,21 +163,39 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         rest -= row[k] * state.correction[k]
     for k in range(n):
         state.correction[k] += gain[k] * rest
-    before = state.before
+    if n == FIELD_BIAS:
+        spread(state, variance, FIELD_BIAS)
+    else:
+        spread(state, variance, n)
+
+
+@lane_kernel
+def spread(state: Any, variance: float, n: int) -> None:
+    """The covariance after a scalar measurement; see :func:`fuse`.
+
+    Args:
+        state: ESKF record, with gain and product.
+        variance: of the measurement's noise.
+        n: size of the part that is carried. A constant where that is five vectors: the compiler
+            makes nothing else of them if it knows.
+    """
+    covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
+    before, left = state.before, state.left
     for k in range(n):
         before[k] = product[k]
         product[k] = 0.0
     # product = (I - K H) P H^T, of the unstabilised form
     for k in range(n):
-        if row[k] != 0.0:
+        part, before_k = row[k], before[k]
+        if part != 0.0:
             for i in range(n):
-                product[i] += (covariance[k, i] - gain[i] * before[k]) * row[k]
+                product[i] += (covariance[k, i] - gain[i] * before_k) * part
+    for k in range(n):
+        left[k] = variance * gain[k] - product[k]
     for i in range(n):
-        gain_i, before_i = gain[i], before[i]
-        left_i = variance * gain_i - product[i]
+        gain_i, before_i, left_i = gain[i], before[i], left[i]
         for k in range(n):
             # what stands on both sides of the diagonal, which rounding would part
             here = covariance[i, k] - gain_i * before[k] + left_i * gain[k]
-            left_k = variance * gain[k] - product[k]
-            there = covariance[i, k] - gain[k] * before_i + left_k * gain_i
+            there = covariance[i, k] - gain[k] * before_i + left[k] * gain_i
             covariance[i, k] = 0.5 * (here + there)

@@ -157,6 +157,7 @@ ESKF = record_dtype(
         ("gain", np.float64, (N,)),
         ("product", np.float64, (N,)),
         ("before", np.float64, (N,)),
+        ("left", np.float64, (N,)),
         ("correction", np.float64, (N,)),
     ]
 )

@@ -12,56 +12,15 @@ from typing import Any
 from quadsim.compiled import kernel, lane_kernel
 from quadsim.estimation.covariance import crossed, less, scaled, skew
 from quadsim.estimation.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
+from quadsim.geometry.lanes import Rows, added, columns, gained, rows_at, upper_mirrored
 from quadsim.geometry.rotation import Mat3
 from quadsim.parameters import Vec3
-
-
-@lane_kernel
-def transposed(A: Mat3) -> Mat3:
-    """The transpose of a matrix."""
-    a, b, c = A
-    return ((a[0], b[0], c[0]), (a[1], b[1], c[1]), (a[2], b[2], c[2]))
 
 
 @lane_kernel
 def row_dot(a: Vec3, x: float, y: float, z: float) -> float:
     """Scalar product."""
     return a[0] * x + a[1] * y + a[2] * z
-
-
-@lane_kernel
-def gained(T: Mat3, A: Mat3, B: Mat3) -> Mat3:
-    """T + A B^T."""
-    p, q, r = B
-    rows = (T[0], A[0]), (T[1], A[1]), (T[2], A[2])
-    (t, a), (u, b), (v, c) = rows
-    return (
-        (t[0] + row_dot(a, p[0], p[1], p[2]), t[1] + row_dot(a, q[0], q[1], q[2]),
-         t[2] + row_dot(a, r[0], r[1], r[2])),
-        (u[0] + row_dot(b, p[0], p[1], p[2]), u[1] + row_dot(b, q[0], q[1], q[2]),
-         u[2] + row_dot(b, r[0], r[1], r[2])),
-        (v[0] + row_dot(c, p[0], p[1], p[2]), v[1] + row_dot(c, q[0], q[1], q[2]),
-         v[2] + row_dot(c, r[0], r[1], r[2])),
-    )  # fmt: skip
-
-
-@lane_kernel
-def upper_mirrored(A: Mat3) -> Mat3:
-    """A symmetric matrix by its upper half."""
-    a, b, c = A
-    return ((a[0], a[1], a[2]), (a[1], b[1], b[2]), (a[2], b[2], c[2]))
-
-
-@lane_kernel
-def added(A: Mat3, factor: float, B: Mat3) -> Mat3:
-    """A + factor B."""
-    a, b, c = A
-    p, q, r = B
-    return (
-        (a[0] + factor * p[0], a[1] + factor * p[1], a[2] + factor * p[2]),
-        (b[0] + factor * q[0], b[1] + factor * q[1], b[2] + factor * q[2]),
-        (c[0] + factor * r[0], c[1] + factor * r[1], c[2] + factor * r[2]),
-    )
 
 
 @lane_kernel
@@ -80,26 +39,16 @@ def rotated(R: Mat3, variance: Vec3) -> Mat3:
 
 
 @lane_kernel
-def block(covariance: Any, i: int, k: int) -> Mat3:
-    """Three rows from ``i`` on, of three columns from ``k`` on."""
-    return (
-        (covariance[i, k], covariance[i, k + 1], covariance[i, k + 2]),
-        (covariance[i + 1, k], covariance[i + 1, k + 1], covariance[i + 1, k + 2]),
-        (covariance[i + 2, k], covariance[i + 2, k + 1], covariance[i + 2, k + 2]),
-    )
-
-
-@lane_kernel
-def put(covariance: Any, i: int, k: int, A: Mat3) -> None:
-    """Write a block and its mirror image."""
+def put(covariance: Any, i: int, k: int, A: Rows) -> None:
+    """Write a block of nine and its mirror image."""
     a, b, c = A
-    covariance[i, k], covariance[i, k + 1], covariance[i, k + 2] = a
-    covariance[i + 1, k], covariance[i + 1, k + 1], covariance[i + 1, k + 2] = b
-    covariance[i + 2, k], covariance[i + 2, k + 1], covariance[i + 2, k + 2] = c
+    covariance[i, k], covariance[i, k + 1], covariance[i, k + 2] = a[0], a[1], a[2]
+    covariance[i + 1, k], covariance[i + 1, k + 1], covariance[i + 1, k + 2] = b[0], b[1], b[2]
+    covariance[i + 2, k], covariance[i + 2, k + 1], covariance[i + 2, k + 2] = c[0], c[1], c[2]
     if i != k:
-        covariance[k, i], covariance[k + 1, i], covariance[k + 2, i] = a
-        covariance[k, i + 1], covariance[k + 1, i + 1], covariance[k + 2, i + 1] = b
-        covariance[k, i + 2], covariance[k + 1, i + 2], covariance[k + 2, i + 2] = c
+        covariance[k, i], covariance[k, i + 1], covariance[k, i + 2] = a[0], b[0], c[0]
+        covariance[k + 1, i], covariance[k + 1, i + 1], covariance[k + 1, i + 2] = a[1], b[1], c[1]
+        covariance[k + 2, i], covariance[k + 2, i + 1], covariance[k + 2, i + 2] = a[2], b[2], c[2]
 
 
 @kernel
@@ -125,7 +74,8 @@ def propagate_motion(
     F P F^T as six shears x += A y of one part by another, each from both sides: position by
     velocity, attitude by the gyroscope's bias, velocity by attitude and by the accelerometer's,
     attitude again, position again. Each block of nine stays in registers from the first shear to
-    the last; of the symmetric ones the upper half counts.
+    the last, three rows with the rows of attitude, velocity and position along them; of the
+    symmetric ones the upper half counts.
 
     Args:
         covariance: (N, N), changed in place.
@@ -137,61 +87,80 @@ def propagate_motion(
         angle_noise: white noise of each half's rotation.
         velocity_noise: of the step's velocity.
     """
-    TT, TV = block(covariance, THETA, THETA), block(covariance, THETA, V)
-    TP = block(covariance, THETA, P)
-    TG, TA = block(covariance, THETA, BG), block(covariance, THETA, BA)
-    VV, VP = block(covariance, V, V), block(covariance, V, P)
-    VG, VA = block(covariance, V, BG), block(covariance, V, BA)
-    PP, PG, PA = block(covariance, P, P), block(covariance, P, BG), block(covariance, P, BA)
-    GG, GA, AA = block(covariance, BG, BG), block(covariance, BG, BA), block(covariance, BA, BA)
+    TT, TV = rows_at(covariance, THETA, THETA), rows_at(covariance, THETA, V)
+    TP, VP = rows_at(covariance, THETA, P), rows_at(covariance, V, P)
+    VV, PP = rows_at(covariance, V, V), rows_at(covariance, P, P)
+    GT, GV, GP = (
+        rows_at(covariance, BG, THETA), rows_at(covariance, BG, V), rows_at(covariance, BG, P)
+    )  # fmt: skip
+    AT, AV, AP = (
+        rows_at(covariance, BA, THETA), rows_at(covariance, BA, V), rows_at(covariance, BA, P)
+    )  # fmt: skip
+    GG, GA = rows_at(covariance, BG, BG), rows_at(covariance, BG, BA)
+    AG, AA = rows_at(covariance, BA, BG), rows_at(covariance, BA, BA)
+    tips, pushes = columns(tip), columns(push)
 
-    PP = added(PP, half_s, VP)
-    TP = added(TP, half_s, TV)
-    VP = added(VP, half_s, VV)
-    PG, PA = added(PG, half_s, VG), added(PA, half_s, VA)
-    PP = upper_mirrored(added(PP, half_s, transposed(VP)))
+    PP, TP, VP, GP, AP = move_position(half_s, PP, TP, VP, GP, AP, TV, VV, GV, AV)
+    TT, TV, TP, GT, AT = turn(first, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
 
-    TT = gained(TT, first, TG)
-    TV, TP = gained(TV, first, VG), gained(TP, first, PG)
-    TG, TA = gained(TG, first, GG), gained(TA, first, transposed(GA))
-    TT = added(upper_mirrored(gained(TT, TG, first)), 1.0, angle_noise)
+    VV = gained(VV, tip, TV)
+    TV = gained(TV, TT, tips)
+    VP = gained(VP, tip, TP)
+    GV, AV = gained(GV, GT, tips), gained(AV, AT, tips)
+    VV = gained(VV, columns(TV), tips)
 
-    VV = gained(VV, tip, transposed(TV))
-    VT = gained(transposed(TV), tip, TT)
-    VP = gained(VP, tip, transposed(TP))
-    VG, VA = gained(VG, tip, transposed(TG)), gained(VA, tip, transposed(TA))
-    VV = upper_mirrored(gained(VV, VT, tip))
+    VV = gained(VV, push, AV)
+    TV = gained(TV, columns(AT), pushes)
+    VP, GV = gained(VP, push, AP), gained(GV, GA, pushes)
+    AV = gained(AV, AA, pushes)
+    VV = with_noise(gained(VV, columns(AV), pushes), velocity_noise)
 
-    VV = gained(VV, push, VA)
-    VT = gained(VT, push, TA)
-    VP, VG = gained(VP, push, PA), gained(VG, push, GA)
-    VA = gained(VA, push, AA)
-    VV = added(upper_mirrored(gained(VV, VA, push)), 1.0, velocity_noise)
-
-    TV = transposed(VT)
-    TT = gained(TT, second, TG)
-    TV, TP = gained(TV, second, VG), gained(TP, second, PG)
-    TG, TA = gained(TG, second, GG), gained(TA, second, transposed(GA))
-    TT = added(upper_mirrored(gained(TT, TG, second)), 1.0, angle_noise)
-
-    PP = added(PP, half_s, VP)
-    TP = added(TP, half_s, TV)
-    VP = added(VP, half_s, VV)
-    PG, PA = added(PG, half_s, VG), added(PA, half_s, VA)
-    PP = upper_mirrored(added(PP, half_s, transposed(VP)))
+    TT, TV, TP, GT, AT = turn(second, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
+    PP, TP, VP, GP, AP = move_position(half_s, PP, TP, VP, GP, AP, TV, VV, GV, AV)
 
     put(covariance, THETA, THETA, TT)
     put(covariance, THETA, V, TV)
     put(covariance, THETA, P, TP)
-    put(covariance, THETA, BG, TG)
-    put(covariance, THETA, BA, TA)
+    put(covariance, BG, THETA, GT)
+    put(covariance, BA, THETA, AT)
     put(covariance, V, V, VV)
     put(covariance, V, P, VP)
-    put(covariance, V, BG, VG)
-    put(covariance, V, BA, VA)
-    put(covariance, P, P, PP)
-    put(covariance, P, BG, PG)
-    put(covariance, P, BA, PA)
+    put(covariance, BG, V, GV)
+    put(covariance, BA, V, AV)
+    put(covariance, P, P, upper_mirrored(PP))
+    put(covariance, BG, P, GP)
+    put(covariance, BA, P, AP)
+
+
+@lane_kernel
+def with_noise(A: Rows, noise: Mat3) -> Rows:
+    """A symmetric block by its upper half, and noise."""
+    return added(upper_mirrored(A), 1.0, columns(noise))
+
+
+@lane_kernel
+def move_position(
+    half_s: float, PP: Rows, TP: Rows, VP: Rows, GP: Rows, AP: Rows, TV: Rows, VV: Rows, GV: Rows,
+    AV: Rows,
+) -> tuple[Rows, Rows, Rows, Rows, Rows]:  # fmt: skip
+    """Half a step of the position by the velocity; the first five blocks afterwards."""
+    PP = added(PP, half_s, VP)
+    VP = added(VP, half_s, VV)
+    PP = added(PP, half_s, columns(VP))
+    return PP, added(TP, half_s, TV), VP, added(GP, half_s, GV), added(AP, half_s, AV)
+
+
+@lane_kernel
+def turn(
+    by: Mat3, noise: Mat3, TT: Rows, TV: Rows, TP: Rows, GT: Rows, AT: Rows, GV: Rows, GP: Rows,
+    GG: Rows, AG: Rows,
+) -> tuple[Rows, Rows, Rows, Rows, Rows]:  # fmt: skip
+    """Half a step of the attitude by the gyroscope's bias; the first five blocks afterwards."""
+    turns = columns(by)
+    TT = gained(TT, by, GT)
+    TV, TP = gained(TV, by, GV), gained(TP, by, GP)
+    GT, AT = gained(GT, GG, turns), gained(AT, AG, turns)
+    return with_noise(gained(TT, columns(GT), turns), noise), TV, TP, GT, AT
 
 
 @kernel

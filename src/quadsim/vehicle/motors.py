@@ -32,6 +32,12 @@ CELL_V = 3.7
 #: Share of the nominal voltage below which a battery does not fall, so that a current is defined.
 LEAST_SHARE = 0.05
 
+#: What all motors of a vehicle have in common: static thrust over the squared speed in N s^2; torque
+#: over thrust in m; time constants up and down in s; 30 / (pi K) in rad/s/V, which is A per N m too;
+#: that times the inertia; current without load in A; 1 / resistance; 1 / inertia; limit of the
+#: current in A, or 0; voltage of the battery.
+Motors = tuple[float, float, float, float, float, float, float, float, float, float, float]
+
 
 @lane_kernel
 def wanted_speed(i: int, vehicle: Any) -> float:
@@ -41,70 +47,91 @@ def wanted_speed(i: int, vehicle: Any) -> float:
     return float(command if share == 1.0 else command * math.sqrt(share))
 
 
-@kernel
-def drag_torque_Nm(speed_radps: float, vehicle: Any, params: Any) -> float:
+@lane_kernel
+def in_common(vehicle: Any, params: Any) -> Motors:
+    """What all motors of a vehicle have in common, see :data:`Motors`; once for all of them."""
+    motor, held = params.motor, vehicle.held
+    radps_per_V = math.pi / 30.0 * motor.kv_rpm_V
+    return (
+        held.density_ratio * params.thrust_coefficient_N_s2,
+        params.torque_ratio_m,
+        params.time_constant_up_s,
+        params.time_constant_down_s,
+        radps_per_V,
+        radps_per_V * params.rotor.inertia_kg_m2,
+        motor.no_load_current_A,
+        1.0 / motor.resistance_ohm,
+        1.0 / params.rotor.inertia_kg_m2,
+        motor.current_max_A,
+        held.battery_V,
+    )
+
+
+@lane_kernel
+def drag_torque_Nm(speed_radps: float, common: Motors) -> float:
     """Torque of the air that brakes one rotor."""
-    static = vehicle.held.density_ratio * params.thrust_coefficient_N_s2 * speed_radps**2
-    return float(params.torque_ratio_m * static)
+    static = common[0] * speed_radps**2
+    return common[1] * static
 
 
-@kernel
-def wanted_acceleration(i: int, speed_radps: float, vehicle: Any, params: Any) -> float:
+@lane_kernel
+def wanted_acceleration(wanted_radps: float, speed_radps: float, common: Motors) -> float:
     """What a motor of first order does, in rad/s^2."""
-    error = wanted_speed(i, vehicle) - speed_radps
-    constant = params.time_constant_up_s if error > 0.0 else params.time_constant_down_s
-    return float(error / constant)
+    error = wanted_radps - speed_radps
+    return error / (common[2] if error > 0.0 else common[3])
 
 
-@kernel
-def winding(i: int, speed_radps: float, vehicle: Any, params: Any) -> tuple[float, float]:
+@lane_kernel
+def winding(wanted_radps: float, speed_radps: float, common: Motors) -> tuple[float, float]:
     """Current in A through an electric motor, and its angular acceleration in rad/s^2."""
-    motor = params.motor
-    radps_per_V = math.pi / 30.0 * motor.kv_rpm_V  # also A per N m; its inverse V s/rad and N m/A
-    conductance, mobility = 1.0 / motor.resistance_ohm, 1.0 / params.rotor.inertia_kg_m2
+    _, _, _, _, radps_per_V, swing_A, no_load_A, conductance, mobility, limit_A, battery_V = common
     back_V = speed_radps / radps_per_V
-    friction_A = motor.no_load_current_A * min(speed_radps, 1.0)  # none at rest
-    load_Nm = drag_torque_Nm(speed_radps, vehicle, params)
-    wanted = wanted_acceleration(i, speed_radps, vehicle, params)
+    friction_A = no_load_A * min(speed_radps, 1.0)  # none at rest
+    load_Nm = drag_torque_Nm(speed_radps, common)
+    wanted = wanted_acceleration(wanted_radps, speed_radps, common)
     steady_A = radps_per_V * load_Nm + friction_A
-    swing_A = radps_per_V * params.rotor.inertia_kg_m2  # per rad/s^2
     current_A = steady_A + swing_A * wanted
     lowest_A = -conductance * back_V
-    highest_A = lowest_A + conductance * vehicle.held.battery_V
-    if motor.current_max_A > 0.0:
-        lowest_A = max(lowest_A, -motor.current_max_A)
-        highest_A = min(highest_A, motor.current_max_A)
+    highest_A = lowest_A + conductance * battery_V
+    if limit_A > 0.0:
+        lowest_A = max(lowest_A, -limit_A)
+        highest_A = min(highest_A, limit_A)
     current_A = min(max(current_A, lowest_A), highest_A)
     return current_A, (current_A - steady_A) * mobility / radps_per_V
 
 
 @lane_kernel
-def rotor_acceleration(i: int, speed_radps: float, vehicle: Any, params: Any) -> float:
-    """Angular acceleration of rotor ``i`` in rad/s^2.
+def accelerate_rotors(x: Any, vehicle: Any, params: Any, x_dot: Any) -> None:
+    """Write the angular accelerations of all rotors in rad/s^2.
 
     Args:
-        i: rotor.
-        speed_radps: its speed.
+        x: (STATE_SIZE,) state, for their speeds.
         vehicle: VEHICLE record, with the commanded speeds in its inputs.
         params: packed VehicleParams.
+        x_dot: (STATE_SIZE,) of which the rotors' elements are written.
     """
+    common = in_common(vehicle, params)
     if params.motor.model == ELECTRIC:
-        return winding(i, speed_radps, vehicle, params)[1]
-    return wanted_acceleration(i, speed_radps, vehicle, params)
+        for i in range(params.rotor_directions_count):
+            x_dot[ROTOR + i] = winding(wanted_speed(i, vehicle), x[ROTOR + i], common)[1]
+        return
+    for i in range(params.rotor_directions_count):
+        wanted_radps = wanted_speed(i, vehicle)
+        x_dot[ROTOR + i] = wanted_acceleration(wanted_radps, x[ROTOR + i], common)
 
 
 @lane_kernel
-def motor_current_A(i: int, speed_radps: float, vehicle: Any, params: Any) -> float:
+def motor_current_A(i: int, speed_radps: float, vehicle: Any, params: Any, common: Motors) -> float:
     """Current in A that motor ``i`` draws from the battery; negative while it brakes.
 
     Without an electric model it is shaft power over efficiency and voltage.
     """
     battery_V = vehicle.held.battery_V
     if params.motor.model == ELECTRIC:
-        current_A = winding(i, speed_radps, vehicle, params)[0]
-        back_V = speed_radps / (math.pi / 30.0 * params.motor.kv_rpm_V)
+        current_A = winding(wanted_speed(i, vehicle), speed_radps, common)[0]
+        back_V = speed_radps / common[4]
         return float(current_A * (back_V + params.motor.resistance_ohm * current_A) / battery_V)
-    shaft_W = drag_torque_Nm(speed_radps, vehicle, params) * abs(speed_radps)
+    shaft_W = drag_torque_Nm(speed_radps, common) * abs(speed_radps)
     return float(shaft_W / (params.battery.efficiency * battery_V))
 
 
@@ -135,8 +162,9 @@ def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
     """
     battery = params.battery
     current_A = 0.0
+    common = in_common(vehicle, params)
     for i in range(params.rotor_directions_count):
-        current_A += motor_current_A(i, vehicle.x[ROTOR + i], vehicle, params)
+        current_A += motor_current_A(i, vehicle.x[ROTOR + i], vehicle, params, common)
     vehicle.charge_C -= current_A * dt_s
     if battery.polarization_ohm > 0.0:
         drop_V = battery.polarization_ohm * current_A

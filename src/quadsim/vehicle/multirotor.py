@@ -27,7 +27,7 @@ from quadsim.vehicle.formalisms import (
 from quadsim.vehicle.ground_effect import thrust_gain
 from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
 from quadsim.vehicle.integrators import mean_derivative
-from quadsim.vehicle.motors import battery_step, motor_current_A, rotor_acceleration
+from quadsim.vehicle.motors import accelerate_rotors, battery_step, in_common, motor_current_A
 from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
 from quadsim.vehicle.quaternion_constraint import constrained_rates
 from quadsim.vehicle.rotors import rotor_momentum, rotor_momentum_rate
@@ -95,8 +95,7 @@ def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
     R_WB = attitude_matrix(x, vehicle, physics.formalism)
     v_W, w_B = three(x, V), body_rates(x, physics.formalism)
     force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params)
-    for i in range(params.rotor_directions_count):
-        x_dot[ROTOR + i] = rotor_acceleration(i, x[ROTOR + i], vehicle, params)
+    accelerate_rotors(x, vehicle, params, x_dot)
     a_W = scale(1.0 / vehicle.held.mass_kg, force_W)
     a_W = (a_W[0], a_W[1], a_W[2] - gravity_at(environment, x[P + 2]))
     inertia = params.inertia_kg_m2
@@ -324,9 +323,10 @@ def truth(model: Any, stamp_ns: int, kinematics: Any) -> None:
     for i in range(4):
         kinematics.q_WB[i] = q_WB[i]
     kinematics.motor_current_A = 0.0
+    common = in_common(vehicle, params)
     for i in range(MAX_ROTORS):
         kinematics.rotor_speed_radps[i] = x[ROTOR + i]
     for i in range(params.rotor_directions_count):
-        current_A = motor_current_A(i, x[ROTOR + i], vehicle, params)
+        current_A = motor_current_A(i, x[ROTOR + i], vehicle, params, common)
         vehicle.held.motor_current_A[i] = current_A
         kinematics.motor_current_A += current_A
