@@ -221,7 +221,9 @@ def ready_for_ros() -> None:
         raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
     if "AMENT_PREFIX_PATH" not in os.environ:
         os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from quadsim.nodes.discovery import set_discovery
+
+    set_discovery()
 
 
 def run_folder(name: str, output: Path | None) -> Path:

@@ -11,7 +11,6 @@ longer while events wait, in a loop of nodes that never rests for ever: who says
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 import threading
@@ -29,6 +28,7 @@ from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
 from quadsim.errors import InputError, QuadsimError
+from quadsim.nodes.discovery import set_discovery
 from quadsim.nodes.handing import share
 
 #: A turn of the executor, s: the longest time until the loop sees that it is to stop.
@@ -173,8 +173,7 @@ def run(
         Exit status: 0 stopped, 1 a node gave up, 2 its parameters were refused.
     """
     stop = stop or threading.Event()
-    # heard on this machine only, unless whoever starts it says otherwise
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    set_discovery()
     context = Context()
     with stop_on_signals(stop):
         try:

@@ -1,0 +1,42 @@
+"""Processes find each other at once, whenever they start."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+#: RTPS 2.3, 9.6.1.1: port of a participant's discovery, and how many participants are asked for.
+PORT_BASE, DOMAIN_GAIN, PARTICIPANT_GAIN, UNICAST, PARTICIPANTS = 7400, 250, 2, 10, 32
+#: By itself Fast DDS says it five times within half a second, then every 3 s: so often in 10 s.
+WITHIN_S, OTHERWISE = 10.0, 9
+
+NODE = """
+import sys, time
+import rclpy
+from quadsim.nodes.discovery import set_discovery
+set_discovery()
+rclpy.init(domain_id=int(sys.argv[1]))
+node = rclpy.create_node("somebody")
+time.sleep(60.0)
+"""
+
+
+def test_a_participant_says_for_seconds_that_it_is_there(domain):
+    """Its answer to a later one may be lost: that one is not ready yet when it asks."""
+    last = UNICAST + PARTICIPANT_GAIN * (PARTICIPANTS - 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+        ear.bind(("127.0.0.1", PORT_BASE + DOMAIN_GAIN * domain + last))
+        ear.settimeout(60.0)
+        node = subprocess.Popen([sys.executable, "-c", NODE, str(domain)], env=dict(os.environ))
+        try:
+            ear.recv(65536)
+            begin_s = time.monotonic()
+            for _ in range(2 * OTHERWISE):
+                ear.recv(65536)
+            assert time.monotonic() - begin_s < WITHIN_S
+        finally:
+            node.kill()
+            node.wait()
