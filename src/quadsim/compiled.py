@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
+
+
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Let an optional module look as if it were not installed, unless it is there already."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
+with _hidden("coverage"):  # numba imports it, 40 ms, to see whether somebody measures
+    import numba
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -59,6 +77,11 @@ def inlined_kernel(function: F) -> F:
     """
     compiled = numba.njit(**(OPTIONS | {"cache": False, "inline": "always"}))
     return cast(F, compiled(function))
+
+
+def plain(function: F) -> F:
+    """A kernel as Python runs it, for what is called once: the same bits, and nothing to load."""
+    return cast(F, getattr(function, "py_func", function))
 
 
 def record_dtype(fields: list[tuple[object, ...]]) -> np.dtype[np.record]:

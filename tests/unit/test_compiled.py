@@ -1,4 +1,4 @@
-"""Kernels borrow their arrays, and those that make some say so."""
+"""Kernels borrow their arrays, those that make some say so, and Python runs each to the same bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from quadsim.compiled import kernel, owning_kernel
+from quadsim.compiled import kernel, owning_kernel, plain
+from quadsim.geometry.rotation import multiply, rotate
+from quadsim.geometry.vector import add
 
 
 def doubled(values):
@@ -28,3 +30,18 @@ def test_an_array_is_made_by_who_may():
 def test_a_kernel_that_counts_no_owners_is_refused_an_array(function):
     with pytest.raises(NumbaError):
         kernel(function)(np.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"), [(multiply, (4, 4)), (rotate, (4, 3)), (add, (3, 3))]
+)
+def test_a_kernel_run_by_python_gives_the_same_bits(function, sizes):
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        given = [tuple(rng.normal(size=size).tolist()) for size in sizes]
+        compiled, plainly = function(*given), plain(function)(*given)
+        assert np.array(compiled).tobytes() == np.array(plainly).tobytes()
+
+
+def test_what_is_no_kernel_stays_itself():
+    assert plain(len) is len

@@ -144,6 +144,35 @@ def test_a_kernel_may_use_blas():
     assert run_alone(code) == ["4.0", "0.0", "0.0", "16.0", "8.0"]
 
 
+def test_numba_does_not_import_coverage_and_others_can():
+    code = (
+        "import sys, quadsim.compiled\n"
+        "print('coverage' in sys.modules)\n"
+        "sys.modules['coverage'] = quadsim\n"  # here it may not be installed
+        "del sys.modules['quadsim.compiled']\n"
+        "import quadsim.compiled\n"
+        "print(sys.modules['coverage'] is quadsim)\n"
+    )
+    assert run_alone(code) == ["False", "True"]
+
+
+def test_a_scenario_is_read_and_described_without_a_kernel():
+    """By whoever starts a graph: to load the first kernel takes a tenth of a second."""
+    pytest.importorskip("rclpy")
+    code = (
+        "import sys, quadsim.compiled\n"
+        "from numba.core.dispatcher import Dispatcher\n"
+        "def compile_(self, *_):\n"
+        "    raise AssertionError(self)\n"
+        "Dispatcher.compile = compile_\n"
+        "from quadsim.nodes.graph import describe\n"
+        "from quadsim.sim.scenario import load_scenario\n"
+        "specs = describe(load_scenario('hover'))\n"
+        "print(len(specs) > 5, 'rosbags.typesys.stores.ros2_kilted' in sys.modules)\n"
+    )
+    assert run_alone(code) == ["True", "False"]
+
+
 def test_what_forks_the_nodes_has_loaded_only_what_every_graph_needs():
     """A child's garbage collection would walk over what is not frozen, and copy its memory."""
     pytest.importorskip("rclpy")
@@ -154,7 +183,7 @@ def test_what_forks_the_nodes_has_loaded_only_what_every_graph_needs():
     )
     frozen, others, *imported = run_alone(code)
     assert int(frozen) > 100 * int(others)
-    needless = {"plotly", "rich", "jinja2", "rasterio", "joblib", "quadsim.nodes.guard",
+    needless = {"coverage", "plotly", "rich", "jinja2", "rasterio", "joblib", "quadsim.nodes.guard",
                 "scipy.spatial", "scipy.linalg", "scipy.optimize", "scipy.ndimage"}  # fmt: skip
     assert "quadsim.nodes.mixer" in imported
     assert not needless & set(imported)

@@ -33,9 +33,9 @@ def standing_height_m(
     """
     cos, sin = np.cos(pose[2]), np.sin(pose[2])
     heights = [
-        terrain_height(
-            scene.terrain,
-            environment.ground_height_m,
+        _ground_m(
+            environment,
+            scene,
             float(pose[0] + cos * foot[0] - sin * foot[1]),
             float(pose[1] + sin * foot[0] + cos * foot[1]),
         )
@@ -43,6 +43,13 @@ def standing_height_m(
         for foot in params.contact.points_B_m or ((0.0, 0.0, 0.0),)
     ]
     return max(heights) - params.contact.sag_m
+
+
+def _ground_m(environment: EnvironmentParams, scene: Scene, x: float, y: float) -> float:
+    """Height of the ground; where it is flat, without a kernel, which would have to be loaded."""
+    if not len(scene.terrain.heights):
+        return environment.ground_height_m
+    return terrain_height(scene.terrain, environment.ground_height_m, x, y)
 
 
 def stand(

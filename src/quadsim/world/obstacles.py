@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.compiled import plain
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import Quat, multiply, rotate, to_matrix
 from quadsim.geometry.vector import add
@@ -28,11 +29,12 @@ class Pose:
 
     def __matmul__(self, other: Pose) -> Pose:
         """Pose of C in A: this one of B in A times the other one of C in B."""
-        return Pose(add(self.p_A, rotate(self.q_AB, other.p_A)), multiply(self.q_AB, other.q_AB))
+        p_A = plain(add)(self.p_A, plain(rotate)(self.q_AB, other.p_A))
+        return Pose(p_A, plain(multiply)(self.q_AB, other.q_AB))
 
     def axes(self) -> NDArray[np.float64]:
         """(3, 3) rows: the x, y and z axis of B in A."""
-        return np.array(to_matrix(self.q_AB)).T
+        return np.array(plain(to_matrix)(self.q_AB)).T
 
 
 def _require_positive(**lengths_m: float) -> None:
@@ -139,4 +141,4 @@ class Obstacle:
         """Whether it is a plane that looks straight up."""
         if not isinstance(self.shape, Plane):
             return False
-        return rotate(self.pose_W.q_AB, self.shape.normal)[2] > 1.0 - 1e-12
+        return plain(rotate)(self.pose_W.q_AB, self.shape.normal)[2] > 1.0 - 1e-12
