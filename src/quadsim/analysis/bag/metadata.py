@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -154,6 +155,7 @@ def combined(parts: Sequence[BagFacts], custom: Mapping[str, str]) -> BagFacts:
 _TIMES = ("deadline", "lifespan", "liveliness_lease_duration")
 
 
+@cache
 def qos_yaml(
     reliability: str = "reliable",
     durability: str = "volatile",
