@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -375,12 +376,24 @@ def working(what: str) -> Iterator[None]:
 def loading(what: str) -> Iterator[None]:
     """A line while kernels are loaded; after a change of the sources it says they are compiled."""
     if is_filled():
-        with working(what) if sys.stderr.isatty() else nullcontext():
+        with working(what) if sys.stderr.isatty() else nullcontext(), _uncollected():
             yield
         return
     with working(f"{what}; the kernels are compiled once, which takes a minute or two"):
         yield
     set_filled()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection while modules are loaded: each would walk over all that is there."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def exit_status(passed: bool) -> int:

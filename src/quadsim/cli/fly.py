@@ -234,10 +234,10 @@ def fly(
 
     domain = chosen_domain(domain)
     with held(domain):
-        with loading("starting the nodes"):
-            from quadsim.nodes.processes import prepare
+        from quadsim.nodes.processes import prepare
 
-            prepare()
+        prepare()  # the server loads meanwhile
+        with loading("starting the nodes"):
             from quadsim.analysis.bag.profiles import Recording
             from quadsim.analysis.bag.writer import need_room
             from quadsim.analysis.criteria import check_signals

@@ -8,13 +8,6 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
-from rclpy.type_support import check_for_type_support
-
-import quadsim.nodes.runtime
-from quadsim.nodes.topics import VEHICLE_TOPICS, WORLD_TOPICS
-from quadsim.precompile import precompile_nodes
-from quadsim.sim.scenario import load_scenario
-
 NODES = (
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
     "estimator", "autopilot", "mixer", "recorder",
@@ -23,15 +16,22 @@ NODES = (
 
 def preload() -> None:
     """Import the nodes, load the types of their messages, and call each kernel once."""
-    for node in NODES:
-        import_module(f"quadsim.nodes.{node}")
+    gc.disable()  # nothing that is imported is garbage, and each collection would walk over it
+    for module in ("runtime", *NODES):  # the first imports rclpy itself
+        import_module(f"quadsim.nodes.{module}")
+    from rclpy.type_support import check_for_type_support
+
+    from quadsim.nodes.topics import VEHICLE_TOPICS, WORLD_TOPICS
+    from quadsim.precompile import precompile_nodes
+    from quadsim.sim.scenario import load_scenario
+
     for topic in (*WORLD_TOPICS, *VEHICLE_TOPICS):
         check_for_type_support(topic.message)
     precompile_nodes(load_scenario("hover"))
     # what is here stays: a collection in each process would walk over it, and so copy its memory
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
-assert quadsim.nodes.runtime  # rclpy itself
 preload()
