@@ -16,8 +16,8 @@ WITHIN_S, OTHERWISE = 10.0, 9
 NODE = """
 import sys, time
 import rclpy
-from quadsim.nodes.discovery import set_discovery
-set_discovery()
+from quadsim.nodes.dds_environment import set_dds_environment
+set_dds_environment()
 rclpy.init(domain_id=int(sys.argv[1]))
 node = rclpy.create_node("somebody")
 time.sleep(60.0)

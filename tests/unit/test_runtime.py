@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-
 import pytest
+
+from quadsim.nodes import dds_environment
 
 runtime = pytest.importorskip("quadsim.nodes.runtime", exc_type=ImportError)
 
@@ -22,13 +22,10 @@ runtime = pytest.importorskip("quadsim.nodes.runtime", exc_type=ImportError)
     ],
 )
 def test_events_are_taken_where_services_can_wait(monkeypatch, release, events):
-    monkeypatch.setattr(runtime, "version", {"rclpy": release}.__getitem__)
+    monkeypatch.setattr(dds_environment, "version", {"rclpy": release}.__getitem__)
     assert runtime.in_order_of_arrival() is events
 
 
 def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
-    def version(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(runtime, "version", version)
+    monkeypatch.setattr(runtime, "release", lambda: ())
     assert not runtime.in_order_of_arrival()

@@ -18,7 +18,7 @@ from typing import Any
 from quadsim.bench.figure import Line, Measurement, Session, Unavailable
 from quadsim.bench.startup import free_domain
 from quadsim.errors import FlightError
-from quadsim.nodes.discovery import set_discovery
+from quadsim.nodes.dds_environment import set_dds_environment
 
 #: Vehicles of the closed loop's figures.
 COUNTS = (1, 10, 50, 100)
@@ -110,7 +110,7 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     from quadsim.sim.scenario import load_scenario
 
     domain = free_domain()
-    set_discovery()
+    set_dds_environment()
     step = max(1, count // HEARD)
     names = (
         [f"quad{i + 1}" for i in range(0, count, step)][:HEARD] if publish != "estimates" else []

@@ -222,9 +222,9 @@ def ready_for_ros() -> None:
         raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
     if "AMENT_PREFIX_PATH" not in os.environ:
         os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
-    from quadsim.nodes.discovery import set_discovery
+    from quadsim.nodes.dds_environment import set_dds_environment
 
-    set_discovery()
+    set_dds_environment()
 
 
 def run_folder(name: str, output: Path | None) -> Path:

@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 import rclpy
@@ -28,7 +27,7 @@ from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
 from quadsim.errors import InputError, QuadsimError
-from quadsim.nodes.discovery import set_discovery
+from quadsim.nodes.dds_environment import release, set_dds_environment
 from quadsim.nodes.handing import share
 
 #: A turn of the executor, s: the longest time until the loop sees that it is to stop.
@@ -46,10 +45,7 @@ class Make(Protocol):
 
 def in_order_of_arrival() -> bool:
     """Whether our nodes take messages in the order of their arrival, whatever the topic."""
-    try:
-        numbers = tuple(int(part) for part in version("rclpy").split(".")[:3])
-    except (PackageNotFoundError, ValueError):  # not known: what every rclpy has
-        return False
+    numbers = release()
     return numbers >= (9,) or (7, 1, 11) <= numbers < (8,)
 
 
@@ -173,7 +169,7 @@ def run(
         Exit status: 0 stopped, 1 a node gave up, 2 its parameters were refused.
     """
     stop = stop or threading.Event()
-    set_discovery()
+    set_dds_environment()
     context = Context()
     with stop_on_signals(stop):
         try:
