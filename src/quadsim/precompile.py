@@ -26,7 +26,7 @@ from quadsim.control.assisted import (
 )
 from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
-from quadsim.control.watchdog import inner_loop, new_inner_loop
+from quadsim.control.watchdog import INNER_LOOP, inner_loop_from_python
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.interface import Estimator
 from quadsim.kernel_folder import set_filled
@@ -140,7 +140,17 @@ def precompile_control(scenario: Scenario) -> None:
     position = new_position_control(scenario.autopilot, airframe)
     position_control(position, gains, odometry, setpoint, 0.02, command)
     speeds = np.zeros(MAX_ROTORS)
-    inner_loop(new_inner_loop(), gains, airframe, odometry, 0.0, command, 0.0, 0.002, speeds)
+    inner_loop_from_python(
+        np.zeros(1, INNER_LOOP),
+        np.array([gains]),
+        np.array([airframe]),
+        odometries,
+        0.0,
+        np.array([command]),
+        0.0,
+        0.002,
+        speeds,
+    )
 
 
 def precompile_assisted(params: FlightParams) -> None:

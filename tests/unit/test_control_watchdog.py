@@ -19,6 +19,7 @@ from quadsim.control.watchdog import (
     STOPPED,
     WAITING,
     inner_loop,
+    inner_loop_from_python,
     new_inner_loop,
 )
 from quadsim.geometry.rotation import from_euler
@@ -236,3 +237,22 @@ def test_the_descent_uses_the_thrust_that_was_learned_to_hover():
     inner.run(10.0)
     # time constant 2 s: after 10 s within exp(-5) of it
     assert inner.state.hover == pytest.approx(1.1 * G, rel=1e-3)
+
+
+def test_arrays_of_one_give_what_their_records_give():
+    records, arrays = Inner().hover(), Inner().hover()
+    states, odometries = np.array([arrays.state]), np.array([arrays.odometry])
+    commands = np.array([arrays.command])
+    for step in range(50):
+        for odometry in (records.odometry, odometries[0]):
+            odometry.w_B[:] = 0.1 * math.sin(step), 0.2, -0.1
+        age_s = 0.02 * step  # until the odometry is lost
+        records.odometry_age, records.command_age = age_s, 0.0
+        phase = inner_loop_from_python(
+            states, np.array([PARAMS]), np.array([PACKED]), odometries, age_s, commands,
+            0.0, DT, arrays.speeds,
+        )  # fmt: skip
+        assert phase == records.step()
+        assert arrays.speeds.tobytes() == records.speeds.tobytes()
+    assert phase == ODOMETRY_LOST
+    assert states[0].tobytes() == records.state.tobytes()

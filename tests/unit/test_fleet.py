@@ -156,3 +156,16 @@ def test_who_is_lost_is_felt_by_nobody():
         flown.append([fleet.truth(i).tobytes() for i in range(2)])
         assert fleet._vehicles[1].inputs.downwash_W_mps[2] < -1.0  # of the first
     assert flown[0] == flown[1]
+
+
+def test_a_rotor_asked_for_a_speed_that_is_no_number_stops():
+    """One that is asked for more than there is turns at its most; the others as asked."""
+    fleet = Fleet(X500, EnvironmentParams())
+    fleet.set_motion(0, (0.0, 0.0, 20.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    fleet.set_motor_command(0, [np.nan, np.inf, HOVER_RADPS, -np.inf])
+    fleet.step_to(2_000_000_000)
+    stopped, fastest, hovers, negative = fleet.motor_speeds(0)
+    assert stopped == pytest.approx(0.0, abs=1.0)
+    assert negative == pytest.approx(0.0, abs=1.0)
+    assert fastest == pytest.approx(X500.rotor_speed_max_radps, rel=0.01)
+    assert hovers == pytest.approx(HOVER_RADPS, rel=0.01)

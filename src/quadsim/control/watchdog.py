@@ -297,3 +297,29 @@ def inner_loop(
     for i in range(MAX_ROTORS):
         state.commanded[i] = rotor_speeds[i]
     return phase
+
+
+@kernel
+def inner_loop_from_python(
+    states: Any,
+    params: Any,
+    airframes: Any,
+    odometries: Any,
+    odometry_age_s: float,
+    commands: Any,
+    command_age_s: float,
+    dt_s: float,
+    rotor_speeds: Array,
+) -> int:
+    """:func:`inner_loop` with arrays of one record: a record alone takes microseconds to pass."""
+    return inner_loop(
+        states[0],
+        params[0],
+        airframes[0],
+        odometries[0],
+        odometry_age_s,
+        commands[0],
+        command_age_s,
+        dt_s,
+        rotor_speeds,
+    )

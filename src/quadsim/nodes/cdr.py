@@ -83,6 +83,8 @@ class Reader:
         self._names = b""
         self._names_end = _NAMES_AT
         self._dtype: np.dtype[np.void] | None = None
+        #: Where the fields of the last message lie in its bytes.
+        self.places: dict[str, int] = {}
 
     @property
     def names(self) -> bytes:
@@ -106,6 +108,18 @@ class Reader:
         Raises:
             MessageError: these bytes are no such message.
         """
+        return self.view(self.checked(payload))
+
+    def view(self, checked: bytes) -> Any:
+        """View of the message that was checked last."""
+        return np.frombuffer(checked, self._dtype)[0]
+
+    def checked(self, payload: bytes) -> bytes:
+        """One message whose fields are in their :attr:`places`.
+
+        Raises:
+            MessageError: these bytes are no such message.
+        """
         dtype = self._dtype
         if (
             dtype is None
@@ -113,10 +127,10 @@ class Reader:
             or payload[_NAMES_AT : self._names_end] != self._names
             or payload[:2] != _LITTLE_ENDIAN
         ):
-            payload, dtype = self._learn(payload)
-        return np.frombuffer(payload, dtype)[0]
+            payload = self._learn(payload)
+        return payload
 
-    def _learn(self, payload: bytes) -> tuple[bytes, np.dtype[np.void]]:
+    def _learn(self, payload: bytes) -> bytes:
         """Find the layout from a message; one in another representation is written anew."""
         try:
             if payload[:2] != _LITTLE_ENDIAN:
@@ -129,7 +143,8 @@ class Reader:
         self._names_end = _NAMES_AT + dtype.fields["names"][0].itemsize
         self._names = payload[_NAMES_AT : self._names_end]
         self._dtype = dtype
-        return payload, dtype
+        self.places = {name: place[1] for name, place in dtype.fields.items()}
+        return payload
 
 
 def rotor_names(rotors: int) -> list[str]:

@@ -7,6 +7,7 @@ have velocities in the world and quaternions w first (:mod:`quadsim.records`).
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from geometry_msgs.msg import (
     AccelStamped,
 )
 from nav_msgs.msg import Odometry
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from quadsim.geometry.rotation import Quat, quat, rotate, to_matrix, unrotate
@@ -22,6 +24,12 @@ from quadsim.nodes.cdr import MessageError, Reader, Writer, stamp_of
 from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
+
+#: In odometries: position and quaternion; linear and angular velocity.
+_POSE, _TWIST = struct.Struct("<7d"), struct.Struct("<6d")
+#: What :class:`Motion` holds, and how.
+_NUMBERS = ("p_W", "v_W", "q_WB", "w_B")
+_MOTION = struct.Struct("=13d")
 
 
 def put_quaternion(field: Any, q: Any) -> None:
@@ -35,7 +43,10 @@ def unit_quaternion(field: Any) -> Quat:
     Raises:
         MessageError: not a rotation (NaN, or far from length 1).
     """
-    x, y, z, w = field.tolist()
+    return _unit(*field.tolist())
+
+
+def _unit(x: float, y: float, z: float, w: float) -> Quat:
     length = math.sqrt(x * x + y * y + z * z + w * w)
     if not 0.9 < length < 1.1:
         raise MessageError(f"quaternion of length {length:.3g}")
@@ -49,20 +60,29 @@ def finite(field: Any, what: str) -> Vec3:
         MessageError: one is NaN or infinite.
     """
     x, y, z = field.tolist()
+    return _finite(x, y, z, what)
+
+
+def _finite(x: float, y: float, z: float, what: str) -> Vec3:
     if not math.isfinite(x + y + z):
         raise MessageError(f"{what} is not finite")
     return (x, y, z)
 
 
 class Motion:
-    """Fields of one KINEMATICS or ODOMETRY record, looked up once: each look-up takes 1 us."""
+    """Fields of one KINEMATICS or ODOMETRY record, looked up once: each look-up takes 1 us.
 
-    __slots__ = ("p_W", "q_WB", "record", "v_W", "w_B")
+    ``numbers`` is the memory of all but the stamp: they lie one behind the other.
+    """
+
+    __slots__ = ("numbers", "p_W", "q_WB", "record", "v_W", "w_B")
 
     def __init__(self, record: Any) -> None:
         self.record = record
         self.p_W, self.v_W = record["p_W"], record["v_W"]
         self.q_WB, self.w_B = record["q_WB"], record["w_B"]
+        assert [record.dtype.fields[name][1] for name in _NUMBERS] == [8, 32, 56, 88]
+        self.numbers = as_strided(self.p_W, (13,), (8,)).data
 
 
 class OdometryWriter:
@@ -124,18 +144,17 @@ class OdometryReader:
         Raises:
             MessageError: no odometry, or a number is missing; the record is as it was.
         """
-        view = self._reader.read(payload)
-        p_W = finite(view["p"], "position")
-        v_B = finite(view["v"], "velocity")
-        w_B = finite(view["w"], "angular velocity")
-        q_WB = unit_quaternion(view["q_xyzw"])
-        motion = self._motion
-        motion.p_W[:] = p_W
-        motion.v_W[:] = rotate(q_WB, v_B)
-        motion.q_WB[:] = q_WB
-        motion.w_B[:] = w_B
+        reader, motion = self._reader, self._motion
+        payload = reader.checked(payload)
+        px, py, pz, x, y, z, w = _POSE.unpack_from(payload, reader.places["p"])
+        vx, vy, vz, wx, wy, wz = _TWIST.unpack_from(payload, reader.places["v"])
+        _finite(px, py, pz, "position")
+        v_B = _finite(vx, vy, vz, "velocity")
+        w_B = _finite(wx, wy, wz, "angular velocity")
+        q_WB = _unit(x, y, z, w)
+        _MOTION.pack_into(motion.numbers, 0, px, py, pz, *rotate(q_WB, v_B), *q_WB, *w_B)
         motion.record["stamp_ns"] = stamp_of(payload)
-        return view
+        return reader.view(payload)
 
 
 def read_variances(view: Any, record: Any) -> None:

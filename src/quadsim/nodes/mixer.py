@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from rclpy.context import Context
 
-from quadsim.compiled import new_record
 from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.parameters import AutopilotParams
-from quadsim.control.watchdog import PHASES, inner_loop, new_inner_loop
+from quadsim.control.watchdog import PHASES, inner_loop_from_python, new_inner_loop
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
 from quadsim.nodes.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
@@ -62,7 +61,10 @@ class MixerNode(QuadsimNode):
         params, airframe = declare_controller(self, partial(when, "mixer"))
         refuse_long_hold(params)
         self._apply(params, airframe)
-        self._odometry = new_record(ODOMETRY)
+        # arrays of one, which are quick to pass, and their records
+        self._odometries = np.zeros(1, ODOMETRY)
+        self._commands = np.zeros(1, ATTITUDE_COMMAND)
+        self._odometry, self._command = self._odometries[0], self._commands[0]
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
         self._begin_anew()
@@ -97,14 +99,18 @@ class MixerNode(QuadsimNode):
 
     def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on."""
-        self._params, self._airframe = pack(params), pack_airframe(airframe)
+        self._params = np.array([pack(params)])
+        self._airframes = np.array([pack_airframe(airframe)])
         self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
 
     def _begin_anew(self) -> None:
         """Wait for the first odometry and command, as before any flight."""
-        self._state = new_inner_loop()
-        self._loops = self._state["attitude"]  # a view: finding it takes microseconds
-        self._command = new_record(ATTITUDE_COMMAND)
+        self._states = np.array([new_inner_loop()])
+        # views: finding them takes microseconds
+        self._loops = self._states["attitude"]
+        self._losts = self._loops["lost"]
+        self._measured, self._gyro_B = self._states["measured"][0], self._states["gyro_B"][0]
+        self._commands[:] = np.zeros(1, ATTITUDE_COMMAND)
         self._phase = self._lost = 0
         self._stamp_ns = self._stepped_ns = self._command_ns = self._measured_ns = 0
         self._gyro = Gyro()
@@ -115,7 +121,7 @@ class MixerNode(QuadsimNode):
         self._begin_anew()
 
     def _on_motor_speed(self, payload: bytes) -> None:
-        self._state.measured[: self._rotors] = self._rotors_reader.read(payload)
+        self._measured[: self._rotors] = self._rotors_reader.read(payload)
         self._measured_ns = stamp_of(payload)
 
     def _on_command(self, message: Any) -> None:
@@ -175,17 +181,17 @@ class MixerNode(QuadsimNode):
         """One step of the inner loop, and its rotor speeds."""
         before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
         if now_ns - self._measured_ns > TELEMETRY_NS:
-            self._state.measured[:] = math.nan
+            self._measured[:] = math.nan
         away = now_ns > self._stamp_ns  # a gyroscope counts only where no odometry does
-        self._state.gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if away else math.nan
+        self._gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if away else math.nan
         command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
-        phase = inner_loop(
-            self._state,
+        phase = inner_loop_from_python(
+            self._states,
             self._params,
-            self._airframe,
-            self._odometry,
+            self._airframes,
+            self._odometries,
             (now_ns - self._stamp_ns) * 1e-9,
-            self._command,
+            self._commands,
             command_age_s,
             (now_ns - before_ns) * 1e-9,
             self._speeds,
@@ -199,7 +205,7 @@ class MixerNode(QuadsimNode):
 
     def _tell_loss(self, now_ns: int) -> None:
         """Name a motor that is lost, once."""
-        lost = int(self._loops["lost"])
+        lost = int(self._losts[0])
         if lost > self._lost:
             values = {"stamp_s": f"{now_ns * 1e-9:.3f}", "motor": lost - 1}
             words = f"motor {lost - 1} gives no thrust"
@@ -209,7 +215,7 @@ class MixerNode(QuadsimNode):
 
     def _account(self) -> dict[str, Any]:
         """What the rotors could not give since the last report."""
-        attitude = self._loops
+        attitude = self._loops[0]
         mixed, short = int(attitude["mixed"]), int(attitude["short"])
         thrust_N, *torque_Nm = (float(value) for value in attitude["missing"])
         attitude["mixed"] = attitude["short"] = 0

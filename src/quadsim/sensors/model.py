@@ -216,7 +216,7 @@ class SimulatedSensor:
             A record of ``model.sample`` (valid until the next call), or None. Where latency ends
             for several at once, :meth:`published` gives the others.
         """
-        stamp_ns = int(truth.stamp_ns)
+        stamp_ns = int(truth["stamp_ns"])
         if self._newest_ns >= 0 and stamp_ns <= self._newest_ns:
             self.refused += 1
             return None
@@ -226,7 +226,7 @@ class SimulatedSensor:
                 if stamp_ns // self.period_ns > self._newest_ns // self.period_ns + 1:
                     self.gaps += 1
                 self._sample(stamp_ns)
-            self._previous[:] = self._now
+            self._previous, self._now = self._now, self._previous
             self._newest_ns = stamp_ns
         return self.published(stamp_ns)
 
