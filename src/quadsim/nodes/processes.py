@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from multiprocessing.connection import wait
@@ -24,6 +25,9 @@ if TYPE_CHECKING:  # what describes the graph takes long to import, and the serv
     from quadsim.nodes.graph import NodeSpec
 
 PRELOAD = "quadsim.nodes.preload"
+
+#: Nodes outside of the loop of control, or of few samples: their processes let others finish.
+PATIENT = {"recorder", "gnss", "magnetometer", "barometer", "rangefinder", "lidar"}
 
 #: Time for a clean stop, s; after it the process is killed.
 STOP_S = 5.0
@@ -53,12 +57,23 @@ def maker(spec: NodeSpec) -> Any:
     )
 
 
+def give_way(specs: Sequence[NodeSpec]) -> None:
+    """Let a message that wakes this process not interrupt another, where all nodes are patient.
+
+    Threads that are started afterwards inherit it, so it comes before those of DDS.
+    """
+    if {spec.executable for spec in specs} <= PATIENT:
+        with suppress(OSError):  # a container may forbid it
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
     """Body of a process: its nodes, until told to stop or left alone."""
     from quadsim.nodes.runtime import run
 
     os.setpgid(0, 0)  # a Ctrl-C on the terminal is for the supervisor, which stops in order
     _set_title(title)
+    give_way(specs)
     stop = threading.Event()
     parent = multiprocessing.parent_process()
     assert parent is not None
