@@ -28,7 +28,10 @@ from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.control.watchdog import INNER_LOOP, inner_loop_from_python
 from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.blind import BlindIns
+from quadsim.estimation.filter import ErrorStateEkf
 from quadsim.estimation.interface import Estimator
+from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
 from quadsim.mission.terrain_following import TerrainFollowing
@@ -80,6 +83,13 @@ def precompile_estimators(
         estimator.odometry()
         estimator.pose_covariance()
         estimator.twist_covariance()
+
+
+def precompile_blind(scenario: Scenario) -> None:
+    """Inertial navigation alone, as the node estimator starts it beside the filter."""
+    datum = scenario.environment.datum
+    blind = BlindIns(scenario.estimator, datum)
+    blind.start_from(ErrorStateEkf(scenario.estimator, datum))
 
 
 def precompile_replays(scenario: Scenario) -> None:
@@ -195,7 +205,10 @@ def precompile_nodes(scenario: Scenario) -> None:
     """What the nodes of every graph call; the others' kernels are loaded where they are called."""
     precompile_vehicle(scenario, FIRST_S)
     precompile_estimators(scenario, ["eskf"], FIRST_S)
+    precompile_blind(scenario)
     precompile_control(scenario)
+    rotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # velocities in messages
+    unrotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 def forget_old_kernels() -> None:

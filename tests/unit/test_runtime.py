@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+
 import pytest
 
 from quadsim.nodes import dds_environment
@@ -29,3 +32,13 @@ def test_events_are_taken_where_services_can_wait(monkeypatch, release, events):
 def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
     monkeypatch.setattr(runtime, "release", lambda: ())
     assert not runtime.in_order_of_arrival()
+
+
+def test_the_files_of_modules_are_found_before_a_flight(monkeypatch):
+    runtime.find_sources()
+
+    def look(path, **_):
+        raise AssertionError(f"looks for {path}")
+
+    monkeypatch.setattr(os.path, "realpath", look)
+    assert inspect.getmodule(inspect.currentframe()).__file__ == __file__

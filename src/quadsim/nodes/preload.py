@@ -21,6 +21,7 @@ def preload() -> None:
         import_module(f"quadsim.nodes.{module}")
     from rclpy.type_support import check_for_type_support
 
+    from quadsim.nodes.runtime import find_sources
     from quadsim.nodes.topics import VEHICLE_TOPICS, WORLD_TOPICS
     from quadsim.precompile import precompile_nodes
     from quadsim.sim.scenario import load_scenario
@@ -28,6 +29,7 @@ def preload() -> None:
     for topic in (*WORLD_TOPICS, *VEHICLE_TOPICS):
         check_for_type_support(topic.message)
     precompile_nodes(load_scenario("hover"))
+    find_sources()
     # what is here stays: a collection in each process would walk over it, and so copy its memory
     gc.collect()
     gc.freeze()
