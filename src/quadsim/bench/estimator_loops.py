@@ -48,7 +48,7 @@ def fields(lines: Any, count: int) -> None:
 
 @kernel
 def copies(lines: Any, count: int) -> None:
-    """So many copies of the filter, of which the horizon keeps one each 8 ms."""
+    """So many copies of the filter, of which the horizon keeps one each 10 ms."""
     line = lines[0]
     for k in range(count):
         line.snapshots[k % 64] = line.state

@@ -262,7 +262,7 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
     diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
     verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
-    if verdict == OK and late and not go_back(line, stamp_ns):
+    if verdict == OK and late and not go_back(line, kind, stamp_ns):
         verdict = TOO_LATE
     line.received[kind] += 1
     line.verdicts[kind, verdict] += 1

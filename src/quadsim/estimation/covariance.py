@@ -154,7 +154,7 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         variance: of the measurement's noise.
         total: of the innovation; ``state.product`` is the product of covariance and row.
     """
-    covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
+    row, gain, product = state.row, state.gain, state.product
     n = state.n
     factor = 1.0 / total
     rest = innovation

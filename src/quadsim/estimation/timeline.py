@@ -45,8 +45,9 @@ from quadsim.parameters import Vec3, dtype_of, pack
 NEVER_NS = -(1 << 62)
 #: How late a measurement may be.
 HORIZON_NS = 500_000_000
-#: Time between two copies of the filter: going back costs half of it, besides the lateness.
-SNAPSHOT_NS = 8_000_000
+#: Time between two copies of the filter. They are at its multiples, where most sensors sample: what
+#: is late and comes after all else of its stamp then costs its lateness alone.
+SNAPSHOT_NS = 10_000_000
 #: As many copies as reach over the horizon.
 SNAPSHOTS = 64
 CAPACITY = 4096
@@ -203,10 +204,10 @@ def snapshot_at(line: Any, k: int) -> int:
 
 @kernel
 def keep_snapshot(line: Any) -> None:
-    """Copy the filter before it moves on, if the last copy is old enough; forget the oldest."""
+    """Copy the filter before it moves on, if a copy is due; forget the oldest."""
     last = snapshot_at(line, line.snapshot_count - 1)
-    age_ns = line.state.stamp_ns - line.snapshots[last].stamp_ns
-    if line.snapshot_count > 0 and age_ns < SNAPSHOT_NS:
+    before_ns = line.snapshots[last].stamp_ns
+    if line.snapshot_count > 0 and line.state.stamp_ns // SNAPSHOT_NS == before_ns // SNAPSHOT_NS:
         return
     if line.snapshot_count == SNAPSHOTS:
         line.snapshot_first = (line.snapshot_first + 1) % SNAPSHOTS
@@ -257,16 +258,23 @@ def insert(line: Any, kind: int, stamp_ns: int) -> int:
 
 
 @kernel
-def go_back(line: Any, stamp_ns: int) -> bool:
-    """Take the filter back to the last copy before a stamp; False: there is none."""
+def go_back(line: Any, kind: int, stamp_ns: int) -> bool:
+    """Take the filter back to the last copy before a measurement; False: there is none."""
+    done = line.done
+    while done > 0 and line.events[done - 1].stamp_ns > stamp_ns:
+        done -= 1
+    # a copy at the very stamp holds all of that stamp, so none of it may follow
+    newest_ns = stamp_ns
+    if done > 0 and follows(line.events[done - 1], kind, stamp_ns):
+        newest_ns -= 1
     k = line.snapshot_count - 1
-    while k >= 0 and line.snapshots[snapshot_at(line, k)].stamp_ns >= stamp_ns:
+    while k >= 0 and line.snapshots[snapshot_at(line, k)].stamp_ns > newest_ns:
         k -= 1
     if k < 0:
         return False
     line.state = line.snapshots[snapshot_at(line, k)]
-    line.snapshot_count = k + 1
-    done = line.done
+    # one at the very stamp lacks the measurement, and is made anew
+    line.snapshot_count = k if line.state.stamp_ns == stamp_ns else k + 1
     while done > 0 and line.events[done - 1].stamp_ns > line.state.stamp_ns:
         done -= 1
     line.done = done

@@ -1,7 +1,7 @@
 """Four numbers at a time: what the processor does in one instruction and Numba does not see itself.
 
-Numba's compiler makes vectors of loops over arrays, not of tuples. These sums and products of tuples
-of four are vectors in compiled code; each number is what it would be by itself, to the bit.
+Numba's compiler makes vectors of loops over arrays, not of tuples. Sums and products of tuples of
+four are vectors here; each number is what it would be by itself, to the bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Four = tuple[float, float, float, float]
 #: Three rows of four: a matrix of nine, and what lies beside it.
 Rows = tuple[Four, Four, Four]
 
-_FOUR: Any = types.UniTuple(types.float64, 4)
+_uniform: Any = types.UniTuple
+_FOUR: Any = _uniform(types.float64, 4)
 _VECTOR: Any = ir.VectorType(ir.DoubleType(), 4)
 
 
@@ -69,12 +70,14 @@ def _plain_times(factor: float, a: Four) -> Four:
     return (factor * a[0], factor * a[1], factor * a[2], factor * a[3])
 
 
+_compiled_plus: Any = intrinsic(_add)
+_compiled_times: Any = intrinsic(_multiply)
 _is_plain = bool(getattr(numba.config, "DISABLE_JIT"))  # noqa: B009
 
 #: Sum of two fours.
-plus: Callable[[Four, Four], Four] = _plain_plus if _is_plain else intrinsic(_add)
+plus: Callable[[Four, Four], Four] = _plain_plus if _is_plain else _compiled_plus
 #: A number times four.
-times: Callable[[float, Four], Four] = _plain_times if _is_plain else intrinsic(_multiply)
+times: Callable[[float, Four], Four] = _plain_times if _is_plain else _compiled_times
 
 
 @lane_kernel

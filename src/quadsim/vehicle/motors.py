@@ -32,10 +32,10 @@ CELL_V = 3.7
 #: Share of the nominal voltage below which a battery does not fall, so that a current is defined.
 LEAST_SHARE = 0.05
 
-#: What all motors of a vehicle have in common: static thrust over the squared speed in N s^2; torque
-#: over thrust in m; time constants up and down in s; 30 / (pi K) in rad/s/V, which is A per N m too;
-#: that times the inertia; current without load in A; 1 / resistance; 1 / inertia; limit of the
-#: current in A, or 0; voltage of the battery.
+#: What all motors of a vehicle have in common: static thrust over squared speed in N s^2; torque
+#: over thrust in m; time constants up and down in s; 30 / (pi K) in rad/s/V, or A per N m; that
+#: times the inertia; current without load in A; 1 / resistance; 1 / inertia; limit of the current
+#: in A, or 0; voltage of the battery.
 Motors = tuple[float, float, float, float, float, float, float, float, float, float, float]
 
 
