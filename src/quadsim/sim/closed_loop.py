@@ -426,7 +426,7 @@ class ClosedLoop:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""
         rows, states = self.rows(), self._states.copy()
         states["log_count"] = len(rows)  # however many more were written
-        content = hashlib.sha256(np.ascontiguousarray(rows).view(np.uint8))  # not copied
+        content = hashlib.sha256(np.ascontiguousarray(rows).view(np.uint8).data)  # not copied
         content.update(states.tobytes())
         content.update(self._linear.tobytes())
         content.update(self._attitude.tobytes())
