@@ -1,4 +1,4 @@
-"""Kernels borrow their arrays, those that make some say so, and Python runs each to the same bits."""
+"""Kernels borrow their arrays, those that make some say so, and Python gets the same bits."""
 
 from __future__ import annotations
 
