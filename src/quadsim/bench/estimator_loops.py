@@ -51,4 +51,5 @@ def copies(lines: Any, count: int) -> None:
     """So many copies of the filter, of which the horizon keeps one each 10 ms."""
     line = lines[0]
     for k in range(count):
+        line.state.stamp_ns += 1  # one that stays would be read once, into thousands of registers
         line.snapshots[k % 64] = line.state
