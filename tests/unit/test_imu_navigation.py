@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.estimation.mechanisation import mechanise
 from quadsim.files import find
 from quadsim.geometry import rotation
@@ -188,7 +188,7 @@ def stage(
         y_dot[6 + i] = turn[i]
 
 
-@kernel
+@owning_kernel
 def navigate(
     vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, samples: Any,
     y: Any, count: int,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-import os
+import subprocess
+import sys
 
 import pytest
 
@@ -34,11 +34,20 @@ def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
     assert not runtime.in_order_of_arrival()
 
 
-def test_the_files_of_modules_are_found_before_a_flight(monkeypatch):
-    runtime.find_sources()
+LOOKS = """
+import inspect, os
+from quadsim.nodes import runtime, topics
 
-    def look(path, **_):
-        raise AssertionError(f"looks for {path}")
+runtime.find_sources()
 
-    monkeypatch.setattr(os.path, "realpath", look)
-    assert inspect.getmodule(inspect.currentframe()).__file__ == __file__
+def look(path, **_):
+    raise AssertionError(f"looks for {path}")
+
+os.path.realpath = look
+assert inspect.getmodule(topics.full_name.__code__) is topics
+"""
+
+
+def test_the_files_of_modules_are_found_before_a_flight():
+    """In a process of its own: other tests' modules come and go in this one."""
+    subprocess.run([sys.executable, "-c", LOOKS], check=True)
