@@ -258,22 +258,28 @@ class DynamicsNode(QuadsimNode):
         if stamp_ns > self.fleet.stamp_ns + self._period_ns // 2:  # an IMU's stamps may jitter
             raise MessageError("answers an odometry of the future")
         vehicle.command_ns = stamp_ns
-        took_ns = time.monotonic_ns() - self._due_ns(stamp_ns)
-        self._latencies.add(took_ns * 1e-9)
+        self._count_latency(stamp_ns)
         if self._lockstep is None:
-            self._late += took_ns * self._wall.rate > self._late_ns
             self._forbearance.add(vehicle.index, stamp_ns)
             self.fleet.set_motor_command(vehicle.index, speeds)
         else:
             self._lockstep.add(vehicle.index, nearest(stamp_ns, self._period_ns), speeds)
             self._on_timer()
 
-    def _due_ns(self, stamp_ns: int) -> int:
-        """Wall time that latencies count from: when the truth was due, in lockstep when it came."""
-        if self._lockstep is None:
-            return self._wall.wall_of(stamp_ns)
+    def _count_latency(self, stamp_ns: int) -> None:
+        """How long an answer took.
+
+        Since the truth was due by the wall clock, or since it was published, if that was earlier (a
+        timer's jitter of half a step is forgiven); in lockstep since it was published.
+        """
+        now_ns = time.monotonic_ns()
         step = nearest(stamp_ns, self._period_ns) // self._period_ns
-        return int(self._published_ns[step % len(self._published_ns)])
+        since_ns = int(self._published_ns[step % len(self._published_ns)])
+        if self._lockstep is None:
+            due_ns = self._wall.wall_of(stamp_ns)
+            self._late += (now_ns - due_ns) * self._wall.rate > self._late_ns
+            since_ns = min(since_ns, due_ns)
+        self._latencies.add((now_ns - since_ns) * 1e-9)
 
     def _on_wrench(self, vehicle: VehicleTruth, message: Any) -> None:
         force_W_N, torque_B_Nm = wrench_of(message, self.fleet.truth(vehicle.index).q_WB)
