@@ -67,9 +67,7 @@ def test_a_stand_in_is_flown_around_a_pillar_by_the_graph_of_a_real_vehicle(
         poses_ns = [m.log_ns for m in bag.messages([ODOMETRY])]
     # nothing goes out before somebody has enabled it
     enabled_ns = next(stamp for stamp, words in events if words == "enabled")
-    # one that is not asked sends from the first pose on; asked, it sends first and says so next
-    assert poses_ns[0] < enabled_ns - 1_000_000_000
-    assert first_ns > enabled_ns - 500_000_000
+    assert first_ns > enabled_ns
     # what goes to the vehicle is what the guard let pass, and stands for the vehicle's own clock
     assert {stamp_s(m) for m in told[SETPOINT]} <= {
         stamp_s(m) for m in told["/quad/command_velocity/safe"]

@@ -355,10 +355,15 @@ class Guard:
             self._sent.popleft()
         return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
 
+    def take_events(self) -> tuple[Event, ...]:
+        """What has happened and was not given by a step yet."""
+        events, self._events = tuple(self._events), []
+        return events
+
     def _output(
         self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
     ) -> GuardOutput:
-        events, self._events = tuple(self._events), []
+        events = self.take_events()
         pose = self._poses.pose
         return GuardOutput(
             send=self.enabled,

@@ -185,6 +185,8 @@ class GuardNode(QuadsimNode):
         else:
             self._guard.disable()
             response.success, response.message = True, "disabled"
+        for event in self._guard.take_events():  # that it was enabled, before its first command
+            self._tell(event.level, event.words)
         self._step(self._now_ns())
         return response
 
