@@ -39,6 +39,8 @@ from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.sim.log import WARN
 
 FLUSH_PERIOD_S = 0.25
+#: And of simulated time, which may be several times as fast, ns.
+FLUSH_SIMULATED_NS = 125_000_000
 #: Messages wait for so long, s, and so many of a topic: at 2000 Hz half a second.
 TAKE_PERIOD_S = 0.05
 WAITING = 1000
@@ -64,7 +66,7 @@ class RecorderNode(QuadsimNode):
         self._said_stopped = False
         self._kept: dict[str, Thinning] = {}
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
-        self._time_ns = 0
+        self._time_ns = self._flushed_ns = 0
         self._simulated = bool(
             {"dynamics", "swarm"} & set(running)
         )  # what is latched is heard before the clock
@@ -152,6 +154,9 @@ class RecorderNode(QuadsimNode):
         taken.sort(key=itemgetter(0))  # stable: of one topic they stay in their order
         for _, came_ns, write, payload in taken:
             write(came_ns, payload)
+        if self._time_ns - self._flushed_ns >= FLUSH_SIMULATED_NS:
+            self._flushed_ns = self._time_ns
+            self._bag.flush()
 
     def _flush(self) -> None:
         """Hand what is there to the system; say once that the disk takes no more."""
