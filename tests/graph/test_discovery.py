@@ -14,13 +14,13 @@ PORT_BASE, DOMAIN_GAIN, PARTICIPANT_GAIN, UNICAST, PARTICIPANTS = 7400, 250, 2, 
 WITHIN_S, OTHERWISE = 10.0, 9
 
 NODE = """
-import sys, time
+import sys
 import rclpy
 from quadsim.nodes.dds_environment import set_dds_environment
 set_dds_environment()
 rclpy.init(domain_id=int(sys.argv[1]))
 node = rclpy.create_node("somebody")
-time.sleep(60.0)
+sys.stdin.read()
 """
 
 
@@ -30,7 +30,8 @@ def test_a_participant_says_for_seconds_that_it_is_there(domain):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.bind(("127.0.0.1", PORT_BASE + DOMAIN_GAIN * domain + last))
         ear.settimeout(60.0)
-        node = subprocess.Popen([sys.executable, "-c", NODE, str(domain)], env=dict(os.environ))
+        words = [sys.executable, "-c", NODE, str(domain)]
+        node = subprocess.Popen(words, stdin=subprocess.PIPE, env=dict(os.environ))
         try:
             ear.recv(65536)
             begin_s = time.monotonic()
@@ -39,4 +40,4 @@ def test_a_participant_says_for_seconds_that_it_is_there(domain):
             assert time.monotonic() - begin_s < WITHIN_S
         finally:
             node.kill()
-            node.wait()
+            node.communicate()

@@ -169,3 +169,11 @@ def test_a_rotor_asked_for_a_speed_that_is_no_number_stops():
     assert negative == pytest.approx(0.0, abs=1.0)
     assert fastest == pytest.approx(X500.rotor_speed_max_radps, rel=0.01)
     assert hovers == pytest.approx(HOVER_RADPS, rel=0.01)
+
+
+def test_of_several_that_are_lost_the_first_is_named():
+    fleet = Fleet(X500, EnvironmentParams(), [(3.0 * i, 0.0, 0.0) for i in range(3)])
+    for i, fault_ns in ((0, 7_000_000), (2, 5_000_000)):
+        fleet._vehicles[i].fault, fleet._vehicles[i].fault_ns = 1, fault_ns
+    with pytest.raises(FlightError, match=r"quad3.* t = 0\.005 s"):
+        fleet.step_to(10_000_000)
