@@ -92,8 +92,8 @@ def test_a_recorder_whose_disk_was_full_says_so_in_its_status(monkeypatch):
     node = RecorderNode.__new__(RecorderNode)
     node._heard = []
     node._bag = SimpleNamespace(close=lambda: None, path="bag", stopped="")
-    node._heard = []
     node._simulated = False
+    node._time_ns = node._flushed_ns = 0
     node.destroy_node()
     node._bag.stopped = "No space left on device; recording has stopped"
     with pytest.raises(FlightError, match="bag: No space left on device"):
