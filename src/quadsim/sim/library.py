@@ -59,8 +59,9 @@ class Library:
             InputError: as of :func:`quadsim.parameters.read_yaml`, or it is not as expected.
         """
         if path not in self._read:
-            self._read[path] = read_yaml(path)
-            self._note(path)
+            content = read_yaml(path)
+            self._note(path)  # one that is not as expected is not kept, and refused again
+            self._read[path] = content
         return deepcopy(self._read[path])
 
     def scene(self, file: ScenarioFile) -> Scene:
