@@ -80,6 +80,7 @@ CLUSTER = [
 TEST = [
     *CLUSTER,
     "pytest>=8,<9",  # launch_testing needs it below 9
+    "pytest-instafail",
     "pytest-timeout",
     "pytest-xdist",
     "hypothesis",

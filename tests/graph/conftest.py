@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.graph)
             # nodes wait for each other; on a machine full of other work they wait long
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(200))
 
 
 @pytest.fixture(scope="session", autouse=True)
