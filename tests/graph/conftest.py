@@ -154,12 +154,12 @@ class Command:
         if self._process.poll() is None:
             self.family()
             self._process.kill()
-        if not self._ended:
-            self._process.communicate()
-        for pidfd in self._family.values():
+        for pidfd in self._family.values():  # before the pipes are read to their end: they hold them
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
+        if not self._ended:
+            self._process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.fixture
