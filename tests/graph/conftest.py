@@ -39,6 +39,9 @@ _RUN = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 #: For what comes within seconds where the machine has nothing else to do.
 PATIENCE_S = 100.0
 
+#: For what was told to end to be gone.
+LEAVE_S = 1.0
+
 _numbers = count(_RUN * 12 + _WORKER, _WORKERS)
 
 
@@ -154,7 +157,9 @@ class Command:
         if self._process.poll() is None:
             self.family()
             self._process.kill()
-        for pidfd in self._family.values():  # before the pipes are read to their end: they hold them
+        for (
+            pidfd
+        ) in self._family.values():  # before the pipes are read to their end: they hold them
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
@@ -265,6 +270,13 @@ class Bench:
         return next(future.result() for _, future in asked if future.done())
 
     def close(self) -> None:
+        """Leave, when all others have: Fast DDS can stand still where both do at once."""
+        alone = {(node.get_name(), node.get_namespace()) for node in self.nodes}
+        deadline = time.monotonic() + LEAVE_S
+        while set(self.node.get_node_names_and_namespaces()) - alone:
+            self.executor.spin_once(0.02)
+            if time.monotonic() > deadline:
+                break  # who was killed is there for 20 s more
         for node in self.nodes:
             self.executor.remove_node(node)
         self.executor.shutdown(0)

@@ -1,4 +1,4 @@
-"""Which executor nodes run on, by the release of rclpy."""
+"""Which executor nodes run on, by the release of rclpy, and how their processes end."""
 
 from __future__ import annotations
 
@@ -51,3 +51,24 @@ assert inspect.getmodule(topics.full_name.__code__) is topics
 def test_the_files_of_modules_are_found_before_a_flight():
     """In a process of its own: other tests' modules come and go in this one."""
     subprocess.run([sys.executable, "-c", LOOKS], check=True)
+
+
+STANDS_STILL = """
+import ctypes
+from quadsim.nodes import runtime
+
+runtime.END_S = 0.5
+with runtime.ending():
+    pass  # what ends in time is let go
+lock = ctypes.create_string_buffer(64)
+with runtime.ending():
+    for _ in range(2):  # a deadlock with Python's lock in the hand
+        ctypes.PyDLL(None).pthread_mutex_lock(lock)
+"""
+
+
+def test_a_process_that_stands_still_in_dds_ends_and_says_where():
+    done = subprocess.run([sys.executable, "-c", STANDS_STILL], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Timeout (0:00:00.500000)!" in done.stderr
+    assert 'File "<string>", line 10 in <module>' in done.stderr

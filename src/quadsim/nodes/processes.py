@@ -6,6 +6,7 @@ is then there in milliseconds. A process ends when it is told to, and when whoev
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -69,7 +70,7 @@ def give_way(specs: Sequence[NodeSpec]) -> None:
 
 def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
     """Body of a process: its nodes, until told to stop or left alone."""
-    from quadsim.nodes.runtime import run
+    from quadsim.nodes.runtime import END_S, run
 
     os.setpgid(0, 0)  # a Ctrl-C on the terminal is for the supervisor, which stops in order
     _set_title(title)
@@ -80,6 +81,7 @@ def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
 
     def follow() -> None:
         wait([parent.sentinel])
+        faulthandler.dump_traceback_later(END_S, exit=True)  # nobody else is left to end it
         stop.set()
 
     threading.Thread(target=follow, daemon=True).start()

@@ -10,31 +10,27 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 from nav_msgs.msg import Odometry
 from numpy.typing import NDArray
 from rclpy.context import Context
-from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.analysis.bag.profiles import Recording
-from quadsim.analysis.bag.repair import repair
 from quadsim.errors import FlightError
 from quadsim.models.worlds import world_sdf
 from quadsim.nodes import topics
 from quadsim.nodes.command_messages import make_path
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
-from quadsim.nodes.processes import GraphProcess, stop_all
-from quadsim.nodes.runtime import make_executor, stop_on_signals
-from quadsim.nodes.supervisor import Interrupted
+from quadsim.nodes.processes import GraphProcess
+from quadsim.nodes.runtime import beside, stop_on_signals
+from quadsim.nodes.supervisor import Interrupted, end_graph
 from quadsim.nodes.watcher import Report, Watcher
 from quadsim.parameters import flatten
 from quadsim.sim.log import Event
@@ -224,8 +220,16 @@ class DdsRehearsal:
             FlightError: a node ended, or somebody was not there or did not answer.
             Interrupted: by a signal. The bag is whole in every case.
         """
-        with stop_on_signals(self._stop), self._operator() as (operator, spin):
-            self._operator_node, self._spin = operator, spin
+        with stop_on_signals(self._stop):
+            try:
+                over = self._operate()
+            finally:  # it has left DDS before the nodes do, see runtime.ending()
+                end_graph(self._processes, self._bag)
+        return self._outcome(over)
+
+    def _operate(self) -> str:
+        """The rehearsal, as long as all nodes are there; why it was over."""
+        with beside(Operator, self._domain) as (self._operator, self._spin):
             try:
                 self._start()
                 self._take_off()
@@ -235,27 +239,8 @@ class DdsRehearsal:
                     self._land()
                 self._collect()
             finally:
-                self.reports = dict(operator.reports)
-                self._end()
-        return self._outcome(over)
-
-    @contextmanager
-    def _operator(self) -> Iterator[tuple[Operator, Callable[[float], None]]]:
-        context = Context()
-        rclpy.init(
-            args=[], context=context, domain_id=self._domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )  # fmt: skip
-        executor = make_executor(context)
-        operator = Operator(context)
-        executor.add_node(operator)
-        try:
-            yield operator, executor.spin_once
-        finally:
-            executor.remove_node(operator)
-            executor.shutdown(0)
-            operator.destroy_node()
-            context.try_shutdown()
+                self.reports = dict(self._operator.reports)
+        return over
 
     # ---- waiting -------------------------------------------------------------------------------
 
@@ -286,7 +271,7 @@ class DdsRehearsal:
         Raises:
             FlightError: it is not offered, or goes on refusing.
         """
-        client = self._operator_node.client(kind, name)
+        client = self._operator.client(kind, name)
         if not self._wait(client.service_is_ready, ANSWER_S):
             raise FlightError(f"nobody offers {VEHICLE}/{name}")
         deadline, said = time.monotonic() + ANSWER_S, "no answer"
@@ -312,7 +297,7 @@ class DdsRehearsal:
             groups += [(spec.label, [spec]) for spec in others]
         for label, specs in groups:
             self._processes.append(GraphProcess(label, specs, self._domain))
-        operator = self._operator_node
+        operator = self._operator
 
         def lonely() -> list[str]:
             return [s.label for s in self._specs if not operator.complete(s.full_name)]
@@ -322,7 +307,7 @@ class DdsRehearsal:
             raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {names}")
 
     def _state(self) -> str:
-        values = self._operator_node.stand_in.values
+        values = self._operator.stand_in.values
         self._progress(float(values.get("t_s", 0.0)), values.get("state", ""))
         return values.get("state", "")
 
@@ -332,14 +317,14 @@ class DdsRehearsal:
             raise FlightError(f"the stand-in does not hover: it is {self._state()}")
 
     def _hand_over(self) -> None:
-        self._operator_node.hold(True)
+        self._operator.hold(True)
         self._ask(SetBool, "enable", SetBool.Request(data=True))
         self._ask(Trigger, "vehicle/offboard", Trigger.Request())
-        self._operator_node.fly_to(self.rehearsal.field.goal_W)
+        self._operator.fly_to(self.rehearsal.field.goal_W)
 
     def _follow(self) -> str:
         """Until the judge says that it is over, and why."""
-        operator, longest_s = self._operator_node, self.rehearsal.params.duration_s
+        operator, longest_s = self._operator, self.rehearsal.params.duration_s
 
         def over() -> bool:
             self._state()
@@ -368,19 +353,9 @@ class DdsRehearsal:
 
     def _collect(self) -> None:
         """Wait for a last report of every node."""
-        operator = self._operator_node
+        operator = self._operator
         counts = {s.full_name: operator.report(s.full_name).count for s in self._specs}
         self._wait(lambda: all(operator.report(n).count > c for n, c in counts.items()), REPORT_S)
-
-    def _end(self) -> None:
-        """Stop every process, the recorder last, and make the bag whole."""
-        recorders = [p for p in self._processes if p.specs[-1].executable == "recorder"]
-        stop_all([p for p in self._processes if p not in recorders])
-        stop_all(recorders)
-        for process in self._processes:
-            process.close()
-        if self._bag is not None and self._bag.is_dir():
-            repair(self._bag)
 
     # ---- what came of it -----------------------------------------------------------------------
 
@@ -394,7 +369,7 @@ class DdsRehearsal:
         track, begin_s = self._track(number("t_s"))
         events = [
             event._replace(stamp_ns=round((heard_s - begin_s) * 1e9))
-            for heard_s, event in self._operator_node.events
+            for heard_s, event in self._operator.events
         ]
         return Outcome(
             seed=self.rehearsal.seed,
@@ -413,7 +388,7 @@ class DdsRehearsal:
 
     def _track(self, flown_s: float) -> tuple[NDArray[np.float64], float]:
         """What was truly flown; what the stand-in does not know is NaN. And when it began."""
-        truth = np.array(self._operator_node.truth).reshape(-1, 5)
+        truth = np.array(self._operator.truth).reshape(-1, 5)
         begin_s = float(truth[-1, 0]) - flown_s if len(truth) else 0.0
         track = np.full((len(truth), len(TRACK)), math.nan)
         track[:, 0] = truth[:, 0] - begin_s

@@ -10,6 +10,7 @@ longer while events wait, in a loop of nodes that never rests for ever: who says
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import inspect
 import signal
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import rclpy
 from rclpy.context import Context
@@ -33,7 +34,11 @@ from quadsim.nodes.handing import share
 
 #: A turn of the executor, s: the longest time until the loop sees that it is to stop.
 WAIT_S = 0.1
+#: Taking leave of DDS takes 20 ms; a process that has not after this time ends all the same, s.
+END_S = 10.0
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
+
+Watching = TypeVar("Watching", bound=Node)
 
 
 class Make(Protocol):
@@ -61,6 +66,21 @@ def make_executor(context: Context) -> Executor:
     from rclpy.experimental import EventsExecutor
 
     return EventsExecutor(context=context)
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """A block that takes leave of DDS; the process ends, with status 1, where it never does.
+
+    Fast DDS can stand still there for ever while others leave too, with Python's lock in its hand,
+    so that nothing else could end the process (eProsima/Fast-DDS, issue 6502; the same between
+    ``set_listener`` and ``on_reader_discovery``). Where it stood is on stderr then.
+    """
+    faulthandler.dump_traceback_later(END_S, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -151,14 +171,45 @@ def spin(
     except ExternalShutdownException:
         pass  # somebody else shut the context down: a stop like any other
     finally:
-        turns.close()
-        if handing is not None:
-            handing.close()
-        for node in nodes:
+        with ending():
+            turns.close()
+            if handing is not None:
+                handing.close()
+            for node in nodes:
+                executor.remove_node(node)
+            executor.shutdown(0)
+            for node in nodes:
+                node.destroy_node()
+
+
+@contextmanager
+def beside(
+    make: Callable[[Context], Watching], domain: int
+) -> Iterator[tuple[Watching, Callable[[float], None]]]:
+    """A node of a command's own beside a graph, and what turns it for so many seconds.
+
+    Args:
+        make: makes the node.
+        domain: DDS domain.
+    """
+    context = Context()
+    rclpy.init(
+        args=[],
+        context=context,
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    executor = make_executor(context)
+    node = make(context)
+    executor.add_node(node)
+    try:
+        yield node, executor.spin_once
+    finally:
+        with ending():
             executor.remove_node(node)
-        executor.shutdown(0)
-        for node in nodes:
+            executor.shutdown(0)
             node.destroy_node()
+            context.try_shutdown()
 
 
 def run(
@@ -194,7 +245,8 @@ def run(
             sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
             return BAD_INPUT if isinstance(error, InputError) else FAILED
         finally:
-            context.try_shutdown()
+            with ending():
+                context.try_shutdown()
     return PASSED
 
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import rclpy
-from rclpy.context import Context
-from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool
 
 from quadsim.analysis.bag.repair import repair
@@ -23,7 +20,7 @@ from quadsim.errors import FlightError, InputError
 from quadsim.nodes.cpu import CpuShare, CpuUse
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.processes import GraphProcess, stop_all
-from quadsim.nodes.runtime import make_executor, stop_on_signals
+from quadsim.nodes.runtime import beside, stop_on_signals
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.watcher import Report, Watcher
 
@@ -76,6 +73,26 @@ class Outcome:
     killed: tuple[str, ...] = ()
 
 
+def end_graph(processes: Sequence[GraphProcess], bag: Path | None) -> tuple[str, ...]:
+    """Stop the processes of a graph, the recorder last, and make its bag whole.
+
+    Args:
+        processes: of the graph.
+        bag: folder that the recorder writes; None: there is no recorder.
+
+    Returns:
+        Labels of what had to be killed.
+    """
+    recorders = [p for p in processes if p.specs[-1].executable == "recorder"]
+    others = [p for p in processes if p not in recorders]
+    killed = (*stop_all(others), *stop_all(recorders))
+    for process in processes:
+        process.close()
+    if bag is not None and bag.is_dir():
+        repair(bag)
+    return killed
+
+
 class Supervisor:
     """One flight of a graph.
 
@@ -123,36 +140,23 @@ class Supervisor:
             FlightError: a node ended, time stood still, or somebody else set it.
             Interrupted: by a signal. The bag is whole in every case.
         """
-        with stop_on_signals(self._stop), self._watching() as (watcher, spin):
-            self._watcher, self._spin = watcher, spin
+        with stop_on_signals(self._stop):
+            try:
+                self._watch()
+            finally:  # it has left DDS before the nodes do, see runtime.ending()
+                self.outcome.killed = end_graph(self._processes, self._bag)
+        return self.outcome
+
+    def _watch(self) -> None:
+        """The flight, as long as all nodes are there."""
+        make = partial(Watcher, namespaces=self._namespaces)
+        with beside(make, self._domain) as (self._watcher, self._spin):
             try:
                 self._start()
                 self._follow()
                 self._collect()
             finally:
-                self.outcome.reports = dict(watcher.reports)
-                self._end()
-        return self.outcome
-
-    @contextmanager
-    def _watching(self) -> Iterator[tuple[Watcher, Callable[[float], None]]]:
-        context = Context()
-        rclpy.init(
-            args=[],
-            context=context,
-            domain_id=self._domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
-        executor = make_executor(context)
-        watcher = Watcher(context, self._namespaces)
-        executor.add_node(watcher)
-        try:
-            yield watcher, executor.spin_once
-        finally:
-            executor.remove_node(watcher)
-            executor.shutdown(0)
-            watcher.destroy_node()
-            context.try_shutdown()
+                self.outcome.reports = dict(self._watcher.reports)
 
     # ---- waiting -------------------------------------------------------------------------------
 
@@ -269,13 +273,3 @@ class Supervisor:
             lambda: all(self._watcher.report(n).count > count for n, count in counts.items()),
             REPORT_S,
         )
-
-    def _end(self) -> None:
-        """Stop every process, the recorder last, and make the bag whole."""
-        recorders = [p for p in self._processes if p.specs[-1].executable == "recorder"]
-        others = [p for p in self._processes if p not in recorders]
-        self.outcome.killed = (*stop_all(others), *stop_all(recorders))
-        for process in self._processes:
-            process.close()
-        if self._bag is not None and self._bag.is_dir():
-            repair(self._bag)

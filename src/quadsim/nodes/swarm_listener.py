@@ -15,7 +15,7 @@ from std_srvs.srv import SetBool
 from quadsim.errors import FlightError
 from quadsim.nodes import topics
 from quadsim.nodes.cdr import stamp_of
-from quadsim.nodes.runtime import make_executor
+from quadsim.nodes.runtime import ending, make_executor
 from quadsim.nodes.topics import full_name
 from quadsim.nodes.world_messages import stamp_ns_of
 
@@ -108,6 +108,7 @@ class SwarmListener:
 
     def close(self) -> None:
         """Stop."""
-        self._executor.shutdown(0)
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        with ending():
+            self._executor.shutdown(0)
+            self._node.destroy_node()
+            self._context.try_shutdown()
