@@ -71,4 +71,4 @@ def test_a_process_that_stands_still_in_dds_ends_and_says_where():
     done = subprocess.run([sys.executable, "-c", STANDS_STILL], capture_output=True, text=True)
     assert done.returncode == 1
     assert "Timeout (0:00:00.500000)!" in done.stderr
-    assert 'File "<string>", line 10 in <module>' in done.stderr
+    assert 'File "<string>", line 11 in <module>' in done.stderr
