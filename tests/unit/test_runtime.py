@@ -55,20 +55,22 @@ def test_the_files_of_modules_are_found_before_a_flight():
 
 STANDS_STILL = """
 import ctypes
+from rclpy.context import Context
 from quadsim.nodes import runtime
 
 runtime.END_S = 0.5
-with runtime.ending():
+with runtime.ending(Context()):
     pass  # what ends in time is let go
 lock = ctypes.create_string_buffer(64)
-with runtime.ending():
+with runtime.ending(Context()):
     for _ in range(2):  # a deadlock with Python's lock in the hand
         ctypes.PyDLL(None).pthread_mutex_lock(lock)
 """
 
 
 def test_a_process_that_stands_still_in_dds_ends_and_says_where():
-    done = subprocess.run([sys.executable, "-c", STANDS_STILL], capture_output=True, text=True)
+    words = [sys.executable, "-c", STANDS_STILL]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Timeout (0:00:00.500000)!" in done.stderr
-    assert 'File "<string>", line 11 in <module>' in done.stderr
+    assert 'File "<string>", line 12 in <module>' in done.stderr

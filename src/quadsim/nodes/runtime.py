@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import rclpy
@@ -30,6 +30,7 @@ from rclpy.utilities import remove_ros_args
 
 from quadsim.errors import InputError, QuadsimError
 from quadsim.nodes.dds_environment import release, set_dds_environment
+from quadsim.nodes.domain import leaving
 from quadsim.nodes.handing import share
 
 #: A turn of the executor, s: the longest time until the loop sees that it is to stop.
@@ -69,16 +70,19 @@ def make_executor(context: Context) -> Executor:
 
 
 @contextmanager
-def ending() -> Iterator[None]:
+def ending(context: Context) -> Iterator[None]:
     """A block that takes leave of DDS; the process ends, with status 1, where it never does.
 
-    Fast DDS can stand still there for ever while others leave too, with Python's lock in its hand,
-    so that nothing else could end the process (eProsima/Fast-DDS, issue 6502; the same between
-    ``set_listener`` and ``on_reader_discovery``). Where it stood is on stderr then.
+    Fast DDS can stand still there for ever, with Python's lock in its hand, so that nothing else
+    could end the process (eProsima/Fast-DDS, issue 6502). Where it stood is on stderr then.
+
+    Args:
+        context: of the nodes; its domain is left one process after another.
     """
     faulthandler.dump_traceback_later(END_S, exit=True)
     try:
-        yield
+        with leaving(context.get_domain_id()) if context.ok() else nullcontext():
+            yield
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -171,7 +175,7 @@ def spin(
     except ExternalShutdownException:
         pass  # somebody else shut the context down: a stop like any other
     finally:
-        with ending():
+        with ending(context):
             turns.close()
             if handing is not None:
                 handing.close()
@@ -205,7 +209,7 @@ def beside(
     try:
         yield node, executor.spin_once
     finally:
-        with ending():
+        with ending(context):
             executor.remove_node(node)
             executor.shutdown(0)
             node.destroy_node()
@@ -245,8 +249,7 @@ def run(
             sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
             return BAD_INPUT if isinstance(error, InputError) else FAILED
         finally:
-            with ending():
-                context.try_shutdown()
+            context.try_shutdown()
     return PASSED
 
 

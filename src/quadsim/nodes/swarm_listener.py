@@ -108,7 +108,7 @@ class SwarmListener:
 
     def close(self) -> None:
         """Stop."""
-        with ending():
+        with ending(self._context):
             self._executor.shutdown(0)
             self._node.destroy_node()
             self._context.try_shutdown()
