@@ -12,7 +12,7 @@ from quadsim.analysis.bag.definitions import standard_types
 from quadsim.analysis.bag.payloads import Payloads
 from quadsim.analysis.bag.reading import Bag, BagMessage, Batch
 from quadsim.analysis.bag.topics import topic as topic_of
-from quadsim.analysis.kept import KeptRows
+from quadsim.analysis.kept import KeptRows, forget, slices
 from quadsim.errors import QuadsimError
 from quadsim.sim.log import Arrivals, Stamps
 
@@ -121,12 +121,18 @@ def _arrivals(log_ns: Stamps, stamp_ns: Stamps | None) -> Arrivals:
     """
     latency_median_s = latency_p99_s = None
     if stamp_ns is not None:
-        latency_s = (log_ns - stamp_ns) * 1e-9
+        latency_s = np.zeros(len(log_ns))
+        for rows in slices(len(log_ns)):
+            latency_s[rows] = (log_ns[rows] - stamp_ns[rows]) * 1e-9
+            forget(log_ns, stamp_ns)
         latency_median_s = float(np.median(latency_s, overwrite_input=True))
         latency_p99_s = float(np.percentile(latency_s, 99.0, overwrite_input=True))
         del latency_s
     clock_ns = log_ns if stamp_ns is None else stamp_ns
-    steps_ns = np.diff(clock_ns)
+    steps_ns = np.zeros(max(len(clock_ns) - 1, 0), np.int64)
+    for rows in slices(len(steps_ns)):
+        steps_ns[rows] = np.diff(clock_ns[rows.start : rows.stop + 1])
+        forget(clock_ns)
     rising = steps_ns > 0
     median_ns = None
     if rising.any():

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv  # scipy.stats takes half a second to load
 
-from quadsim.analysis.metrics import MAX_GAP_S, Errors
+from quadsim.analysis.kept import forget, slices
+from quadsim.analysis.metrics import MAX_GAP_S, Errors, Mean
 from quadsim.sim.log import Array, Innovations, Stamps
 
 #: Two-sided, of the chi-square intervals.
@@ -36,18 +37,33 @@ def interval(dof: int, count: int = 1) -> list[float]:
     return [float(bound) for bound in bounds]
 
 
-def _tested(squares: Array, dof: int) -> Figures:
-    """Mean, the interval of one, and the share of them that lies in it."""
-    squares = squares[np.isfinite(squares)]
-    low, high = interval(dof)
-    inside = (squares >= low) & (squares <= high)
-    return {
-        "dof": dof,
-        "mean": float(np.mean(squares)) if len(squares) else None,
-        "interval": [low, high],
-        "inside": float(np.mean(inside)) if len(squares) else None,
-        "count": len(squares),
-    }
+class _Tested:
+    """Normalised squares that come in blocks: their mean, and how many are as they should be.
+
+    Args:
+        dof: degrees of freedom.
+    """
+
+    def __init__(self, dof: int) -> None:
+        self._dof, self._interval = dof, interval(dof)
+        self._mean, self._inside = Mean(), 0
+
+    def take(self, squares: Array) -> None:
+        """Take the next ones."""
+        low, high = self._interval
+        self._mean.take(squares)
+        self._inside += int(((squares >= low) & (squares <= high)).sum())
+
+    def figures(self) -> Figures:
+        """Mean, the interval of one, and the share of them that lies in it."""
+        count = self._mean.count
+        return {
+            "dof": self._dof,
+            "mean": self._mean.value,
+            "interval": self._interval,
+            "inside": self._inside / count if count else None,
+            "count": count,
+        }
 
 
 class Consistency:
@@ -58,10 +74,14 @@ class Consistency:
     """
 
     def __init__(self, errors: Iterable[Errors]) -> None:
-        found = [_normalised(error) for error in errors]
-        position, whole, within = zip(*found, strict=True)
-        self._position, self._whole = np.concatenate(position), np.concatenate(whole)
-        self._within = np.concatenate(within)
+        self._position, self._whole = _Tested(POSITION_DOF), _Tested(WHOLE_DOF)
+        self._within = self._stated = 0
+        for error in errors:
+            position, whole, within = _normalised(error)
+            self._position.take(position)
+            self._whole.take(whole)
+            self._within += int(within.sum())
+            self._stated += len(within)
 
     def nees(self) -> dict[str, Figures]:
         """Normalised estimation error squared: of the position, of the nine numbers stated.
@@ -69,14 +89,11 @@ class Consistency:
         Errors of a flight hang together over time. So the interval is that of one sample: the mean
         of a flight should lie in it, and over many flights in a narrower one (:func:`interval`).
         """
-        return {
-            "position": _tested(self._position, POSITION_DOF),
-            "whole": _tested(self._whole, WHOLE_DOF),
-        }
+        return {"position": self._position.figures(), "whole": self._whole.figures()}
 
     def within_3_sigma(self) -> float | None:
         """Share of the stamps that state deviations with the position within three of them."""
-        return float(np.mean(self._within)) if len(self._within) else None
+        return self._within / self._stated if self._stated else None
 
 
 def _normalised(error: Errors) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -105,11 +122,14 @@ def nis(innovations: Innovations, from_ns: int) -> Figures:
     late = innovations.stamp_ns >= from_ns
     accepted = innovations.accepted[late]
     dof = innovations.value.shape[1]
-    figures = _tested(innovations.nis[late][accepted], dof)
+    tested = _Tested(dof)
+    tested.take(innovations.nis[late][accepted])
+    figures = tested.figures()
     count = figures["count"]
     figures["mean_interval"] = interval(dof, count) if count else None
     figures["refused"] = int((~accepted).sum())
     figures["refused_share"] = float(np.mean(~accepted)) if len(accepted) else None
+    forget(innovations.nis)
     return figures
 
 
@@ -129,8 +149,11 @@ def availability(
         ``within_3_sigma``: of the stamps that are judged and state deviations, those with the
         error of the position within three of them on every axis (0.992 for a filter that is right).
     """
-    steps_ns = np.diff(stamp_ns)
-    covered_ns = int(np.sum(steps_ns[steps_ns <= MAX_GAP_S * 1e9]))
+    covered_ns = 0
+    for rows in slices(len(stamp_ns)):
+        steps_ns = np.diff(stamp_ns[rows.start : rows.stop + 1])
+        covered_ns += int(np.sum(steps_ns[steps_ns <= MAX_GAP_S * 1e9]))
+        forget(stamp_ns)
     flown_ns = last_ns - first_ns
     return {
         "share": min(1.0, covered_ns / flown_ns) if flown_ns > 0 else None,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.bag.axes import rotation_matrices
-from quadsim.analysis.kept import KeptRows
+from quadsim.analysis.kept import KeptRows, forget
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.layout import SENSORS, VECTORS
 from quadsim.estimation.witness import BIAS_STEP_NS, BIASES, INNOVATION, Found
@@ -54,7 +54,7 @@ class Believed:
             if self._used[sensor]  # what is not fused by a Kalman update has none
         }
         rows = self._biases.whole()
-        return _turned(
+        found = _turned(
             rows["stamp_ns"],
             rotation_matrices(q_BS)[0],
             rows["gyro_bias_S"],
@@ -63,16 +63,20 @@ class Believed:
             rows["accel_covariance_S"],
             innovations,
         )
+        forget(rows)
+        return found
 
 
 def _innovations(rows: NDArray[Any], width: int) -> Innovations:
     """Of one sensor; deviations are where the variances were."""
+    accepted = rows["accepted"].astype(bool)
+    forget(rows)
     return Innovations(
         rows["stamp_ns"],
         rows["value"][:, :width],
         rows["variance"][:, :width],
         rows["nis"],
-        rows["accepted"].astype(bool),
+        accepted,
     )
 
 

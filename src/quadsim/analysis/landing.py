@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.analysis.kept import taken
+from quadsim.analysis.kept import forget_track, slices
 from quadsim.analysis.metrics import body_z
-from quadsim.sim.log import FlightLog
+from quadsim.sim.log import FlightLog, Track
 
 #: The last stretch of a descent, m above where it ended.
 LAST_M = 0.3
@@ -24,10 +24,10 @@ def landing(log: FlightLog) -> dict[str, float] | None:
     truth = log.truth
     if len(truth) < 2 or np.linalg.norm(truth.v_W[-1]) > STILL_MPS:
         return None
-    above = np.flatnonzero(taken(truth.p_W[:, 2]) - truth.p_W[-1, 2] > LAST_M)
-    if not len(above):
+    last = _last_above(truth, float(truth.p_W[-1, 2]) + LAST_M)
+    if last is None:
         return None
-    v_W = truth.v_W[above[-1] :]
+    v_W = truth.v_W[last:]
     cosine = float(body_z(truth.q_WB[-1:])[0, 2])
     return {
         "speed_mps": float(max(-v_W[:, 2].min(), 0.0)),
@@ -35,3 +35,13 @@ def landing(log: FlightLog) -> dict[str, float] | None:
         "tilt_rad": float(np.arccos(np.clip(cosine, -1.0, 1.0))),
         "away_m": float(np.hypot(*(truth.p_W[-1] - truth.p_W[0])[:2])),
     }
+
+
+def _last_above(truth: Track, height_m: float) -> int | None:
+    """The last row higher than something; None where there is none."""
+    for rows in reversed(list(slices(len(truth)))):
+        above = np.flatnonzero(truth.p_W[rows, 2] > height_m)
+        forget_track(truth)
+        if len(above):
+            return int(rows.start + above[-1])
+    return None

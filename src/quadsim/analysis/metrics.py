@@ -6,7 +6,8 @@ along the great arc), never extrapolated and never across a gap of the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -201,21 +202,44 @@ def errors_in_parts(estimate: Track, truth: Track, from_ns: int | None = None) -
         forget_track(truth)
 
 
+class Mean:
+    """Mean of the finite ones of numbers that come in blocks, of which none is kept.
+
+    Attributes:
+        count: of the finite ones.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums: list[float] = []
+
+    def take(self, values: Array) -> None:
+        """Take the next (N,) numbers."""
+        finite = values[np.isfinite(values)]
+        self.count += len(finite)
+        self._sums.append(float(np.sum(finite)))
+
+    @property
+    def value(self) -> float | None:
+        """It; None without a finite number."""
+        return math.fsum(self._sums) / self.count if self.count else None
+
+    @property
+    def root(self) -> float | None:
+        """Its square root."""
+        return None if self.value is None else math.sqrt(self.value)
+
+
 def squares(values: Array) -> Array:
     """(N,) squares of numbers, or of the lengths of rows."""
     return np.asarray(values**2 if values.ndim == 1 else np.sum(values**2, axis=1))
 
 
-def root_mean(blocks: Sequence[Array]) -> float | None:
-    """Root of the mean of squares that came in blocks; None without a finite one."""
-    whole = np.concatenate([np.zeros(0), *blocks])
-    whole = whole[np.isfinite(whole)]
-    return float(np.sqrt(np.mean(whole))) if len(whole) else None
-
-
 def rms(values: Array) -> float | None:
     """Root mean square of numbers, or of the lengths of rows; None without a finite one."""
-    return root_mean([squares(values)])
+    mean = Mean()
+    mean.take(squares(values))
+    return mean.root
 
 
 def _normalised(position: Array, sigma: Array | None) -> Array:
@@ -234,24 +258,26 @@ def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
         truth: what is right.
         from_ns: first stamp that counts; None counts all.
     """
-    blocks: list[tuple[Array, ...]] = []
-    largest_m = []
+    position, velocity, yaw, tilt, nees = (Mean() for _ in range(5))
+    largest_m, count = [], 0
     for error in errors_in_parts(estimate, truth, from_ns):
-        vectors = (error.position_W, error.velocity_W, error.yaw, error.tilt)
-        blocks.append((*map(squares, vectors), _normalised(error.position_W, error.sigma)))
+        position.take(squares(error.position_W))
+        velocity.take(squares(error.velocity_W))
+        yaw.take(squares(error.yaw))
+        tilt.take(squares(error.tilt))
+        nees.take(_normalised(error.position_W, error.sigma))
+        count += len(error.yaw)
         lengths_m = np.linalg.norm(error.position_W, axis=1)
         lengths_m = lengths_m[np.isfinite(lengths_m)]  # as the root mean square takes them
         if len(lengths_m):
             largest_m.append(float(lengths_m.max()))
-    position, velocity, yaw, tilt, normalised = zip(*blocks, strict=True)
-    nees, count = np.concatenate(normalised), sum(map(len, yaw))
     return Score(
-        position_rmse_m=root_mean(position),
+        position_rmse_m=position.root,
         position_max_m=max(largest_m, default=None),
-        velocity_rmse_mps=root_mean(velocity),
-        yaw_rmse_rad=root_mean(yaw),
-        tilt_rmse_rad=root_mean(tilt),
-        nees_mean=float(np.mean(nees)) if len(nees) else None,
+        velocity_rmse_mps=velocity.root,
+        yaw_rmse_rad=yaw.root,
+        tilt_rmse_rad=tilt.root,
+        nees_mean=nees.value,
         count=count,
     )
 
@@ -260,8 +286,9 @@ def tracking_rmse_m(log: FlightLog) -> float | None:
     """Root mean square distance of the truth from the reference, where there was one, m."""
     if log.reference is None:
         return None
-    blocks = []
+    mean = Mean()
     for part in parts_of(log.truth):
         known, wanted_W = positions_at(log.reference, part.stamp_ns)
-        blocks.append(squares(part.p_W[known] - wanted_W))
-    return root_mean(blocks)
+        mean.take(squares(part.p_W[known] - wanted_W))
+        forget_track(log.reference)
+    return mean.root
