@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from quadsim.nodes import dds_environment
+from quadsim.nodes.domain import leaving
 
 runtime = pytest.importorskip("quadsim.nodes.runtime", exc_type=ImportError)
 
@@ -74,3 +76,30 @@ def test_a_process_that_stands_still_in_dds_ends_and_says_where():
     assert done.returncode == 1
     assert "Timeout (0:00:00.500000)!" in done.stderr
     assert 'File "<string>", line 12 in <module>' in done.stderr
+
+
+def test_a_domain_is_left_by_one_at_a_time():
+    """Whoever comes while one leaves waits for it; another domain is nobody's business."""
+    inside, both = threading.Semaphore(1), []
+
+    def leave(domain):
+        with leaving(domain):
+            both.append(not inside.acquire(blocking=False))
+            elsewhere.wait(60.0)
+            inside.release()
+
+    elsewhere = threading.Event()
+    leaves = [threading.Thread(target=leave, args=(231,)) for _ in range(3)]
+    for thread in leaves:
+        thread.start()
+    with leaving(232):
+        elsewhere.set()
+    for thread in leaves:
+        thread.join(60.0)
+    assert both == [False, False, False]
+
+
+def test_a_folder_that_cannot_be_written_keeps_nobody_from_leaving(tmp_path, monkeypatch):
+    monkeypatch.setattr("quadsim.nodes.domain.lock_path", lambda _: tmp_path / "none" / "lock")
+    with leaving(231):
+        pass
