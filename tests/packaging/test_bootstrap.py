@@ -224,8 +224,10 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
         "mypy ",
         "quadsim bench --short --check --repeat 1",
         "pytest -m alone and not thorough --durations=10 tests/graph",
-        "pytest -q -n 3 --dist worksteal --instafail"
-        + " -m not alone and not thorough --durations=25 tests",
+        (
+            "pytest -q -n 3 --dist worksteal --instafail"
+            " -m not alone and not thorough --durations=25 tests"
+        ),
     ]
     checkout.run("doctor")
     assert checkout.calls() == ["quadsim doctor"]
