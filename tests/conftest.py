@@ -40,10 +40,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
     The run names the test as one that crashed, and goes on with another worker.
     """
-    marker = item.get_closest_marker("timeout")
-    limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    marker, option = item.get_closest_marker("timeout"), item.config.getoption("timeout")
+    limit_s = float(marker.args[0] if marker else option or item.config.getini("timeout"))
     stderr = item.config.stash[fault_handler_stderr_fd_key]
-    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=stderr)
+    if option != 0.0 and not item.config.getoption("usepdb"):  # who looks into a test takes time
+        faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=stderr)
     try:
         return (yield)
     finally:

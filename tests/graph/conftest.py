@@ -157,9 +157,7 @@ class Command:
         if self._process.poll() is None:
             self.family()
             self._process.kill()
-        for (
-            pidfd
-        ) in self._family.values():  # before the pipes are read to their end: they hold them
+        for pidfd in self._family.values():  # they hold the pipes, which are read afterwards
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)

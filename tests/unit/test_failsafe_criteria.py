@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from obedient import PARAMS, Flight
 
+from quadsim.analysis import kept
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.landing import landing
 from quadsim.analysis.summary import summarize
@@ -34,8 +35,10 @@ def log_of(height_m, seconds=10.0, sink=None, tilt_rad=0.0, east_mps=0.0):
     return FlightLog(truth=truth)
 
 
-def test_figures_of_a_landing():
+@pytest.mark.parametrize("block_rows", [kept.BLOCK_ROWS, 64])  # the flight in one block, in 16
+def test_figures_of_a_landing(monkeypatch, block_rows):
     """Up to 2 m, down at 0.8 m/s from second 5 on, drifting east at 0.3 m/s, on a slope."""
+    monkeypatch.setattr(kept, "BLOCK_ROWS", block_rows)
     log = log_of(lambda s: min(s, 2.0, max(2.0 - 0.8 * (s - 5.0), 0.0)), 10.0, None, 0.1, 0.3)
     figures = landing(log)
     assert figures["speed_mps"] == pytest.approx(0.8)

@@ -171,7 +171,9 @@ def prepare(*nodes: str) -> None:
 
 
 def stop_all(processes: Sequence[GraphProcess], within_s: float = STOP_S) -> list[str]:
-    """Tell processes to stop and wait; kill what does not.
+    """Tell processes to stop and wait; kill what does not, long after the last one that did.
+
+    They leave DDS one after another, see :func:`quadsim.nodes.domain.leaving`.
 
     Returns:
         Labels of what had to be killed.
@@ -183,6 +185,7 @@ def stop_all(processes: Sequence[GraphProcess], within_s: float = STOP_S) -> lis
     while left and (rest_s := deadline - time.monotonic()) > 0.0:
         for sentinel in wait(list(left), rest_s):
             left.pop(sentinel)
+            deadline = time.monotonic() + within_s
     for process in left.values():
         process.kill()
     return [process.label for process in left.values()]

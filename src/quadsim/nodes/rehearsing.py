@@ -29,7 +29,7 @@ from quadsim.nodes.command_messages import make_path
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
 from quadsim.nodes.processes import GraphProcess
-from quadsim.nodes.runtime import beside, stop_on_signals
+from quadsim.nodes.runtime import own_node, stop_on_signals
 from quadsim.nodes.supervisor import Interrupted, end_graph
 from quadsim.nodes.watcher import Report, Watcher
 from quadsim.parameters import flatten
@@ -229,7 +229,7 @@ class DdsRehearsal:
 
     def _operate(self) -> str:
         """The rehearsal, as long as all nodes are there; why it was over."""
-        with beside(Operator, self._domain) as (self._operator, self._spin):
+        with own_node(Operator, self._domain) as (self._operator, self._spin):
             try:
                 self._start()
                 self._take_off()

@@ -77,14 +77,15 @@ def ending(context: Context) -> Iterator[None]:
     could end the process (eProsima/Fast-DDS, issue 6502). Where it stood is on stderr then.
 
     Args:
-        context: of the nodes; its domain is left one process after another.
+        context: of the nodes; its domain is left one process after another. The time counts from
+            this process's turn on: whoever has its turn before ends too.
     """
-    faulthandler.dump_traceback_later(END_S, exit=True)
-    try:
-        with leaving(context.get_domain_id()) if context.ok() else nullcontext():
+    with leaving(context.get_domain_id()) if context.ok() else nullcontext():
+        faulthandler.dump_traceback_later(END_S, exit=True)
+        try:
             yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -187,7 +188,7 @@ def spin(
 
 
 @contextmanager
-def beside(
+def own_node(
     make: Callable[[Context], Watching], domain: int
 ) -> Iterator[tuple[Watching, Callable[[float], None]]]:
     """A node of a command's own beside a graph, and what turns it for so many seconds.

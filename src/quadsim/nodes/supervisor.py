@@ -20,7 +20,7 @@ from quadsim.errors import FlightError, InputError
 from quadsim.nodes.cpu import CpuShare, CpuUse
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.processes import GraphProcess, stop_all
-from quadsim.nodes.runtime import beside, stop_on_signals
+from quadsim.nodes.runtime import own_node, stop_on_signals
 from quadsim.nodes.vehicles import namespaces
 from quadsim.nodes.watcher import Report, Watcher
 
@@ -150,7 +150,7 @@ class Supervisor:
     def _watch(self) -> None:
         """The flight, as long as all nodes are there."""
         make = partial(Watcher, namespaces=self._namespaces)
-        with beside(make, self._domain) as (self._watcher, self._spin):
+        with own_node(make, self._domain) as (self._watcher, self._spin):
             try:
                 self._start()
                 self._follow()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import rclpy
 from rclpy.context import Context
-from rclpy.signals import SignalHandlerOptions
+from rclpy.node import Node
 from std_srvs.srv import SetBool
 
 from quadsim.errors import FlightError
 from quadsim.nodes import topics
 from quadsim.nodes.cdr import stamp_of
-from quadsim.nodes.runtime import ending, make_executor
+from quadsim.nodes.runtime import own_node
 from quadsim.nodes.topics import full_name
 from quadsim.nodes.world_messages import stamp_ns_of
 
@@ -37,14 +37,8 @@ class SwarmListener:
     """
 
     def __init__(self, domain: int, names: Sequence[str]) -> None:
-        self._context = Context()
-        rclpy.init(
-            args=[],
-            context=self._context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
-        self._node = rclpy.create_node("swarm_listener", context=self._context, enable_rosout=False)
+        self._open = ExitStack()
+        self._node, self._spin = self._open.enter_context(own_node(_make, domain))
         self.clock_ns = self.slips = 0
         self.stamps_ns: dict[str, list[int]] = {name: [] for name in names}
         listen = self._node.create_subscription
@@ -55,8 +49,6 @@ class SwarmListener:
             hear = partial(self._on_sample, self.stamps_ns[name])
             listen(imu.message, full_name(name, imu.name), hear, imu.offered, raw=True)
         self._pause = self._node.create_client(SetBool, "/sim/pause")
-        self._executor = make_executor(self._context)
-        self._executor.add_node(self._node)
 
     def _on_clock(self, message: Any) -> None:
         self.clock_ns = stamp_ns_of(message.clock)
@@ -85,7 +77,7 @@ class SwarmListener:
         """
         deadline_s = time.monotonic() + within_s
         while not condition():
-            self._executor.spin_once(TURN_S)
+            self._spin(TURN_S)
             alive()
             if time.monotonic() > deadline_s:
                 raise FlightError(f"node swarm: nothing heard for {within_s:g} s")
@@ -108,7 +100,8 @@ class SwarmListener:
 
     def close(self) -> None:
         """Stop."""
-        with ending(self._context):
-            self._executor.shutdown(0)
-            self._node.destroy_node()
-            self._context.try_shutdown()
+        self._open.close()
+
+
+def _make(context: Context) -> Node:
+    return Node("swarm_listener", context=context, enable_rosout=False)
