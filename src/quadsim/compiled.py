@@ -79,6 +79,15 @@ def inlined_kernel(function: F) -> F:
     return cast(F, compiled(function))
 
 
+def portable(function: F) -> F:
+    """A function that kernels compile into themselves, and that Python runs as it stands.
+
+    It has the same bits in both, and Python has nothing to load.
+    """
+    register: Any = numba.extending.register_jitable
+    return cast(F, register(fastmath=False, error_model="numpy", _nrt=False)(function))
+
+
 def plain(function: F) -> F:
     """A kernel as Python runs it, for what is called once: the same bits, and nothing to load."""
     return cast(F, getattr(function, "py_func", function))

@@ -1,4 +1,4 @@
-"""Normal numbers of the closed loop are numpy's, bit by bit."""
+"""Normal numbers are numpy's, but for the last bit of those in the tail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quadsim.noise import stream
-from quadsim.sim.normals import fill_normals, words_of
+from quadsim.normals import draw_normals, fill_normals, words_of
 from quadsim.sim.white_noise import BLOCK_NS, Source, WhiteNoise
 
 
@@ -20,10 +20,18 @@ def test_numbers_and_state_are_those_of_numpy(seed):
         drawn = np.zeros(count)
         fill_normals(words, drawn)
         wanted = generator.standard_normal(count)
-        assert drawn.tobytes() == wanted.tobytes()
+        tail = np.abs(wanted) > 3.65  # there numpy calls the C library's logarithm
+        assert drawn[~tail].tobytes() == wanted[~tail].tobytes()
+        np.testing.assert_allclose(drawn[tail], wanted[tail], rtol=4e-16)
         assert np.array_equal(words, words_of(generator))
         if count > 1000:
             assert np.abs(drawn).max() > 3.7  # in the tail
+
+
+def test_numbers_drawn_in_python_leave_the_generator_where_numpy_would():
+    ours, numpys = stream(1, "quad", "imu"), stream(1, "quad", "imu")
+    assert np.array_equal(draw_normals(ours, (4, 3)), numpys.standard_normal((4, 3)))
+    assert np.array_equal(ours.random(5), numpys.random(5))
 
 
 def test_rows_are_used_in_order_and_a_kept_state_goes_on():

@@ -5,6 +5,7 @@ A helicopter has no rotors to allocate to: it takes body rates and a throttle.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import new_record, record_dtype
 from quadsim.errors import InputError
+from quadsim.geometry.linear import pseudo_inverse, solve
 from quadsim.parameters import Spec, Vec3
 from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
@@ -130,7 +132,7 @@ class AirframeParams:
                 "rotor_positions_B_m: these rotors cannot give thrust and torque about each axis"
                 " by themselves; use at least four, of both directions, around the centre"
             )
-        if np.any(np.linalg.pinv(matrix)[:, 0] <= 0.0):
+        if np.any(pseudo_inverse(matrix)[:, 0] <= 0.0):
             raise InputError("rotor_positions_B_m: a rotor would have to pull down in level flight")
 
 
@@ -174,22 +176,28 @@ def allocation_without(matrix: Array, lost: int) -> tuple[int, Array]:
     if rotors == 4:
         three = matrix[:3, kept]
         if np.linalg.matrix_rank(three / scale[:3], tol=1e-6) == 3:
-            result[kept, :3] = np.linalg.inv(three)
+            result[kept, :3] = solve(three, np.eye(3))
             return SPIN, result
         return NO_SURVIVAL, result
     for rows, survival in ((4, FULL), (3, WITHOUT_YAW)):
         left = list(kept)
         while len(left) >= 4:
             part = matrix[:rows, left]
-            inverse = np.linalg.pinv(part)
+            if np.linalg.matrix_rank(part / scale[:rows], tol=1e-6) < rows:
+                break
+            inverse = pseudo_inverse(part)
             share = inverse[:, 0] * len(left)
-            turns = abs(matrix[3, left] @ inverse[:, 0]) > 0.1 * np.abs(matrix[3]).max()
-            full = np.linalg.matrix_rank(part / scale[:rows], tol=1e-6) == rows
-            if full and share.min() > 0.05 and not turns:
+            yaw = math.fsum((matrix[3, left] * inverse[:, 0]).tolist())
+            turns = abs(yaw) > 0.1 * np.abs(matrix[3]).max()
+            if share.min() > 0.05 and not turns:
                 result[left, :rows] = inverse
                 return survival, result
             left.pop(int(np.argmin(share)))
     return NO_SURVIVAL, result
+
+
+def _square(x: float) -> float:
+    return x * x
 
 
 def pack_airframe(params: AirframeParams) -> np.record:
@@ -206,12 +214,16 @@ def pack_airframe(params: AirframeParams) -> np.record:
     matrix = effectiveness(params)
     record.rotors = rotors
     record.effectiveness[:, :rotors] = matrix
-    record.allocation[:rotors] = np.linalg.pinv(matrix)
+    record.allocation[:rotors] = pseudo_inverse(matrix)
     record.thrust_coefficient_N_s2 = params.thrust_coefficient_N_s2
     record.rotor_speed_min_radps = params.rotor_speed_min_radps
     record.rotor_speed_max_radps = params.rotor_speed_max_radps
-    record.rotor_thrust_min_N = params.thrust_coefficient_N_s2 * params.rotor_speed_min_radps**2
-    record.rotor_thrust_max_N = params.thrust_coefficient_N_s2 * params.rotor_speed_max_radps**2
+    record.rotor_thrust_min_N = params.thrust_coefficient_N_s2 * _square(
+        params.rotor_speed_min_radps
+    )
+    record.rotor_thrust_max_N = params.thrust_coefficient_N_s2 * _square(
+        params.rotor_speed_max_radps
+    )
     share = record.allocation[:rotors, 0]  # of the collective, each rotor
     record.thrust_min_mps2 = np.max(record.rotor_thrust_min_N / share) / params.mass_kg
     record.thrust_max_mps2 = np.min(record.rotor_thrust_max_N / share) / params.mass_kg

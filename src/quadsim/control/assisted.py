@@ -19,6 +19,7 @@ from quadsim.compiled import kernel, record_dtype
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2, AssistedParams, ManualParams
 from quadsim.control.pid import clamp, limit_horizontal
+from quadsim.elementary import cos, sin
 from quadsim.geometry.rotation import wrap
 from quadsim.geometry.vector import store
 from quadsim.parameters import Vec3
@@ -150,7 +151,7 @@ def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> f
 @kernel
 def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> None:
     """Horizontal part: the wanted velocity, within acceleration and jerk."""
-    c, s = math.cos(state.yaw), math.sin(state.yaw)
+    c, s = cos(state.yaw), sin(state.yaw)
     forward, left = state.wish[0], state.wish[1]
     vx, vy = c * forward - s * left, s * forward + c * left
     slope = max(_steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1]))

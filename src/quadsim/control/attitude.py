@@ -20,6 +20,7 @@ from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW
 from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
 from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
 from quadsim.control.spin import spin_control
+from quadsim.elementary import atan2, cos, power, sin
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 from quadsim.parameters import Vec3
@@ -81,7 +82,7 @@ def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
     """
     z_command = rotate(q_command, (0.0, 0.0, 1.0))
     turn = yaw_of(q_WB) - yaw_of(q_command)
-    c, s = math.cos(turn), math.sin(turn)
+    c, s = cos(turn), sin(turn)
     wanted_W = (
         c * z_command[0] - s * z_command[1],
         s * z_command[0] + c * z_command[1],
@@ -89,7 +90,7 @@ def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
     )
     wanted_B = unrotate(q_WB, wanted_W)
     sine = math.sqrt(wanted_B[0] * wanted_B[0] + wanted_B[1] * wanted_B[1])
-    angle = math.atan2(sine, wanted_B[2])
+    angle = atan2(sine, wanted_B[2])
     if sine < 1e-9:
         return (angle, 0.0, 0.0)  # straight up, or straight down: any axis will do
     return (-wanted_B[1] * angle / sine, wanted_B[0] * angle / sine, 0.0)
@@ -130,7 +131,7 @@ def rate_gain_and_lead(attitude: Any, motor_lag_s: float) -> tuple[float, float]
     if attitude.rate_lead_s <= 0.0 or attitude.motor_lag_s <= 0.0:
         return (1.0, 1.0)
     slower = max(motor_lag_s / attitude.motor_lag_s, 1.0)
-    return (slower**0.5, slower**0.8)
+    return (math.sqrt(slower), power(slower, 0.8))
 
 
 @kernel

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.guard_sight import Path
+from quadsim.geometry.linear import lengths
 
 Array = NDArray[np.float64]
 
@@ -56,11 +57,11 @@ def least_gaps(
         for path in paths:
             shape = path.start_W[:2] + min(t_s / horizon_s, 1.0) * path.way_W[:2]
             apart = place - shape
-            gaps = np.minimum(gaps, np.hypot(apart[:, 0], apart[:, 1]) - path.keep_out_m)
+            gaps = np.minimum(gaps, lengths(apart[:, :2]) - path.keep_out_m)
         place = place + STEP_S * velocity
         if t_s >= answer_s:
             change = target - velocity
-            size = np.hypot(change[:, 0], change[:, 1])
+            size = lengths(change[:, :2])
             share = np.minimum(1.0, rate_mps2 * STEP_S / np.maximum(size, 1e-9))
             velocity = velocity + share[:, None] * change
     return gaps

@@ -28,6 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos, sin
+from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
 from quadsim.parameters import Spec, Vec3
@@ -174,7 +176,7 @@ def _move(ground: Any, params: Any, east: float, north: float, drift2: float) ->
     for i in range(3):
         c[i, 0] += east * c[i, 1] + north * c[i, 2]
     c[0, 0] += drift2
-    grown = params.slope_walk * params.slope_walk * math.hypot(east, north)
+    grown = params.slope_walk * params.slope_walk * hypot(east, north)
     most = params.slope_sigma * params.slope_sigma
     for k in range(1, 3):
         c[k, k] += grown
@@ -238,12 +240,10 @@ def nearest_direction(axis: Vec3, slope: tuple[float, float], half_beam_rad: flo
     length = math.sqrt(1.0 + slope[0] * slope[0] + slope[1] * slope[1])
     plumb = (slope[0] / length, slope[1] / length, -1.0 / length)
     cosine = axis[0] * plumb[0] + axis[1] * plumb[1] + axis[2] * plumb[2]
-    if cosine >= math.cos(half_beam_rad):
+    if cosine >= cos(half_beam_rad):
         return plumb
     aside = add(plumb, scale(-cosine, axis))
-    return add(
-        scale(math.cos(half_beam_rad), axis), scale(math.sin(half_beam_rad) / norm(aside), aside)
-    )
+    return add(scale(cos(half_beam_rad), axis), scale(sin(half_beam_rad) / norm(aside), aside))
 
 
 @kernel
@@ -360,7 +360,7 @@ def ground_range(
     p = params[0]
     stated = variance_m2 if 0.0 < variance_m2 < math.inf else p.range_sigma_m * p.range_sigma_m
     # a tilt that is wrong by d moves the point by r d: along the plane as far as it slopes
-    lever = math.hypot(way[0], way[1]) + range_m * math.hypot(slope[0], slope[1])
+    lever = hypot(way[0], way[1]) + range_m * hypot(slope[0], slope[1])
     tilt2 = ground.tilt_variances[j] * lever * lever
     found = _fit(ground, p, east, north, height, stated + p.roughness_m**2 + tilt2)
     if found == TAKEN:
@@ -388,7 +388,7 @@ def ground_at(
     if ground.known == 0:
         return height, east, north
     dx, dy = x - ground.p_W[0], y - ground.p_W[1]
-    distance = math.hypot(dx, dy)
+    distance = hypot(dx, dy)
     share = 1.0 if distance <= reach_m else reach_m / distance
     height += ground.p_W[2] - ground.track[2] + ground.height
     height += share * (ground.slope[0] * dx + ground.slope[1] * dy)

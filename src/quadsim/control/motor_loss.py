@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
 from quadsim.control.pid import low_pass, low_pass_weight
+from quadsim.elementary import exp
+from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import cross
 from quadsim.parameters import Vec3
 from quadsim.records import MAX_ROTORS
@@ -68,7 +70,7 @@ def reset_motor_watch(watch: Any) -> None:
 def _follow(watch: Any, airframe: Any, commands: Array, dt_s: float) -> None:
     """Speeds that the commands of the last step bring about."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
-    slow, mean = 1.0 - math.exp(-0.5 * dt_s / lag_s), 1.0 - math.exp(-dt_s / lag_s)
+    slow, mean = 1.0 - exp(-0.5 * dt_s / lag_s), 1.0 - exp(-dt_s / lag_s)
     watch.span_s += dt_s
     ended = watch.span_s > ON_THE_WAY_S
     if ended:
@@ -113,8 +115,8 @@ def _explains(watch: Any, airframe: Any, i: int) -> bool:
     if size <= 0.0:
         return False
     share = (x * dx + y * dy) / size
-    left = math.hypot(dx - share * x, dy - share * y)
-    return bool(share > LOST_SHARE and left < UNEXPLAINED * math.hypot(dx, dy))
+    left = hypot(dx - share * x, dy - share * y)
+    return bool(share > LOST_SHARE and left < UNEXPLAINED * hypot(dx, dy))
 
 
 @kernel

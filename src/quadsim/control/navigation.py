@@ -18,12 +18,13 @@ off, both are flown at that speed.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from quadsim.compiled import kernel
 from quadsim.control.pid import clamp
+from quadsim.elementary import atan2, cos, sin, tan
+from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import wrap
 from quadsim.parameters import Spec
 
@@ -87,7 +88,7 @@ def cyclic(
         whether that yaw rate shall replace the setpoint's.
     """
     gains, limits = params.navigation, params.position
-    c, s = math.cos(yaw), math.sin(yaw)
+    c, s = cos(yaw), sin(yaw)
     east = setpoint.p_W[0] - odometry.p_W[0]
     north = setpoint.p_W[1] - odometry.p_W[1]
     forward, left = c * east + s * north, -s * east + c * north
@@ -96,21 +97,21 @@ def cyclic(
     speed = limits.speed_max_mps
     if setpoint.speed_mps > 0.0:
         speed = min(speed, setpoint.speed_mps)
-    distance = math.hypot(forward, left)
+    distance = hypot(forward, left)
     turning = limits.navigation == NOSE_ON and distance > gains.near_m
     yaw_rate = 0.0
     if turning:
-        bearing = wrap(math.atan2(north, east) - yaw)
+        bearing = wrap(atan2(north, east) - yaw)
         yaw_rate = gains.nose_gain * bearing
         # pitch waits for the nose; roll only damps
-        ahead = distance * max(math.cos(bearing), 0.0) ** 2
+        ahead = distance * max(cos(bearing), 0.0) ** 2
         forward, left = _pull(gains, ahead, v_forward, speed), -gains.gain_d * v_left
     else:
         # the speed's limit is that of the whole: shared as the error is
         share = speed / distance if distance > 0.0 else speed
         forward = _pull(gains, forward, v_forward, share * abs(forward))
         left = _pull(gains, left, v_left, share * abs(left))
-    most = params.gravity_mps2 * math.tan(limits.tilt_max_rad)
+    most = params.gravity_mps2 * tan(limits.tilt_max_rad)
     turn = limits.yaw_rate_max_radps
     return (
         clamp(forward, -most, most),

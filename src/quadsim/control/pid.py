@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from quadsim.compiled import kernel
+from quadsim.elementary import exp
 
 #: Steps that a loop takes for what they are; a first step of zero or one after a gap are not.
 LEAST_STEP_S, MOST_STEP_S = 1e-4, 0.1
@@ -42,7 +43,7 @@ def integral_step(
 @kernel
 def low_pass_weight(cutoff_hz: float, dt_s: float) -> float:
     """Weight of a new sample in a first-order low-pass, exact for a signal held over the step."""
-    return 1.0 - math.exp(-2.0 * math.pi * cutoff_hz * dt_s)
+    return 1.0 - exp(-2.0 * math.pi * cutoff_hz * dt_s)
 
 
 @kernel

@@ -26,6 +26,7 @@ from quadsim.control.pid import (
     integral_step,
     limit_horizontal,
 )
+from quadsim.elementary import atan2, cos, sin, tan
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import add, store, subtract, vec3
 from quadsim.parameters import Vec3, pack
@@ -132,7 +133,7 @@ def _wanted_force(state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: f
     given_up = clamp(up, state.thrust_min, state.thrust_max)
     # the vertical part has the first claim on the thrust; what is left may tilt it
     left = math.sqrt(max(state.thrust_max * state.thrust_max - given_up * given_up, 0.0))
-    most = min(limits.acceleration_max_mps2, given_up * math.tan(limits.tilt_max_rad), left)
+    most = min(limits.acceleration_max_mps2, given_up * tan(limits.tilt_max_rad), left)
     given_x, given_y = limit_horizontal(ax, ay, most)
 
     xy, xy_limit = limits.velocity_integral_xy, limits.integral_limit_xy_mps2
@@ -222,15 +223,15 @@ def position_control(
         command.yaw_rate = _wanted_yaw_rate(params, yaw, setpoint)
         # the attitude loop turns the tilt with the heading, and corrects it after its lag alone
         ahead = yaw + params.position.attitude_lag_s * command.yaw_rate
-        c, s = math.cos(ahead), math.sin(ahead)
+        c, s = cos(ahead), sin(ahead)
         forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
         if mode == MODE_POSITION and is_cyclic(params.position.navigation):
             forward, left, yaw_rate, turning = cyclic(params, odometry, setpoint, yaw)
             state.integral[0], state.integral[1] = 0.0, 0.0  # a PD has none
             if turning:
                 command.yaw_rate = yaw_rate
-        pitch = math.atan2(forward, force[2])
-        roll = math.atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
+        pitch = atan2(forward, force[2])
+        roll = atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
         body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
         command.thrust = along_body_z(force[2], body_z[2], state.thrust_min, state.thrust_max)
     elif mode == MODE_ATTITUDE and is_usable(

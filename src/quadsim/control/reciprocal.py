@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, owning_kernel
+from quadsim.elementary import cos, sin
 from quadsim.parameters import Spec
 
 Array = NDArray[np.float64]
@@ -265,7 +266,7 @@ def give_way(
     near = np.empty(MOST_NEIGHBOURS, np.int64)
     keep_m = 2.0 * radius_m
     reach_m = keep_m + 2.0 * most_mps * horizon_s
-    c, s = math.cos(right_rad), math.sin(right_rad)
+    c, s = cos(right_rad), sin(right_rad)
     for i in range(p_W.shape[0]):
         whom[i] = -1
         for axis in range(3):

@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
 from quadsim.control.pid import clamp, low_pass, low_pass_weight
+from quadsim.elementary import atan2, exp
+from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import cross, dot, norm
 from quadsim.parameters import Vec3
@@ -60,7 +62,7 @@ def opposite_of(airframe: Any, lost: int) -> int:
     found, farthest = -1, -1.0
     y, x = airframe.effectiveness[1], airframe.effectiveness[2]
     for i in range(airframe.rotors):
-        away = math.hypot(x[i] - x[lost], y[i] - y[lost])
+        away = hypot(x[i] - x[lost], y[i] - y[lost])
         if away > farthest:
             found, farthest = i, away
     return found
@@ -198,7 +200,7 @@ def _follow(
 ) -> None:
     """Advance the low-passed rates, and the rotor speeds by the commands of the last step."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
-    turned = 1.0 - math.exp(-dt_s / lag_s) if state.spinning != 0 else 1.0
+    turned = 1.0 - exp(-dt_s / lag_s) if state.spinning != 0 else 1.0
     weight = low_pass_weight(params.attitude.gyro_cutoff_hz, dt_s) if state.running != 0 else 1.0
     state.running = state.spinning = 1
     for i in range(3):
@@ -212,13 +214,13 @@ def _follow(
 def _off_axis(odometry: Any, command: Any, n_B: Vec3) -> complex:
     """Where the wanted direction is, seen from the axis ``n_B``: angle by direction across."""
     up = rotate(quat(command.q_WB), (0.0, 0.0, 1.0))
-    lean = math.hypot(up[0], up[1])
+    lean = hypot(up[0], up[1])
     shorter = MOST_LEAN / lean if lean > MOST_LEAN else 1.0
     x, y = shorter * up[0], shorter * up[1]
     wanted_B = unrotate(quat(odometry.q_WB), (x, y, math.sqrt(1.0 - x * x - y * y)))
     turn = cross(n_B, wanted_B)
     sine = norm(turn)
-    angle = math.atan2(sine, dot(n_B, wanted_B))
+    angle = atan2(sine, dot(n_B, wanted_B))
     factor = min(angle, MOST_ERROR) / sine if sine > 1e-9 else 1.0
     return complex(factor * turn[1], -factor * turn[0])
 

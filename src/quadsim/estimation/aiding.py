@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import exp
 from quadsim.estimation.alignment import start_from_pose
 from quadsim.estimation.layout import (
     ACCEPTED,
@@ -186,7 +187,7 @@ def fuse_gravity(state: Any, params: Any, f_W: Vec3, dt_s: float) -> int:
     noise = params.noise
     size = math.sqrt(f_W[0] * f_W[0] + f_W[1] * f_W[1] + f_W[2] * f_W[2])
     off = abs(size - gravity_at(params, state.p_W[2]))
-    a = math.exp(-dt_s / noise.maneuver_correlation_s)
+    a = exp(-dt_s / noise.maneuver_correlation_s)
     variance = (noise.maneuver_mps2 * noise.maneuver_mps2 + off * off) * (1.0 + a) / (1.0 - a)
     R = to_matrix(quat(state.q_WS))
     row = state.row

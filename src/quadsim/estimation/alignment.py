@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2
 from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scalar, skew
 from quadsim.estimation.layout import (
     BA,
@@ -93,7 +94,7 @@ def attitude_of(f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> 
     axis = scale(1.0 / norm(f_W), f_W)
     now_W = rotate(q_WA, m_A)
     side = cross(axis, now_W)
-    angle = math.atan2(dot(side, m_W), dot(cross(side, axis), m_W))
+    angle = atan2(dot(side, m_W), dot(cross(side, axis), m_W))
     return multiply(exp(scale(angle, axis)), q_WA)
 
 

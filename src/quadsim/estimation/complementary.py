@@ -7,9 +7,8 @@ the Euler-rate matrix' integral without its pole at 90 degrees of pitch.
 
 from __future__ import annotations
 
-import math
-
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2, cos, sin
 from quadsim.geometry.rotation import Quat, exp, multiply, normalize, to_euler, wrap
 from quadsim.geometry.vector import scale
 from quadsim.parameters import Vec3
@@ -37,8 +36,8 @@ def integrate_angles(
     """
     roll, pitch, yaw = to_euler(normalize(multiply(q_WB, exp(scale(dt_s, w_B)))))
     weight = dt_s / (tau_s + dt_s)
-    roll += weight * wrap(math.atan2(f_B[1], f_B[2]) - roll)
-    pitch += weight * (math.atan2(-f_B[0], gravity_mps2) - pitch)
+    roll += weight * wrap(atan2(f_B[1], f_B[2]) - roll)
+    pitch += weight * (atan2(-f_B[0], gravity_mps2) - pitch)
     return (wrap(roll), pitch, yaw)
 
 
@@ -58,14 +57,14 @@ def magnetic_yaw(m_B: Vec3, roll: float, pitch: float, reference_W: Vec3) -> tup
     level_x, level_y, level_z = rotate_level(m_B, roll, pitch)
     horizontal2 = level_x * level_x + level_y * level_y
     known = horizontal2 >= 0.01 * (horizontal2 + level_z * level_z) and horizontal2 > 0.0
-    north = math.atan2(reference_W[1], reference_W[0])
-    return wrap(north - math.atan2(level_y, level_x)), known
+    north = atan2(reference_W[1], reference_W[0])
+    return wrap(north - atan2(level_y, level_x)), known
 
 
 @kernel
 def rotate_level(a_B: Vec3, roll: float, pitch: float) -> Vec3:
     """A vector in the level frame of the vehicle's own heading: Ry(pitch) Rx(roll) a."""
-    cr, sr = math.cos(roll), math.sin(roll)
-    cp, sp = math.cos(pitch), math.sin(pitch)
+    cr, sr = cos(roll), sin(roll)
+    cp, sp = cos(pitch), sin(pitch)
     y, across = cr * a_B[1] - sr * a_B[2], sr * a_B[1] + cr * a_B[2]
     return (cp * a_B[0] + sp * across, y, cp * across - sp * a_B[0])

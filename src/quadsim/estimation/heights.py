@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2, cos, sin
 from quadsim.estimation.covariance import times_row
 from quadsim.estimation.layout import (
     ACCEPTED,
@@ -24,6 +25,7 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.measurements import repetition
 from quadsim.estimation.update import rejected_for_s, update_scalar
+from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
@@ -114,7 +116,7 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
         variance_m2 = params.noise.range_sigma_m * params.noise.range_sigma_m
     q_WS = quat(state.q_WS)
     up_W = rotate(q_WS, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
-    if up_W[2] < math.cos(gate.tilt_max_deg * math.pi / 180.0):
+    if up_W[2] < cos(gate.tilt_max_deg * math.pi / 180.0):
         return IGNORED
     down_W = beam(up_W, params.mount.rangefinder_beam_deg)
     lever_W = rotate(q_WS, vec3(state.rangefinder_S))
@@ -136,7 +138,7 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     if state.terrain_started == 0:
         start_terrain(state, foot_m, variance)
         return ACCEPTED
-    speed_mps = math.hypot(state.v_W[0], state.v_W[1])
+    speed_mps = hypot(state.v_W[0], state.v_W[1])
     walked_m = speed_mps * (state.stamp_ns - before_ns) * 1e-9
     walk = params.noise.terrain_walk
     state.covariance[TERRAIN, TERRAIN] += walk * walk * walked_m
@@ -152,14 +154,14 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
 @kernel
 def beam(up_W: Vec3, width_deg: float) -> Vec3:
     """Direction to the nearest level ground within a beam about -up_W."""
-    tilt = math.atan2(math.hypot(up_W[0], up_W[1]), up_W[2])
+    tilt = atan2(hypot(up_W[0], up_W[1]), up_W[2])
     half = 0.5 * width_deg * math.pi / 180.0
     if half == 0.0:
         return (-up_W[0], -up_W[1], -up_W[2])
     if tilt <= half:
         return (0.0, 0.0, -1.0)
-    size = math.sin(tilt - half) / math.hypot(up_W[0], up_W[1])
-    return (-size * up_W[0], -size * up_W[1], -math.cos(tilt - half))
+    size = sin(tilt - half) / hypot(up_W[0], up_W[1])
+    return (-size * up_W[0], -size * up_W[1], -cos(tilt - half))
 
 
 @kernel

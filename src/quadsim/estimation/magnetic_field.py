@@ -7,10 +7,10 @@ vehicle (declination, currents, what is called heading noise) leaves the vertica
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2
 from quadsim.estimation.layout import (
     ACCEPTED,
     FIELD,
@@ -97,7 +97,7 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
     if x * x + y * y < 0.01 * (x * x + y * y + z * z):
         return IGNORED  # nearly vertical: no heading in it
     east, north, up = vec3(state.field_W_T)
-    innovation = wrap(math.atan2(north, east) - math.atan2(y, x))
+    innovation = wrap(atan2(north, east) - atan2(y, x))
     horizontal2 = east * east + north * north
     row = state.row
     row[:] = 0.0

@@ -7,10 +7,10 @@ Rows of H are derivatives by the error state at zero error, R_true = exp([theta]
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import exp
 from quadsim.estimation.layout import (
     ACCEPTED,
     BG,
@@ -63,7 +63,7 @@ def repetition(stamp_ns: int, before_ns: int, correlation_s: float) -> float:
     """
     if correlation_s == 0.0 or before_ns == 0:
         return 1.0
-    a = math.exp(-(stamp_ns - before_ns) * 1e-9 / correlation_s)
+    a = exp(-(stamp_ns - before_ns) * 1e-9 / correlation_s)
     return (1.0 + a) / max(1.0 - a, 1e-6)
 
 
@@ -82,7 +82,7 @@ def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -
     """
     covariance = state.covariance
     elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9 if state.fix_ns > 0 else 0.0
-    a = math.exp(-elapsed_s / max(correlation_s, 1e-3))
+    a = exp(-elapsed_s / max(correlation_s, 1e-3))
     variance = (share * noise[0], share * noise[3], share * noise[5])
     for i in range(3):
         at = GNSS_BIAS + i

@@ -6,12 +6,12 @@ every state is written onto it, with how it came from the one before.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import exp
 from quadsim.estimation.layout import (
     DRAG,
     GNSS_BIAS,
@@ -35,6 +35,7 @@ from quadsim.estimation.timeline import (
     triple,
     upper_half,
 )
+from quadsim.geometry.length import hypot
 
 #: How a state of the tape came from the one before: it is the same as the end of the segment
 #: before; a start or a recovery, which have nothing to do with it; prediction; what a measurement
@@ -134,13 +135,13 @@ def note_ageing(points: Any, steps: Any, count: int, state: Any, params: Any, ev
         aged = points[count - 1]
         if state.fix_ns > 0:
             elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9
-            steps[count - 1].decay = math.exp(-elapsed_s / max(noise.gnss_correlation_s, 1e-3))
+            steps[count - 1].decay = exp(-elapsed_s / max(noise.gnss_correlation_s, 1e-3))
         age_gnss_bias(aged, noise.gnss_correlation_s, share, upper_half(event.values, 3))
     elif event.kind == RANGE:
         if params.flat_ground == 1 or state.terrain_started == 0:
             return count
         count = note(points, steps, count, state, AGE, -1, -1, 0.0)
-        walked_m = math.hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
+        walked_m = hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
         walk = noise.terrain_walk
         points[count - 1].covariance[TERRAIN, TERRAIN] += walk * walk * walked_m
     return count

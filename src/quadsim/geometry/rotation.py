@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import lane_kernel
+from quadsim.elementary import asin, atan2, cos, sin
 from quadsim.parameters import Vec3
 
 Quat = tuple[float, float, float, float]
@@ -98,8 +99,8 @@ def exp(phi: Vec3) -> Quat:
         half = 0.5 - angle2 / 48.0
         return (1.0 - angle2 / 8.0, half * phi[0], half * phi[1], half * phi[2])
     angle = math.sqrt(angle2)
-    factor = math.sin(0.5 * angle) / angle
-    return (math.cos(0.5 * angle), factor * phi[0], factor * phi[1], factor * phi[2])
+    factor = sin(0.5 * angle) / angle
+    return (cos(0.5 * angle), factor * phi[0], factor * phi[1], factor * phi[2])
 
 
 @lane_kernel
@@ -112,16 +113,16 @@ def log(q: Quat) -> Vec3:
         factor = sign * 2.0 * series
     else:
         sine = math.sqrt(sine2)
-        factor = sign * 2.0 * math.atan2(sine, sign * q[0]) / sine
+        factor = sign * 2.0 * atan2(sine, sign * q[0]) / sine
     return (factor * q[1], factor * q[2], factor * q[3])
 
 
 @lane_kernel
 def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
     """Quaternion from roll, pitch and yaw in rad."""
-    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
-    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
-    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
+    cr, sr = cos(0.5 * roll), sin(0.5 * roll)
+    cp, sp = cos(0.5 * pitch), sin(0.5 * pitch)
+    cy, sy = cos(0.5 * yaw), sin(0.5 * yaw)
     return (
         cr * cp * cy + sr * sp * sy,
         sr * cp * cy - cr * sp * sy,
@@ -134,8 +135,8 @@ def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
 def to_euler(q: Quat) -> Vec3:
     """Roll, pitch and yaw in rad; pitch within +-pi/2."""
     w, x, y, z = q
-    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
+    roll = atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
     return (roll, pitch, yaw_of(q))
 
 
@@ -143,7 +144,7 @@ def to_euler(q: Quat) -> Vec3:
 def yaw_of(q: Quat) -> float:
     """Yaw in rad."""
     w, x, y, z = q
-    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 @lane_kernel
@@ -188,9 +189,9 @@ def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
 @lane_kernel
 def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
     """Rotation matrix from roll, pitch and yaw in rad."""
-    cr, sr = math.cos(roll), math.sin(roll)
-    cp, sp = math.cos(pitch), math.sin(pitch)
-    cy, sy = math.cos(yaw), math.sin(yaw)
+    cr, sr = cos(roll), sin(roll)
+    cp, sp = cos(pitch), sin(pitch)
+    cy, sy = cos(yaw), sin(yaw)
     return (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
         (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),

@@ -18,6 +18,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.elementary import cos, each, sin
 from quadsim.mission.waypoint import HEIGHTS
 from quadsim.parameters import Spec, Vec3
 
@@ -91,13 +92,13 @@ def places(shape: str, count: int, spacing_m: float, heading_rad: float = 0.0) -
         forward = spacing_m * (0.5 * (rows - 1) - k // columns)
         left = spacing_m * (0.5 * (columns - 1) - k % columns)
     elif shape == "circle" and count > 1:
-        radius_m = 0.5 * spacing_m / math.sin(math.pi / count)
+        radius_m = 0.5 * spacing_m / sin(math.pi / count)
         angles = 2.0 * math.pi * k / count
-        forward, left = radius_m * np.cos(angles), radius_m * np.sin(angles)
+        forward, left = radius_m * each(cos, angles), radius_m * each(sin, angles)
     elif shape == "vee":
         behind = spacing_m * np.ceil(0.5 * k)
         side = np.where(k % 2 == 1.0, 1.0, -1.0)
         arm = math.radians(ARM_DEG)
-        forward, left = -math.cos(arm) * behind, math.sin(arm) * side * behind
-    c, s = math.cos(heading_rad), math.sin(heading_rad)
+        forward, left = -cos(arm) * behind, sin(arm) * side * behind
+    c, s = cos(heading_rad), sin(heading_rad)
     return np.stack([c * forward - s * left, s * forward + c * left], axis=1)

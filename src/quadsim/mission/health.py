@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quadsim.compiled import kernel, record_dtype
 from quadsim.control.inputs import LARGEST
 from quadsim.control.parameters import ArmingParams
+from quadsim.elementary import acos
 from quadsim.geometry.rotation import normalize, quat, rotate, yaw_of
 from quadsim.geometry.vector import norm, store, subtract, vec3
 
@@ -119,7 +120,7 @@ def _turned(watch: Any, odometry: Any) -> float:
     dot = 0.0
     for i in range(4):
         dot += watch.q_WB[i] * odometry.q_WB[i]
-    return 2.0 * math.acos(min(abs(dot), 1.0))
+    return 2.0 * acos(min(abs(dot), 1.0))
 
 
 @kernel
@@ -197,7 +198,7 @@ def _take_motion(watch: Any, odometry: Any) -> None:
 def _take_tilt(watch: Any, limits: Any, odometry: Any, moved_s: float) -> None:
     """Keep the tilt, and for how long it has been one that control does not ask for."""
     cosine = rotate(normalize(quat(odometry.q_WB)), (0.0, 0.0, 1.0))[2]
-    watch.tilt = math.acos(min(max(cosine, -1.0), 1.0))
+    watch.tilt = acos(min(max(cosine, -1.0), 1.0))
     watch.tilted_s = watch.tilted_s + moved_s if watch.tilt > limits.upset_rad else 0.0
 
 
@@ -252,7 +253,7 @@ def refusal(watches: Any, limits: ArmingParams, charge: float = math.nan) -> str
     watch = watches[0]
     if watch.verdict != GOOD:
         return VERDICTS[int(watch.verdict)]
-    speed = float(np.linalg.norm(watch.v_W))
+    speed = math.hypot(*watch.v_W.tolist())
     checks = (
         ("position uncertain", watch.position_sigma, limits.position_sigma_m, "m"),
         ("height uncertain", watch.height_sigma, limits.height_sigma_m, "m"),

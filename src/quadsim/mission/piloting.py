@@ -21,6 +21,7 @@ from quadsim.control.assisted import (
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
+from quadsim.elementary import cos, sin
 from quadsim.mission.failsafe import Failsafes
 from quadsim.mission.guidance import ZERO
 from quadsim.mission.items import Takeoff
@@ -208,7 +209,7 @@ class PilotedStates(Failsafes):
         if not self._fence.bounds_anything:
             return wish
         yaw = float(self._assisteds[0].yaw)
-        c, s = math.cos(yaw), math.sin(yaw)
+        c, s = cos(yaw), sin(yaw)
         forward, left, up, turn = wish
         v_W = (c * forward - s * left, s * forward + c * left, up)
         braking, lag_s = self._params.assisted.acceleration_mps2, self._params.assisted.timeout_s

@@ -12,25 +12,26 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from quadsim.elementary import cos, sin
 from quadsim.mission.items import TimedPoint
 from quadsim.parameters import Vec3
 
 
 def window_weight(x: float) -> float:
     """Raised cosine (1 + cos(pi x)) / 2 on [-1, 1], 0 outside; its integral is 1."""
-    return 0.5 * (1.0 + math.cos(math.pi * x)) if abs(x) < 1.0 else 0.0
+    return 0.5 * (1.0 + cos(math.pi * x)) if abs(x) < 1.0 else 0.0
 
 
 def window_share(x: float) -> float:
     """Integral of :func:`window_weight` from -1 to ``x``."""
     x = min(max(x, -1.0), 1.0)
-    return 0.5 * (1.0 + x + math.sin(math.pi * x) / math.pi)
+    return 0.5 * (1.0 + x + sin(math.pi * x) / math.pi)
 
 
 def window_moment(x: float) -> float:
     """Integral of :func:`window_share` from -1 to ``x``; ``x`` beyond 1."""
     inside = min(max(x, -1.0), 1.0)
-    area = 0.25 * (1.0 + inside) ** 2 - 0.5 * (1.0 + math.cos(math.pi * inside)) / math.pi**2
+    area = 0.25 * (1.0 + inside) ** 2 - 0.5 * (1.0 + cos(math.pi * inside)) / math.pi**2
     return area + max(x - 1.0, 0.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from quadsim.elementary import atan2
 from quadsim.mission.formations import Gather
 from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, name_of
 from quadsim.mission.machine import OK, WARN, FlightStates
@@ -59,7 +60,7 @@ class MissionStates(FlightStates):
             return math.radians(item.yaw_deg)
         if item.heading == "course":
             east, north = (item.position_W_m[i] - p_W[i] for i in range(2))
-            return math.atan2(north, east) if math.hypot(east, north) > 1e-3 else yaw
+            return atan2(north, east) if math.hypot(east, north) > 1e-3 else yaw
         return yaw
 
     def _begin_way_home(self, height_m: float, speed_mps: float) -> None:

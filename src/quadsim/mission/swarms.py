@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.parameters import FlightParams
+from quadsim.geometry.linear import lengths
 from quadsim.mission.fence import places as places_of
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Follow, Goto, Item, Takeoff
@@ -93,7 +94,7 @@ def ways(item: Formation, from_W: Array, flight: FlightParams) -> tuple[Array, A
         goals = goals[linear_sum_assignment(np.einsum("ijk,ijk->ij", apart, apart))[1]]
     speed = item.speed_mps or flight.speed_mps
     acceleration = item.acceleration_mps2 or flight.acceleration_mps2
-    length_m = np.linalg.norm(goals - from_W, axis=1)
+    length_m = lengths(goals - from_W)
     takes_s = 0.0
     for i in range(count):
         climb_m = float(goals[i, 2] - from_W[i, 2])

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import exp
 from quadsim.errors import InputError
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
+from quadsim.normals import draw_normals
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
@@ -67,7 +69,7 @@ class BarometerParams:
 
     def variance(self) -> float:
         """Variance of one sample about the sensor's own lasting errors, Pa^2."""
-        return self.noise_sigma_pa**2 + self.step_pa**2 / 12.0
+        return self.noise_sigma_pa * self.noise_sigma_pa + self.step_pa * self.step_pa / 12.0
 
 
 BAROMETER_STATE = record_dtype(
@@ -82,7 +84,7 @@ BAROMETER_SAMPLE = sample_dtype([("pressure_pa", 1)])
 
 def start(state: np.record, params: BarometerParams, generator: np.random.Generator) -> None:
     """Begin with the constant error and that of this switch-on."""
-    state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * generator.standard_normal()
+    state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * float(draw_normals(generator, 1)[0])
 
 
 @kernel
@@ -106,7 +108,7 @@ def lagged(state: Any, device: Any, before_pa: float, now_pa: float, dt_s: float
         return now_pa
     if state.age_s == 0.0:
         state.felt_pa = before_pa
-    kept = math.exp(-dt_s / tau_s)
+    kept = exp(-dt_s / tau_s)
     behind_pa = (now_pa - before_pa) / dt_s * tau_s
     state.felt_pa = now_pa - behind_pa + (state.felt_pa - before_pa + behind_pa) * kept
     return float(state.felt_pa)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2, exp
 
 
 @kernel
@@ -15,7 +16,7 @@ def uniform(a: float, b: float) -> float:
     """
     if a == 0.0 and b == 0.0:
         return 0.5  # silenced noise: no direction, and no event
-    return (math.atan2(a, b) / (2.0 * math.pi)) % 1.0
+    return (atan2(a, b) / (2.0 * math.pi)) % 1.0
 
 
 @kernel
@@ -40,5 +41,5 @@ def next_state(on: int, rate_hz: float, mean_s: float, dt_s: float, chance: floa
     if rate_hz <= 0.0 or mean_s <= 0.0:
         return 0
     stationary = share(rate_hz, mean_s)
-    kept = math.exp(-(rate_hz + 1.0 / mean_s) * dt_s)
+    kept = exp(-(rate_hz + 1.0 / mean_s) * dt_s)
     return 1 if chance < stationary + (on - stationary) * kept else 0

@@ -13,7 +13,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from quadsim.compiled import kernel
+from quadsim.elementary import cos
 from quadsim.errors import InputError
+from quadsim.geometry.length import hypot
+from quadsim.normals import draw_normals
 from quadsim.parameters import Spec
 from quadsim.sensors.model import read_out
 
@@ -67,10 +70,10 @@ class EchoParams:
 
 def start_echo(state: np.record, params: EchoParams, generator: np.random.Generator) -> None:
     """Draw what a device has from switch-on; ``state`` has the ECHO_FIELDS."""
-    offset, scale = generator.standard_normal(2)
+    offset, scale = draw_normals(generator, 2).tolist()
     state.offset_m = params.turn_on_sigma_m * offset
     state.scale = 1.0 + params.scale_sigma * scale
-    state.cos_incidence_max = math.cos(math.radians(params.incidence_max_deg))
+    state.cos_incidence_max = cos(math.radians(params.incidence_max_deg))
 
 
 @kernel
@@ -102,7 +105,7 @@ def read_echo(device: Any, state: Any, distance_m: float, white: float) -> float
     """
     if distance_m == math.inf:
         return math.inf
-    sigma_m = math.hypot(device.noise_sigma_m, device.noise_share * distance_m)
+    sigma_m = hypot(device.noise_sigma_m, device.noise_share * distance_m)
     reading = state.scale * distance_m + state.offset_m + sigma_m * white
     reading = read_out(reading, device.step_m, 0.0)
     if reading > device.range_max_m:

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import exp, log
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
+from quadsim.normals import draw_normals
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.chance import next_state, share, uniform
 from quadsim.sensors.delivery import sample_dtype
@@ -29,10 +31,10 @@ from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 #: distribution), root mean square of the distance (DRMS), bound of half or 95 % of one axis.
 HORIZONTAL_MEASURES = {
     "sigma": 1.0,
-    "cep": math.sqrt(2.0 * math.log(2.0)),
+    "cep": math.sqrt(2.0 * log(2.0)),
     "drms": math.sqrt(2.0),
     "2drms": 2.0 * math.sqrt(2.0),
-    "r95": math.sqrt(2.0 * math.log(20.0)),
+    "r95": math.sqrt(2.0 * log(20.0)),
 }
 ONE_AXIS_MEASURES = {"sigma": 1.0, "r50": 0.6744897501960817, "r95": 1.959963984540054}
 
@@ -141,8 +143,8 @@ def start(state: np.record, params: GnssParams, generator: np.random.Generator) 
     state.position_sigma_m[:] = params.position_sigma_m()
     state.velocity_sigma_mps[:] = params.velocity_sigma_mps()
     draw_sky(state["sky"], params.satellites, params.elevation_mask_deg, generator)
-    state.wander[:] = generator.standard_normal(3)
-    state.offset[:] = generator.standard_normal(3)
+    state.wander[:] = draw_normals(generator, 3)
+    state.offset[:] = draw_normals(generator, 3)
     chance = generator.random(2)
     state.outage = chance[0] < share(params.outage_rate_hz, params.outage_mean_s)
     state.multipath = chance[1] < share(params.multipath_rate_hz, params.multipath_mean_s)
@@ -151,7 +153,7 @@ def start(state: np.record, params: GnssParams, generator: np.random.Generator) 
 @kernel
 def wander(state: Any, device: Any, dt_s: float, white: NDArray[np.float64]) -> None:
     """Errors that last, and outages, one interval later."""
-    kept = math.exp(-dt_s / device.correlation_time_s)
+    kept = exp(-dt_s / device.correlation_time_s)
     drive = math.sqrt(1.0 - kept * kept)
     for i in range(3):
         state.wander[i] = kept * state.wander[i] + drive * white[6 + i]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos, each, sin
 from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
 from quadsim.world.scene import Scene, cast_ray
@@ -53,12 +54,14 @@ def draw_sky(sky: Any, count: int, mask_deg: float, generator: np.random.Generat
         mask_deg: least elevation.
         generator: the sensor's stream; takes the same number of draws for any count.
     """
-    sine = np.sin(np.radians(mask_deg))
+    sine = sin(math.radians(mask_deg))
     up = sine + (1.0 - sine) * generator.random(MAX_SATELLITES)
     azimuth = 2.0 * np.pi * generator.random(MAX_SATELLITES)
-    level = np.sqrt(1.0 - up**2)
+    level = np.sqrt(1.0 - up * up)
     sky["count"] = count
-    sky["direction_W"][:] = np.column_stack([level * np.sin(azimuth), level * np.cos(azimuth), up])
+    sky["direction_W"][:] = np.column_stack(
+        [level * each(sin, azimuth), level * each(cos, azimuth), up]
+    )
     dilute(sky, 0)
 
 

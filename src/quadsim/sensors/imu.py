@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from quadsim.compiled import kernel, record_dtype
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
+from quadsim.normals import draw_normals
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.imu_channel import (
@@ -144,15 +145,15 @@ class ImuParams:
         Its white noise and vibration floor (at the reference speed), behind the low-pass, and its
         quantisation.
         """
-        density2 = np.square(self.accel_noise_density) + self.floor_S("accel") ** 2
+        density2 = np.square(self.accel_noise_density) + np.square(self.floor_S("accel"))
         gain = noise_gain(self.accel_bandwidth_hz, self.rate_hz)
-        return density2 * self.rate_hz * gain + self.accel_step**2 / 12.0
+        return np.asarray(density2 * self.rate_hz * gain + np.square(self.accel_step) / 12.0)
 
     def gyro_variance(self) -> NDArray[np.float64]:
         """The same of the gyroscope, (3,) (rad/s)^2."""
-        density2 = np.square(self.gyro_noise_density) + self.floor_S("gyro") ** 2
+        density2 = np.square(self.gyro_noise_density) + np.square(self.floor_S("gyro"))
         gain = noise_gain(self.gyro_bandwidth_hz, self.rate_hz)
-        return density2 * self.rate_hz * gain + self.gyro_step**2 / 12.0
+        return np.asarray(density2 * self.rate_hz * gain + np.square(self.gyro_step) / 12.0)
 
 
 IMU_STATE = record_dtype(
@@ -172,7 +173,7 @@ def start(state: np.record, params: ImuParams, generator: np.random.Generator) -
     """Mount the sensor and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
     for name in ("accel", "gyro"):
-        drawn = generator.standard_normal(CHANNEL_DRAWN)
+        drawn = draw_normals(generator, CHANNEL_DRAWN)
         start_channel(state[name], params, name, params.floor_S(name), drawn)
     start_vibration(state["vibration"], params.vibration, generator)
 

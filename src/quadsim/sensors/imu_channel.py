@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import exp, tan
 from quadsim.parameters import Vec3
 from quadsim.sensors.model import read_out
 
@@ -71,8 +72,9 @@ def noise_gain(bandwidth_hz: float, rate_hz: float) -> float:
     """
     if not is_filtered(bandwidth_hz, rate_hz):
         return 1.0
-    c = math.tan(math.pi * bandwidth_hz / rate_hz)
-    return (c**4 + (c - c**3) / math.sqrt(2.0)) / (1.0 + c**4)
+    c = tan(math.pi * bandwidth_hz / rate_hz)
+    c2 = c * c
+    return (c2 * c2 + (c - c * c2) / math.sqrt(2.0)) / (1.0 + c2 * c2)
 
 
 def start_channel(
@@ -102,7 +104,7 @@ def start_channel(
     cross = np.zeros((3, 3))
     cross[~np.eye(3, dtype=bool)] = of("cross_axis") + of("cross_axis_sigma") * drawn[9:15]
     scale = of("scale") + of("scale_sigma") * drawn[6:9]
-    channel.matrix[:] = np.diag(scale) @ (np.eye(3) + cross)
+    channel.matrix[:] = scale[:, None] * (np.eye(3) + cross)
     start_low_pass(channel, of("bandwidth_hz"), params.rate_hz)
 
 
@@ -111,10 +113,16 @@ def start_low_pass(channel: np.record, bandwidth_hz: float, rate_hz: float) -> N
     if bandwidth_hz > 0.0:
         channel.corner_s = 0.5 / (math.pi * bandwidth_hz)
     if is_filtered(bandwidth_hz, rate_hz):
-        from scipy import signal  # here, as it takes 0.4 s, and few devices need it
-
+        c = tan(math.pi * bandwidth_hz / rate_hz)
+        damping = math.sqrt(2.0) * c
+        total = 1.0 + damping + c * c
         channel.filtered = 1
-        channel.b[:], channel.a[:] = signal.butter(2, bandwidth_hz, fs=rate_hz)
+        channel.b[:] = np.array([c * c, 2.0 * c * c, c * c]) / total
+        channel.a[:] = [
+            1.0,
+            2.0 * (c * c - 1.0) / total,
+            (1.0 - damping + c * c) / total,
+        ]
 
 
 @kernel
@@ -151,7 +159,7 @@ def band_limit(channel: Any, x: Vec3) -> Vec3:
 @kernel
 def pace(channel: Any, dt_s: float) -> None:
     """Set what the noise of a sample depends on by the length of its interval."""
-    channel.kept = math.exp(-dt_s / channel.instability_time_s)
+    channel.kept = exp(-dt_s / channel.instability_time_s)
     fresh = math.sqrt(1.0 - channel.kept * channel.kept)
     for i in range(3):
         channel.white_variance[i] = channel.noise_density[i] ** 2 / dt_s

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.elementary import cos, each, sin
 from quadsim.noise import stream
+from quadsim.normals import draw_normals
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.echo import start_echo
@@ -65,7 +67,7 @@ class Scan:
 
 def _sines(angle_rad: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cosine and sine side by side, (count, 2)."""
-    return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=1)
+    return np.stack([each(cos, angle_rad), each(sin, angle_rad)], axis=1)
 
 
 def fault_list(params: LidarParams, faults: Sequence[FaultParams]) -> NDArray[np.record]:
@@ -225,14 +227,14 @@ class SimulatedLidar:
     def _end_scan(self) -> None:
         """Read the echoes, let faults act, lose the scan or put it on its way."""
         begin_ns, count = self._begin_ns, self._distances.size
-        white, chances = self._stream.standard_normal(count), self._stream.random(count)
+        white, chances = draw_normals(self._stream, count), self._stream.random(count)
         stamp_ns, lost, late_s = prepare_scan(
             self._params,
             self._faults,
             begin_ns,
             self.period_ns,
             white,
-            self._stream.standard_normal(2),
+            draw_normals(self._stream, 2),
         )
         ranges = np.empty(self._distances.shape, np.float32)
         intensities = np.empty_like(ranges)

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.elementary import cos, each, sin
 from quadsim.errors import InputError
 from quadsim.parameters import Spec
 from quadsim.sensors.echo import EchoParams
@@ -90,14 +91,19 @@ class LidarParams(EchoParams):
 
     def directions(self) -> NDArray[np.float64]:
         """Unit vectors of all rays in the lidar's axes, (channels, columns, 3)."""
-        elevation_rad, azimuth_rad = np.broadcast_arrays(
-            self.elevations()[:, None], self.azimuths()[None, :]
-        )
+        up, around = self.elevations(), self.azimuths()
+        rows = [
+            each(cos, up)[:, None],
+            each(sin, up)[:, None],
+            each(cos, around),
+            each(sin, around),
+        ]
+        cos_up, sin_up, cos_round, sin_round = np.broadcast_arrays(*rows)
         return np.stack(
             [
-                np.cos(elevation_rad) * np.cos(azimuth_rad),
-                np.cos(elevation_rad) * np.sin(azimuth_rad),
-                np.sin(elevation_rad),
+                cos_up * cos_round,
+                cos_up * sin_round,
+                sin_up,
             ],
             axis=2,
         )

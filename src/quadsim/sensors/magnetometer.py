@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
 from quadsim.errors import InputError
+from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
+from quadsim.normals import draw_normals
 from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
@@ -70,7 +72,10 @@ class MagnetometerParams:
 
     def __post_init__(self) -> None:
         """Refuse soft iron from which no calibration finds the field again."""
-        if np.linalg.eigvalsh(self.soft_iron_matrix()).min() <= 0.0:
+        xx, yy, zz, xy, xz, yz = self.soft_iron
+        level = xx * yy - xy * xy
+        whole = zz * level - xz * (xz * yy - xy * yz) - yz * (yz * xx - xy * xz)
+        if min(xx, level, whole) <= 0.0:  # positive eigenvalues (Sylvester)
             raise InputError(
                 f"soft_iron: {list(self.soft_iron)}; allowed: a matrix of positive eigenvalues"
             )
@@ -92,11 +97,11 @@ class MagnetometerParams:
             field_W_T: the world's field.
         """
         east2, north2, up2 = np.square(field_W_T)
-        turned = self.heading_sigma_rad**2 * (east2 + north2)
-        unit = self.scale_sigma**2 + 2.0 * self.cross_axis_sigma**2
-        constant = self.turn_on_sigma_T**2 + unit * (east2 + north2 + up2) / 3.0
+        turned = self.heading_sigma_rad * self.heading_sigma_rad * (east2 + north2)
+        unit = np.square(self.scale_sigma) + 2.0 * np.square(self.cross_axis_sigma)
+        constant = np.square(self.turn_on_sigma_T) + unit * (east2 + north2 + up2) / 3.0
         total: NDArray[np.float64] = (
-            np.square(self.noise_sigma_T) + self.step_T**2 / 12.0 + turned + constant
+            np.square(self.noise_sigma_T) + np.square(self.step_T) / 12.0 + turned + constant
         )
         return total
 
@@ -115,10 +120,10 @@ MAGNETOMETER_SAMPLE = sample_dtype([("m_S", 3)])
 def start(state: np.record, params: MagnetometerParams, generator: np.random.Generator) -> None:
     """Mount the sensor, and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
-    drawn = generator.standard_normal((4, 3))
+    drawn = draw_normals(generator, (4, 3))
     sensor = np.eye(3) + params.cross_axis_sigma * drawn[:3]
     np.fill_diagonal(sensor, 1.0 + params.scale_sigma * drawn[:3].diagonal())
-    state.matrix[:] = sensor @ params.soft_iron_matrix()
+    state.matrix[:] = product(sensor, params.soft_iron_matrix())
     state.bias_T[:] = params.hard_iron_T + params.turn_on_sigma_T * drawn[3]
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, new_record
 from quadsim.noise import stream
+from quadsim.normals import fill_normals, words_of
 from quadsim.parameters import IsDataclass, pack
 from quadsim.records import KINEMATICS
 from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
@@ -176,9 +177,10 @@ class SimulatedSensor:
 
     def reset(self) -> None:
         """Switch the device off and on again, at the start of its stream."""
-        self._stream = stream(self._seed, self._vehicle, self.model.name)
+        generator = stream(self._seed, self._vehicle, self.model.name)
         self._states: NDArray[np.record] = np.zeros(1, self.model.state)
-        self.model.start(self.state, self.params, self._stream)
+        self.model.start(self.state, self.params, generator)
+        self._words = words_of(generator)
         self._outboxes[:] = np.zeros(1, self.model.outbox)
         set_faults(self._outboxes[0], self.model, self.params, self.faults)
         self._newest_ns = -1
@@ -232,7 +234,7 @@ class SimulatedSensor:
 
     def _sample(self, stamp_ns: int) -> None:
         """Take a sample and put it into the outbox."""
-        self._stream.standard_normal(out=self._white)
+        fill_normals(self._words, self._white)
         count = self.model.white_count
         prepare(self._outboxes, stamp_ns, self._white, count)
         self.model.step(

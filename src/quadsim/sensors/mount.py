@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.geometry.linear import applied
 from quadsim.geometry.rotation import from_euler, to_matrix
 from quadsim.parameters import Spec, Vec3
 
@@ -28,5 +29,5 @@ def deviation_S(rotation_deg: Vec3, deviation_B: Vec3) -> NDArray[np.float64]:
     """Deviation on each sensor axis, (3,), of noise that is independent on the body's axes."""
     roll, pitch, yaw = (math.radians(angle) for angle in rotation_deg)
     R_BS = np.array(to_matrix(from_euler(roll, pitch, yaw)))
-    variance_S: NDArray[np.float64] = np.square(deviation_B) @ np.square(R_BS)
+    variance_S: NDArray[np.float64] = applied(np.square(R_BS).T, np.square(deviation_B))
     return np.sqrt(variance_S)

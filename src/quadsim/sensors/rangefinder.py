@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos, each, sin
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.parameters import Spec
@@ -68,7 +69,7 @@ def flat_ground_height(range_m: float, tilt_rad: float, half_beam_rad: float = 0
     Returns:
         Height in m.
     """
-    return range_m * math.cos(max(0.0, tilt_rad - half_beam_rad))
+    return range_m * cos(max(0.0, tilt_rad - half_beam_rad))
 
 
 def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
@@ -85,9 +86,9 @@ def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
         (rays, 3) unit vectors.
     """
     k = np.arange(rays)
-    x = 1.0 - (1.0 - math.cos(0.5 * field_of_view_rad)) * k / max(rays - 1, 1)
-    aside = np.sqrt(1.0 - x * x)
-    return np.stack([x, aside * np.cos(k * GOLDEN_ANGLE), aside * np.sin(k * GOLDEN_ANGLE)], axis=1)
+    x = 1.0 - (1.0 - cos(0.5 * field_of_view_rad)) * k / max(rays - 1, 1)
+    aside, turn = np.sqrt(1.0 - x * x), k * GOLDEN_ANGLE
+    return np.stack([x, aside * each(cos, turn), aside * each(sin, turn)], axis=1)
 
 
 def start(state: np.record, params: RangefinderParams, generator: np.random.Generator) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import exp
 from quadsim.parameters import Spec
 
 AmbientOffset = Annotated[
@@ -27,5 +27,5 @@ def warmth_K(device: Any, age_s: float) -> float:
     """
     if device.warm_up_K == 0.0:
         return float(device.ambient_offset_K)
-    risen = 1.0 - math.exp(-age_s / device.warm_up_s)
+    risen = 1.0 - exp(-age_s / device.warm_up_s)
     return float(device.ambient_offset_K + device.warm_up_K * risen)

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos_sin
 from quadsim.geometry.vector import add
 from quadsim.parameters import Spec, Vec3
 from quadsim.records import MAX_ROTORS
@@ -80,7 +81,9 @@ def start_vibration(
 ) -> None:
     """Each rotor begins at a phase of its own."""
     state.on = int(params.on)
-    state.phasor[:] = np.exp(1j * generator.uniform(0.0, 2.0 * math.pi, MAX_ROTORS))
+    state.phasor[:] = [
+        complex(*cos_sin(phase)) for phase in generator.uniform(0.0, 2.0 * math.pi, MAX_ROTORS)
+    ]
 
 
 @kernel
@@ -127,7 +130,7 @@ def on_axes(amplitude: Any, z: complex) -> Vec3:
 @kernel
 def turned(z: complex, turn: float) -> complex:
     """A phasor after a turn in rad; its length is kept at 1 to first order."""
-    z *= complex(math.cos(turn), math.sin(turn))
+    z *= complex(*cos_sin(turn))
     size = 1.5 - 0.5 * (z.real * z.real + z.imag * z.imag)
     return complex(size * z.real, size * z.imag)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
+from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
 from quadsim.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.sensors import SENSORS
@@ -56,9 +57,9 @@ def wished_velocities(setpoints: NDArray[np.record], p_W: Array, params: Positio
     """
     wish_W = np.array(setpoints["v_W"])
     error_W = setpoints["p_W"] - p_W
-    away_m = np.hypot(error_W[:, 0], error_W[:, 1])
+    away_m = lengths(error_W[:, :2])
     gain, braking = params.position_gain_xy, params.braking_mps2
-    bend_m = braking / gain**2
+    bend_m = braking / (gain * gain)
     far = np.sqrt(2.0 * braking * np.maximum(away_m - 0.5 * bend_m, 0.0))
     speed = np.where(away_m <= bend_m, gain * away_m, far)
     held = setpoints["mode"] == MODE_POSITION
@@ -67,7 +68,7 @@ def wished_velocities(setpoints: NDArray[np.record], p_W: Array, params: Positio
     most = np.full(len(wish_W), params.speed_max_mps)
     limited = setpoints["speed_mps"] > 0.0
     most[limited] = np.minimum(most[limited], setpoints["speed_mps"][limited])
-    level = np.hypot(wish_W[:, 0], wish_W[:, 1])
+    level = lengths(wish_W[:, :2])
     wish_W[:, :2] *= np.minimum(1.0, most / np.maximum(level, 1e-12))[:, None]
     return wish_W
 
@@ -128,7 +129,7 @@ class GivingWay:
         setpoint, given_W = self._setpoints[i], self._given_W[i]
         x, y = float(setpoint["v_W"][0]), float(setpoint["v_W"][1])
         square, late = x * x + y * y, 0.0
-        if square > STANDING_MPS**2:
+        if square > STANDING_MPS * STANDING_MPS:
             pace = (float(given_W[0]) * x + float(given_W[1]) * y) / square
             late = 1.0 - min(max(pace, 0.0), 1.0)
         self._loops[i].manager.give_way(round(late * tick_ns))

@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
+from quadsim.elementary import cos
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
 from quadsim.parameters import Vec3
@@ -322,7 +323,7 @@ def judge(vehicle: Any, R_WB: Mat3, params: Any, dt_s: float) -> None:
     for n in range(feet.near):
         if feet.state[feet.slots[n]] == TOUCHING:
             vehicle.contact += 1
-    tilted = R_WB[2][2] < math.cos(math.radians(params.contact.crash_tilt_deg))
+    tilted = R_WB[2][2] < cos(math.radians(params.contact.crash_tilt_deg))
     if vehicle.contact == 0 or not tilted:
         feet.tilted_s = 0.0
         return

@@ -19,6 +19,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from quadsim.compiled import lane_kernel
+from quadsim.geometry.linear import pseudo_inverse
 from quadsim.geometry.rotation import conjugate, multiply, normalize
 from quadsim.parameters import Spec, Vec3
 from quadsim.vehicle.crowd_lanes import (
@@ -78,7 +79,7 @@ def gains_of(law: AttitudeLaw, params: VehicleParams) -> Gains:
     senses = np.array(params.rotor_directions)
     ones = np.ones(len(senses))
     wrench = np.stack([ones, hubs[:, 1], -hubs[:, 0], -params.torque_ratio_m * senses])
-    shares = [(float(a), float(b), float(c), float(d)) for a, b, c, d in np.linalg.pinv(wrench)]
+    shares = [(float(a), float(b), float(c), float(d)) for a, b, c, d in pseudo_inverse(wrench)]
     return Gains(
         times_inertia(law.attitude_per_s2),
         times_inertia(law.rate_per_s),

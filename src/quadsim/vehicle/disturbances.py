@@ -16,6 +16,7 @@ import numpy as np
 import yaml
 
 from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.elementary import cos
 from quadsim.errors import InputError
 from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
@@ -148,7 +149,7 @@ def _progress(row: Any, now_ns: int) -> float:
     if now_ns <= row.start_ns:
         return 0.0
     share = (now_ns - row.start_ns) / (row.end_ns - row.start_ns)
-    return 0.5 - 0.5 * math.cos(math.pi * share)
+    return 0.5 - 0.5 * cos(math.pi * share)
 
 
 @kernel

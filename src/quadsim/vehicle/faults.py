@@ -36,7 +36,7 @@ def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
     nothing of where it began, so speeds count up to :data:`FASTEST_MPS`.
     """
     mass_kg = float(vehicle.held.mass_kg)
-    speed_mps = min(float(np.linalg.norm(vehicle.last_x[V : V + 3])), FASTEST_MPS)
+    speed_mps = min(math.hypot(*vehicle.last_x[V : V + 3]), FASTEST_MPS)
     rotor_radps = params.rotor_speed_max_radps
     least_inertia = min(params.inertia_kg_m2)
     arm_m = max((math.hypot(*hub) for hub in params.rotor_positions_B_m), default=0.0)
@@ -45,7 +45,7 @@ def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
     reach_m = max((math.hypot(*foot) for foot in params.contact.points_B_m), default=0.0)
     spring = mass_kg * 9.80665 / params.contact.sag_m
     return {
-        "drag": max(drag / mass_kg, rotor_drag * arm_m**2 / least_inertia),
+        "drag": max(drag / mass_kg, rotor_drag * arm_m * arm_m / least_inertia),
         "contact": max(math.sqrt(spring / mass_kg), reach_m * math.sqrt(spring / least_inertia)),
         "motors": 1.0 / motor_s if (motor_s := _motor_s(params)) > 0.0 else 0.0,
     }

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from quadsim.compiled import block_kernel
 from quadsim.errors import FlightError
 from quadsim.noise import stream
+from quadsim.normals import Words, fill_normals, words_of
 from quadsim.parameters import pack
 from quadsim.records import KINEMATICS
 from quadsim.vehicle.contact import CRASHES
@@ -150,7 +151,7 @@ class Fleet:
         self._kinematics = np.zeros(self.count, KINEMATICS)
         self._calm = np.zeros((1, self.count, 0))
         self._white_width = white_width(environment.wind)
-        self._streams: list[np.random.Generator] = []
+        self._words: list[Words] = []
         self.stamp_ns = 0
         self.reset()
 
@@ -166,7 +167,7 @@ class Fleet:
         """Every vehicle back to its start, at rest on the ground, in the wind of the start."""
         self.stamp_ns = stamp_ns
         self._environments = self._array_of(self.environment)
-        self._streams = [stream(self._seed, name, "wind") for name in self.names]
+        self._words = [words_of(stream(self._seed, name, "wind")) for name in self.names]
         for vehicle, pose in zip(self._vehicles, self.poses, strict=True):
             world = (self.environment, self.scene, self.physics)
             stand(vehicle, self.params, *world, pose, self._charge)
@@ -177,8 +178,10 @@ class Fleet:
         periods = -(-(until_ns - self.stamp_ns) // self._period_ns)
         if self._white_width == 0 or periods == 0:
             return self._calm
-        draws = [one.standard_normal((periods, self._white_width)) for one in self._streams]
-        return np.stack(draws, axis=1)
+        draws = np.empty((len(self._words), periods * self._white_width))
+        for words, row in zip(self._words, draws, strict=True):
+            fill_normals(words, row)
+        return draws.reshape(len(draws), periods, -1).swapaxes(0, 1).copy()
 
     def _advance(self, until_ns: int) -> None:
         fleet_advance(

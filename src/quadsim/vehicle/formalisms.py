@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
+from quadsim.elementary import cos, sin, tan
 from quadsim.geometry.rotation import (
     Mat3,
     Quat,
@@ -117,9 +118,9 @@ def body_rates(x: Array, formalism: int) -> Vec3:
 @kernel
 def euler_rates(roll: float, pitch: float, w_B: Vec3) -> Vec3:
     """Rates of roll, pitch and yaw in rad/s."""
-    s, c = math.sin(roll), math.cos(roll)
+    s, c = sin(roll), cos(roll)
     about_z = s * w_B[1] + c * w_B[2]
-    return (w_B[0] + math.tan(pitch) * about_z, c * w_B[1] - s * w_B[2], about_z / math.cos(pitch))
+    return (w_B[0] + tan(pitch) * about_z, c * w_B[1] - s * w_B[2], about_z / cos(pitch))
 
 
 @kernel
@@ -134,7 +135,7 @@ def local_rates(theta: Vec3, w_B: Vec3) -> Vec3:
         factor = 1.0 / 12.0 + angle2 * (1.0 / 720.0 + angle2 * (1.0 / 30240.0 + angle2 / 1209600.0))
     else:
         angle = math.sqrt(angle2)
-        factor = 1.0 / angle2 - (1.0 + math.cos(angle)) / (2.0 * angle * math.sin(angle))
+        factor = 1.0 / angle2 - (1.0 + cos(angle)) / (2.0 * angle * sin(angle))
     turn = cross(theta, w_B)
     return add(add(w_B, scale(0.5, turn)), scale(factor, cross(theta, turn)))
 
@@ -180,5 +181,5 @@ def finish_step(x: Array, vehicle: Any, formalism: int, dt_s: float) -> bool:
         x[Q], x[Q + 2] = wrap(x[Q]), wrap(x[Q + 2])
         turned = max(abs(rates[0]), abs(rates[2])) * dt_s
         slow = abs(x[W]) + abs(x[W + 1]) + abs(x[W + 2])
-        return bool(math.cos(x[Q + 1]) > 0.0 and turned <= GIMBAL_STEP_RAD + slow * dt_s)
+        return bool(cos(x[Q + 1]) > 0.0 and turned <= GIMBAL_STEP_RAD + slow * dt_s)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from quadsim.elementary import atan2, cos, sin
 from quadsim.parameters import Vec3
 
 #: Points on the rim of each rotor.
@@ -29,8 +30,8 @@ def hull_points(hubs_B_m: Sequence[Vec3], radius_m: float) -> tuple[Vec3, ...]:
     middle_x, middle_y = (sum(hub[k] for hub in hubs_B_m) / len(hubs_B_m) for k in (0, 1))
     points = []
     for x, y, z in hubs_B_m:
-        outwards = math.atan2(y - middle_y, x - middle_x)
+        outwards = atan2(y - middle_y, x - middle_x)
         for k in range(TIPS):
             angle = outwards + 2.0 * math.pi * k / TIPS
-            points.append((x + radius_m * math.cos(angle), y + radius_m * math.sin(angle), z))
+            points.append((x + radius_m * cos(angle), y + radius_m * sin(angle), z))
     return (*points, (middle_x, middle_y, max(hub[2] for hub in hubs_B_m)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from quadsim.elementary import cos, sin
 from quadsim.parameters import Vec3
 
 #: Shape and number of rotors; ``explicit`` says that each rotor is given by itself.
@@ -30,5 +31,5 @@ def lay_out(
     count = int(layout[-1])
     start = 0.0 if layout.startswith("plus") else -math.pi / count
     angles = [start + 2.0 * math.pi * i / count for i in range(count)]
-    hubs = tuple((arm_m * math.cos(a), arm_m * math.sin(a), height_m) for a in angles)
+    hubs = tuple((arm_m * cos(a), arm_m * sin(a), height_m) for a in angles)
     return hubs, tuple((1.0, -1.0)[i % 2] for i in range(count))

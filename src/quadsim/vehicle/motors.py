@@ -23,6 +23,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
+from quadsim.elementary import exp
 from quadsim.vehicle.propulsion import ELECTRIC, LITHIUM_POLYMER
 from quadsim.vehicle.state import ROTOR
 
@@ -147,7 +148,7 @@ def open_circuit_V(charge_C: float, params: Any) -> float:
     if battery.open_circuit != LITHIUM_POLYMER:
         return float(battery.voltage_V)
     s = min(max(charge_C / (3600.0 * battery.capacity_Ah), 0.0), 1.0)
-    cell_V = 3.685 - 1.031 * math.exp(-35.0 * s) + s * (0.2156 + s * (0.3201 * s - 0.1178))
+    cell_V = 3.685 - 1.031 * exp(-35.0 * s) + s * (0.2156 + s * (0.3201 * s - 0.1178))
     return float(battery.voltage_V / CELL_V * cell_V)
 
 
@@ -168,7 +169,7 @@ def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
     vehicle.charge_C -= current_A * dt_s
     if battery.polarization_ohm > 0.0:
         drop_V = battery.polarization_ohm * current_A
-        left = math.exp(-dt_s / battery.polarization_s)
+        left = exp(-dt_s / battery.polarization_s)
         vehicle.polarization_V = drop_V + left * (vehicle.polarization_V - drop_V)
     voltage_V = open_circuit_V(vehicle.charge_C, params) - vehicle.polarization_V
     voltage_V -= battery.resistance_ohm * current_A

@@ -316,7 +316,7 @@ class VehicleParams:
         most_N = (
             len(self.rotor_directions)
             * self.thrust_coefficient_N_s2
-            * (self.rotor_speed_max_radps**2)
+            * (self.rotor_speed_max_radps * self.rotor_speed_max_radps)
         )
         if most_N < hover_N:
             raise InputError(
@@ -325,7 +325,9 @@ class VehicleParams:
             )
         if self.motor.model == "electric":
             hover_radps = math.sqrt(hover_N / most_N) * self.rotor_speed_max_radps
-            torque_Nm = self.thrust_coefficient_N_s2 * self.torque_ratio_m * hover_radps**2
+            torque_Nm = (
+                self.thrust_coefficient_N_s2 * self.torque_ratio_m * hover_radps * hover_radps
+            )
             check_electric(self.rotor, self.motor, self.battery, hover_radps, torque_Nm)
 
     def _place_rotors(self) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, owning_kernel
 from quadsim.errors import InputError
+from quadsim.geometry.length import hypot
 from quadsim.parameters import Spec, pack
 from quadsim.vehicle.constraints import AT_MOST, EQUAL
 from quadsim.vehicle.integrators import mean_derivative
@@ -189,7 +190,7 @@ def _change(x: Array, model: RopeModel) -> None:
 def _project(x: Array, model: RopeModel) -> None:
     """Back onto phi = 0 and A x_dot = 0 along the rope (post-stabilisation)."""
     _phi(x, model)
-    reach = math.hypot(model.jacobian[0, 0], model.jacobian[0, 1])
+    reach = hypot(model.jacobian[0, 0], model.jacobian[0, 1])
     radial = (model.jacobian[0, 0] * x[V] + model.jacobian[0, 1] * x[V + 1]) / reach
     for i in range(2):
         direction = model.jacobian[0, i] / reach
@@ -233,9 +234,7 @@ def _swing(x: Array, model: RopeModel, dt_s: float, scratch: Array, out: Array) 
         out[k, TIME] = k * dt_s
         for i in range(ROPE_STATE):
             out[k, STATE + i] = x[i]
-        out[k, TENSION] = -model.multiplier[0] * math.hypot(
-            model.jacobian[0, 0], model.jacobian[0, 1]
-        )
+        out[k, TENSION] = -model.multiplier[0] * hypot(model.jacobian[0, 0], model.jacobian[0, 1])
         out[k, TAUT] = model.taut[0]
 
 
@@ -253,7 +252,7 @@ def swing(params: RopeParams, duration_s: float, dt_s: float = 0.001) -> Array:
     model = rope_model(params)
     x = np.array([*params.start_m, *params.start_velocity_mps, 0.0, 0.0])
     out = np.zeros((round(duration_s / dt_s) + 1, TAUT + 1))
-    if _phi(x, model) >= -1e-12 * params.length_m**2:
+    if _phi(x, model) >= -1e-12 * params.length_m * params.length_m:
         _change(x, model)
     _swing(x, model, dt_s, np.zeros((4, ROPE_STATE)), out)
     return out
@@ -263,6 +262,6 @@ def energy_J(motion: Array, params: RopeParams) -> Array:
     """Kinetic and potential energy of each row and what was lost until then: constant, in J."""
     velocity = motion[:, STATE + V : STATE + V + 2]
     height_m = motion[:, STATE + X + 1]
-    kept: Array = 0.5 * params.mass_kg * (velocity**2).sum(axis=1)
+    kept: Array = 0.5 * params.mass_kg * np.square(velocity).sum(axis=1)
     kept += params.mass_kg * params.gravity_mps2 * height_m
     return kept + motion[:, STATE + FRICTION_J] + motion[:, STATE + IMPACT_J]

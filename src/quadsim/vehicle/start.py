@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quadsim.elementary import cos_sin
 from quadsim.geometry.rotation import from_euler
 from quadsim.vehicle.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
@@ -31,13 +32,13 @@ def standing_height_m(
         scene: for the terrain.
         pose: x, y in m and yaw in rad.
     """
-    cos, sin = np.cos(pose[2]), np.sin(pose[2])
+    c, s = cos_sin(float(pose[2]))
     heights = [
         _ground_m(
             environment,
             scene,
-            float(pose[0] + cos * foot[0] - sin * foot[1]),
-            float(pose[1] + sin * foot[0] + cos * foot[1]),
+            float(pose[0] + c * foot[0] - s * foot[1]),
+            float(pose[1] + s * foot[0] + c * foot[1]),
         )
         - foot[2]
         for foot in params.contact.points_B_m or ((0.0, 0.0, 0.0),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import power
 
 SEA_LEVEL_PRESSURE_PA = 101325.0
 SEA_LEVEL_TEMPERATURE_K = 288.15
@@ -19,14 +20,14 @@ def pressure_at(height_m: float) -> float:
     """Static pressure in Pa at a height above mean sea level in m."""
     return float(
         SEA_LEVEL_PRESSURE_PA
-        * (1.0 - LAPSE_RATE_K_PER_M * height_m / SEA_LEVEL_TEMPERATURE_K) ** _EXPONENT
+        * power(1.0 - LAPSE_RATE_K_PER_M * height_m / SEA_LEVEL_TEMPERATURE_K, _EXPONENT)
     )
 
 
 @kernel
 def height_of(pressure_pa: float) -> float:
     """Height above mean sea level in m at a static pressure in Pa: inverse of `pressure_at`."""
-    ratio = (pressure_pa / SEA_LEVEL_PRESSURE_PA) ** (1.0 / _EXPONENT)
+    ratio = power(pressure_pa / SEA_LEVEL_PRESSURE_PA, 1.0 / _EXPONENT)
     return float(SEA_LEVEL_TEMPERATURE_K / LAPSE_RATE_K_PER_M * (1.0 - ratio))
 
 

@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import lane_kernel
+from quadsim.elementary import sin
 from quadsim.geometry.geodesy import Datum
 
 SEMI_MAJOR_AXIS_M = 6378137.0
@@ -34,13 +35,14 @@ def normal_gravity(latitude_deg: float, height_m: float) -> tuple[float, float]:
     Returns:
         Gravity in m/s^2 and its gradient -dg/dh in 1/s^2 (3.09e-6 at the ellipsoid).
     """
-    sin2 = math.sin(math.radians(latitude_deg)) ** 2
+    sine = sin(math.radians(latitude_deg))
+    sin2 = sine * sine
     surface = EQUATOR_MPS2 * (1.0 + FORMULA_CONSTANT * sin2)
     surface /= math.sqrt(1.0 - FIRST_ECCENTRICITY_SQUARED * sin2)
     linear = 2.0 / SEMI_MAJOR_AXIS_M
     linear *= 1.0 + FLATTENING + CENTRIFUGAL_RATIO - 2.0 * FLATTENING * sin2
-    square = 3.0 / SEMI_MAJOR_AXIS_M**2
-    gravity = surface * (1.0 - linear * height_m + square * height_m**2)
+    square = 3.0 / (SEMI_MAJOR_AXIS_M * SEMI_MAJOR_AXIS_M)
+    gravity = surface * (1.0 - linear * height_m + square * height_m * height_m)
     return gravity, surface * (linear - 2.0 * square * height_m)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import plain
 from quadsim.errors import InputError
+from quadsim.geometry.linear import lengths
 from quadsim.geometry.rotation import Quat, multiply, rotate, to_matrix
 from quadsim.geometry.vector import add
 from quadsim.parameters import Vec3
@@ -93,7 +94,7 @@ class Cylinder:
 def is_sliver(triangles_m: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of (T, 3, 3) triangles have no area, and so no normal."""
     edges = np.diff(triangles_m, axis=1)
-    areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
+    areas = lengths(np.cross(edges[:, 0], edges[:, 1]))
     return np.asarray(areas <= 1e-14 * np.square(edges).sum(axis=(1, 2)))
 
 

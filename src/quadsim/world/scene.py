@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel
+from quadsim.geometry.linear import applied
 from quadsim.parameters import Vec3
 from quadsim.world.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Shape, Sphere
 from quadsim.world.raycast_terrain import NO_TERRAIN, TerrainArrays, flat_hit, ground_hit
@@ -102,8 +103,8 @@ def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> Shap
         if isinstance(obstacle.shape, Mesh):
             points = obstacle.shape.triangles_m.reshape(-1, 3)
             corners = np.array([points.min(axis=0), points.max(axis=0)])
-        middle = position + corners.mean(axis=0) @ axes
-        reach = 0.5 * np.ptp(corners, axis=0) @ np.abs(axes)
+        middle = position + applied(axes.T, corners.mean(axis=0))
+        reach = 0.5 * applied(np.abs(axes).T, np.ptp(corners, axis=0))
         kinds.append((kind, mesh_rows.get(id(obstacle.shape), -1)))
         poses.append(np.concatenate([position, axes.ravel()]))
         sizes.append(size)
@@ -117,8 +118,8 @@ def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> Shap
 
 def _plane_row(obstacle: Obstacle, shape: Plane) -> NDArray[np.float64]:
     """Unit normal in the world, and the height of the plane along it."""
-    normal = np.array(shape.normal) @ obstacle.pose_W.axes()
-    return np.append(normal, normal @ obstacle.pose_W.p_A)
+    normal = applied(obstacle.pose_W.axes().T, np.array(shape.normal))
+    return np.append(normal, applied(normal[None], np.array(obstacle.pose_W.p_A)))
 
 
 def scene_of(obstacles: Sequence[Obstacle] = (), terrain: Heightmap | None = None) -> Scene:

@@ -26,7 +26,7 @@ def build_tree(
         come twice, side by side. (2 L - 1, 6) boxes of the nodes, the root first.
     """
     count = len(lower)
-    depth = max(0, math.ceil(math.log2(count / 2)))
+    depth = max(0, (count - 1).bit_length() - 1)
     leaves = 2**depth
     order = np.resize(np.arange(count), leaves * math.ceil(count / leaves))
     center = 0.5 * (lower + upper)

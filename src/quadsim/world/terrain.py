@@ -42,7 +42,8 @@ class Heightmap:
         h = self.heights_m
         east = np.diff(h, axis=1) * ((h.shape[1] - 1) / self.size_m[0])
         north = np.diff(h, axis=0) * ((h.shape[0] - 1) / self.size_m[1])
-        return np.hypot([east[:-1], east[1:]], [north[:, 1:], north[:, :-1]])
+        across = np.square([east[:-1], east[1:]])
+        return np.asarray(np.sqrt(across + np.square([north[:, 1:], north[:, :-1]])))
 
 
 def terrain_arrays(terrain: Heightmap) -> TerrainArrays:

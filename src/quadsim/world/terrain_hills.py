@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.compiled import kernel
+from quadsim.elementary import cos, each, power, sin
 from quadsim.parameters import Spec
 from quadsim.world.terrain import Heightmap
 
@@ -18,8 +20,6 @@ WAVES = 48
 OCTAVES = 2.0
 #: A wave's height falls with this power of its length: the shorter, the gentler.
 ROUGHNESS = 1.5
-#: Valleys are wider than ridges: heights are this power of the surface.
-SHARPNESS = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,20 @@ def hills(params: HillsParams) -> Heightmap | None:
     x, y = np.meshgrid(ticks + params.center_W_m[0], ticks + params.center_W_m[1])
     surface = _surface(params, x, y)
     lowest, span = surface.min(), np.ptp(surface)
-    shares = (surface - lowest) / span
+    shares = (surface - lowest) / span  # squared: valleys are wider than ridges
     start = (_surface(params, np.zeros(1), np.zeros(1))[0] - lowest) / span
-    rise = params.height_m * (shares**SHARPNESS - max(0.0, start) ** SHARPNESS)
-    heights = params.start_height_m + _outside_pad(params.pad_radius_m, np.hypot(x, y)) * rise
+    rise = params.height_m * (shares * shares - max(0.0, start) * max(0.0, start))
+    heights = (
+        params.start_height_m + _outside_pad(params.pad_radius_m, np.sqrt(x * x + y * y)) * rise
+    )
     return Heightmap(heights, (params.size_m, params.size_m), params.center_W_m)
+
+
+@kernel
+def _add_wave(height: float, phases: Any, total: Any) -> None:
+    """Add height cos(phase) to each of (N,) points."""
+    for i in range(phases.shape[0]):
+        total[i] += height * cos(phases[i])
 
 
 def _surface(
@@ -74,11 +83,12 @@ def _surface(
     octave, heading, phase = generator.uniform(
         [[0.0], [0.0], [0.0]], [[OCTAVES], [2.0 * math.pi], [2.0 * math.pi]], (3, WAVES)
     )
-    number = 2.0 * math.pi / params.wavelength_m * 2.0**octave
+    number = 2.0 * math.pi / params.wavelength_m * each(power, 2.0, octave)
     total = np.zeros_like(x)
     for k in range(WAVES):
-        along = math.cos(heading[k]) * x + math.sin(heading[k]) * y
-        total += 2.0 ** (-ROUGHNESS * octave[k]) * np.cos(number[k] * along + phase[k])
+        along = cos(heading[k]) * x + sin(heading[k]) * y
+        height = power(2.0, -ROUGHNESS * octave[k])
+        _add_wave(height, (number[k] * along + phase[k]).reshape(-1), total.reshape(-1))
     return total
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import exp, expm1, power
 from quadsim.geometry.vector import norm, subtract, vec3
 from quadsim.parameters import Vec3
 from quadsim.world.wind_parameters import TURBULENCES
@@ -81,8 +82,8 @@ def transition(tau: float) -> tuple[float, float, float, float, float]:
     Returns:
         keep, pass_on, g11, g21, g22.
     """
-    keep = math.exp(-tau)
-    g11 = math.sqrt(-math.expm1(-2.0 * tau))
+    keep = exp(-tau)
+    g11 = math.sqrt(-expm1(-2.0 * tau))
     if tau <= 0.0:
         return 1.0, 0.0, 0.0, 0.0, 0.0
     if tau < 1e-3:  # series: the closed forms lose their digits
@@ -104,7 +105,7 @@ def standard_scales(height_m: float) -> tuple[float, float, float]:
     """
     height_m = min(max(height_m, LOWEST_M), HIGHEST_M)
     shape = 0.177 + 0.000823 * (height_m / FOOT_M)
-    return height_m * shape**-1.2, height_m, shape**-0.4
+    return height_m * power(shape, -1.2), height_m, power(shape, -0.4)
 
 
 @kernel

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos, log, power
 from quadsim.geometry.vector import add, scale, vec3
 from quadsim.parameters import Vec3
 from quadsim.world.turbulence import (
@@ -69,12 +70,12 @@ def shear_factor(wind: Any, height_m: float) -> float:
     """
     height_m = min(height_m, HIGHEST_M)
     if wind.shear == POWER:
-        return float(max(height_m / wind.reference_height_m, 0.0) ** wind.power_exponent)
+        return float(power(max(height_m / wind.reference_height_m, 0.0), wind.power_exponent))
     if wind.shear == LOG:
         if height_m <= wind.roughness_m:
             return 0.0
-        reference = math.log(wind.reference_height_m / wind.roughness_m)
-        return float(math.log(height_m / wind.roughness_m) / reference)
+        reference = log(wind.reference_height_m / wind.roughness_m)
+        return float(log(height_m / wind.roughness_m) / reference)
     return 1.0
 
 
@@ -89,10 +90,10 @@ def gust_share(gust: Any, t_s: float) -> float:
     if t_s < 0.0 or t_s >= 2.0 * rise_s + hold_s:
         return 0.0
     if t_s < rise_s:
-        return 0.5 - 0.5 * math.cos(math.pi * t_s / rise_s)
+        return 0.5 - 0.5 * cos(math.pi * t_s / rise_s)
     if t_s <= rise_s + hold_s:
         return 1.0
-    return 0.5 + 0.5 * math.cos(math.pi * (t_s - rise_s - hold_s) / rise_s)
+    return 0.5 + 0.5 * cos(math.pi * (t_s - rise_s - hold_s) / rise_s)
 
 
 @kernel

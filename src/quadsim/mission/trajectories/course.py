@@ -65,7 +65,8 @@ def ramp(tau: float) -> tuple[float, float, float]:
     t4 = tau * tau * tau * tau
     integral = t4 * tau * (7.0 + tau * (-14.0 + tau * (10.0 - 2.5 * tau)))
     value = t4 * (35.0 + tau * (-84.0 + tau * (70.0 - 20.0 * tau)))
-    slope = 140.0 * (tau * (1.0 - tau)) ** 3
+    bell = tau * (1.0 - tau)
+    slope = 140.0 * bell * bell * bell
     return integral, value, slope
 
 

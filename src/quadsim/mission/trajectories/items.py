@@ -22,6 +22,7 @@ import numpy as np
 
 from quadsim.control.parameters import FlightParams
 from quadsim.errors import InputError
+from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.course import Plan, ramp_duration
 from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course
 from quadsim.mission.trajectories.polynomials import Polynomials
@@ -107,8 +108,8 @@ class Paced(TrackItem):
         angles = np.linspace(0.0, 2.0 * math.pi * turns, math.ceil(TURN_SAMPLES * turns) + 1)
         rows = np.array([curve.at(float(angle))[1:] for angle in angles])
         first, second = rows[:, 0], rows[:, 1]
-        speed = float(np.linalg.norm(first, axis=1).max())
-        acceleration = float(np.linalg.norm(second, axis=1).max())
+        speed = float(lengths(first).max())
+        acceleration = float(lengths(second).max())
         up, down = max(float(first[:, 2].max()), 0.0), max(float(-first[:, 2].min()), 0.0)
         rate = 1.0 / self.limits(flight).stretch(speed, acceleration, up, down)
         law: YawLaw = Along(math.radians(self.yaw_deg)) if self.yaw == "along" else self.turning()

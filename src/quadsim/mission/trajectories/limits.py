@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from quadsim.control.parameters import GRAVITY_MPS2, AutopilotParams, PositionParams
+from quadsim.elementary import atan2
 from quadsim.errors import InputError
 from quadsim.mission.trajectories.course import Flyable
 from quadsim.mission.trajectories.items import TrackItem, plan_of
@@ -24,7 +25,7 @@ Measure = tuple[str, str, float, str, Callable[[Vec3, Vec3, float], float]]
 
 def _measures(limits: PositionParams, gravity_mps2: float) -> list[Measure]:
     def tilt(_: Vec3, a: Vec3, __: float) -> float:
-        return math.atan2(math.hypot(a[0], a[1]), gravity_mps2 + a[2])
+        return atan2(math.hypot(a[0], a[1]), gravity_mps2 + a[2])
 
     return [
         ("horizontal speed", "m/s", limits.speed_max_mps, "position.speed_max_mps",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
+from quadsim.elementary import cos_sin
 from quadsim.mission.trajectories.yaw import YawLaw
 from quadsim.mission.trajectory import Motion
 from quadsim.parameters import Vec3
@@ -37,7 +39,7 @@ class Coil:
         """Position and its derivatives by theta."""
         r, g, s = self.radius + self.growth * theta, self.growth, self.sign
         angle = self.start + s * theta
-        ex, ey = math.cos(angle), math.sin(angle)  # outwards; along the way: (-ey, ex) times sign
+        ex, ey = cos_sin(angle)  # outwards; along the way: (-ey, ex) times sign
         x, y, z = self.center_W
         return (
             (x + r * ex, y + r * ey, z + self.climb * theta),
@@ -64,10 +66,14 @@ class Eight:
     half_height: float
     heading: float
 
+    @cached_property
+    def _heading(self) -> tuple[float, float]:
+        return cos_sin(self.heading)
+
     def at(self, theta: float) -> tuple[Vec3, Vec3, Vec3]:
         """Position and its derivatives by theta."""
-        s, c = math.sin(theta), math.cos(theta)
-        s2, c2 = math.sin(2.0 * theta), math.cos(2.0 * theta)
+        c, s = cos_sin(theta)
+        s2, c2 = 2.0 * s * c, 1.0 - 2.0 * s * s
         x, y, z = self.center_W
         p = self._turned(self.half_length * s, self.half_width * s2)
         first = self._turned(self.half_length * c, 2.0 * self.half_width * c2)
@@ -76,7 +82,7 @@ class Eight:
         return (x + p[0], y + p[1], z + h * s), (*first, h * c), (*second, -h * s)
 
     def _turned(self, along: float, left: float) -> tuple[float, float]:
-        c, s = math.cos(self.heading), math.sin(self.heading)
+        c, s = self._heading
         return c * along - s * left, s * along + c * left
 
 

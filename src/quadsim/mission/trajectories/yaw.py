@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.elementary import atan2
 from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
@@ -48,7 +49,7 @@ class Along:
         """Yaw and its derivative: the way's direction, and its curvature times the speed."""
         square = first[0] * first[0] + first[1] * first[1]
         turn = (first[0] * second[1] - first[1] * second[0]) / square
-        return math.atan2(first[1], first[0]) + self.offset, turn
+        return atan2(first[1], first[0]) + self.offset, turn
 
 
 class Table:

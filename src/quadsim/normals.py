@@ -1,7 +1,8 @@
 """Standard normal numbers as :meth:`numpy.random.Generator.standard_normal` draws them, faster.
 
 numpy asks the bit generator for each word by a function pointer; compiled together, generator and
-ziggurat take a third of that. Bits are numpy's: a node that draws by numpy flies the same.
+ziggurat take a third of that. Words and numbers are numpy's, but for the last bit of a few beyond
+3.65, for which numpy calls the C library's logarithm: that has other bits on other processors.
 
 The bit generator is SFC64 (Doty-Humphrey, *PractRand*), as :func:`quadsim.noise.stream` makes it;
 the ziggurat is that of Marsaglia and Tsang (*The ziggurat method for generating random variables*,
@@ -10,7 +11,6 @@ the ziggurat is that of Marsaglia and Tsang (*The ziggurat method for generating
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numba.np.random import _constants as layers  # copies of numpy's tables, wh
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, lane_kernel
+from quadsim.elementary import exp, log1p
 
 Words = NDArray[np.uint64]
 
@@ -71,7 +72,7 @@ def fill_normals(state: Any, numbers: Any) -> None:
                 break
             words, word = _next(words)
             below, above = _CURVE[layer], _CURVE[layer - _STEP]
-            if (above - below) * _unit(word) + below < math.exp(-0.5 * x * x):
+            if (above - below) * _unit(word) + below < exp(-0.5 * x * x):
                 break
         numbers[i] = x
     state[0], state[1], state[2], state[3] = words
@@ -82,8 +83,17 @@ def _tail(words: Any) -> tuple[Any, float]:
     """A number beyond the lowest layer, and the state after it (Marsaglia 1964)."""
     while True:
         words, word = _next(words)
-        x = -_INVERSE_TAIL * math.log1p(-_unit(word))
+        x = -_INVERSE_TAIL * log1p(-_unit(word))
         words, word = _next(words)
-        y = -math.log1p(-_unit(word))
+        y = -log1p(-_unit(word))
         if y + y > x * x:
             return words, _TAIL + x
+
+
+def draw_normals(generator: np.random.Generator, shape: int | tuple[int, ...]) -> Any:
+    """Standard normal numbers of a shape from a generator of :func:`quadsim.noise.stream`."""
+    state: Any = generator.bit_generator.state
+    numbers = np.empty(shape)
+    fill_normals(state["state"]["state"], numbers.reshape(-1))
+    generator.bit_generator.state = state
+    return numbers
