@@ -237,7 +237,8 @@ def train_pictures() -> None:
 
 
 #: The train of A. Larsen's thesis (NTNU, 2010), section 4.3.2: throttle u within 1, acceleration u,
-#: friction 0.1 v, no lag, from 0 to 100 m. Gains of its figures 4.4 to 4.6; the last PID gain is ours.
+#: friction 0.1 v, no lag, from 0 to 100 m. The gains are those of its figures 4.4 to 4.6, but the
+#: integral gain, which cannot be read.
 THESIS_TRAIN = Train(friction_N_s_m=0.1, lag_s=DT_S / SUBSTEPS, force_max_N=1.0)
 THESIS_GOAL_M, THESIS_ARRIVED_M = 100.0, 0.5
 THESIS_PD, THESIS_PID = Pid(p=1.0 / 100.0, d=1.0 / 4.0), Pid(p=1.0, i=1.0 / 1000.0, d=4.0)
