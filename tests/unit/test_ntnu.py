@@ -179,5 +179,14 @@ def test_a_scenario_of_another_experiment_is_refused():
 def test_both_vehicles_have_four_configurations():
     assert {kind: len(each.configurations) for kind, each in KINDS.items()} == {
         "thesis": 4,
+        "thesis-gains": 4,
         "quadrotor": 4,
     }
+
+
+@pytest.mark.parametrize("name", [SHORT_FLAT, PRECISION])
+def test_gains_of_table_6_1_give_the_printed_results(name):
+    """10 %: printed with two digits; its stick and its physics step are not known."""
+    flown, printed = ntnu.fly(Job("thesis-gains", name, 1, 1)).last, THESIS[name, 1]
+    assert flown.duration_s == pytest.approx(printed.duration_s, rel=0.1)
+    assert 3.6 * flown.speed_mps[0] == pytest.approx(printed.velocity_kmh[0], rel=0.1)
