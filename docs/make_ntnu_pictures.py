@@ -14,7 +14,6 @@ from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.experiments.ntnu import SCENARIOS, run
-from quadsim.experiments.ntnu_cells import KINDS
 from quadsim.experiments.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
 
 IMAGES = Path(__file__).parent / "images"
@@ -26,13 +25,12 @@ COLOURS = 96
 def main() -> None:
     """Fly, and draw ``images/ntnu_*.png``."""
     IMAGES.mkdir(exist_ok=True)
-    for kind in KINDS:
-        for name, figure in pictures(run(SCENARIOS, 1, kind)).items():
-            path = IMAGES / (f"{name}.png" if kind == "thesis" else f"{name}_{kind}.png")
-            save_picture(figure, path, WIDTH_PX, HEIGHT_PX)
-            with Image.open(path) as drawn:
-                few = drawn.convert("RGB").quantize(COLOURS)
-            few.save(path, optimize=True)
+    for name, figure in pictures(run(SCENARIOS, 1)).items():
+        path = IMAGES / f"{name}.png"
+        save_picture(figure, path, WIDTH_PX, HEIGHT_PX)
+        with Image.open(path) as drawn:
+            few = drawn.convert("RGB").quantize(COLOURS)
+        few.save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -233,6 +233,35 @@ def train_pictures() -> None:
     }
     draw("pid_friction", rides, y_range=(-0.1, 1.7))
     ziegler_nichols(train)
+    thesis_train()
+
+
+#: The train of A. Larsen's thesis (NTNU, 2010), section 4.3.2: throttle u within 1, acceleration u,
+#: friction 0.1 v, no lag, from 0 to 100 m. The gains are those of its figures 4.4 to 4.6, but the
+#: integral gain, which cannot be read.
+THESIS_TRAIN = Train(friction_N_s_m=0.1, lag_s=DT_S / SUBSTEPS, force_max_N=1.0)
+THESIS_GOAL_M, THESIS_ARRIVED_M = 100.0, 0.5
+THESIS_PD, THESIS_PID = Pid(p=1.0 / 100.0, d=1.0 / 4.0), Pid(p=1.0, i=1.0 / 1000.0, d=4.0)
+
+
+def travel_s(found: Ride) -> float:
+    """Time after which a ride of the thesis's train stays within half a metre of its goal."""
+    away = np.flatnonzero(np.abs(found.x_m - THESIS_GOAL_M) > THESIS_ARRIVED_M)
+    return float(found.time_s[away[-1]])
+
+
+def thesis_train() -> None:
+    """The thesis's train by P, PD and PID, with little and with much friction."""
+    stiff = replace(THESIS_TRAIN, friction_N_s_m=0.5)
+    rides = {
+        "P": ride(THESIS_TRAIN, replace(THESIS_PD, d=0.0), 600.0, THESIS_GOAL_M),
+        "PD": ride(THESIS_TRAIN, THESIS_PD, 600.0, THESIS_GOAL_M),
+        "PD, friction 0.5 v": ride(stiff, THESIS_PD, 600.0, THESIS_GOAL_M),
+        "PID, friction 0.5 v": ride(stiff, THESIS_PID, 600.0, THESIS_GOAL_M),
+    }
+    draw("pid_thesis", rides, THESIS_GOAL_M, forces=True)
+    for name, found in rides.items():
+        print(f"{name}: travel time {travel_s(found):.0f} s")
 
 
 def ziegler_nichols(train: Train) -> None:

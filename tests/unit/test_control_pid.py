@@ -90,3 +90,31 @@ def test_horizontal_limit_keeps_the_direction():
     x, y = limit_horizontal(30.0, -40.0, 5.0)
     assert (x, y) == pytest.approx((3.0, -4.0))
     assert limit_horizontal(0.3, -0.4, 5.0) == (0.3, -0.4)
+
+
+@pytest.mark.parametrize(
+    ("friction", "gains", "travel_s"),
+    [
+        (0.1, (0.01, 0.0, 0.25), 150.0),
+        (0.5, (0.01, 0.0, 0.25), 400.0),
+        (0.5, (1.0, 1e-3, 4.0), 70.0),
+    ],
+)
+def test_train_of_the_ntnu_thesis(friction, gains, travel_s):
+    """Travel times of section 4.3.2 (A. Larsen, 2010): 100 m with v_dot = u - friction v, |u| <= 1.
+
+    20 %: the thesis reads them off plots, and does not say how near counts as arrived.
+    """
+    p, i, d = gains
+    x = v = integral = cut = last_away_s = 0.0
+    dt_s = 0.01
+    for k in range(round(600.0 / dt_s)):
+        integral = integral_step(integral, 100.0 - x, i, cut, 1.0, dt_s)
+        wish = p * (100.0 - x) + integral - d * v
+        u = clamp(wish, -1.0, 1.0)
+        cut = wish - u
+        v += dt_s * (u - friction * v)
+        x += dt_s * v
+        if abs(x - 100.0) > 0.5:
+            last_away_s = k * dt_s
+    assert last_away_s == pytest.approx(travel_s, rel=0.2)

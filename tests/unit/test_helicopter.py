@@ -53,7 +53,7 @@ def test_lift_is_1_7_weights_at_full_throttle(throttle):
     truth = flown(THESIS, (0.0, 0.0, 0.0, throttle), seconds=0.001).truth(0)
     # within one step from rest the drag comes to 1.2e-6 N
     expected = GRAVITY * (1.7 * throttle - 1.0)
-    assert truth.a_W[2] == pytest.approx(expected, abs=2e-6)
+    assert truth.a_W[2] == pytest.approx(expected, abs=1.2e-6 / THESIS.mass_kg)
 
 
 def test_it_falls_towards_its_terminal_velocity_as_the_closed_form_says():
@@ -63,6 +63,21 @@ def test_it_falls_towards_its_terminal_velocity_as_the_closed_form_says():
     expected = final * math.tanh(4.0 * GRAVITY / final)
     # the area in the file has six digits
     assert truth.v_W[2] == pytest.approx(-expected, rel=1e-5)
+
+
+def test_top_speed_of_80_km_per_hour():
+    """The thesis chose C_D = 1 for it: at full throttle and level, tilted by acos(1 / 1.7)."""
+    tilt = math.acos(1.0 / 1.7)
+    fleet = Fleet(THESIS, EnvironmentParams())
+    fleet.set_motion(0, (0.0, 0.0, 100.0), q_WB=from_euler(0.0, tilt, 0.0))
+    fleet.set_motor_command(0, (0.0, 0.0, 0.0, 1.0))
+    fleet.step_to(20 * SECOND_NS)
+    truth = fleet.truth(0)
+    closed_form_mps = math.sqrt(THESIS.mass_kg * GRAVITY * math.sqrt(1.7**2 - 1.0) / (0.5 * DRAG))
+    # 20 s are 13 time constants m v / (rho A C_D v^2): what is left is below 1e-5
+    assert truth.v_W[0] == pytest.approx(closed_form_mps, rel=1e-4)
+    assert truth.v_W[2] == pytest.approx(0.0, abs=1e-3)
+    assert 3.6 * closed_form_mps == pytest.approx(80.0, abs=0.5)  # "around 80 km/h"
 
 
 def test_wind_carries_it_by_the_air_relative_velocity():
@@ -144,7 +159,8 @@ def test_every_figure_changes_the_flight():
 
 
 def test_its_inertia_counts_where_torques_turn_it():
-    slow = replace(LAGGING, inertia_kg_m2=(0.012, 0.022, 0.018))
+    x, y, z = LAGGING.inertia_kg_m2
+    slow = replace(LAGGING, inertia_kg_m2=(2.0 * x, y, z))
     rates = [
         flown(params, (0.0, 0.0, 0.0, HOVER), seconds=1.0, torque_B_Nm=(0.01, 0.0, 0.0))
         .truth(0)
@@ -227,7 +243,7 @@ def test_the_stick_stays_in_its_range_and_a_number_that_is_missing_counts_as_zer
     np.testing.assert_array_equal(command, [6.0, -6.0, 3.0, 1.0, 0, 0, 0, 0])
     stick(AIRFRAME, math.nan, (math.nan, math.inf, -1.0), command)
     np.testing.assert_array_equal(command, [0.0, 0.0, -1.0, 0.0, 0, 0, 0, 0])
-    equal_speeds(AIRFRAME, GRAVITY, command)
+    equal_speeds(AIRFRAME, THESIS.mass_kg * GRAVITY, command)
     np.testing.assert_allclose(command, [0, 0, 0, HOVER, 0, 0, 0, 0], rtol=1e-12)
     equal_speeds(AIRFRAME, 0.0, command)
     assert not command.any()

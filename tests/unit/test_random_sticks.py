@@ -34,6 +34,23 @@ def test_random_sticks_above_hills_do_not_crash(seed):
     assert figures["speed_mps"]["top"] < 4.5
 
 
+@pytest.mark.many
+def test_two_metres_above_curved_terrain_at_36_km_per_hour():
+    """What A. Larsen's thesis reports of its assisted control (NTNU, 2010, section 5.7.5)."""
+
+    def pilot(loop):
+        if loop.manager.state not in ("hover", "assisted", "mission"):
+            return None
+        return (1.0, 0.0, 0.0, 0.3 * math.sin(0.4 * loop.stamp_ns * 1e-9))
+
+    flown = fly(Job(1, 40.0, "curved_terrain"), pilot)
+    assert flown.crash == ""
+    assert not flown.events
+    assert np.median(flown.speeds_mps) == pytest.approx(10.0, abs=0.3)
+    assert np.median(flown.heights_m) == pytest.approx(2.0, abs=0.2)
+    assert flown.heights_m.min() > 0.5  # guard_m: what assisted control promises
+
+
 def test_heights_above_a_ramp_are_those_of_its_plane():
     x = np.linspace(-50.0, 50.0, 51)
     ramp = Heightmap(np.broadcast_to(0.25 * x, (51, 51)).copy(), (100.0, 100.0))

@@ -373,4 +373,4 @@ def test_hills_are_flown_at_five_metres_and_the_signal_says_so():
     )
     assert series.stamp_ns[0] == pytest.approx(begin_ns, abs=1e7)
     assert series.stamp_ns[-1] == pytest.approx(end_ns, abs=1e7)
-    assert (end_ns - begin_ns) * 1e-9 < 55.0
+    assert (end_ns - begin_ns) * 1e-9 < 63.0  # the thesis's time at 5 m/s

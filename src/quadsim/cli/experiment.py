@@ -104,10 +104,11 @@ def fcnd(
 @scenario_option("ntnu_3_large_hilly")
 @click.option(
     "--vehicle",
-    type=click.Choice(["thesis", "quadrotor"]),
+    type=click.Choice(["thesis", "thesis-gains", "quadrotor"]),
     default="thesis",
     show_default=True,
-    help="The thesis's helicopter and sensors, or an x500 with sensors' real errors.",
+    help="The thesis's helicopter and sensors, with our gains or those of its table 6.1, or an "
+    "x500 with sensors' real errors.",
 )
 @processes_option
 @output_option

@@ -11,6 +11,10 @@ from quadsim.parameters import Spec
 COMPLEMENTARY, EXTERNAL = range(2)
 ATTITUDES = ("complementary", "external")
 
+#: Of the floating-point numbers of its inertial navigation.
+DOUBLE, SINGLE = range(2)
+PRECISIONS = ("double", "single")
+
 
 @dataclass(frozen=True)
 class GpsInsParams:
@@ -20,6 +24,10 @@ class GpsInsParams:
         str,
         Spec("from gyroscope, accelerometer and heading, or the external pose", choices=ATTITUDES),
     ] = "complementary"
+    precision: Annotated[
+        str,
+        Spec("floating-point numbers of the inertial navigation", choices=PRECISIONS),
+    ] = "double"
     attitude_tau_s: Annotated[
         float, Spec("roll and pitch follow the accelerometer so slowly", "s", gt=0.0)
     ] = 2.0

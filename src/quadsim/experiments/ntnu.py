@@ -357,7 +357,8 @@ class Outcome:
         if self.scenario == HILLY and self.number <= 3:
             share = float(np.mean([flown.at_once for flown in self.flown]))
             found.append(demand("share that passes at 10 m/s at once", share, 1.0, 1.0))
-        if self.number >= 3:
+        # redraw_s of the attitude was fitted to that cell, so it proves nothing
+        if self.number >= 3 and (self.scenario, self.number) != (SLOPED, 3):
             limit_m = THESIS[self.scenario, self.number].error_m[1]
             found.append(demand("mean position error, m", self.mean_error_m(), 0.0, limit_m))
         if self.scenario in (SHORT_FLAT, SLOPED, HILLY):

@@ -67,19 +67,18 @@ class Kind:
     configurations: tuple[Configuration, ...]
 
 
-KINDS: Mapping[str, Kind] = {
-    "thesis": Kind(
-        "thesis_helicopter",
-        "thesis",
-        (
-            Configuration("true state", "thesis_ideal", "thesis_ideal", "truth", False, True, True),
-            Configuration(
-                "IMU alone, noiseless", "thesis_ideal", "thesis_ideal", told=True, noiseless=True
-            ),
-            Configuration("data-sheet sensors", "thesis_datasheet", "thesis", told=True),
-            Configuration("bad sensors", "thesis_bad", "thesis", told=True),
-        ),
+_THESIS = (
+    Configuration("true state", "thesis_ideal", "thesis_ideal", "truth", False, True, True),
+    Configuration(
+        "IMU alone, noiseless", "thesis_ideal", "thesis_ideal", told=True, noiseless=True
     ),
+    Configuration("data-sheet sensors", "thesis_datasheet", "thesis", told=True),
+    Configuration("bad sensors", "thesis_bad", "thesis", told=True),
+)
+
+KINDS: Mapping[str, Kind] = {
+    "thesis": Kind("thesis_helicopter", "thesis", _THESIS),
+    "thesis-gains": Kind("thesis_helicopter", "thesis_table_6_1", _THESIS),
     "quadrotor": Kind(
         "x500",
         "ntnu_quadrotor",

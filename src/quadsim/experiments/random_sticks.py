@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,9 @@ from quadsim.sim.log import Event
 from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.contact import CRASHES
 from quadsim.world.raycast_terrain import TerrainArrays, terrain_height
+
+#: Gives the sticks from what it sees in the closed loop; None: nothing is heard from it.
+Pilot = Callable[[ClosedLoop], Sticks | None]
 
 #: A target of the sticks holds so long, s.
 SHORTEST_S, LONGEST_S = 1.0, 5.0
@@ -133,8 +136,13 @@ class Flown:
     events: tuple[Event, ...]
 
 
-def fly(job: Job) -> Flown:
-    """Fly random sticks for a time after the take-off, or to a crash."""
+def fly(job: Job, pilot: Pilot | None = None) -> Flown:
+    """Fly by sticks for a time after the take-off, or to a crash.
+
+    Args:
+        job: the flight.
+        pilot: gives the sticks before each tick of the closed loop; without one, random sticks.
+    """
     scenario = load_scenario(job.scenario, seed=job.seed, duration_s=job.duration_s + 30.0)
     terrain = replace(scenario.file.terrain, seed=job.seed)
     scenario = load_scenario(
@@ -144,8 +152,11 @@ def fly(job: Job) -> Flown:
     assisted = replace(flight.assisted, **dict(job.changes))
     autopilot = replace(scenario.autopilot, flight=replace(flight, assisted=assisted))
     scenario = replace(scenario, autopilot=autopilot)
-    pilot = RandomSticks(stream(job.seed, "quad", "sticks"))
-    loop = ClosedLoop(scenario, log_hz=LOG_HZ, pilot=pilot)
+    loop = ClosedLoop(
+        scenario,
+        log_hz=LOG_HZ,
+        pilot=pilot or RandomSticks(stream(job.seed, "quad", "sticks")),
+    )
     begin_ns = 0
     while not loop.over:
         loop.tick()
