@@ -279,7 +279,7 @@ def test_a_velocity_becomes_px4s():
 def test_fields_are_set_by_their_names():
     """On classes as rosidl makes them, with vectors, times and nested messages."""
     pytest.importorskip("rclpy")
-    from quadsim.nodes.driver_outputs import set_fields
+    from quadsim.nodes.driver_services import set_fields
 
     whole = ("command", "timestamp", "target_system", "target_component", "source_system")
     request = SimpleNamespace(
@@ -576,24 +576,36 @@ def test_the_mode_says_whether_setpoints_are_obeyed(
         driver_inputs.converter(topic, "")(payload[:12])
 
 
+def outputs_node():
+    """A node whose commands come from the guard alone."""
+    node = MagicMock()
+    node.get_namespace.return_value = "/quad"
+    node.get_clock().now().nanoseconds = 0
+    node.count_publishers.return_value = 1
+    guard = SimpleNamespace(node_name="guard", node_namespace="/quad")
+    node.get_publishers_info_by_topic.return_value = [guard]
+    return node
+
+
 def test_a_velocity_reaches_px4(monkeypatch):
     """Both topics of the offboard interface, under the vehicle's namespace."""
     pytest.importorskip("rclpy")
     from geometry_msgs.msg import TwistStamped
 
-    from quadsim.nodes import driver_outputs
+    from quadsim.nodes import driver_outputs, driver_services
 
     classes = px4_classes(SETPOINT, **{"px4_msgs/srv/VehicleCommand": object})
-    monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
-    monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
-    monkeypatch.setattr(driver_outputs, "lost", lambda _: iter(()))
+    for where in (driver_outputs, driver_services):
+        monkeypatch.setattr(where, "message_class", classes.__getitem__)
+        monkeypatch.setattr(where, "installed", lambda _: True)
+        monkeypatch.setattr(where, "lost", lambda _: iter(()))
     sent: dict[str, list[SimpleNamespace]] = {}
-    node = MagicMock()
+    node = outputs_node()
     node.create_publisher = lambda kind, name, *_, **__: SimpleNamespace(
         publish=sent.setdefault(name, []).append
     )
     driver_outputs.Outputs(node, [load_driver("px4")], "/px4_1")
-    ((_, on_command), _) = node.listen.call_args
+    ((_, _, on_command, _), _) = node.create_subscription.call_args
     message = TwistStamped()
     message.header.frame_id, message.header.stamp.nanosec = "map", 8_000
     message.twist.linear.x, message.twist.angular.z = 2.0, 0.25
@@ -625,14 +637,20 @@ def test_px4_without_services_takes_commands(monkeypatch):
     with pytest.raises(ImportError, match=f"^{says}$"):
         topics.message_class("px4_msgs/srv/VehicleCommand")
     driver_outputs.check_commands([load_driver("px4")])
-    node = MagicMock()
+    node = outputs_node()
     outputs = driver_outputs.Outputs(node, [load_driver("px4")], "")
     assert node.create_publisher.call_count == 2
     node.get_logger().error.assert_called_once_with(f"{says}, so the vehicle cannot be asked")
     answer = SimpleNamespace()
     with pytest.raises(StopIteration):  # a coroutine that has nothing to wait for
-        outputs._on_land(None, answer).send(None)
+        service_of(node, "vehicle/land")(None, answer).send(None)
+    assert outputs.services.land() == f"{says}, so the vehicle cannot be asked"
     assert (answer.success, answer.message) == (False, f"{says}, so the vehicle cannot be asked")
+
+
+def service_of(node, name):
+    """The coroutine that a service of a node is."""
+    return next(c.args[2] for c in node.create_service.call_args_list if c.args[1] == name)
 
 
 def test_px4_whose_setpoints_are_others_is_refused(monkeypatch):
@@ -656,19 +674,19 @@ def test_an_answer_that_does_not_come_is_forgotten(monkeypatch):
     pytest.importorskip("rclpy")
     from rclpy.task import Future
 
-    from quadsim.nodes import driver_outputs
+    from quadsim.nodes import driver_outputs, driver_services
 
-    node, client, asked = MagicMock(), MagicMock(), Future()
+    node, client, asked = outputs_node(), MagicMock(), Future()
     client.call_async.return_value = asked
     node.create_client.return_value = client
     client.srv_type.Request = SimpleNamespace
-    outputs = driver_outputs.Outputs(node, [load_driver("sim")], "/rover")
+    driver_outputs.Outputs(node, [load_driver("sim")], "/rover")
     answer = SimpleNamespace()
-    waiting = outputs._on_land(None, answer)
+    waiting = service_of(node, "vehicle/land")(None, answer)
     waiting.send(None)
     client.remove_pending_request.assert_not_called()
     ((period_s, expire), _) = node.wall_timer.call_args
-    assert period_s == driver_outputs.ANSWER_S
+    assert period_s == driver_services.ANSWER_S
     expire()
     with pytest.raises(StopIteration):
         waiting.send(None)

@@ -53,6 +53,7 @@ class Guard:
 
     Attributes:
         offboard: whether the vehicle obeys setpoints, as it said last; None where nobody says it.
+        unknown: what could not be checked before a flight, in words, which ``enable`` tells.
     """
 
     def __init__(self, params: GuardParams) -> None:
@@ -72,6 +73,7 @@ class Guard:
         self._state = DISABLED
         self._now_ns: int | None = None
         self.offboard: bool | None = None
+        self.unknown: dict[str, str] = {}
         self._begin(0)
 
     def _begin(self, now_ns: int) -> None:
@@ -119,6 +121,11 @@ class Guard:
             return "a number in it is not finite"
         self._autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
         return None
+
+    def take_ready(self, level: int, words: str) -> None:
+        """Whether the way to the vehicle is in order: 0 it is, 1 not known, 2 no flight."""
+        self._inputs.not_ready = words if level == 2 else ""
+        self.unknown["vehicle"] = words if level == 1 else ""
 
     def take_reset(self, words: str) -> None:
         """The autopilot has reset its estimate, so that its frame is another one from now on."""
@@ -195,6 +202,8 @@ class Guard:
         self._begin(now_ns)
         self._state = HOLDING
         self._tell(0, "enabled")
+        for words in filter(None, self.unknown.values()):
+            self._tell(1, words)
         return None
 
     def disable(self) -> None:

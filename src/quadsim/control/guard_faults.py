@@ -53,6 +53,7 @@ class Inputs:
         late_s: time between the last two steps.
         disobeyed_s: for how long the velocity has not been that of any command.
         turned: how the motion is turned against the commands, in words; empty: it is not.
+        not_ready: why the way to the vehicle is not in order, in words; empty: it is.
         reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
     """
 
@@ -62,6 +63,7 @@ class Inputs:
     late_s: float = 0.0
     disobeyed_s: float = 0.0
     turned: str = ""
+    not_ready: str = ""
     reset: str = ""
 
 
@@ -151,6 +153,8 @@ def find_refusal(
     button = dead_man_fault(params, inputs, now_ns)
     if button:
         return button
+    if inputs.not_ready:
+        return inputs.not_ready
     pose, age_s = poses.pose, poses.age_s(now_ns)
     if pose is None:
         return "no pose has come"

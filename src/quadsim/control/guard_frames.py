@@ -71,7 +71,7 @@ class Alignment:
         second = second_W[_REAL] + 1j * second_W[_IMAGINARY]
         self._before[1:] = self._before[:-1]
         self._before[0] = first
-        size = 0.5 * (first_W @ first_W + second_W @ second_W)
+        size = 0.5 * float(first_W @ first_W + second_W @ second_W)
         kept = max(1.0 - dt_s * max(1.0 / self._forget_s, size / MEMORY), 0.0)
         self._first2 = kept * self._first2 + dt_s * np.abs(self._before) ** 2
         self._both = kept * self._both + dt_s * self._before.conj() * second

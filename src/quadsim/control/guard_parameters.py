@@ -192,6 +192,10 @@ class WatchParams:
     wish_timeout_s: Annotated[
         float, Spec("age at which a wish counts as none", "s", gt=0.0, le=5.0)
     ] = 0.3
+    command_age_s: Annotated[
+        float,
+        Spec("an older command does not go out to the vehicle (node driver)", "s", gt=0.0, le=2.0),
+    ] = 0.15
     dead_man: Annotated[bool, Spec("no flight unless the dead-man button is held")] = True
     dead_man_timeout_s: Annotated[
         float, Spec("age at which the button's last word counts as released", "s", gt=0.0, le=5.0)

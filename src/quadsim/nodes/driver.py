@@ -13,7 +13,10 @@ from typing import Any
 
 from rclpy.context import Context
 
+from quadsim.control.gate import GateParams
+from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
+from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.driver_inputs import (
@@ -27,10 +30,11 @@ from quadsim.nodes.driver_inputs import (
 from quadsim.nodes.driver_outputs import Outputs, check_commands
 from quadsim.nodes.drivers import SIM, Drivers, choose
 from quadsim.nodes.packages import installed, lost
-from quadsim.nodes.params import declare_bool, declare_text
+from quadsim.nodes.params import declare, declare_bool, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import message_class
 from quadsim.nodes.vehicles import frame_prefix
+from quadsim.parameters import load
 
 SEARCH_PERIOD_S = 0.2
 #: The same once the graph has had its time.
@@ -50,7 +54,8 @@ class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of :func:`quadsim.nodes.drivers.choose`), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``send``.
+    of ours that it gives), ``driver_namespace``, ``alone``, ``send``; ``config`` (a file of
+    config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -82,11 +87,16 @@ class DriverNode(QuadsimNode):
         self._late = self._heard = False
         self._before: str | None = None
         self._outputs: Outputs | None = None
+        guard = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        of_guard = load(GuardParams, find("guards", guard))
+        self._gate = declare(self, GateParams(of_guard.limits, of_guard.watch))
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
-            self._outputs = Outputs(self, self._senders, self._place.expected)
+            self._outputs = self._open(self._place.expected)
         self._started_s = time.monotonic()
         self._finding: Any = None
+        if self._senders:
+            self.be_alone()
         if self._missing:
             self._finding = self.wall_timer(SEARCH_PERIOD_S, self._find)
             self._find()
@@ -177,9 +187,12 @@ class DriverNode(QuadsimNode):
             for name in topic.names
         )
         if self._before is not None:
-            self._outputs = Outputs(self, self._senders, self._before)
+            self._outputs = self._open(self._before)
         elif late or not telling:
-            self._outputs = Outputs(self, self._senders, self._place.expected)
+            self._outputs = self._open(self._place.expected)
+
+    def _open(self, before: str) -> Outputs:
+        return Outputs(self, self._senders, before, self._gate)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -217,9 +230,12 @@ class DriverNode(QuadsimNode):
         values: dict[str, Any] = {f"{ours} from": name for ours, name in self._sources.items()}
         if self._outputs is not None:
             values["commands"] = self._outputs.sent
+            values["commands_refused"] = self._outputs.gate.refused or "no"
         missing = [*self._missing]
         if self._senders and self._outputs is None:
             missing.append("commands")
+        if self._outputs is not None and self._outputs.gate.refused:
+            return 2, f"commands are refused: {self._outputs.gate.refused}", values
         if missing:
             return 1, f"nothing here for {', '.join(missing)}", values
         return 0, "running", values

@@ -26,6 +26,7 @@ from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import ODOMETRY
+from quadsim.control.gate import GateParams
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
@@ -46,9 +47,11 @@ STRUCTURES = ("basic", "sil", "hil", "target")
 STANDS_IN = ("basic", "sil")
 #: Namespace of the vehicle for our nodes, and of the stand-in.
 VEHICLE, STAND_IN = "/quad", "/stand_in"
+#: What the autopilot itself estimates.
+AUTOPILOT = "odometry/autopilot"
 #: Our topics that can say where the vehicle is, the likeliest first, and as what.
 POSES = {
-    "odometry/autopilot": "odometry",
+    AUTOPILOT: "odometry",
     "external/odom": "odometry",
     "external/pose_stamped": "pose",
     "ground_truth/odom": "odometry",
@@ -177,25 +180,40 @@ class _Vehicle:
         """Type of our topic of it."""
         return {"odometry": ODOMETRY, "pose": POSE_STAMPED}[self.pose_type]
 
-    @property
-    def _said(self) -> tuple[Driver, list[DriverTopic]]:
-        """The driver that gives the pose, and what its file says of that."""
-        name = next(name for name, given in self.drivers.passed if given == self.pose)
+    def _said(self, ours: str) -> tuple[Driver, list[DriverTopic]]:
+        """The driver that gives one of our topics, and what its file says of that."""
+        name = next(name for name, given in self.drivers.passed if given == ours)
         driver = self.drivers.entry(name).driver
-        return driver, [topic for topic in driver.topics if topic.ours == self.pose]
+        return driver, [topic for topic in driver.topics if topic.ours == ours]
+
+    def source_of(self, ours: str) -> str:
+        """``NAME TYPE`` of the driver's topic of one of ours; empty: found when it is there."""
+        driver, known = self._said(ours)
+        full = definite(driver, known, self.namespace)
+        return f"{full} {known[0].type}" if full else ""
+
+    def heard_of(self, ours: str) -> str:
+        """Where one of our topics is heard: at the driver where nothing is to be converted."""
+        _, known = self._said(ours)
+        source = self.source_of(ours)
+        return source.partition(" ")[0] if known[0].as_it_is and source else ours
 
     @property
     def source(self) -> str:
         """``NAME TYPE`` of the driver's topic of the pose; empty: found when it is there."""
-        driver, known = self._said
-        full = definite(driver, known, self.namespace)
-        return f"{full} {known[0].type}" if full else ""
+        return self.source_of(self.pose)
 
     @property
     def heard(self) -> str:
-        """Where the pose is heard: the driver's topic where nothing is to be converted."""
-        _, known = self._said
-        return self.source.partition(" ")[0] if known[0].as_it_is and self.source else self.pose
+        """Where the pose is heard."""
+        return self.heard_of(self.pose)
+
+    @property
+    def autopilot(self) -> str:
+        """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
+        if self.pose == AUTOPILOT:
+            return "own"
+        return "beside" if self.drivers.gives(AUTOPILOT) else "none"
 
     @property
     def timed(self) -> str:
@@ -334,6 +352,13 @@ def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
     }
 
 
+def _beside(vehicle: _Vehicle) -> tuple[tuple[str, str], ...]:
+    """Where the guard hears the autopilot's own odometry beside the pose."""
+    if vehicle.autopilot != "beside":
+        return ()
+    return ((AUTOPILOT, vehicle.heard_of(AUTOPILOT)),)
+
+
 def _stand_in(options: HilOptions) -> NodeSpec:
     given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
     return NodeSpec("stand_in", STAND_IN, given)
@@ -347,6 +372,8 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     In ``target`` it gives what the vehicle sees as well.
     """
     wanted = [vehicle.pose] if vehicle.heard == vehicle.pose else []
+    if vehicle.autopilot == "beside" and vehicle.heard_of(AUTOPILOT) == AUTOPILOT:
+        wanted.append(AUTOPILOT)
     wanted += [OFFBOARD_STATE] if vehicle.drivers.gives(OFFBOARD_STATE) else []
     if options.structure == "target":
         wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
@@ -359,6 +386,7 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
             "driver_namespace": vehicle.namespace,
             "alone": True,
             "send": True,
+            **prefixed(GateParams(options.guard.limits, options.guard.watch)),
         },
     )
 
@@ -392,10 +420,11 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             {
                 **prefixed(options.guard),
                 "dead_man.button": options.dead_man_button,
+                "autopilot.odometry": vehicle.autopilot,
                 **riding,
                 **others,
             },
-            remappings,
+            (*remappings, *_beside(vehicle)),
         )
     )
     nodes.append(

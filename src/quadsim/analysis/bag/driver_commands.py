@@ -51,6 +51,9 @@ class DriverCommand:
         str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
     ] = "volatile"
     depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
 
     def __post_init__(self) -> None:
         for name in (self.ours, self.name):
