@@ -10,8 +10,15 @@ import numpy as np
 import pymap3d
 import pytest
 import rclpy
+import rclpy.parameter
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import AccelStamped, Twist, TwistStamped, TwistWithCovarianceStamped
+from geometry_msgs.msg import (
+    AccelStamped,
+    PoseStamped,
+    Twist,
+    TwistStamped,
+    TwistWithCovarianceStamped,
+)
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from scipy.spatial.transform import Rotation
@@ -466,6 +473,54 @@ def test_a_vehicle_is_asked_until_its_state_says_so(bench, tmp_path, monkeypatch
     assert land().success
     bench.node.destroy_timer(timer)
     assert len(rover.asked) == asked + 2
+
+
+def test_what_ends_a_flight_of_lost_setpoints_is_read_and_judged(bench, tmp_path, monkeypatch):
+    """As mavros offers GUID_TIMEOUT: a ROS parameter of its node param, once it knows it."""
+    monkeypatch.setattr("quadsim.nodes.driver_parameters.ASK_S", 0.2)
+    monkeypatch.setattr("quadsim.nodes.driver_parameters.AGAIN_S", 0.2)
+    monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
+parameters:
+  - {name: GUID_TIMEOUT, node: param, most: 1.0, why: it flies on when setpoints end}
+""")  # fmt: skip
+    param = bench.add(rclpy.create_node("param", namespace="/lab/rover", context=bench.context))
+    rover = Rover(bench, tmp_path)
+    bench.until(
+        lambda: "GUID_TIMEOUT could not be read from /lab/rover/param" in rover.ready.message
+    )
+    assert rover.ready.level == DiagnosticStatus.WARN
+    param.declare_parameter("GUID_TIMEOUT", 3.0)
+    bench.until(lambda: rover.ready.level == DiagnosticStatus.ERROR)
+    assert rover.ready.message == (
+        "GUID_TIMEOUT of the flight controller is 3; allowed: at most 1: it flies on when"
+        " setpoints end"
+    )
+    param.set_parameters([rclpy.parameter.Parameter("GUID_TIMEOUT", value=0.5)])
+    bench.until(lambda: rover.ready.message == "in order")
+
+
+def test_a_pose_goes_into_the_vehicles_estimator(bench, tmp_path, monkeypatch):
+    """Under mavros's name and type, with its own stamp; one without an attitude does not go."""
+    monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
+relays:
+  - {name: vision_pose/pose, type: geometry_msgs/msg/PoseStamped, depth: 5}
+""")  # fmt: skip
+    rover = Rover(bench, tmp_path, relay="pose")
+    bench.until(lambda: "nobody listens to /lab/rover/vision_pose/pose" in rover.ready.message)
+    went: list[PoseStamped] = []
+    bench.node.create_subscription(PoseStamped, "/lab/rover/vision_pose/pose", went.append, 10)
+    seen = bench.node.create_publisher(PoseStamped, "/quad/external/pose_stamped", 10)
+    bench.until(lambda: seen.get_subscription_count() == 1)
+    bench.until(lambda: rover.ready.message == "in order")
+    for w in (0.0, 1.0):
+        message = PoseStamped()
+        message.header.frame_id, message.header.stamp.sec = "world", 5 + int(w)
+        message.pose.position.y, message.pose.orientation.w = 2.5, w
+        seen.publish(message)
+    bench.until(lambda: bool(went))
+    assert (went[0].header.frame_id, went[0].header.stamp.sec) == ("map", 6)
+    assert (went[0].pose.position.y, went[0].pose.orientation.w) == (2.5, 1.0)
+    assert rover.driver.counts["external/pose_stamped refused"] == 1
 
 
 def test_two_drivers_of_one_name_are_refused(bench, tmp_path):

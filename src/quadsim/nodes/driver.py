@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from rclpy.context import Context
+from std_msgs.msg import String
 
+from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.control.gate import GateParams
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
@@ -21,6 +24,7 @@ from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.driver_inputs import (
     Place,
+    ResetWatch,
     Source,
     converter,
     find_source,
@@ -34,7 +38,7 @@ from quadsim.nodes.params import declare, declare_bool, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import message_class
 from quadsim.nodes.vehicles import frame_prefix
-from quadsim.parameters import load
+from quadsim.parameters import Spec, load
 
 SEARCH_PERIOD_S = 0.2
 #: The same once the graph has had its time.
@@ -46,6 +50,23 @@ PATIENCE_S = 5.0
 NEEDED = "imu/data_raw"
 #: All topics that the chain gives.
 EVERY = "*"
+#: What a vehicle's own estimator says, and may reset.
+OWN_ODOMETRY = ("odometry/autopilot",)
+
+
+@dataclass(frozen=True)
+class RelayParams:
+    """What the vehicle's own estimator gets."""
+
+    relay: Annotated[
+        str,
+        Spec(
+            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
+            " odometry (external/odom); empty: none",
+            choices=("", "pose", "odometry"),
+        ),
+    ] = ""
+
 
 Take = Callable[[bytes], "bytes | None"]
 
@@ -54,8 +75,8 @@ class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of :func:`quadsim.nodes.drivers.choose`), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``send``; ``config`` (a file of
-    config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
+    of ours that it gives), ``driver_namespace``, ``alone``, ``send``, ``relay``; ``config`` (a file
+    of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -67,6 +88,7 @@ class DriverNode(QuadsimNode):
         before = declare_text(self, "driver_namespace", "", "before the driver's topics: /uav1")
         alone = declare_bool(self, "alone", True, "there is one vehicle")
         send = declare_bool(self, "send", True, "take commands, and ask the vehicle for things")
+        self._relay = declare(self, RelayParams()).relay
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
@@ -79,6 +101,8 @@ class DriverNode(QuadsimNode):
         self._ways: dict[str, list[tuple[str, Take]]] = {}  # driver's topic to ours
         self._sources: dict[str, str] = {}
         self._said: set[str] = set()
+        self._resets: dict[str, ResetWatch] = {}
+        self._reset = self.offer(topics.VEHICLE_RESET)
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
@@ -192,7 +216,7 @@ class DriverNode(QuadsimNode):
             self._outputs = self._open(self._place.expected)
 
     def _open(self, before: str) -> Outputs:
-        return Outputs(self, self._senders, before, self._gate)
+        return Outputs(self, self._senders, before, self._gate, self._relay)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -200,6 +224,8 @@ class DriverNode(QuadsimNode):
             self.get_logger().warning(words)
 
     def _subscribe(self, source: str, topic: Any, ours: str) -> None:
+        if ours in OWN_ODOMETRY and topic.type.startswith(PACKAGE):
+            self._resets[source] = ResetWatch(topic)
         ways = self._ways.setdefault(source, [])
         ways.append((ours, converter(topic, self._prefix)))
         if len(ways) == 1:
@@ -217,6 +243,7 @@ class DriverNode(QuadsimNode):
     def _take(self, source: str, payload: bytes) -> None:
         for ours, convert in self._ways[source]:
             try:
+                self._tell_reset(source, payload)
                 made = convert(payload)
             except ValueError as error:
                 self.fault(source, str(error))
@@ -225,11 +252,22 @@ class DriverNode(QuadsimNode):
                 self._offered[ours].publish(made)
                 self.count(ours)
 
+    def _tell_reset(self, source: str, payload: bytes) -> None:
+        """Say that the vehicle's estimator has reset, before anybody gets the pose."""
+        watch = self._resets.get(source)
+        words = watch.take(payload) if watch is not None else ""
+        if words:
+            self._reset.publish(String(data=words))
+            self.count("resets")
+            self.get_logger().error(words)
+
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """What comes from where, and what is missing."""
         values: dict[str, Any] = {f"{ours} from": name for ours, name in self._sources.items()}
         if self._outputs is not None:
             values["commands"] = self._outputs.sent
+            if self._outputs.relay is not None:
+                values["relayed"] = self._outputs.relay.sent
             values["commands_refused"] = self._outputs.gate.refused or "no"
         missing = [*self._missing]
         if self._senders and self._outputs is None:

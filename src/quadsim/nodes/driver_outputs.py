@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,9 @@ from quadsim.errors import InputError
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import LEVELS, QuadsimNode
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.driver_outlet import Outlet, publishers_of
+from quadsim.nodes.driver_parameters import FlightParameters
+from quadsim.nodes.driver_relay import Relay
 from quadsim.nodes.driver_services import Services, set_fields
 from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.topics import full_name, message_class
@@ -75,79 +77,6 @@ def check_commands(drivers: Sequence[Driver]) -> None:
             ) from None
 
 
-class Outlet:
-    """One of the driver's topics that a command goes to.
-
-    Args:
-        node: whose publisher it is.
-        said: what the driver file says.
-        name: full name of the topic.
-    """
-
-    def __init__(self, node: QuadsimNode, said: DriverCommand, name: str) -> None:
-        self._node, self._said, self._asked = node, said, name
-        self._message = message_class(said.type)()
-        self._open(name)
-
-    def _open(self, name: str) -> None:
-        said, node = self._said, self._node
-        self.name = name
-        self._publisher = node.create_publisher(
-            message_class(said.type),
-            name,
-            qos.profile(
-                said.depth,
-                said.reliability == "reliable",
-                said.durability == "transient_local",
-            ),
-            event_callbacks=node.publisher_events(name),
-        )
-
-    def send(self, command: VelocityCommand) -> None:
-        """Send a command in the driver's form."""
-        set_fields(self._message, sent_as(self._said, command))
-        self._publisher.publish(self._message)
-
-    def look(self) -> str:
-        """What is wrong with who listens and who else publishes; empty: nothing."""
-        node, own = self._node, self._node.get_fully_qualified_name()
-        if not node.count_subscribers(self.name):
-            self._follow()
-        if not node.count_subscribers(self.name):
-            return f"nobody listens to {self.name}: is the driver running, in this version?"
-        others = [name for name in publishers_of(node, self.name) if name != own]
-        if others:
-            return f"{self.name} is published by {', '.join(others)} too; allowed: this node alone"
-        return ""
-
-    def _follow(self) -> None:
-        """Publish where somebody listens, if that is another version of the topic.
-
-        PX4 appends ``_vN`` to the names of messages whose MESSAGE_VERSION is N > 0.
-        """
-        if not self._said.versioned:
-            return
-        version = re.compile(rf"{re.escape(self._asked)}(_v\d+)?")
-        for name, types in self._node.get_topic_names_and_types():
-            if (
-                version.fullmatch(name)
-                and self._said.type in types
-                and self._node.count_subscribers(name)
-            ):
-                self._node.destroy_publisher(self._publisher)
-                self._open(name)
-                self._node.get_logger().info(f"{name} is where commands go")
-                return
-
-
-def publishers_of(node: QuadsimNode, name: str) -> list[str]:
-    """Full names of the nodes that publish a topic, one for each publisher."""
-    return [
-        full_name(info.node_namespace, info.node_name)
-        for info in node.get_publishers_info_by_topic(name)
-    ]
-
-
 class Outputs:
     """Commands and services of the first drivers of a chain that have them.
 
@@ -159,6 +88,11 @@ class Outputs:
         drivers: their files.
         before: what stands before their topics and services; empty: nothing.
         params: of the gate.
+        relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
+            empty: none.
+
+    Raises:
+        InputError: no driver takes poses.
     """
 
     def __init__(
@@ -167,11 +101,12 @@ class Outputs:
         drivers: Sequence[Driver],
         before: str,
         params: GateParams | None = None,
+        relay: str = "",
     ) -> None:
         self._node, self._before = node, before
         params = params or GateParams()
         self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
-        self._outlets: list[Outlet] = []
+        self._outlets: list[Outlet[DriverCommand]] = []
         self._command = node.resolve_topic_name(COMMAND)
         self._publishers: list[str] = []
         self._passed = (0, 0)  # stamp of the last command that went out, and when
@@ -188,6 +123,8 @@ class Outputs:
         self.services = Services(node, drivers, self._full)
         for line in lost([*self.services.needs, *needs]):
             node.get_logger().error(line)
+        self.relay = Relay(node, drivers, relay, self._full) if relay else None
+        self._parameters = FlightParameters(node, drivers, self._full)
         self._ready: Any = None
         if self._outlets:
             _ = node.events  # made now: not between a fault and what is told of it
@@ -231,7 +168,8 @@ class Outputs:
 
     def _send(self, command: VelocityCommand) -> None:
         for outlet in self._outlets:
-            outlet.send(command)
+            set_fields(outlet.message, sent_as(outlet.said, command))
+            outlet.publish()
         self.sent += 1
 
     def _hold(self) -> None:
@@ -260,6 +198,7 @@ class Outputs:
     def _look(self) -> None:
         """Say whether the way to the vehicle is in order, where that has changed."""
         self._publishers = publishers_of(self._node, self._command)
+        self._parameters.ask()
         level, words = self.ready()
         if words != self._said:
             self._said = words
@@ -268,5 +207,9 @@ class Outputs:
     def ready(self) -> tuple[int, str]:
         """0 in order, 1 not known, 2 no flight; and why."""
         wrong = [self.gate.misfit(self._publishers), *(outlet.look() for outlet in self._outlets)]
+        wrong += [self.relay.look()] if self.relay is not None else []
         found = next(filter(None, wrong), "")
-        return (2, found) if found else (0, "in order")
+        if found:
+            return 2, found
+        level, words = self._parameters.judge()
+        return level, words or "in order"

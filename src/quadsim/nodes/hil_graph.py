@@ -69,6 +69,7 @@ HIL_ARGUMENTS = {
     "drivers": ("", "of the vehicle: files of config/drivers, with commas; needed in hil, target"),
     "driver_namespace": ("/", "what stands before the drivers' topics: /uav1"),
     "pose": ("", "our topic that says where it is; empty: the first that the drivers give"),
+    "relay": ("false", "whether the pose goes into the vehicle's own estimator too"),
     "pose_frame": ("map", "the frame that poses name; it must be z up"),
     "world": ("flat", "the virtual world: a file of worlds, or a path"),
     "lidar": (
@@ -107,6 +108,7 @@ class HilOptions:
         drivers: chain of driver files.
         driver_namespace: before the drivers' topics.
         pose: our topic that says where the vehicle is; empty: the first that drivers give.
+        relay: whether the pose goes into the vehicle's own estimator too.
         pose_frame: the frame of poses.
         world: the virtual one.
         lidar: device of the virtual one; empty: none. In ``target`` its place alone counts.
@@ -133,6 +135,7 @@ class HilOptions:
     drivers: str = ""
     driver_namespace: str = "/"
     pose: str = ""
+    relay: bool = False
     pose_frame: str = "map"
     world: str = "flat"
     lidar: str = "virtual_lidar"
@@ -364,6 +367,24 @@ def _stand_in(options: HilOptions) -> NodeSpec:
     return NodeSpec("stand_in", STAND_IN, given)
 
 
+def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
+    """As what the pose is relayed; empty: it is not.
+
+    Raises:
+        InputError: it is the autopilot's own, or no driver takes poses.
+    """
+    if not options.relay:
+        return ""
+    if vehicle.pose == AUTOPILOT:
+        raise InputError(
+            f"relay: the pose is {AUTOPILOT}, the autopilot's own; allowed: a pose of somebody"
+            " else, such as pose:=external/pose_stamped"
+        )
+    if not any(entry.driver.relays for entry in vehicle.drivers.entries):
+        raise InputError(f"relay: drivers {vehicle.chain}: none of them takes poses")
+    return vehicle.pose_type
+
+
 def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
@@ -377,6 +398,8 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     wanted += [OFFBOARD_STATE] if vehicle.drivers.gives(OFFBOARD_STATE) else []
     if options.structure == "target":
         wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
+    relay = _relay(options, vehicle)
+    source = {"pose": "external/pose_stamped", "odometry": "external/odom"}.get(relay, "")
     return NodeSpec(
         "driver",
         VEHICLE,
@@ -386,8 +409,10 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
             "driver_namespace": vehicle.namespace,
             "alone": True,
             "send": True,
+            "relay": relay,
             **prefixed(GateParams(options.guard.limits, options.guard.watch)),
         },
+        ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
 
 
@@ -513,6 +538,7 @@ def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         drivers=values["drivers"],
         driver_namespace=values["driver_namespace"] or "/",
         pose=values["pose"],
+        relay=as_flag("relay", values["relay"]),
         pose_frame=values["pose_frame"],
         world=values["world"],
         lidar=values["lidar"],
