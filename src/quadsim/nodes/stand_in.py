@@ -211,7 +211,10 @@ class StandInNode(QuadsimNode):
         return response
 
     def _on_land(self, _: Any, response: Any) -> Any:
-        """Land by itself."""
+        """Land by itself; or, as a message that was lost would have it, say so alone."""
+        if self._vehicle.is_deaf:
+            response.success, response.message = True, "lands"
+            return response
         self._offboard = False
         manager = self._vehicle.manager
         if not (self._landing or manager.finished):

@@ -16,9 +16,11 @@ from quadsim.world.fields import FIELDS
 LOSSES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
 #: Frames that can be wrong: from the enabling on, and from the beginning.
 TURNED, Y_UP = "turned", "y_up"
-TROUBLES = (*LOSSES, TURNED, Y_UP)
+#: A vehicle that answers yes, and does not land.
+DEAF = "land"
+TROUBLES = (*LOSSES, TURNED, Y_UP, DEAF)
 #: What of that can be in the graph of a real vehicle, which is told nothing of a rehearsal.
-TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man", TURNED, Y_UP)
+TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man", TURNED, Y_UP, DEAF)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class TroubleParams:
         Spec(
             "motion_capture: the vehicle is not seen; pose, commands, link: nothing comes through"
             " from, to, or either; scan, planner: silent; dead_man: released; turned: the vehicle"
-            " flies commands in a frame that is turned by angle_deg; y_up: poses are y up",
+            " flies commands in a frame that is turned by angle_deg; y_up: poses are y up; land:"
+            " the vehicle says that it lands, and does not",
             choices=TROUBLES,
         ),
     ]

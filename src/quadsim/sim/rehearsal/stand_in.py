@@ -21,7 +21,7 @@ from quadsim.noise import stream
 from quadsim.parameters import Vec3
 from quadsim.sim.closed_loop import VEHICLE_NAME, ClosedLoop
 from quadsim.sim.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
-from quadsim.sim.rehearsal.parameters import TroubleParams
+from quadsim.sim.rehearsal.parameters import DEAF, TroubleParams
 from quadsim.sim.scenario import Scenario
 
 #: Ticks a second: messages are heard and said at ticks alone, so they are finer than a mission's.
@@ -101,6 +101,7 @@ class StandIn(ClosedLoop):
         arms: whether it arms and takes off as soon as it can; somebody else may tell it to.
         refused: why the last command was not obeyed; empty: it was.
         turned_rad: angle to the left by which the frame of commands is turned against the world.
+        is_deaf: whether it does not land when it is told to.
         is_y_up: whether world and body of what it says are y up, as Motive has them by default.
     """
 
@@ -123,7 +124,7 @@ class StandIn(ClosedLoop):
         self.refused = ""
         self.arms = True
         self.turned_rad = 0.0
-        self.is_y_up = False
+        self.is_y_up = self.is_deaf = False
 
     def tick(self) -> None:
         """One tick: fly on, seen by the motion capture; on the ground, take off when it is to."""
@@ -197,13 +198,14 @@ class StandIn(ClosedLoop):
         now = [trouble for trouble in troubles if trouble.lasts(t_s)]
         missing = {trouble.what for trouble in now}
         self.motion_capture.gone = "motion_capture" in missing
+        self.is_deaf = DEAF in missing
         self.turned_rad = math.radians(sum(trouble.angle_deg for trouble in now))
         return missing
 
     def obey(self, command: VelocityCommand) -> None:
         """Take a command; why it was refused is in ``refused``."""
         manager = self.manager
-        if command.land:
+        if command.land and not self.is_deaf:
             self.refused = manager.land() or ""
         else:
             x, y, z = command.v_W
