@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import count
 
 import numpy as np
 import pymap3d
 import pytest
-from geometry_msgs.msg import AccelStamped, Twist, TwistStamped, TwistWithCovarianceStamped
+import rclpy
+import rclpy.parameter
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import (
+    AccelStamped,
+    PoseStamped,
+    Twist,
+    TwistStamped,
+    TwistWithCovarianceStamped,
+)
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from scipy.spatial.transform import Rotation
@@ -21,13 +31,16 @@ from sensor_msgs.msg import (
     NavSatStatus,
     Range,
 )
+from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
+from quadsim.errors import InputError
 from quadsim.nodes import qos
 from quadsim.nodes.graph import GraphOptions, NodeSpec, describe
 from quadsim.nodes.packages import installed
 from quadsim.nodes.processes import maker
 from quadsim.nodes.runtime import make_executor
+from quadsim.nodes.world_messages import make_time
 from quadsim.sim.scenario import load_scenario
 
 #: A box on the vehicle, with conventions of its own: forward, right, down; north, east, down;
@@ -45,6 +58,7 @@ topics:
 """  # noqa: E501
 FRD = np.diag([1.0, -1.0, -1.0])
 NED = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+NOW_NS = time.time_ns
 #: For what comes within seconds where the machine has nothing else to do.
 PATIENCE_S = 180.0
 NODES = {
@@ -207,6 +221,13 @@ services:
 """
 
 
+def guard_of(bench):
+    """A node whose commands may go out."""
+    return bench.add(
+        rclpy.create_node("guard", namespace="/quad", context=bench.context, enable_rosout=False)
+    )
+
+
 def fallback(context) -> SingleThreadedExecutor:
     """Where rclpy has no events executor that waits for coroutines."""
     return SingleThreadedExecutor(context=context)
@@ -232,7 +253,7 @@ def test_commands_and_questions_reach_the_vehicle(bench, tmp_path):
         here.create_subscription(TwistStamped, "/lab/one/rover/go_stamped", stamped.append, 10),
     )
     here.create_service(SetBool, "/lab/one/rover/switch", on_switch)
-    command = here.create_publisher(TwistStamped, "/quad/command_velocity/safe", 10)
+    command = guard_of(bench).create_publisher(TwistStamped, "/quad/command_velocity/safe", 10)
     # nothing is kept for whoever comes late: both sides know each other before anything is sent
     theirs = [p for p in node.publishers if p.topic_name.startswith("/lab/one/rover/go")]
     (listens,) = (s for s in node.subscriptions if s.topic_name == "/quad/command_velocity/safe")
@@ -241,22 +262,27 @@ def test_commands_and_questions_reach_the_vehicle(bench, tmp_path):
     bench.until(lambda: {p.get_subscription_count() for p in theirs} == {1})
     bench.until(lambda: {s.get_publisher_count() for s in heard} == {1})
 
+    seconds = count(5)
+
     def send(frame, yaw_rate=0.5) -> None:
         message = TwistStamped()
         message.header.frame_id = frame
-        message.header.stamp.sec = 7
-        xyz(message.twist.linear, (1.0, 2.0, 3.0))
+        message.header.stamp.sec = next(seconds)
+        xyz(message.twist.linear, (1.0, 2.0, 0.5))
         message.twist.angular.z = yaw_rate
         command.publish(message)
 
-    for frame, yaw_rate in (("base_link", 0.5), ("map", math.nan), ("map", 0.5)):  # one is good
+    for frame, yaw_rate in (("base_link", 0.5), ("map", math.nan)):
+        refused = node.counts.get("command_velocity/safe refused", 0)
         send(frame, yaw_rate)
+        bench.until(lambda n=refused: node.counts.get("command_velocity/safe refused", 0) > n)
+    send("map")
     bench.until(lambda: bool(went) and bool(stamped))
     # north is y, east is x, and a turn to the left about up is one to the left about down, negative
-    assert array(went[0].linear).tolist() == [2.0, 1.0, -3.0]
+    assert array(went[0].linear).tolist() == [2.0, 1.0, -0.5]
     assert went[0].angular.z == -0.5
-    assert array(stamped[0].twist.linear).tolist() == [1.0, 2.0, 3.0]
-    assert (stamped[0].header.frame_id, stamped[0].header.stamp.sec) == ("map", 7)
+    assert array(stamped[0].twist.linear).tolist() == [1.0, 2.0, 0.5]
+    assert (stamped[0].header.frame_id, stamped[0].header.stamp.sec) == ("map", 7)  # of the third
     assert (len(went), len(stamped)) == (1, 1)
     assert node.counts["command_velocity/safe refused"] == 2
 
@@ -276,6 +302,233 @@ def test_commands_and_questions_reach_the_vehicle(bench, tmp_path):
         assert says in answer.message
     send("map")
     bench.until(lambda: len(went) == 2)  # a question that was asked stops nothing
+
+
+class Rover:
+    """A vehicle that is commanded and asked, and the driver before it."""
+
+    def __init__(self, bench, tmp_path, **parameters) -> None:
+        (tmp_path / "rover.yaml").write_text(ROVER)
+        given = {"drivers": str(tmp_path / "rover.yaml"), "driver_namespace": "/lab", **parameters}
+        self.bench = bench
+        self.driver = bench.add(maker(NodeSpec("driver", "/quad", given))(bench.context))
+        here = bench.node
+        self.went: list[TwistStamped] = []
+        self.asked: list[str] = []
+        self.events: list[str] = []
+        self.ready = DiagnosticStatus()
+        here.create_subscription(TwistStamped, "/lab/rover/go_stamped", self.went.append, 10)
+        here.create_subscription(Twist, "/lab/rover/go", lambda _: None, 10)
+        here.create_service(Trigger, "/lab/rover/come_down", self._on_land)
+        here.create_subscription(
+            DiagnosticStatus, "/quad/events", lambda m: self.events.append(m.message), qos.EVENTS
+        )
+        here.create_subscription(DiagnosticStatus, "/quad/vehicle/ready", self._on_ready,
+                                 qos.LATCHED)  # fmt: skip
+        self.mode = here.create_publisher(Bool, "/quad/vehicle/offboard_state", 10)
+        bench.until(lambda: self.mode.get_subscription_count() == 1)
+        bench.until(lambda: here.count_publishers("/lab/rover/go_stamped") == 1)
+        bench.until(lambda: here.count_publishers("/quad/events") == 1)
+
+    def _on_land(self, _, response):
+        self.asked.append("land")
+        response.success = True
+        return response
+
+    def _on_ready(self, message) -> None:
+        self.ready = message
+
+    def commands(self, node):
+        """A publisher of what goes to the vehicle, known to the driver."""
+        made = node.create_publisher(TwistStamped, "/quad/command_velocity/safe", 10)
+        self.bench.until(lambda: made.get_subscription_count() == 1)
+        return made
+
+    def until(self, condition, *publishers, v_W=(1.0, 0.0, 0.0)) -> None:
+        """Command at 50 Hz or less until something holds."""
+
+        def held() -> bool:
+            now_s = time.monotonic()
+            if now_s - self.before_s > 0.02:
+                self.before_s = now_s
+                for publisher in publishers:
+                    message = TwistStamped()
+                    message.header.frame_id = "map"
+                    message.header.stamp = make_time(NOW_NS())
+                    xyz(message.twist.linear, v_W)
+                    publisher.publish(message)
+            return condition()
+
+        self.bench.until(held)
+
+    before_s = 0.0
+
+    def said(self, words) -> int:
+        return sum(words in event for event in self.events)
+
+
+#: A machine that is full of other work passes commands on late.
+PATIENT = {"watch.command_age_s": 2.0, "watch.late_s": 0.1}
+
+
+def test_who_is_no_guard_does_not_fly_the_vehicle(bench, tmp_path):
+    rover = Rover(bench, tmp_path, **PATIENT)
+    stranger = rover.commands(bench.node)
+    rover.until(lambda: rover.said("comes from /bench; allowed: the guard (/quad/guard)"), stranger)
+    rover.until(lambda: "comes from /bench" in rover.ready.message, stranger)
+    assert rover.ready.level == DiagnosticStatus.ERROR
+    assert rover.went == []
+    bench.until(lambda: "refused" in bench.reports.get("/quad/driver", {}).get("message", ""))
+    bench.node.destroy_publisher(stranger)
+    guard = rover.commands(guard_of(bench))
+    rover.until(lambda: bool(rover.went), guard)
+    assert rover.went[0].twist.linear.x == 1.0
+    bench.until(lambda: rover.ready.message == "in order")
+
+
+def test_a_second_publisher_stops_and_lands_the_vehicle(bench, tmp_path):
+    """Named once, zero, and a landing that is asked for until the vehicle has left offboard."""
+    rover = Rover(bench, tmp_path, **PATIENT)
+    guard = rover.commands(guard_of(bench))
+    rover.mode.publish(Bool(data=True))
+    rover.until(lambda: len(rover.went) > 5, guard)
+    assert not rover.asked
+    second = rover.commands(bench.node)
+    rover.until(lambda: rover.said("2 publish command_velocity/safe"), guard, second)
+    rover.until(lambda: rover.went[-1].twist.linear.x == 0.0, guard, second)
+    rover.until(lambda: len(rover.asked) >= 2, guard, second)
+    assert rover.went[-1].twist.linear.z == pytest.approx(-0.4)
+    assert rover.said("commands are refused: 2 publish") == 1
+    assert rover.said("landing: 2 publish") == 1
+    rover.mode.publish(Bool(data=False))
+    bench.until(lambda: rover.driver._outputs.services.obeys is False)
+    count = len(rover.went)
+    seen = rover.driver.counts["command_velocity/safe refused"]
+    rover.until(lambda: rover.driver.counts["command_velocity/safe refused"] > seen + 20,
+                guard, second)  # fmt: skip
+    assert len(rover.went) == count
+
+
+def test_commands_beyond_the_guards_file_are_dropped(bench, tmp_path):
+    rover = Rover(bench, tmp_path, **PATIENT, **{"limits.speed_max_mps": 0.5})
+    guard = rover.commands(guard_of(bench))
+    rover.until(lambda: rover.said("speed 1 m/s; the guard's file allows: 0.5"), guard)
+    refused = rover.driver.counts["command_velocity/safe refused"]
+    rover.until(lambda: rover.driver.counts["command_velocity/safe refused"] > refused, guard,
+                v_W=(1e30, 0.0, 0.0))  # fmt: skip
+    assert rover.went == []
+    rover.until(lambda: bool(rover.went), guard, v_W=(0.4, 0.0, 0.0))
+
+
+def test_of_commands_that_pile_up_the_last_one_goes_out(bench, tmp_path):
+    """The driver stands still while ten are sent, as a process that is stopped does."""
+    rover = Rover(bench, tmp_path, **PATIENT)
+    guard = rover.commands(guard_of(bench))
+    rover.until(lambda: bool(rover.went), guard)
+    elsewhere = type(bench)(bench.context.get_domain_id())
+    heard: list[TwistStamped] = []
+    name = "/quad/command_velocity/safe"
+    elsewhere.node.create_subscription(TwistStamped, name, heard.append, 100)
+    bench.until(lambda: guard.get_subscription_count() == 2)
+    elsewhere.until(lambda: elsewhere.node.count_publishers(name) == 1)
+    for k in range(1, 11):
+        message = TwistStamped()
+        message.header.frame_id = "map"
+        message.header.stamp = make_time(NOW_NS())
+        message.twist.linear.x = 0.1 * k
+        guard.publish(message)
+    elsewhere.until(lambda: len(heard) == 10)
+    elsewhere.close()
+    count = len(rover.went)
+    bench.until(lambda: len(rover.went) > count)
+    rover.until(lambda: rover.went[-1].twist.linear.x == 0.05, guard, v_W=(0.05, 0.0, 0.0))
+    speeds = [round(message.twist.linear.x, 3) for message in rover.went[count:]]
+    assert [speed for speed in speeds if speed > 0.05] == [1.0]
+
+
+def test_a_vehicle_is_asked_until_its_state_says_so(bench, tmp_path, monkeypatch):
+    """As with mavros, an answer says no more than that the question went out."""
+    monkeypatch.setattr("quadsim.nodes.driver_services.STATE_S", 0.3)
+    rover = Rover(bench, tmp_path, **PATIENT)
+
+    def state(value) -> None:
+        rover.mode.publish(Bool(data=value))
+        bench.until(lambda: rover.driver._outputs.services.obeys is value)
+
+    def land():
+        return bench.call(Trigger, "/quad/vehicle/land", Trigger.Request())
+
+    state(True)
+    deaf = land()
+    assert not deaf.success
+    assert "asked 3 times, but vehicle/offboard_state does not say" in deaf.message
+    assert len(rover.asked) >= 3
+    asked = len(rover.asked)
+
+    def second() -> None:
+        if len(rover.asked) == asked + 2:
+            rover.mode.publish(Bool(data=False))
+
+    timer = bench.node.create_timer(0.02, second)
+    assert land().success
+    bench.node.destroy_timer(timer)
+    assert len(rover.asked) == asked + 2
+
+
+def test_what_ends_a_flight_of_lost_setpoints_is_read_and_judged(bench, tmp_path, monkeypatch):
+    """As mavros offers GUID_TIMEOUT: a ROS parameter of its node param, once it knows it."""
+    monkeypatch.setattr("quadsim.nodes.driver_parameters.ASK_S", 0.2)
+    monkeypatch.setattr("quadsim.nodes.driver_parameters.AGAIN_S", 0.2)
+    monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
+parameters:
+  - {name: GUID_TIMEOUT, node: param, most: 1.0, why: it flies on when setpoints end}
+""")  # fmt: skip
+    param = bench.add(rclpy.create_node("param", namespace="/lab/rover", context=bench.context))
+    rover = Rover(bench, tmp_path)
+    bench.until(
+        lambda: "GUID_TIMEOUT could not be read from /lab/rover/param" in rover.ready.message
+    )
+    assert rover.ready.level == DiagnosticStatus.WARN
+    param.declare_parameter("GUID_TIMEOUT", 3.0)
+    bench.until(lambda: rover.ready.level == DiagnosticStatus.ERROR)
+    assert rover.ready.message == (
+        "GUID_TIMEOUT of the flight controller is 3; allowed: at most 1: it flies on when"
+        " setpoints end"
+    )
+    param.set_parameters([rclpy.parameter.Parameter("GUID_TIMEOUT", value=0.5)])
+    bench.until(lambda: rover.ready.message == "in order")
+
+
+def test_a_pose_goes_into_the_vehicles_estimator(bench, tmp_path, monkeypatch):
+    """Under mavros's name and type, with its own stamp; one without an attitude does not go."""
+    monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
+relays:
+  - {name: vision_pose/pose, type: geometry_msgs/msg/PoseStamped, depth: 5}
+""")  # fmt: skip
+    rover = Rover(bench, tmp_path, relay="pose")
+    bench.until(lambda: "nobody listens to /lab/rover/vision_pose/pose" in rover.ready.message)
+    went: list[PoseStamped] = []
+    bench.node.create_subscription(PoseStamped, "/lab/rover/vision_pose/pose", went.append, 10)
+    seen = bench.node.create_publisher(PoseStamped, "/quad/external/pose_stamped", 10)
+    bench.until(lambda: seen.get_subscription_count() == 1)
+    bench.until(lambda: rover.ready.message == "in order")
+    for w in (0.0, 1.0):
+        message = PoseStamped()
+        message.header.frame_id, message.header.stamp.sec = "world", 5 + int(w)
+        message.pose.position.y, message.pose.orientation.w = 2.5, w
+        seen.publish(message)
+    bench.until(lambda: bool(went))
+    assert (went[0].header.frame_id, went[0].header.stamp.sec) == ("map", 6)
+    assert (went[0].pose.position.y, went[0].pose.orientation.w) == (2.5, 1.0)
+    assert rover.driver.counts["external/pose_stamped refused"] == 1
+
+
+def test_two_drivers_of_one_name_are_refused(bench, tmp_path):
+    """Whoever has started the second one: ros2 run, another launch file."""
+    Rover(bench, tmp_path)
+    given = {"drivers": str(tmp_path / "rover.yaml"), "driver_namespace": "/lab"}
+    with pytest.raises(InputError, match=r"/quad/driver is on DDS domain \d+ already"):
+        maker(NodeSpec("driver", "/quad", given))(bench.context)
 
 
 #: Names that are absolute, and a range finder that is one of several.

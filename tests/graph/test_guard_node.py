@@ -11,7 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy, LaserScan
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.errors import InputError
@@ -25,6 +25,7 @@ PATIENT = {
     "watch.wish_timeout_s": 2.0,
     "watch.dead_man_timeout_s": 2.0,
     "sight.timeout_s": 2.0,
+    "watch.pose_rate_min_hz": 2.0,
 }
 
 
@@ -223,6 +224,70 @@ def test_it_ends_when_the_vehicle_leaves_offboard_mode(bench):
     count = len(hall.commands)
     hall.until(lambda: hall.reports.get("reason") == "may be enabled")
     assert len(hall.commands) == count
+
+
+def test_landing_is_asked_for_until_the_vehicle_has_left_offboard_mode(bench, monkeypatch):
+    """A yes says that the question went out; what stays deaf is named."""
+    monkeypatch.setattr("quadsim.nodes.guard.ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr("quadsim.nodes.guard.DEAF_S", 0.5)
+    hall = Hall(bench)
+    asked = []
+
+    def land(_, response):
+        asked.append(True)
+        response.success = True
+        return response
+
+    bench.node.create_service(Trigger, "/quad/vehicle/land", land)
+    mode = bench.node.create_publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
+    bench.until(lambda: mode.get_subscription_count() > 0)
+    hall.enabled()
+    mode.publish(Bool(data=True))
+    hall.until(lambda: hall.reports.get("offboard") == "yes")
+    hall.poses = False
+    hall.until(lambda: len(asked) > 5)
+    hall.until(lambda: hall.said("asked to land for 0.5 s, and the vehicle still obeys setpoints"))
+    mode.publish(Bool(data=False))
+    hall.until(lambda: hall.reports.get("state") == "disabled")
+    count = len(asked)
+    hall.until(lambda: hall.reports.get("offboard") == "no")
+    assert len(asked) == count
+
+
+def test_enable_asks_whether_the_way_to_the_vehicle_is_in_order(bench):
+    hall = Hall(bench)
+    ready = bench.node.create_publisher(DiagnosticStatus, "/quad/vehicle/ready", qos.LATCHED)
+    bench.until(lambda: ready.get_subscription_count() > 0)
+    ready.publish(DiagnosticStatus(level=DiagnosticStatus.ERROR, message="GUID_TIMEOUT is 3"))
+    hall.until(lambda: hall.enable().message == "GUID_TIMEOUT is 3")
+    ready.publish(DiagnosticStatus(level=DiagnosticStatus.WARN, message="GUID_TIMEOUT unread"))
+    hall.enabled()
+    hall.until(lambda: hall.said("GUID_TIMEOUT unread"))
+
+
+def test_the_autopilots_heading_and_resets_are_listened_to(bench):
+    """The pose looks north; the autopilot first east, then north, and then it resets."""
+    hall = Hall(bench, **{"autopilot.odometry": "beside"})
+    hall.until(lambda: "autopilot's own odometry is not heard" in hall.enable().message)
+    own = bench.node.create_publisher(Odometry, "/quad/odometry/autopilot", qos.FAST)
+    reset = bench.node.create_publisher(String, "/quad/vehicle/reset", qos.RELIABLE)
+    bench.until(lambda: min(p.get_subscription_count() for p in (own, reset)) > 0)
+    message = Odometry(child_frame_id="base_link")
+    message.header.frame_id = "map"
+
+    def look(z) -> bool:
+        now_ns = time.monotonic_ns()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(now_ns, 10**9)
+        orientation = message.pose.pose.orientation
+        orientation.z, orientation.w = z, math.sqrt(1.0 - z * z)
+        own.publish(message)
+        return True
+
+    hall.until(lambda: look(0.0) and "pose is 90 deg, the autopilot's 0" in hall.enable().message)
+    hall.until(lambda: look(math.sqrt(0.5)) and hall.enable().success)
+    reset.publish(String(data="the autopilot has reset its estimate"))
+    hall.until(lambda: look(math.sqrt(0.5)) and hall.said("the autopilot has reset its estimate"))
+    hall.until(lambda: look(math.sqrt(0.5)) and hall.reports.get("state") == "landing")
 
 
 def test_motion_capture_and_a_button_of_a_joystick(bench):

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
 
 import pytest
 from launch_stand_ins import load
+
+from quadsim.nodes import domain
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(monkeypatch, tmp_path):
+    """Launching holds the domain until the process ends, which tests of other processes mind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(domain, "_for_good", {})
 
 
 @pytest.fixture

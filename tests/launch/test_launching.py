@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import pytest
-from launch_stand_ins import Recorded, actions
+from launch_stand_ins import Recorded, actions, declared
 
 from quadsim.errors import InputError
 from quadsim.nodes.graph import NodeSpec
@@ -28,3 +30,40 @@ def test_missing_launch_packages_are_one_line(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match="need the ROS packages launch and launch_ros"):
         launch_description({}, lambda values: [])
+
+
+HOLDER = """
+import os
+import subprocess
+import sys
+from quadsim.nodes.domain import hold_for_good
+hold_for_good(int(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("name", ["hil", "sim", "swarm"])
+def test_a_second_launch_on_a_domain_is_refused(launch_module, monkeypatch, tmp_path, name):
+    """The first one is another process, of the same user; it ends, and the domain is free."""
+    from quadsim.nodes.hil_graph import HIL_ARGUMENTS
+
+    monkeypatch.setenv("ROS_DOMAIN_ID", "77")
+    description = launch_module(name).generate_launch_description()
+    values = declared(description)
+    if name == "hil":
+        values |= {argument: default for argument, (default, _) in HIL_ARGUMENTS.items()}
+        values["structure"] = "sil"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, "77"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as first:  # fmt: skip
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="DDS domain 77 is in use by another graph") as caught:
+            actions(description, values)
+        assert str(first.pid) in str(caught.value)
+        assert "ROS_DOMAIN_ID" in str(caught.value)
+        first.stdin.close()
+        first.wait(30.0)
+    assert actions(description, values)
+    assert actions(description, values)  # one process may launch several graphs

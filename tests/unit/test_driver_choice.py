@@ -15,7 +15,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.bag.driver import load_driver
-from quadsim.analysis.bag.outward import VelocityCommand, sent_as
+from quadsim.analysis.bag.outward import OutsidePose, VelocityCommand, relayed_as, sent_as
 from quadsim.errors import InputError
 from quadsim.files import known
 from quadsim.nodes import drivers as module
@@ -137,7 +137,7 @@ def test_px4_where_its_messages_are(px4):
     ("chain", "says"),
     [
         ("", "drivers: give a name, or several with commas"),
-        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mocap, px4, sim"),
+        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mavros_ardupilot, mocap, px4, sim"),
         ("./nope.yaml", "./nope.yaml: no such file"),
         ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),
         ("sim:gps", "sim has no 'gps'; it has imu, gnss, magnetometer"),
@@ -276,10 +276,59 @@ def test_a_velocity_becomes_px4s():
     assert mode == {"timestamp": mode["timestamp"], "velocity": True}
 
 
+HALF = math.sqrt(0.5)
+
+
+@pytest.mark.parametrize(
+    ("q_WB", "q_NED"),
+    [  # by hand: FLU in ENU, and the same body as FRD in NED, w first
+        ((1.0, 0.0, 0.0, 0.0), (HALF, 0.0, 0.0, HALF)),  # looks east: 90 deg right of north
+        ((HALF, 0.0, 0.0, HALF), (1.0, 0.0, 0.0, 0.0)),  # looks north
+        # looks north and rolls to the right by 60 deg, about its nose in both
+        ((HALF * math.cos(math.pi / 6), HALF * 0.5, HALF * 0.5, HALF * math.cos(math.pi / 6)),
+         (math.cos(math.pi / 6), 0.5, 0.0, 0.0)),
+    ],
+)  # fmt: skip
+def test_a_pose_is_relayed_to_px4(q_WB, q_NED):
+    """EKF2's external vision: NED and FRD, the pose's own time, and nothing that is not known."""
+    (said,) = load_driver("px4").relays
+    fields = relayed_as(said, OutsidePose(9_000_000, 1_700_000_000_000_001_000, (1, 2, 3), q_WB))
+    assert fields["position"] == [2.0, 1.0, -3.0]
+    q = np.array(fields["q"])
+    np.testing.assert_allclose(q * np.sign(q @ q_NED), q_NED, atol=1e-12)
+    assert (fields["timestamp"], fields["timestamp_sample"]) == (1_700_000_000_000_001, 9_000)
+    assert fields["pose_frame"] == 1
+    for name in ("velocity", "angular_velocity", "position_variance", "orientation_variance"):
+        assert all(map(math.isnan, fields[name]))
+
+
+@pytest.mark.parametrize("driver", ["mavros", "mavros_ardupilot"])
+def test_a_pose_is_relayed_to_mavros_as_it_is(driver):
+    """vision_pose/pose takes ENU and FLU, with the header's stamp."""
+    (said,) = load_driver(driver).relays
+    assert (said.name, said.type) == ("vision_pose/pose", "geometry_msgs/msg/PoseStamped")
+    fields = relayed_as(said, OutsidePose(9_000_000, 7, (1.0, 2.0, 3.0), (0.5, 0.5, -0.5, 0.5)))
+    assert fields == {
+        "header.stamp": 9_000_000, "header.frame_id": "map", "pose.position": [1.0, 2.0, 3.0],
+        "pose.orientation": [0.5, -0.5, 0.5, 0.5],
+    }  # fmt: skip
+
+
+def test_ardupilot_is_asked_in_its_own_words():
+    ours, px4 = load_driver("mavros_ardupilot"), load_driver("mavros")
+    assert [ours.service(name).mode for name in ("offboard", "land")] == ["GUIDED", "LAND"]
+    assert [p.name for p in ours.parameters] == ["GUID_TIMEOUT"]
+    assert [p.name for p in px4.parameters] == ["COM_OF_LOSS_T"]
+    (field,) = (topic for topic in ours.topics if topic.ours == "imu/mag")
+    assert field.scale == 1e-10  # milligauss times 1000 where it is to be times 1e-7
+    others = {topic.ours for topic in ours.topics if topic not in px4.topics}
+    assert others == {"imu/mag"}
+
+
 def test_fields_are_set_by_their_names():
     """On classes as rosidl makes them, with vectors, times and nested messages."""
     pytest.importorskip("rclpy")
-    from quadsim.nodes.driver_outputs import set_fields
+    from quadsim.nodes.driver_services import set_fields
 
     whole = ("command", "timestamp", "target_system", "target_component", "source_system")
     request = SimpleNamespace(
@@ -576,24 +625,37 @@ def test_the_mode_says_whether_setpoints_are_obeyed(
         driver_inputs.converter(topic, "")(payload[:12])
 
 
+def outputs_node():
+    """A node whose commands come from the guard alone."""
+    node = MagicMock()
+    node.get_namespace.return_value = "/quad"
+    node.get_clock().now().nanoseconds = 0
+    node.count_publishers.return_value = 1
+    guard = SimpleNamespace(node_name="guard", node_namespace="/quad")
+    node.get_publishers_info_by_topic.return_value = [guard]
+    return node
+
+
 def test_a_velocity_reaches_px4(monkeypatch):
     """Both topics of the offboard interface, under the vehicle's namespace."""
     pytest.importorskip("rclpy")
     from geometry_msgs.msg import TwistStamped
 
-    from quadsim.nodes import driver_outputs
+    from quadsim.nodes import driver_outlet, driver_outputs, driver_services
 
     classes = px4_classes(SETPOINT, **{"px4_msgs/srv/VehicleCommand": object})
-    monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
-    monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
-    monkeypatch.setattr(driver_outputs, "lost", lambda _: iter(()))
+    for where in (driver_outputs, driver_services, driver_outlet):
+        monkeypatch.setattr(where, "message_class", classes.__getitem__)
+    for where in (driver_outputs, driver_services):
+        monkeypatch.setattr(where, "installed", lambda _: True)
+        monkeypatch.setattr(where, "lost", lambda _: iter(()))
     sent: dict[str, list[SimpleNamespace]] = {}
-    node = MagicMock()
+    node = outputs_node()
     node.create_publisher = lambda kind, name, *_, **__: SimpleNamespace(
         publish=sent.setdefault(name, []).append
     )
     driver_outputs.Outputs(node, [load_driver("px4")], "/px4_1")
-    ((_, on_command), _) = node.listen.call_args
+    ((_, _, on_command, _), _) = node.create_subscription.call_args
     message = TwistStamped()
     message.header.frame_id, message.header.stamp.nanosec = "map", 8_000
     message.twist.linear.x, message.twist.angular.z = 2.0, 0.25
@@ -625,14 +687,20 @@ def test_px4_without_services_takes_commands(monkeypatch):
     with pytest.raises(ImportError, match=f"^{says}$"):
         topics.message_class("px4_msgs/srv/VehicleCommand")
     driver_outputs.check_commands([load_driver("px4")])
-    node = MagicMock()
+    node = outputs_node()
     outputs = driver_outputs.Outputs(node, [load_driver("px4")], "")
     assert node.create_publisher.call_count == 2
     node.get_logger().error.assert_called_once_with(f"{says}, so the vehicle cannot be asked")
     answer = SimpleNamespace()
     with pytest.raises(StopIteration):  # a coroutine that has nothing to wait for
-        outputs._on_land(None, answer).send(None)
+        service_of(node, "vehicle/land")(None, answer).send(None)
+    assert outputs.services.land() == f"{says}, so the vehicle cannot be asked"
     assert (answer.success, answer.message) == (False, f"{says}, so the vehicle cannot be asked")
+
+
+def service_of(node, name):
+    """The coroutine that a service of a node is."""
+    return next(c.args[2] for c in node.create_service.call_args_list if c.args[1] == name)
 
 
 def test_px4_whose_setpoints_are_others_is_refused(monkeypatch):
@@ -651,24 +719,46 @@ def test_px4_whose_setpoints_are_others_is_refused(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
+def test_commands_follow_px4_to_another_version_of_a_name(monkeypatch):
+    """PX4 has raised a MESSAGE_VERSION: nobody listens to the name without one."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_outlet
+
+    monkeypatch.setattr(driver_outlet, "message_class", px4_classes(SETPOINT).__getitem__)
+    (said,) = (c for c in load_driver("px4").commands if c.name == "in/trajectory_setpoint")
+    node, listening = outputs_node(), {"/fmu/in/trajectory_setpoint_v1": 1}
+    node.count_subscribers = lambda name: listening.get(name, 0)
+    node.get_topic_names_and_types.return_value = [
+        ("/fmu/in/trajectory_setpoint_status", [said.type]),
+        ("/other/in/trajectory_setpoint_v1", [said.type]),
+        ("/fmu/in/trajectory_setpoint_v1", [said.type]),
+    ]
+    node.get_publishers_info_by_topic.return_value = []
+    outlet = driver_outlet.Outlet(node, said, "/fmu/in/trajectory_setpoint")
+    assert outlet.look() == ""
+    assert outlet.name == "/fmu/in/trajectory_setpoint_v1"
+    listening.clear()
+    assert outlet.look().startswith("nobody listens to /fmu/in/trajectory_setpoint_v1")
+
+
 def test_an_answer_that_does_not_come_is_forgotten(monkeypatch):
     """Its future would stay with the client for good."""
     pytest.importorskip("rclpy")
     from rclpy.task import Future
 
-    from quadsim.nodes import driver_outputs
+    from quadsim.nodes import driver_outputs, driver_services
 
-    node, client, asked = MagicMock(), MagicMock(), Future()
+    node, client, asked = outputs_node(), MagicMock(), Future()
     client.call_async.return_value = asked
     node.create_client.return_value = client
     client.srv_type.Request = SimpleNamespace
-    outputs = driver_outputs.Outputs(node, [load_driver("sim")], "/rover")
+    driver_outputs.Outputs(node, [load_driver("sim")], "/rover")
     answer = SimpleNamespace()
-    waiting = outputs._on_land(None, answer)
+    waiting = service_of(node, "vehicle/land")(None, answer)
     waiting.send(None)
     client.remove_pending_request.assert_not_called()
     ((period_s, expire), _) = node.wall_timer.call_args
-    assert period_s == driver_outputs.ANSWER_S
+    assert period_s == driver_services.ANSWER_S
     expire()
     with pytest.raises(StopIteration):
         waiting.send(None)

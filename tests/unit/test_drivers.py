@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 from itertools import chain
@@ -483,7 +484,7 @@ def test_frames_of_px4s_velocity(release, frames, unknown):
         rows["vx"], rows["vy"], rows["vz"] = 1.0, 2.0, 3.0
     else:
         rows["velocity"] = (1.0, 2.0, 3.0)
-    fields = px4.odometry(rows)
+    fields, _ = px4.odometry(rows)
     # north is to the left of a vehicle that looks east; in body axes FRD becomes FLU
     expected = [[2, 1, -3], [1, -2, -3], [np.nan] * 3, [np.nan] * 3]
     np.testing.assert_allclose(fields["v"], expected, atol=1e-6)
@@ -704,3 +705,51 @@ def test_axes_of_a_file_of_ones_own(tmp_path, flight):
     # metres only in the position's own block; angles have none, and the mixed block is not used
     np.testing.assert_allclose(stated[:3, :3], P_W[:3, :3], atol=1e-9)
     np.testing.assert_allclose(stated[3:, 3:], P_W[3:, 3:], atol=1e-9)
+
+
+def serialised(kind, **fields):
+    """A message of px4_msgs as it comes on DDS."""
+    name = f"px4_msgs/msg/{kind}"
+    message = make(name, **fields)
+    for field, value in vars(message).items():
+        if isinstance(value, np.ndarray):
+            setattr(message, field, value.astype(np.float32))
+    return bytes(TYPES.serialize_cdr(message, name))
+
+
+def px4_topic(ours):
+    return next(topic for topic in load_driver("px4").topics if topic.ours == ours)
+
+
+def test_a_failed_estimate_of_px4_is_no_pose():
+    """Quality by VehicleOdometry.msg: -1 failed, 0 not known, 1 to 100."""
+    converter = Converter(px4_topic("odometry/autopilot"), lambda: TYPES)
+    q = np.array([1.0, 0.0, 0.0, 0.0], np.float32)
+    payloads = [serialised("VehicleOdometry", q=q, pose_frame=1, quality=n) for n in (0, -1, 100)]
+    assert [made is not None for made in converter.convert(payloads)] == [True, False, True]
+
+
+def test_a_reset_of_px4s_estimator_is_noticed(monkeypatch):
+    """Once for each change of the counter, which counts to 255 and begins anew."""
+    pytest.importorskip("rclpy")
+    from quadsim.nodes import driver_inputs
+
+    monkeypatch.setattr(driver_inputs, "defined_by_class", lambda _: TYPES)
+    watch = driver_inputs.ResetWatch(px4_topic("odometry/autopilot"))
+    said = [
+        watch.take(serialised("VehicleOdometry", reset_counter=n)) for n in (7, 7, 8, 8, 255, 0)
+    ]
+    assert [bool(words) for words in said] == [False, False, True, False, True, True]
+    assert "reset_counter 7 to 8" in said[2]
+
+
+def test_an_extrapolated_fix_is_none():
+    """fix_type by SensorGps.msg: 3 is 3D, 8 extrapolated."""
+    for kind, status in ((2, -1), (3, 0), (6, 2), (8, -1)):
+        payload = serialised("SensorGps", fix_type=kind, vel_ned_valid=True)
+        (fix,) = Converter(px4_topic("gps/fix"), lambda: TYPES).convert([payload])
+        (velocity,) = Converter(px4_topic("gps/vel"), lambda: TYPES).convert([payload])
+        read = TYPES.deserialize_cdr(fix, "sensor_msgs/msg/NavSatFix")
+        assert read.status.status == status, kind
+        read = TYPES.deserialize_cdr(velocity, "geometry_msgs/msg/TwistWithCovarianceStamped")
+        assert math.isnan(read.twist.twist.linear.x) is (kind == 8), kind

@@ -200,3 +200,29 @@ def test_a_description_that_is_none_is_refused():
     for text in ("", "[]", "[1]", '[{"executable": "imu"}]'):
         with pytest.raises(InputError, match="composed: nodes"):
             specs_from(text)
+
+
+def test_the_guard_compares_the_pose_with_the_autopilots_own():
+    """Where both are there; the pose may be the autopilot's own, or nobody gives that."""
+    nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))
+    assert nodes["guard"].parameters["autopilot.odometry"] == "beside"
+    assert heard(nodes["guard"], "odometry/autopilot") == "/mavros/local_position/odom"
+    own = by_name(described(drivers="mavros"))["guard"]
+    assert own.parameters["autopilot.odometry"] == "own"
+
+
+def test_the_driver_holds_commands_to_the_guards_file(tmp_path):
+    (tmp_path / "slow.yaml").write_text("limits: {speed_max_mps: 0.5}\nwatch: {late_s: 0.05}\n")
+    nodes = by_name(described(drivers="mavros", guard=str(tmp_path / "slow.yaml")))
+    for name in ("guard", "driver"):
+        assert nodes[name].parameters["limits.speed_max_mps"] == 0.5
+        assert nodes[name].parameters["watch.late_s"] == 0.05
+
+
+def test_motion_capture_goes_into_the_autopilot_where_that_is_asked():
+    values = {"drivers": "mocap,mavros", "pose": "external/pose_stamped"}
+    assert by_name(described(**values))["driver"].parameters["relay"] == ""
+    driver = by_name(described(**values, relay="true"))["driver"]
+    assert driver.parameters["relay"] == "pose"
+    with pytest.raises(InputError, match="relay: the pose is odometry/autopilot"):
+        described(drivers="mavros", relay="true")

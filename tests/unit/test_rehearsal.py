@@ -166,6 +166,12 @@ def test_another_seed_is_another_field_and_vehicle():
         ({"field": ""}, "field, world: neither"),
         ({"field": "", "world": "nowhere"}, "unknown world 'nowhere'"),
         ({"troubles": [{"what": "rain", "at_s": 1.0}]}, "'rain' is not known"),
+        ({"troubles": [{"what": "turned", "at_s": 1.0}]}, "angle_deg: 0 with turned"),
+        (
+            {"troubles": [{"what": "pose", "at_s": 1.0, "angle_deg": 9.0}]},
+            "angle_deg: 9 with pose; allowed: other than 0 with turned",
+        ),
+        ({"troubles": [{"what": "y_up", "at_s": 1.0}]}, "y_up: allowed: at_s 0"),
         ({"mass_share": [1.2, 0.9]}, "mass_share"),
         ({"world": "forest"}, "field, world: 'forest' and 'forest'; allowed: one of them"),
         ({"goal_W_m": [5.0, 0.0, 2.0]}, "goal_W_m: only with world"),
@@ -246,6 +252,18 @@ def test_pose_lost_at_speed_stands_within_what_is_promised_and_lands():
     assert any("pose lost" in event.message for event in flown.events)
     assert flight.vehicle.manager.finished
     assert all(item["passed"] for item in criteria([flown], flight.rehearsal.params.passes))
+
+
+def test_a_vehicle_that_does_not_land_when_told_is_told_on():
+    """It says yes for 6 s and hears no landing; the guard's own descent goes on beside it."""
+    troubles = (TroubleParams("dead_man", 0.5), TroubleParams("land", 0.0, 6.0))
+    rehearsal = short("row", 30.0, troubles=troubles, passes=PassParams(arrivals=0.0))
+    watch = replace(rehearsal.guard.watch, hold_s=1.0)
+    flight = Flight(replace(rehearsal, guard=replace(rehearsal.guard, watch=watch)))
+    flown = flight.fly()
+    assert flown.reason == "landed: guard: dead-man button released"
+    assert flown.time_s > 6.0
+    assert flight.vehicle.manager.finished
 
 
 def test_it_arrives_when_every_trouble_is_over():

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.guard_faults import Fault, Inputs, find_fault, find_refusal
+from quadsim.control.guard_frames import Alignment, AutopilotWatch, Means, turned_words
 from quadsim.control.guard_law import ZERO, Law
 from quadsim.control.guard_output import STATES, Event, GuardOutput
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.control.guard_pose import PoseWatch
 from quadsim.control.guard_sight import Shape, Sight
-from quadsim.geometry.rotation import Quat
+from quadsim.geometry.rotation import Quat, yaw_of
 from quadsim.parameters import Vec3
 
 __all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
@@ -36,6 +37,8 @@ DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
 STANDING_MPS = 0.2
 #: Without a pose the vehicle counts as standing after this time at the latest, s.
 BRAKED_S = 2.0
+#: Motion as slow as that is compared with the commands for so long, s.
+FORGET_S = 30.0
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
 
@@ -50,6 +53,7 @@ class Guard:
 
     Attributes:
         offboard: whether the vehicle obeys setpoints, as it said last; None where nobody says it.
+        unknown: what could not be checked before a flight, in words, which ``enable`` tells.
     """
 
     def __init__(self, params: GuardParams) -> None:
@@ -58,12 +62,18 @@ class Guard:
         self._sight = Sight(params)
         self._law = Law(params, self._sight)
         self._inputs = Inputs()
+        watch, vehicle = params.watch, params.vehicle
+        self._autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
+        braking_s = params.limits.speed_max_mps / vehicle.brake_mps2
+        self._alignment = Alignment(watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S)
+        self._means = Means()
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
         self._events: list[Event] = []
         self._state = DISABLED
         self._now_ns: int | None = None
         self.offboard: bool | None = None
+        self.unknown: dict[str, str] = {}
         self._begin(0)
 
     def _begin(self, now_ns: int) -> None:
@@ -77,6 +87,9 @@ class Guard:
         self._fault: Fault | None = None
         self._inputs.late_s = self._inputs.disobeyed_s = 0.0
         self._inputs.wish_ns = None  # a wish of before is none
+        self._inputs.turned = self._inputs.reset = ""
+        self._alignment.forget()
+        self._means.forget()
 
     # ---- input ---------------------------------------------------------------------------------
 
@@ -86,10 +99,39 @@ class Guard:
         """The vehicle's pose in W; ``v_W`` None where the driver does not know it."""
         jumped = bool(self._poses.jump)
         flies = self._state != DISABLED
+        before = self._poses.pose
         refused = self._poses.take(stamp_ns, now_ns, p_W, q_WB, v_W, flies)
+        pose = self._poses.pose
+        if pose is not None and pose is not before:
+            dt_s = 0.0 if before is None else (stamp_ns - before.stamp_ns) * 1e-9
+            if dt_s < 0.0 or self._poses.settled_s(now_ns) == 0.0:
+                self._autopilot.forget()
+            self._autopilot.compare(stamp_ns, pose.p_W, yaw_of(pose.q_WB), max(dt_s, 0.0))
         if self._poses.jump and not jumped:
             self._tell(2, self._poses.jump)
         return refused
+
+    def expect_autopilot(self) -> None:
+        """The autopilot's own odometry is to come, and without it there is no flight."""
+        self._autopilot.expected = True
+
+    def take_autopilot(self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat) -> str | None:
+        """What the autopilot believes of place and attitude, where the pose is somebody else's."""
+        if not all(map(math.isfinite, (*p_W, *q_WB))):
+            return "a number in it is not finite"
+        self._autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
+        return None
+
+    def take_ready(self, level: int, words: str) -> None:
+        """Whether the way to the vehicle is in order: 0 it is, 1 not known, 2 no flight."""
+        self._inputs.not_ready = words if level == 2 else ""
+        self.unknown["vehicle"] = words if level == 1 else ""
+
+    def take_reset(self, words: str) -> None:
+        """The autopilot has reset its estimate, so that its frame is another one from now on."""
+        if self.enabled:
+            self._inputs.reset = self._inputs.reset or words
+        self._autopilot.forget()
 
     def take_scan(
         self,
@@ -151,13 +193,17 @@ class Guard:
         """Begin to send; None, or in words why not."""
         if self.enabled:
             return None if self._state != LANDING else "landing; disable first"
-        refusal = find_refusal(self.params, self._poses, self._sight, self._inputs, now_ns)
+        refusal = find_refusal(
+            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+        )
         if refusal:
             self._tell(1, f"not enabled: {refusal}")
             return refusal
         self._begin(now_ns)
         self._state = HOLDING
         self._tell(0, "enabled")
+        for words in filter(None, self.unknown.values()):
+            self._tell(1, words)
         return None
 
     def disable(self) -> None:
@@ -175,7 +221,9 @@ class Guard:
             self.disable()
         self._now_ns = now_ns
         if not self.enabled:
-            refusal = find_refusal(self.params, self._poses, self._sight, self._inputs, now_ns)
+            refusal = find_refusal(
+                self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+            )
             reason = refusal or "may be enabled"
             return self._output(now_ns, ZERO, 0.0, reason, self._margin(now_ns))
         before_ns = self._step_ns if self._step_ns is not None else now_ns
@@ -183,9 +231,12 @@ class Guard:
         dt_s = (now_ns - before_ns) * 1e-9
         self._inputs.late_s = dt_s
         self._watch_obedience(now_ns, dt_s)
+        self._watch_direction(now_ns, dt_s)
         if self._state == LANDING:
             return self._landing(now_ns)
-        found = find_fault(self.params, self._poses, self._sight, self._inputs, now_ns)
+        found = find_fault(
+            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+        )
         self._remember(found, now_ns)
         if self._fault is not None and not self._fault.wish:
             return self._stop(self._fault, now_ns)
@@ -314,6 +365,22 @@ class Guard:
         self._inputs.disobeyed_s += dt_s
         if least <= self.params.watch.disobey_mps:
             self._inputs.disobeyed_s = 0.0
+
+    def _watch_direction(self, now_ns: int, dt_s: float) -> None:
+        """Whether the motion is turned against the commands."""
+        pose = self._poses.pose
+        stale = pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s
+        if stale or self.offboard is False or self._state == LANDING:
+            self._means.forget()  # it is not our commands that it follows
+            return
+        assert pose is not None
+        full = self._means.take(pose.stamp_ns, pose.p_W, self._sent[-1][1], dt_s)
+        if full is None:
+            return
+        self._alignment.take(*full)
+        turn = self._alignment.turn
+        if turn is not None and not self._inputs.turned:
+            self._inputs.turned = f"the motion is turned from the commands by {turned_words(*turn)}"
 
     def _margin(self, now_ns: int) -> float:
         """Room while zero is commanded; unknown without a pose.

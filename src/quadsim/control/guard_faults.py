@@ -8,15 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.control.guard_frames import AutopilotWatch
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.control.guard_pose import PoseWatch
 from quadsim.control.guard_sight import Sight
+from quadsim.geometry.rotation import yaw_of
 
 #: Beyond a limit by this factor (and for tilts so much more) a vehicle is not in command.
 FAR_BEYOND = 1.5
 BEYOND_RAD = 0.35
 #: Poses come without a jump for so long before a flight begins, s.
 SETTLED_S = 0.5
+#: Of the least rate of poses so much is enough: one in ten may be lost.
+RATE_SHARE = 0.9
 #: A flight begins no faster.
 BEGIN_MPS = 1.0
 
@@ -48,6 +52,9 @@ class Inputs:
         held: what that was.
         late_s: time between the last two steps.
         disobeyed_s: for how long the velocity has not been that of any command.
+        turned: how the motion is turned against the commands, in words; empty: it is not.
+        not_ready: why the way to the vehicle is not in order, in words; empty: it is.
+        reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
     """
 
     wish_ns: int | None = None
@@ -55,6 +62,9 @@ class Inputs:
     held: bool = False
     late_s: float = 0.0
     disobeyed_s: float = 0.0
+    turned: str = ""
+    not_ready: str = ""
+    reset: str = ""
 
 
 def dead_man_fault(params: GuardParams, inputs: Inputs, now_ns: int) -> str:
@@ -87,7 +97,12 @@ def outside(params: GuardParams, p_W: NDArray[np.float64], beyond_m: float) -> s
 
 
 def find_fault(
-    params: GuardParams, poses: PoseWatch, sight: Sight, inputs: Inputs, now_ns: int
+    params: GuardParams,
+    poses: PoseWatch,
+    sight: Sight,
+    inputs: Inputs,
+    autopilot: AutopilotWatch,
+    now_ns: int,
 ) -> Fault | None:
     """The worst of what is wrong in flight, or None."""
     watch, limits = params.watch, params.limits
@@ -98,8 +113,9 @@ def find_fault(
     gone = outside(params, pose.p_W, limits.beyond_m)
     if gone:
         return Fault(gone, lands=True)
-    if poses.mismatch:
-        return Fault(poses.mismatch, lands=True)
+    for turned in (poses.mismatch, inputs.turned, inputs.reset, autopilot.fault):
+        if turned:
+            return Fault(turned, lands=True)
     if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
         return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
     fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
@@ -123,7 +139,12 @@ def find_fault(
 
 
 def find_refusal(
-    params: GuardParams, poses: PoseWatch, sight: Sight, inputs: Inputs, now_ns: int
+    params: GuardParams,
+    poses: PoseWatch,
+    sight: Sight,
+    inputs: Inputs,
+    autopilot: AutopilotWatch,
+    now_ns: int,
 ) -> str:
     """Why a flight shall not begin, with the remedy; empty if it may.
 
@@ -132,6 +153,8 @@ def find_refusal(
     button = dead_man_fault(params, inputs, now_ns)
     if button:
         return button
+    if inputs.not_ready:
+        return inputs.not_ready
     pose, age_s = poses.pose, poses.age_s(now_ns)
     if pose is None:
         return "no pose has come"
@@ -139,6 +162,12 @@ def find_refusal(
         return f"no pose for {age_s:.2f} s; allowed: {params.watch.pose_stale_s:g}"
     if poses.settled_s(now_ns) < SETTLED_S:
         return f"poses have come without a jump for less than {SETTLED_S:g} s"
+    least_hz = params.watch.pose_rate_min_hz
+    if poses.rate_hz < RATE_SHARE * least_hz:
+        return (
+            f"{poses.rate_hz:.0f} poses a second; needed: {least_hz:g}. Set the rate of the stream"
+            " (docs/hil.md)"
+        )
     place = outside(params, pose.p_W, 0.0)
     if place:
         return (
@@ -151,6 +180,9 @@ def find_refusal(
         )
     if poses.mismatch:
         return poses.mismatch
+    misled = autopilot.refusal(now_ns, yaw_of(pose.q_WB), params.watch.pose_stale_s)
+    if misled:
+        return misled
     if pose.speed_mps > BEGIN_MPS:
         return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
     unseen = sight.fault(now_ns)

@@ -140,6 +140,25 @@ class WatchParams:
     pose_jump_m: Annotated[
         float, Spec("farther than motion explains, a pose is not taken", "m", gt=0.0, le=10.0)
     ] = 0.3
+    heading_jump_rad: Annotated[
+        float,
+        Spec(
+            "with a heading farther off than yaw_rate_max_radps explains, a pose is not taken",
+            "rad",
+            gt=0.0,
+            le=3.0,
+        ),
+    ] = 0.35
+    pose_rate_min_hz: Annotated[
+        float,
+        Spec(
+            "with fewer poses a second no flight begins: between two of them there must be time"
+            " for a lost one before pose_stale_s is over",
+            "Hz",
+            gt=0.0,
+            le=1000.0,
+        ),
+    ] = 25.0
     velocity_mismatch_mps: Annotated[
         float,
         Spec("most that a velocity and the poses may disagree", "m/s", gt=0.0, le=20.0),
@@ -150,9 +169,33 @@ class WatchParams:
     disobey_s: Annotated[float, Spec("for so long, and the flight ends", "s", gt=0.0, le=10.0)] = (
         1.0
     )
+    motion_angle_rad: Annotated[
+        float,
+        Spec(
+            "angle between commands and motion, or between the motions of pose and autopilot: what"
+            " is beyond it and no chance ends the flight",
+            "rad",
+            gt=0.0,
+            le=1.0,
+        ),
+    ] = 0.44
+    heading_mismatch_rad: Annotated[
+        float,
+        Spec(
+            "most that the headings of pose and autopilot differ; by 10 deg a command misses by a"
+            " sixth of its way",
+            "rad",
+            gt=0.0,
+            le=0.7,
+        ),
+    ] = 0.17
     wish_timeout_s: Annotated[
         float, Spec("age at which a wish counts as none", "s", gt=0.0, le=5.0)
     ] = 0.3
+    command_age_s: Annotated[
+        float,
+        Spec("an older command does not go out to the vehicle (node driver)", "s", gt=0.0, le=2.0),
+    ] = 0.15
     dead_man: Annotated[bool, Spec("no flight unless the dead-man button is held")] = True
     dead_man_timeout_s: Annotated[
         float, Spec("age at which the button's last word counts as released", "s", gt=0.0, le=5.0)

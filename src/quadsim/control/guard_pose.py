@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.guard_parameters import GuardParams
-from quadsim.geometry.rotation import Quat, normalize, rotate
+from quadsim.geometry.rotation import Quat, normalize, rotate, yaw_of
 from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
@@ -21,6 +21,8 @@ COMPARE_S = 0.3
 DIFFERENCE_S = 0.06
 #: Acceleration that explains a pose beside the last one's velocity, m/s^2.
 EXPLAINED_MPS2 = 15.0
+#: Time over which poses are counted for their rate, s.
+COUNTED_S = 1.0
 #: Faster than a clock drifts: how the least delay of poses that was seen is forgotten, s/s.
 FORGET = 1e-4
 #: Largest error of a unit quaternion's length that is rounding.
@@ -75,6 +77,7 @@ class PoseWatch:
         self._history: deque[tuple[int, Array, Array]] = deque()
         self._sum_W = np.zeros(3)  # of the velocities in the history
         self._since_ns: int | None = None
+        self._stamps: deque[int] = deque()  # of the last COUNTED_S
 
     def take(
         self,
@@ -108,7 +111,7 @@ class PoseWatch:
             last = None
         p = np.array(p_W, dtype=np.float64)
         if last is not None:
-            jumped = self._jumped(last, stamp_ns, p)
+            jumped = self._jumped(last, stamp_ns, p, normalize(q_WB))
             stale_ns = round(self._params.watch.pose_stale_s * 1e9)
             if self.jump and stamp_ns - last.stamp_ns > stale_ns:
                 jumped = self.jump  # what motion explains grows with time; a jump stays one
@@ -123,24 +126,31 @@ class PoseWatch:
             self._since_ns = now_ns
         v = self._velocity(stamp_ns, p, v_W)
         self.pose = Pose(stamp_ns, now_ns, p, normalize(q_WB), v)
+        self._stamps.append(stamp_ns)
+        while stamp_ns - self._stamps[0] > COUNTED_S * 1e9:
+            self._stamps.popleft()
         return None
 
     def _begin(self) -> None:
         """Forget what was before."""
         self._history.clear()
+        self._stamps.clear()
         self._sum_W = np.zeros(3)
         self._since_ns = self._least_ns = None
         self.mismatch = ""
 
-    def _jumped(self, last: Pose, stamp_ns: int, p_W: Array) -> str:
+    def _jumped(self, last: Pose, stamp_ns: int, p_W: Array, q_WB: Quat) -> str:
         """In words, how far a pose is from where motion can have led; empty if it is not."""
         dt_s = (stamp_ns - last.stamp_ns) * 1e-9
         off = p_W - last.p_W - dt_s * last.v_W
         off_m = math.sqrt(off @ off)
         watch = self._params.watch
-        if off_m <= watch.pose_jump_m + 0.5 * EXPLAINED_MPS2 * dt_s * dt_s:
-            return ""
-        return f"pose jumped by {off_m:.2f} m within {dt_s:.3f} s"
+        if off_m > watch.pose_jump_m + 0.5 * EXPLAINED_MPS2 * dt_s * dt_s:
+            return f"pose jumped by {off_m:.2f} m within {dt_s:.3f} s"
+        turn_rad = abs(math.remainder(yaw_of(q_WB) - yaw_of(last.q_WB), 2.0 * math.pi))
+        if turn_rad > watch.heading_jump_rad + self._params.limits.yaw_rate_max_radps * dt_s:
+            return f"heading jumped by {math.degrees(turn_rad):.0f} deg within {dt_s:.3f} s"
+        return ""
 
     def _measure_delay(self, stamp_ns: int, now_ns: int) -> None:
         """How much later than the least delayed pose this one came; the clocks may differ."""
@@ -195,6 +205,13 @@ class PoseWatch:
         if self.pose is None:
             return math.inf
         return max(now_ns - self.pose.now_ns, 0) * 1e-9 + self._late_s
+
+    @property
+    def rate_hz(self) -> float:
+        """Poses a second, by their stamps over the last :data:`COUNTED_S`."""
+        if len(self._stamps) < 2:
+            return 0.0
+        return (len(self._stamps) - 1) * 1e9 / (self._stamps[-1] - self._stamps[0])
 
     def settled_s(self, now_ns: int) -> float:
         """For how long poses have come without a jump."""

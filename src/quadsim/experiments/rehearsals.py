@@ -68,6 +68,13 @@ def criteria(outcomes: Sequence[Outcome], passes: PassParams) -> list[dict[str, 
         found.append(_at_least("clearance_m", clearance_m, passes.clearance_m))
     if passes.lands:
         found.append(_at_least("landings", landings, 1.0))
+    if passes.says:
+        said = sum(
+            passes.says in outcome.reason
+            or any(passes.says in event.message for event in outcome.events)
+            for outcome in outcomes
+        )
+        found.append(_at_least("says", said / count, 1.0))
     for name, limit in (("stop_s", passes.stop_s), ("stop_over_m", passes.stop_over_m)):
         if limit > 0.0:
             values = [getattr(stop, name) for stop in stops]

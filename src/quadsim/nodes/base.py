@@ -7,6 +7,7 @@ counterpart: whoever starts the graph waits for that, not for a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cached_property, partial
 from inspect import Signature
 from typing import Any
@@ -25,6 +26,7 @@ from rclpy.qos import qos_policy_name_from_kind
 
 from quadsim.nodes import qos, topics
 from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.domain import held_name
 from quadsim.nodes.handing import Listening, handing_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.vehicles import frame_prefix
@@ -74,6 +76,7 @@ class QuadsimNode(Node):
         self._faults: set[str] = set()
         self._needed: list[Callable[[], int]] = []
         self._asleep: set[Any] = set()
+        self._alone = ExitStack()
         self._handed: list[tuple[str, Listening]] = []
         self._handing = handing_of(self.context)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -96,6 +99,20 @@ class QuadsimNode(Node):
         # the executor asks for it at each tick; to find it takes longer than many a callback
         tick.__signature__ = NO_ARGUMENTS  # type: ignore[attr-defined]
         return self.create_timer(period_s, tick, clock=self._steady)
+
+    def be_alone(self) -> None:
+        """Be the only node with this name on the domain, until the node is destroyed.
+
+        Raises:
+            InputError: there is one already on this machine.
+        """
+        domain, name = self.context.get_domain_id(), self.get_fully_qualified_name()
+        self._alone.enter_context(held_name(domain, name))
+
+    def destroy_node(self) -> None:
+        """Give back what the node holds."""
+        self._alone.close()
+        super().destroy_node()
 
     # ---- time ----------------------------------------------------------------------------------
 

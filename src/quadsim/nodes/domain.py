@@ -1,5 +1,8 @@
 """One graph per DDS domain and user: who holds a domain writes its name into a lock file.
 
+``quadsim fly`` and ``rehearse`` hold it, and each ``ros2 launch`` of ours; beside that the nodes
+that a vehicle has one of (dynamics, guard, driver) hold their names, however they were started.
+
 What killed graphs left in the domain's shared memory is removed when it is taken.
 
 Another user's graph is heard on ``/clock`` by the supervisor.
@@ -14,7 +17,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from quadsim.errors import InputError
@@ -52,7 +55,43 @@ def held(domain: int) -> Iterator[None]:
     Raises:
         InputError: another graph holds it.
     """
-    path = lock_path(domain)
+    words = f"DDS domain {domain} is in use by another graph"
+    with _locked(lock_path(domain), words):
+        clear_left_behind(domain)
+        yield
+
+
+def hold_for_good(domain: int) -> None:
+    """Hold a domain until this process ends; once is enough for all graphs that it launches.
+
+    Raises:
+        InputError: another graph holds it.
+    """
+    if domain not in _for_good:
+        with ExitStack() as stack:
+            stack.enter_context(held(domain))
+            _for_good[domain] = stack.pop_all()
+
+
+#: Domains that this process holds until it ends.
+_for_good: dict[int, ExitStack] = {}
+
+
+@contextmanager
+def held_name(domain: int, full_name: str) -> Iterator[None]:
+    """Be the only node with a name on a domain of this machine.
+
+    Raises:
+        InputError: there is one already.
+    """
+    path = lock_path(domain).with_suffix(f"{full_name.replace('/', '.')}.lock")
+    words = f"{full_name} is on DDS domain {domain} already, of another graph"
+    with _locked(path, words):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, words: str) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -62,13 +101,12 @@ def held(domain: int) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"DDS domain {domain} is in use by another graph (process {file.read().strip()});"
-                " stop it, or choose another with --domain"
+                f"{words} (process {file.read().strip()}); stop it, or choose another domain"
+                " (ROS_DOMAIN_ID, --domain)"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        clear_left_behind(domain)
         try:
             yield
         finally:

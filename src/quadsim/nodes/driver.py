@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from rclpy.context import Context
+from std_msgs.msg import String
 
+from quadsim.analysis.bag.px4 import PACKAGE
+from quadsim.control.gate import GateParams
+from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
+from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
 from quadsim.nodes.driver_inputs import (
     Place,
+    ResetWatch,
     Source,
     converter,
     find_source,
@@ -27,10 +34,11 @@ from quadsim.nodes.driver_inputs import (
 from quadsim.nodes.driver_outputs import Outputs, check_commands
 from quadsim.nodes.drivers import SIM, Drivers, choose
 from quadsim.nodes.packages import installed, lost
-from quadsim.nodes.params import declare_bool, declare_text
+from quadsim.nodes.params import declare, declare_bool, declare_text
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import message_class
 from quadsim.nodes.vehicles import frame_prefix
+from quadsim.parameters import Spec, load
 
 SEARCH_PERIOD_S = 0.2
 #: The same once the graph has had its time.
@@ -42,6 +50,23 @@ PATIENCE_S = 5.0
 NEEDED = "imu/data_raw"
 #: All topics that the chain gives.
 EVERY = "*"
+#: What a vehicle's own estimator says, and may reset.
+OWN_ODOMETRY = ("odometry/autopilot",)
+
+
+@dataclass(frozen=True)
+class RelayParams:
+    """What the vehicle's own estimator gets."""
+
+    relay: Annotated[
+        str,
+        Spec(
+            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
+            " odometry (external/odom); empty: none",
+            choices=("", "pose", "odometry"),
+        ),
+    ] = ""
+
 
 Take = Callable[[bytes], "bytes | None"]
 
@@ -50,7 +75,8 @@ class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of :func:`quadsim.nodes.drivers.choose`), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``send``.
+    of ours that it gives), ``driver_namespace``, ``alone``, ``send``, ``relay``; ``config`` (a file
+    of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -62,6 +88,7 @@ class DriverNode(QuadsimNode):
         before = declare_text(self, "driver_namespace", "", "before the driver's topics: /uav1")
         alone = declare_bool(self, "alone", True, "there is one vehicle")
         send = declare_bool(self, "send", True, "take commands, and ask the vehicle for things")
+        self._relay = declare(self, RelayParams()).relay
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
@@ -74,6 +101,8 @@ class DriverNode(QuadsimNode):
         self._ways: dict[str, list[tuple[str, Take]]] = {}  # driver's topic to ours
         self._sources: dict[str, str] = {}
         self._said: set[str] = set()
+        self._resets: dict[str, ResetWatch] = {}
+        self._reset = self.offer(topics.VEHICLE_RESET)
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
@@ -82,11 +111,16 @@ class DriverNode(QuadsimNode):
         self._late = self._heard = False
         self._before: str | None = None
         self._outputs: Outputs | None = None
+        guard = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        of_guard = load(GuardParams, find("guards", guard))
+        self._gate = declare(self, GateParams(of_guard.limits, of_guard.watch))
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
-            self._outputs = Outputs(self, self._senders, self._place.expected)
+            self._outputs = self._open(self._place.expected)
         self._started_s = time.monotonic()
         self._finding: Any = None
+        if self._senders:
+            self.be_alone()
         if self._missing:
             self._finding = self.wall_timer(SEARCH_PERIOD_S, self._find)
             self._find()
@@ -177,9 +211,12 @@ class DriverNode(QuadsimNode):
             for name in topic.names
         )
         if self._before is not None:
-            self._outputs = Outputs(self, self._senders, self._before)
+            self._outputs = self._open(self._before)
         elif late or not telling:
-            self._outputs = Outputs(self, self._senders, self._place.expected)
+            self._outputs = self._open(self._place.expected)
+
+    def _open(self, before: str) -> Outputs:
+        return Outputs(self, self._senders, before, self._gate, self._relay)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -187,6 +224,8 @@ class DriverNode(QuadsimNode):
             self.get_logger().warning(words)
 
     def _subscribe(self, source: str, topic: Any, ours: str) -> None:
+        if ours in OWN_ODOMETRY and topic.type.startswith(PACKAGE):
+            self._resets[source] = ResetWatch(topic)
         ways = self._ways.setdefault(source, [])
         ways.append((ours, converter(topic, self._prefix)))
         if len(ways) == 1:
@@ -204,6 +243,7 @@ class DriverNode(QuadsimNode):
     def _take(self, source: str, payload: bytes) -> None:
         for ours, convert in self._ways[source]:
             try:
+                self._tell_reset(source, payload)
                 made = convert(payload)
             except ValueError as error:
                 self.fault(source, str(error))
@@ -212,14 +252,28 @@ class DriverNode(QuadsimNode):
                 self._offered[ours].publish(made)
                 self.count(ours)
 
+    def _tell_reset(self, source: str, payload: bytes) -> None:
+        """Say that the vehicle's estimator has reset, before anybody gets the pose."""
+        watch = self._resets.get(source)
+        words = watch.take(payload) if watch is not None else ""
+        if words:
+            self._reset.publish(String(data=words))
+            self.count("resets")
+            self.get_logger().error(words)
+
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """What comes from where, and what is missing."""
         values: dict[str, Any] = {f"{ours} from": name for ours, name in self._sources.items()}
         if self._outputs is not None:
             values["commands"] = self._outputs.sent
+            if self._outputs.relay is not None:
+                values["relayed"] = self._outputs.relay.sent
+            values["commands_refused"] = self._outputs.gate.refused or "no"
         missing = [*self._missing]
         if self._senders and self._outputs is None:
             missing.append("commands")
+        if self._outputs is not None and self._outputs.gate.refused:
+            return 2, f"commands are refused: {self._outputs.gate.refused}", values
         if missing:
             return 1, f"nothing here for {', '.join(missing)}", values
         return 0, "running", values

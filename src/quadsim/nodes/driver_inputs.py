@@ -206,6 +206,29 @@ def _lines(type_name: str) -> Iterator[str]:
         yield f"{_KINDS.get(kind, kind)}{bracket}{count} {name}"
 
 
+class ResetWatch:
+    """Notices when the estimator behind a driver's topic resets.
+
+    Args:
+        topic: what the driver file says.
+    """
+
+    def __init__(self, topic: DriverTopic) -> None:
+        self._converter = Converter(topic, lambda: defined_by_class(topic.type))
+        self._count: int | None = None
+
+    def take(self, payload: bytes) -> str:
+        """In words, how it has reset since the last message; empty: it has not."""
+        count, before = self._converter.resets(payload), self._count
+        self._count = count
+        if before is None or count is None or count == before:
+            return ""
+        return (
+            f"the autopilot has reset its estimate (reset_counter {before} to {count}): its place"
+            " and north are others now"
+        )
+
+
 def converter(topic: DriverTopic, prefix: str) -> Callable[[bytes], bytes | None]:
     """What makes one message ours; None for one that is not for us.
 

@@ -1,4 +1,4 @@
-"""What goes out to a vehicle by its driver file: commands, and what the vehicle is asked for."""
+"""What goes out to a vehicle by its driver file: commands through the gate, services, poses."""
 
 from __future__ import annotations
 
@@ -7,56 +7,32 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
-from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.task import Future
-from std_srvs.srv import SetBool, Trigger
 
 from quadsim.analysis.bag.driver import Driver
-from quadsim.analysis.bag.driver_commands import DriverCommand, DriverService
+from quadsim.analysis.bag.driver_commands import DriverCommand
 from quadsim.analysis.bag.outward import VelocityCommand, sent_as
-from quadsim.analysis.bag.standard import TWIST_STAMPED
+from quadsim.control.gate import Gate, GateParams
 from quadsim.errors import InputError
-from quadsim.nodes import qos
-from quadsim.nodes.base import QuadsimNode
+from quadsim.nodes import qos, topics
+from quadsim.nodes.base import LEVELS, QuadsimNode
 from quadsim.nodes.cdr import MessageError
-from quadsim.nodes.driver_inputs import topic_of
+from quadsim.nodes.driver_outlet import Outlet, publishers_of
+from quadsim.nodes.driver_parameters import FlightParameters
+from quadsim.nodes.driver_relay import Relay
+from quadsim.nodes.driver_services import Services, set_fields
 from quadsim.nodes.packages import installed, lost
-from quadsim.nodes.topics import message_class
-from quadsim.nodes.world_messages import make_time, stamp_ns_of
+from quadsim.nodes.topics import full_name, message_class
+from quadsim.nodes.world_messages import stamp_ns_of
+from quadsim.parameters import Vec3
 
 #: The one command that goes to a vehicle: what the guard has let pass.
 COMMAND = "command_velocity/safe"
-#: Wall time for the driver's answer.
-ANSWER_S = 3.0
-
-
-def set_fields(message: Any, fields: dict[str, Any]) -> None:
-    """Set fields of a message by their dotted names.
-
-    Args:
-        message: of any type.
-        fields: three numbers for a vector; ns for a time.
-    """
-    for name, value in fields.items():
-        owner, *rest = message, *name.split(".")
-        for part in rest[:-1]:
-            owner = getattr(owner, part)
-        last = rest[-1]
-        there = getattr(owner, last)
-        if last == "stamp":
-            setattr(owner, last, make_time(value))
-        elif isinstance(value, list) and hasattr(there, "x"):
-            there.x, there.y, there.z = value
-        else:
-            setattr(owner, last, value)
-
-
-def field_of(message: Any, name: str) -> Any:
-    """A field by its dotted name."""
-    for part in name.split("."):
-        message = getattr(message, part)
-    return message
+#: Period of what is sent in place of refused commands, and of looking who is there.
+HOLD_S, LOOK_S = 0.05, 0.2
+#: A vehicle that is to land is asked again after that time.
+ASK_AGAIN_S = 1.0
 
 
 def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCommand:
@@ -101,146 +77,139 @@ def check_commands(drivers: Sequence[Driver]) -> None:
             ) from None
 
 
-def lost_service(service: DriverService) -> str:
-    """Why a driver cannot be asked here for something, in one line; empty: it can."""
-    if not installed(service.type):
-        return next(lost([(service.ours, service.type)]))
-    try:
-        message_class(service.type)
-    except ImportError as error:
-        return f"{error}, so the vehicle cannot be asked"
-    return ""
-
-
 class Outputs:
     """Commands and services of the first drivers of a chain that have them.
 
-    Offers ``vehicle/arm`` (SetBool), ``vehicle/offboard`` and ``vehicle/land`` (Trigger), which ask
-    the driver and answer as it does.
+    Commands go through the :class:`~quadsim.control.gate.Gate`. Whether the way to the vehicle is
+    in order is said on ``vehicle/ready`` (latched).
 
     Args:
         node: whose endpoints they are.
         drivers: their files.
         before: what stands before their topics and services; empty: nothing.
+        params: of the gate.
+        relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
+            empty: none.
+
+    Raises:
+        InputError: no driver takes poses.
     """
 
-    def __init__(self, node: QuadsimNode, drivers: Sequence[Driver], before: str) -> None:
+    def __init__(
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        before: str,
+        params: GateParams | None = None,
+        relay: str = "",
+    ) -> None:
         self._node, self._before = node, before
-        self._commands: list[tuple[DriverCommand, Any, Any]] = []
-        self._services: dict[str, tuple[Driver, DriverService]] = {}
-        self._clients: dict[str, Any] = {}
+        params = params or GateParams()
+        self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
+        self._outlets: list[Outlet[DriverCommand]] = []
+        self._command = node.resolve_topic_name(COMMAND)
+        self._publishers: list[str] = []
+        self._passed = (0, 0)  # stamp of the last command that went out, and when
+        self._asked_s = -ASK_AGAIN_S
+        self._said = ""
         self.sent = 0
-        needs: list[tuple[str, str]] = []
-        for driver in drivers:
-            for service in driver.services:
-                needs.append((f"vehicle/{service.ours}", service.type))
-                self._services.setdefault(service.ours, (driver, service))
         takers = [driver for driver in drivers if driver.commands_of(COMMAND)]
+        needs: list[tuple[str, str]] = []
         for driver in takers[:1]:
             for command in driver.commands_of(COMMAND):
                 needs.append((command.ours, command.type))
                 if installed(command.type):
-                    self._offer(driver, command)
-        for line in lost(needs):
+                    self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
+        self.services = Services(node, drivers, self._full)
+        for line in lost([*self.services.needs, *needs]):
             node.get_logger().error(line)
-        if self._commands:
-            node.listen(topic_of(COMMAND, TWIST_STAMPED), self._on_command, raw=False)
-        if self._services:
-            # while one waits for its answer, answers, commands and poses go on
-            group = ReentrantCallbackGroup()
-            for kind, name, asked in (
-                (SetBool, "arm", self._on_arm),
-                (Trigger, "offboard", self._on_offboard),
-                (Trigger, "land", self._on_land),
-            ):
-                node.create_service(kind, f"vehicle/{name}", asked, callback_group=group)
-        self._lost = {ours: lost_service(said) for ours, (_, said) in self._services.items()}
-        strange = [self._lost[o] for o, (_, s) in self._services.items() if installed(s.type)]
-        for line in dict.fromkeys(filter(None, strange)):
-            node.get_logger().error(line)
-        for ours, (driver, service) in self._services.items():  # known by the time they are asked
-            if not self._lost[ours]:
-                self._client(service.type, self._full(driver, service.name))
+        self.relay = Relay(node, drivers, relay, self._full) if relay else None
+        self._parameters = FlightParameters(node, drivers, self._full)
+        self._ready: Any = None
+        if self._outlets:
+            _ = node.events  # made now: not between a fault and what is told of it
+            self._ready = node.offer(topics.VEHICLE_READY)
+            node.create_subscription(
+                TwistStamped,
+                COMMAND,
+                self._on_command,
+                qos.profile(1),  # what waits is too old
+                event_callbacks=node.subscription_events(COMMAND),
+            )
+            node.wall_timer(HOLD_S, self._hold)
+            node.wall_timer(LOOK_S, self._look)
+            self._look()
 
     def _full(self, driver: Driver, name: str) -> str:
         full = driver.full_name(name)
         return full if full.startswith("/") else f"{self._before.rstrip('/')}/{full}"
 
-    def _offer(self, driver: Driver, command: DriverCommand) -> None:
-        name = self._full(driver, command.name)
-        publisher = self._node.create_publisher(
-            message_class(command.type),
-            name,
-            qos.profile(
-                command.depth,
-                command.reliability == "reliable",
-                command.durability == "transient_local",
-            ),
-            event_callbacks=self._node.publisher_events(name),
-        )
-        self._commands.append((command, message_class(command.type)(), publisher))
+    # ---- commands ------------------------------------------------------------------------------
 
     def _on_command(self, message: TwistStamped) -> None:
-        now_ns = int(self._node.get_clock().now().nanoseconds)
-        given = read_command(message, now_ns, time.time_ns())
-        for command, output, publisher in self._commands:
-            set_fields(output, sent_as(command, given))
-            publisher.publish(output)
+        """Send a command on, if it may go out."""
+        now_ns = time.monotonic_ns()
+        if self._node.count_publishers(self._command) != len(self._publishers):
+            self._publishers = publishers_of(self._node, self._command)
+        stamp_ns = int(self._node.get_clock().now().nanoseconds)
+        try:
+            given = read_command(message, stamp_ns, time.time_ns())
+        except MessageError as error:
+            self._node.fault(COMMAND, str(error))
+            self.gate.refuse(now_ns, str(error))
+        else:
+            yaw_rate = given.yaw_rate_radps
+            if self.gate.take(now_ns, given.stamp_ns, given.v_W, yaw_rate, self._publishers):
+                self._passed = given.stamp_ns, now_ns
+                self._send(given)
+                return
+            self._node.count(f"{COMMAND} refused")
+        self._tell()
+
+    def _send(self, command: VelocityCommand) -> None:
+        for outlet in self._outlets:
+            set_fields(outlet.message, sent_as(outlet.said, command))
+            outlet.publish()
         self.sent += 1
 
-    async def _on_arm(self, request: Any, response: Any) -> Any:
-        return await self._ask("arm" if request.data else "disarm", response)
+    def _hold(self) -> None:
+        """Stop, and then land, a vehicle whose commands are refused."""
+        now_ns = time.monotonic_ns()
+        v_W: Vec3 | None = self.gate.step(now_ns, self.services.obeys)
+        self._tell()
+        if v_W is None:
+            return
+        stamp_ns = self._passed[0] + now_ns - self._passed[1]
+        self._send(VelocityCommand(stamp_ns, time.time_ns(), v_W, 0.0))
+        if self.gate.landing and now_ns * 1e-9 - self._asked_s >= ASK_AGAIN_S:
+            self._asked_s = now_ns * 1e-9
+            refused = self.services.land()
+            if refused:
+                self._node.get_logger().error(f"land: {refused}")
 
-    async def _on_offboard(self, _: Any, response: Any) -> Any:
-        return await self._ask("offboard", response)
+    def _tell(self) -> None:
+        """Say as events, and in the log, what the gate has told."""
+        for event in self.gate.take_events():
+            self._node.tell_event(event.level, event.name, event.words)
+            self._node.get_logger().error(event.words)
 
-    async def _on_land(self, _: Any, response: Any) -> Any:
-        return await self._ask("land", response)
+    # ---- whether all is in order ---------------------------------------------------------------
 
-    async def _ask(self, ours: str, response: Any) -> Any:
-        """Ask the driver, and answer as it does."""
-        response.success = False
-        if ours not in self._services:
-            response.message = f"the driver cannot be asked for {ours}"
-            return response
-        driver, service = self._services[ours]
-        name = self._full(driver, service.name)
-        if self._lost[ours]:
-            response.message = self._lost[ours]
-            return response
-        client = self._client(service.type, name)
-        if not client.service_is_ready():
-            response.message = f"{name} is not offered: is the driver running?"
-            return response
-        request = client.srv_type.Request()
-        set_fields(request, service.request(time.time_ns()))
-        answer = await self._within(client, client.call_async(request))
-        if answer is None:
-            response.message = f"{name} has not answered within {ANSWER_S:g} s"
-            return response
-        said = field_of(answer, service.answer)
-        response.success = said is True or (said == 0 and not isinstance(said, bool))
-        response.message = f"{name}: {getattr(answer, 'message', '') or f'{service.answer}={said}'}"
-        self._node.get_logger().info(f"{ours}: {response.message}")
-        return response
+    def _look(self) -> None:
+        """Say whether the way to the vehicle is in order, where that has changed."""
+        self._publishers = publishers_of(self._node, self._command)
+        self._parameters.ask()
+        level, words = self.ready()
+        if words != self._said:
+            self._said = words
+            self._ready.publish(DiagnosticStatus(level=LEVELS[level], name="driver", message=words))
 
-    def _client(self, type_name: str, name: str) -> Any:
-        if name not in self._clients:
-            self._clients[name] = self._node.create_client(message_class(type_name), name)
-        return self._clients[name]
-
-    async def _within(self, client: Any, asked: Any) -> Any:
-        """What a service answers, or None after a while; it is then waited for no more."""
-        done: Any = Future()
-
-        def end(answer: Any) -> None:
-            if not done.done():
-                done.set_result(answer)
-
-        asked.add_done_callback(lambda future: end(future.result()))
-        timer = self._node.wall_timer(ANSWER_S, lambda: end(None))
-        try:
-            return await done
-        finally:
-            self._node.destroy_timer(timer)
-            client.remove_pending_request(asked)
+    def ready(self) -> tuple[int, str]:
+        """0 in order, 1 not known, 2 no flight; and why."""
+        wrong = [self.gate.misfit(self._publishers), *(outlet.look() for outlet in self._outlets)]
+        wrong += [self.relay.look()] if self.relay is not None else []
+        found = next(filter(None, wrong), "")
+        if found:
+            return 2, found
+        level, words = self._parameters.judge()
+        return level, words or "in order"

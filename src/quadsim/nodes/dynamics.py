@@ -128,6 +128,7 @@ class DynamicsNode(QuadsimNode):
         self.fleet = self._make_fleet({}, self._disturbances.given, self._scene)
         self._paused = self.params.paused
         self._tied = False
+        self.be_alone()
         self._latencies = Latencies()
         self._published_ns = np.zeros(KEPT_STEPS, np.int64)
         self._late = 0

@@ -18,24 +18,29 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
+from quadsim.compiled import new_record
 from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
 from quadsim.files import find
 from quadsim.nodes import topics
+from quadsim.nodes.base import LEVELS as STATUS_LEVELS
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, Writer
+from quadsim.nodes.cdr import MessageError, Writer, stamp_of
 from quadsim.nodes.command_messages import read_velocity_command
+from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare, declare_text
 from quadsim.nodes.pose_input import PoseInput
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.scan_input import ScanInput, SeenScan
 from quadsim.parameters import Spec, load
+from quadsim.records import KINEMATICS
 
 #: A step made for a pose comes no sooner after the last than this share of the period: a pose that
 #: has to wait for the next step is answered late.
 SOON = 0.2
-#: Until the vehicle says that it lands it is told so again after this time, s.
-ASK_AGAIN_S = 1.0
+#: Until the vehicle says that it lands it is told so again after this time, s; an answer that does
+#: not come is waited for so long; and what still obeys setpoints after the last is named.
+ASK_AGAIN_S, ANSWER_S, DEAF_S = 1.0, 8.0, 10.0
 #: Handling times that are kept for the report: of 20 s at 50 Hz.
 KEPT = 1000
 #: Level of /diagnostics of each state.
@@ -52,11 +57,25 @@ class DeadManParams:
     ] = -1
 
 
+@dataclass(frozen=True)
+class AutopilotParams:
+    """What is known of the frame that commands are flown in."""
+
+    odometry: Annotated[
+        str,
+        Spec(
+            "own: the pose is the autopilot's own; beside: the autopilot's own comes as"
+            " odometry/autopilot, and has to agree with the pose; none: nobody gives it",
+            choices=("own", "beside", "none"),
+        ),
+    ] = "own"
+
+
 class GuardNode(QuadsimNode):
     """Passes what is safe; see :mod:`quadsim.control.guard`.
 
-    Parameters: ``config`` (a file of config/guards) and every field of it, ``dead_man.button``;
-    those of :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
+    Parameters: ``config`` (a file of config/guards) and every field of it, ``dead_man.button``,
+    ``autopilot.odometry``; those of :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -73,7 +92,9 @@ class GuardNode(QuadsimNode):
         self._asked_ns: int | None = None
         self._flights = 0  # begun
         self._lands = False  # it has answered that it does
-        self._nobody_lands = False
+        self._nobody_lands = self._deaf = False
+        self._pending: tuple[int, Any] | None = None  # when a landing was asked for, and the answer
+        self._landing_ns: int | None = None
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
@@ -90,10 +111,32 @@ class GuardNode(QuadsimNode):
         else:
             self.listen(topics.DEAD_MAN, self._on_dead_man, raw=False)
         self.listen(topics.OFFBOARD_STATE, self._on_offboard, raw=False)
+        self.listen(topics.VEHICLE_READY, self._on_ready, raw=False)
+        self.listen(
+            topics.VEHICLE_RESET, lambda message: self._guard.take_reset(message.data), raw=False
+        )
+        self._autopilot = declare(self, AutopilotParams(), "autopilot.").odometry
+        self._ready = (0, "")
+        self._own = new_record(KINEMATICS)
+        self._own_reader = OdometryReader(self._own)
+        if self._autopilot == "beside":
+            self.listen(topics.AUTOPILOT_ODOMETRY, self._on_autopilot, reliable=False)
+        self._expect()
         self.create_service(SetBool, "enable", self._on_enable)
         self._land = self.create_client(Trigger, "vehicle/land")
         self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
+        self.be_alone()
         self.wall_timer(0.5 * self._params.watch.period_s, self._watch)
+
+    def _expect(self) -> None:
+        """Tell a new guard what it may count on."""
+        if self._autopilot == "beside":
+            self._guard.expect_autopilot()
+        elif self._autopilot == "none":
+            self._guard.unknown["autopilot"] = (
+                "nobody gives odometry/autopilot, so the heading of the autopilot is not compared"
+            )
+        self._guard.take_ready(*self._ready)
 
     def _now_ns(self) -> int:
         """The watchdogs' clock: ROS time in simulation, else one that nobody sets."""
@@ -106,6 +149,7 @@ class GuardNode(QuadsimNode):
         self._others.forget()
         if self._others.tracks:
             self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
+        self._expect()
         self._said = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
 
@@ -173,6 +217,23 @@ class GuardNode(QuadsimNode):
         """Whether the vehicle obeys; nothing more is sent once it does not."""
         self._guard.take_offboard(bool(message.data))
 
+    def _on_ready(self, message: Any) -> None:
+        """Whether the way to the vehicle is in order, as the node driver says."""
+        self._ready = (STATUS_LEVELS.index(message.level), message.message)
+        self._guard.take_ready(*self._ready)
+
+    def _on_autopilot(self, payload: bytes) -> None:
+        """The autopilot's own estimate, beside the pose of somebody else."""
+        self._own_reader.read(payload)
+        refusal = self._guard.take_autopilot(
+            stamp_of(payload),
+            self._now_ns(),
+            tuple(self._own["p_W"].tolist()),
+            tuple(self._own["q_WB"].tolist()),
+        )
+        if refusal:
+            raise MessageError(refusal)
+
     def _on_enable(self, request: Any, response: Any) -> Any:
         """Begin or end; in words why it does not begin."""
         if request.data:
@@ -181,6 +242,7 @@ class GuardNode(QuadsimNode):
             response.success, response.message = refusal is None, refusal or "enabled"
             if begins:
                 self._asked_ns, self._lands = None, False
+                self._landing_ns, self._deaf = None, False
                 self._flights += 1
         else:
             self._guard.disable()
@@ -225,20 +287,37 @@ class GuardNode(QuadsimNode):
             self.get_logger().error(words)
 
     def _ask_to_land(self, now_ns: int) -> None:
-        """Tell the vehicle's own autopilot to land, again and again until it says that it does."""
-        if self._lands:
+        """Tell the vehicle's own autopilot to land, again and again until it says that it does.
+
+        Where the vehicle says whether it obeys setpoints, no answer counts, but that it has left
+        that mode: an answer may say no more than that the question was sent.
+        """
+        obeys = self._guard.offboard
+        self._landing_ns = self._landing_ns if self._landing_ns is not None else now_ns
+        if obeys and not self._deaf and now_ns - self._landing_ns > DEAF_S * 1e9:
+            self._deaf = True
+            self._tell(
+                2,
+                f"asked to land for {DEAF_S:g} s, and the vehicle still obeys setpoints: take over"
+                " by its transmitter; it is asked again",
+            )
+        if self._lands and not obeys:
             return
         if self._asked_ns is not None and now_ns - self._asked_ns < ASK_AGAIN_S * 1e9:
             return
+        if self._pending is not None and not self._pending[1].done():
+            if now_ns - self._pending[0] < ANSWER_S * 1e9:
+                return
+            self._land.remove_pending_request(self._pending[1])
         self._asked_ns = now_ns
         if not self._land.service_is_ready():
             if not self._nobody_lands:
                 self._nobody_lands = True
                 self._tell(2, "nobody offers vehicle/land; only a descent is commanded")
             return
-        self._land.call_async(Trigger.Request()).add_done_callback(
-            partial(self._on_land_answer, self._flights)
-        )
+        asked = self._land.call_async(Trigger.Request())
+        self._pending = (now_ns, asked)
+        asked.add_done_callback(partial(self._on_land_answer, self._flights))
 
     def _on_land_answer(self, flight: int, future: Any) -> None:
         answer = future.result()

@@ -26,6 +26,7 @@ from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import ODOMETRY
+from quadsim.control.gate import GateParams
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
@@ -46,9 +47,11 @@ STRUCTURES = ("basic", "sil", "hil", "target")
 STANDS_IN = ("basic", "sil")
 #: Namespace of the vehicle for our nodes, and of the stand-in.
 VEHICLE, STAND_IN = "/quad", "/stand_in"
+#: What the autopilot itself estimates.
+AUTOPILOT = "odometry/autopilot"
 #: Our topics that can say where the vehicle is, the likeliest first, and as what.
 POSES = {
-    "odometry/autopilot": "odometry",
+    AUTOPILOT: "odometry",
     "external/odom": "odometry",
     "external/pose_stamped": "pose",
     "ground_truth/odom": "odometry",
@@ -66,6 +69,7 @@ HIL_ARGUMENTS = {
     "drivers": ("", "of the vehicle: files of config/drivers, with commas; needed in hil, target"),
     "driver_namespace": ("/", "what stands before the drivers' topics: /uav1"),
     "pose": ("", "our topic that says where it is; empty: the first that the drivers give"),
+    "relay": ("false", "whether the pose goes into the vehicle's own estimator too"),
     "pose_frame": ("map", "the frame that poses name; it must be z up"),
     "world": ("flat", "the virtual world: a file of worlds, or a path"),
     "lidar": (
@@ -104,6 +108,7 @@ class HilOptions:
         drivers: chain of driver files.
         driver_namespace: before the drivers' topics.
         pose: our topic that says where the vehicle is; empty: the first that drivers give.
+        relay: whether the pose goes into the vehicle's own estimator too.
         pose_frame: the frame of poses.
         world: the virtual one.
         lidar: device of the virtual one; empty: none. In ``target`` its place alone counts.
@@ -130,6 +135,7 @@ class HilOptions:
     drivers: str = ""
     driver_namespace: str = "/"
     pose: str = ""
+    relay: bool = False
     pose_frame: str = "map"
     world: str = "flat"
     lidar: str = "virtual_lidar"
@@ -177,25 +183,40 @@ class _Vehicle:
         """Type of our topic of it."""
         return {"odometry": ODOMETRY, "pose": POSE_STAMPED}[self.pose_type]
 
-    @property
-    def _said(self) -> tuple[Driver, list[DriverTopic]]:
-        """The driver that gives the pose, and what its file says of that."""
-        name = next(name for name, given in self.drivers.passed if given == self.pose)
+    def _said(self, ours: str) -> tuple[Driver, list[DriverTopic]]:
+        """The driver that gives one of our topics, and what its file says of that."""
+        name = next(name for name, given in self.drivers.passed if given == ours)
         driver = self.drivers.entry(name).driver
-        return driver, [topic for topic in driver.topics if topic.ours == self.pose]
+        return driver, [topic for topic in driver.topics if topic.ours == ours]
+
+    def source_of(self, ours: str) -> str:
+        """``NAME TYPE`` of the driver's topic of one of ours; empty: found when it is there."""
+        driver, known = self._said(ours)
+        full = definite(driver, known, self.namespace)
+        return f"{full} {known[0].type}" if full else ""
+
+    def heard_of(self, ours: str) -> str:
+        """Where one of our topics is heard: at the driver where nothing is to be converted."""
+        _, known = self._said(ours)
+        source = self.source_of(ours)
+        return source.partition(" ")[0] if known[0].as_it_is and source else ours
 
     @property
     def source(self) -> str:
         """``NAME TYPE`` of the driver's topic of the pose; empty: found when it is there."""
-        driver, known = self._said
-        full = definite(driver, known, self.namespace)
-        return f"{full} {known[0].type}" if full else ""
+        return self.source_of(self.pose)
 
     @property
     def heard(self) -> str:
-        """Where the pose is heard: the driver's topic where nothing is to be converted."""
-        _, known = self._said
-        return self.source.partition(" ")[0] if known[0].as_it_is and self.source else self.pose
+        """Where the pose is heard."""
+        return self.heard_of(self.pose)
+
+    @property
+    def autopilot(self) -> str:
+        """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
+        if self.pose == AUTOPILOT:
+            return "own"
+        return "beside" if self.drivers.gives(AUTOPILOT) else "none"
 
     @property
     def timed(self) -> str:
@@ -334,9 +355,34 @@ def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
     }
 
 
+def _beside(vehicle: _Vehicle) -> tuple[tuple[str, str], ...]:
+    """Where the guard hears the autopilot's own odometry beside the pose."""
+    if vehicle.autopilot != "beside":
+        return ()
+    return ((AUTOPILOT, vehicle.heard_of(AUTOPILOT)),)
+
+
 def _stand_in(options: HilOptions) -> NodeSpec:
     given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
     return NodeSpec("stand_in", STAND_IN, given)
+
+
+def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
+    """As what the pose is relayed; empty: it is not.
+
+    Raises:
+        InputError: it is the autopilot's own, or no driver takes poses.
+    """
+    if not options.relay:
+        return ""
+    if vehicle.pose == AUTOPILOT:
+        raise InputError(
+            f"relay: the pose is {AUTOPILOT}, the autopilot's own; allowed: a pose of somebody"
+            " else, such as pose:=external/pose_stamped"
+        )
+    if not any(entry.driver.relays for entry in vehicle.drivers.entries):
+        raise InputError(f"relay: drivers {vehicle.chain}: none of them takes poses")
+    return vehicle.pose_type
 
 
 def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
@@ -347,9 +393,13 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     In ``target`` it gives what the vehicle sees as well.
     """
     wanted = [vehicle.pose] if vehicle.heard == vehicle.pose else []
+    if vehicle.autopilot == "beside" and vehicle.heard_of(AUTOPILOT) == AUTOPILOT:
+        wanted.append(AUTOPILOT)
     wanted += [OFFBOARD_STATE] if vehicle.drivers.gives(OFFBOARD_STATE) else []
     if options.structure == "target":
         wanted += [name for name in (*SCANS, "range/down") if vehicle.drivers.gives(name)]
+    relay = _relay(options, vehicle)
+    source = {"pose": "external/pose_stamped", "odometry": "external/odom"}.get(relay, "")
     return NodeSpec(
         "driver",
         VEHICLE,
@@ -359,7 +409,10 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
             "driver_namespace": vehicle.namespace,
             "alone": True,
             "send": True,
+            "relay": relay,
+            **prefixed(GateParams(options.guard.limits, options.guard.watch)),
         },
+        ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
 
 
@@ -392,10 +445,11 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
             {
                 **prefixed(options.guard),
                 "dead_man.button": options.dead_man_button,
+                "autopilot.odometry": vehicle.autopilot,
                 **riding,
                 **others,
             },
-            remappings,
+            (*remappings, *_beside(vehicle)),
         )
     )
     nodes.append(
@@ -484,6 +538,7 @@ def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
         drivers=values["drivers"],
         driver_namespace=values["driver_namespace"] or "/",
         pose=values["pose"],
+        relay=as_flag("relay", values["relay"]),
         pose_frame=values["pose_frame"],
         world=values["world"],
         lidar=values["lidar"],

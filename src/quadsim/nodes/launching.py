@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from quadsim.errors import InputError
+from quadsim.nodes.domain import chosen_domain, hold_for_good
 from quadsim.nodes.graph import NodeSpec
 
 #: Arguments of a launch file: name to default and meaning.
@@ -103,11 +104,13 @@ def launch_description(
         also: makes other actions for the arguments' values, which come before the nodes.
 
     Raises:
-        InputError: the launch packages are not installed.
+        InputError: the launch packages are not installed. When it is launched: another graph is on
+            the domain.
     """
     launch, _, _ = _launch()
 
     def actions(context: Any) -> list[Any]:
+        hold_for_good(chosen_domain(None))
         values = {
             name: launch.substitutions.LaunchConfiguration(name).perform(context)
             for name in arguments

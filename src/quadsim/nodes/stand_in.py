@@ -36,6 +36,7 @@ from quadsim.sim.rehearsal.flight import ARRIVED_MPS
 from quadsim.sim.rehearsal.judge import Judge, hull_radius_m
 from quadsim.sim.rehearsal.link import Link
 from quadsim.sim.rehearsal.motion_capture import SeenPose
+from quadsim.sim.rehearsal.parameters import Y_UP
 from quadsim.sim.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.sim.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
 from quadsim.sim.rehearsal.stopping import Stop, StopWatch
@@ -143,6 +144,7 @@ class StandInNode(QuadsimNode):
         )
         self._vehicle = ShownStandIn(scenario, params.motion_capture, params.dead_reckoning_s)
         self._vehicle.seen = []
+        self._vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
         self._vehicle.arms = False
         self._poses: Link[Telemetry] = Link(params.pose_link, stream(seed, "hil", "pose_link"))
         self._commands: Link[VelocityCommand] = Link(
@@ -209,7 +211,10 @@ class StandInNode(QuadsimNode):
         return response
 
     def _on_land(self, _: Any, response: Any) -> Any:
-        """Land by itself."""
+        """Land by itself; or, as a message that was lost would have it, say so alone."""
+        if self._vehicle.is_deaf:
+            response.success, response.message = True, "lands"
+            return response
         self._offboard = False
         manager = self._vehicle.manager
         if not (self._landing or manager.finished):
@@ -329,8 +334,9 @@ class StandInNode(QuadsimNode):
     def _look(self) -> None:
         """Judge the true motion, and take away what is to be missing now."""
         true = self._vehicle.state["truth"][0]
-        (x, y, z), (vx, vy, vz) = true["p_W"].tolist(), true["v_W"].tolist()
-        p_W, v_W, t_s = (x, y, z), (vx, vy, vz), self._t_s
+        said_W = self._vehicle.said_W
+        p_W, v_W = said_W(tuple(true["p_W"].tolist())), said_W(tuple(true["v_W"].tolist()))
+        t_s = self._t_s
         if t_s < 0.0 or self._over is not None:
             return
         for name in self._movers.update(t_s, p_W, v_W):
@@ -352,12 +358,10 @@ class StandInNode(QuadsimNode):
             self._over = (self._vehicle.stamp_ns, reason)
 
     def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
-        missing = set()
-        for trouble in self.rehearsal.params.troubles:
+        troubles = self.rehearsal.params.troubles
+        for trouble in troubles:
             self._stopping.begin(trouble, t_s, p_W, v_W)
-            if trouble.lasts(t_s):
-                missing.add(trouble.what)
-        self._vehicle.motion_capture.gone = "motion_capture" in missing
+        missing = self._vehicle.make_trouble(troubles, t_s)
         self._poses.cut = bool(missing & {"pose", "link"})
         self._commands.cut = bool(missing & {"commands", "link"})
 

@@ -168,6 +168,12 @@ COMMAND_MOTOR_SPEED = _reliable(
 DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
 # whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
 OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
+# whether the way to the vehicle is in order, as the node driver sees it
+VEHICLE_READY = _reliable(
+    "vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus", profile=qos.LATCHED
+)
+# that the vehicle's own estimator has reset, in words: its frame is another one from now on
+VEHICLE_RESET = _reliable("vehicle/reset", "std_msgs/msg/String")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
 JOY = _reliable("joy", "sensor_msgs/msg/Joy")
 REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
@@ -234,6 +240,7 @@ VEHICLE_TOPICS = (
     ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
     COMMAND_MOTOR_SPEED, JOY, DEAD_MAN, OFFBOARD_STATE,
+    VEHICLE_READY, VEHICLE_RESET,
     GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
     ROBOT_DESCRIPTION,

@@ -64,6 +64,12 @@ def attitude(world: str, body: str, q: Array) -> Array:
     return multiply(multiply(np.array(_Q_WORLD[world]), q), q_body)
 
 
+def attitude_out(world: str, body: str, q_WB: Array) -> Array:
+    """(N, 4) attitudes of FLU in ENU as those of a driver's body axes in its world; w first."""
+    q_world = np.array(_Q_WORLD[world]) * (1.0, -1.0, -1.0, -1.0)
+    return multiply(multiply(q_world, q_WB), np.array(_Q_BODY[body]))
+
+
 def multiply(a: Array, b: Array) -> Array:
     """Hamilton products of (..., 4) quaternions, w first."""
     w, x, y, z = np.moveaxis(a, -1, 0)

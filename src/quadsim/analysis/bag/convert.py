@@ -302,6 +302,17 @@ class Converter:
             return list(made)
         return [payload if kept else None for payload, kept in zip(made, keep, strict=True)]
 
+    def resets(self, payload: bytes) -> int | None:
+        """How often the estimator that sent a message has reset; None: that is not said.
+
+        Raises:
+            QuadsimError: the message is not what its type says.
+        """
+        if self._topic.type != "px4_msgs/msg/VehicleOdometry":
+            return None
+        counted = px4.resets(decode_fixed(self._layout(payload), [payload]))
+        return None if counted is None else int(counted[0])
+
     def _layout(self, payload: bytes) -> np.dtype[np.void]:
         if self._dtype is None:
             name = self._topic.type

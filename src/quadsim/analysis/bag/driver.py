@@ -12,7 +12,12 @@ from typing import Annotated
 
 from quadsim.analysis.bag.convert import can_convert, conversions
 from quadsim.analysis.bag.definitions import check_standard
-from quadsim.analysis.bag.driver_commands import DriverCommand, DriverService
+from quadsim.analysis.bag.driver_commands import (
+    DriverCommand,
+    DriverParameter,
+    DriverRelay,
+    DriverService,
+)
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import OURS, our_type
 from quadsim.errors import InputError
@@ -119,6 +124,12 @@ class Driver:
     ] = ""
     commands: Annotated[tuple[DriverCommand, ...], Spec("what it takes")] = ()
     services: Annotated[tuple[DriverService, ...], Spec("what it can be asked for")] = ()
+    relays: Annotated[
+        tuple[DriverRelay, ...], Spec("where a pose from outside goes, where that is wanted")
+    ] = ()
+    parameters: Annotated[
+        tuple[DriverParameter, ...], Spec("of the flight controller, looked at before a flight")
+    ] = ()
 
     def __post_init__(self) -> None:
         if "*" in self.namespace and (self.commands or self.services):

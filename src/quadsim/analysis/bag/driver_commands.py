@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from quadsim.analysis.bag.outward import can_send, sendings
+from quadsim.analysis.bag.outward import RELAYS, can_send, sendings
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.errors import InputError
 from quadsim.parameters import Spec
@@ -51,6 +51,9 @@ class DriverCommand:
         str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
     ] = "volatile"
     depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
 
     def __post_init__(self) -> None:
         for name in (self.ours, self.name):
@@ -63,6 +66,53 @@ class DriverCommand:
             )
         if self.type.startswith(PACKAGE) and self.world != "ned":
             raise InputError(f"{self.type} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRelay:
+    """One topic on which a vehicle's estimator takes a pose from outside."""
+
+    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
+    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
+    world: Annotated[
+        str, Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned"))
+    ] = "enu"
+    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
+    reliability: Annotated[
+        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
+    ] = "reliable"
+    durability: Annotated[
+        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
+    ] = "volatile"
+    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.type.startswith(PACKAGE) and self.world != "ned":
+            raise InputError(f"{self.type} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverParameter:
+    """A parameter of the flight controller without which no flight is safe."""
+
+    name: Annotated[str, Spec("the flight controller's name of it")]
+    most: Annotated[float, Spec("largest value that is allowed, in its own unit")]
+    why: Annotated[str, Spec("what a larger one leads to")]
+    node: Annotated[
+        str,
+        Spec(
+            "the driver's node whose ROS parameters are the flight controller's, relative to its"
+            " namespace, or absolute; empty: this link cannot read them"
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if self.node:
+            check_name(self.node)
 
 
 @dataclass(frozen=True, slots=True)

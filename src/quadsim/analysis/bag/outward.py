@@ -1,4 +1,4 @@
-"""Our commands as a driver wants them: types, axes, units; whatever the driver file says.
+"""Our commands, and poses from outside, as a driver wants them: types, axes, units.
 
 What comes in is converted by :mod:`quadsim.analysis.bag.convert`; this is the way out.
 """
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.analysis.bag.axes import WORLD
-from quadsim.analysis.bag.standard import TWIST_STAMPED
+from quadsim.analysis.bag.axes import WORLD, attitude_out
+from quadsim.analysis.bag.standard import POSE, TWIST_STAMPED
+from quadsim.geometry.rotation import Quat
 from quadsim.parameters import Vec3
 
 if TYPE_CHECKING:
-    from quadsim.analysis.bag.driver_commands import DriverCommand
+    from quadsim.analysis.bag.driver_commands import DriverCommand, DriverRelay
 
 #: Our commands that can be sent, and their types.
 COMMANDS = {"command_velocity/safe": TWIST_STAMPED, "command_velocity": TWIST_STAMPED}
@@ -109,3 +110,75 @@ def sent_as(said: DriverCommand, command: VelocityCommand) -> Fields:
         command: ours.
     """
     return _OUT[COMMANDS[said.ours], said.type](command, said)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsidePose:
+    """A pose that the vehicle's own estimator is to take.
+
+    Attributes:
+        stamp_ns: when it was measured.
+        sent_ns: when it goes out, by the computer's clock.
+        p_W: position in the world, east, north, up, m.
+        q_WB: attitude of FLU, w first.
+    """
+
+    stamp_ns: int
+    sent_ns: int
+    p_W: Vec3
+    q_WB: Quat
+
+
+def _placed(pose: OutsidePose, said: DriverRelay) -> tuple[list[float], list[float]]:
+    """Position and attitude (w first) in the driver's axes."""
+    body = "frd" if said.world == "ned" else "flu"
+    q = attitude_out(said.world, body, np.array([pose.q_WB]))[0]
+    return (WORLD[said.world].T @ np.array(pose.p_W)).tolist(), q.tolist()
+
+
+def _pose_stamped(pose: OutsidePose, said: DriverRelay) -> Fields:
+    p, (w, x, y, z) = _placed(pose, said)
+    return {
+        "header.stamp": pose.stamp_ns,
+        "header.frame_id": said.frame or "map",
+        "pose.position": p,
+        "pose.orientation": [x, y, z, w],
+    }
+
+
+def _px4_odometry(pose: OutsidePose, said: DriverRelay) -> Fields:
+    """VehicleOdometry: NaN is what is not known; PX4 takes variances of its own then."""
+    p, q = _placed(pose, said)
+    unknown = [float("nan")] * 3
+    return {
+        "timestamp": pose.sent_ns // 1000,
+        "timestamp_sample": pose.stamp_ns // 1000,
+        "pose_frame": 1,  # POSE_FRAME_NED
+        "position": p,
+        "q": q,
+        "velocity_frame": 0,  # VELOCITY_FRAME_UNKNOWN
+        "velocity": unknown,
+        "angular_velocity": unknown,
+        "position_variance": unknown,
+        "orientation_variance": unknown,
+        "velocity_variance": unknown,
+    }
+
+
+#: Driver's type of a relayed pose: fields of its message.
+_RELAYS: dict[str, Callable[[OutsidePose, DriverRelay], Fields]] = {
+    POSE: _pose_stamped,
+    "px4_msgs/msg/VehicleOdometry": _px4_odometry,
+}
+#: Types that a pose can be relayed as.
+RELAYS = tuple(_RELAYS)
+
+
+def relayed_as(said: DriverRelay, pose: OutsidePose) -> Fields:
+    """Fields of the driver's message by their dotted names; what is not named stays zero.
+
+    Args:
+        said: what the driver file says.
+        pose: from outside.
+    """
+    return _RELAYS[said.type](pose, said)

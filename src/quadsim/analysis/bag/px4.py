@@ -81,7 +81,7 @@ _UNKNOWN, _NED, _FRD, _BODY_FRD = 0, 1, 2, 3  # frames of VehicleOdometry
 _OLD_FRAMES = np.array([_NED, _FRD, _UNKNOWN, _BODY_FRD, _UNKNOWN], np.uint8)
 _DOWNWARD = 25  # orientation of DistanceSensor
 _INVALID = 2**31 - 1  # accelerometer_timestamp_relative
-_FIX_3D, _RTK_FLOAT, _RTK_FIXED = 3, 5, 6
+_FIX_3D, _RTK_FLOAT, _RTK_FIXED, _EXTRAPOLATED = 3, 5, 6, 8
 _GAUSS_T = 1e-4
 _NO_FIX, _FIX, _GROUND_BASED = -1, 0, 2  # NavSatStatus
 _DIAGONAL_KNOWN = 2
@@ -120,7 +120,7 @@ def fix(rows: Rows) -> Fields:
     else:  # up to 1.14
         place = [rows["lat"] * 1e-7, rows["lon"] * 1e-7, rows["alt_ellipsoid"] * 1e-3]
     kind = rows["fix_type"]
-    status = np.where(kind >= _FIX_3D, _FIX, _NO_FIX)
+    status = np.where((kind >= _FIX_3D) & (kind != _EXTRAPOLATED), _FIX, _NO_FIX)
     status[(kind == _RTK_FLOAT) | (kind == _RTK_FIXED)] = _GROUND_BASED
     sigma = np.stack([rows["eph"], rows["eph"], rows["epv"]], axis=1).astype(float)
     known = np.isfinite(sigma).all(axis=1) & (sigma > 0).all(axis=1)
@@ -140,7 +140,7 @@ def gnss_velocity(rows: Rows) -> Fields:
     """SensorGps as TwistWithCovariance, ENU; ``s_variance_m_s`` is a deviation, in spite of it."""
     names = ("vel_n_m_s", "vel_e_m_s", "vel_d_m_s")
     v_W = turned(WORLD["ned"], np.stack([rows[name] for name in names], axis=1))
-    v_W[~rows["vel_ned_valid"]] = np.nan
+    v_W[~rows["vel_ned_valid"] | (rows["fix_type"] == _EXTRAPOLATED)] = np.nan
     sigma = rows["s_variance_m_s"].astype(float)
     sigma[~(np.isfinite(sigma) & (sigma > 0))] = 0.0
     covariance = np.zeros((len(rows), 6, 6))
@@ -173,8 +173,21 @@ def distance(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
     return fields, rows["orientation"] == _DOWNWARD
 
 
-def odometry(rows: Rows) -> Fields:
-    """VehicleOdometry: pose in NED, or level FRD whose heading is the driver's; twist in FLU."""
+def resets(rows: Rows) -> NDArray[np.int64] | None:
+    """(N,) how often the estimator of a VehicleOdometry has reset; None: the release does not say.
+
+    It counts to 255 and begins anew; position, velocity and heading count alike.
+    """
+    if "reset_counter" not in (rows.dtype.names or ()):
+        return None
+    return np.asarray(rows["reset_counter"].astype(np.int64))
+
+
+def odometry(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
+    """VehicleOdometry: pose in NED, or level FRD whose heading is the driver's; twist in FLU.
+
+    And which of them count: a quality below 0 says that the estimate has failed.
+    """
     named = "position" in (rows.dtype.names or ())  # since 1.14
     if not named:
         columns = (("x", "y", "z"), ("vx", "vy", "vz"), ("rollspeed", "pitchspeed", "yawspeed"))
@@ -210,4 +223,6 @@ def odometry(rows: Rows) -> Fields:
         in_vehicle = about(BODY["frd"], diagonal["velocity"])
         twist[:, :3, :3] = np.where(in_body[:, :, None], in_vehicle, in_world)
         fields |= {"pose_covariance": pose, "twist_covariance": twist}
-    return fields
+    if "quality" in (rows.dtype.names or ()):
+        return fields, np.asarray(rows["quality"] >= 0)
+    return fields, np.ones(len(rows), bool)

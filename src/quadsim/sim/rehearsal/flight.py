@@ -16,7 +16,7 @@ from quadsim.sim.log import Event
 from quadsim.sim.rehearsal.hil_side import NAME, HilSide, VirtualLidar
 from quadsim.sim.rehearsal.judge import Judge, hull_radius_m
 from quadsim.sim.rehearsal.link import Link
-from quadsim.sim.rehearsal.parameters import TroubleParams
+from quadsim.sim.rehearsal.parameters import Y_UP, TroubleParams
 from quadsim.sim.rehearsal.rehearsal import TAKEOFF_S, Rehearsal
 from quadsim.sim.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
 from quadsim.sim.rehearsal.stopping import Stop, StopWatch
@@ -104,6 +104,7 @@ class Flight:
         self.movers = Movers(rehearsal.field.movers)
         self.judge = Judge(rehearsal.scene, hull_radius_m(rehearsal.scenario.vehicle))
         self.stopping = StopWatch(rehearsal.guard)
+        self.vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
         self.enabled_ns: int | None = None
         self.landing = ""
         self.events: list[Event] = []
@@ -123,10 +124,10 @@ class Flight:
         return -1.0 if self.enabled_ns is None else (self.vehicle.stamp_ns - self.enabled_ns) * 1e-9
 
     def truth(self) -> tuple[Vec3, Vec3]:
-        """True position and velocity of the vehicle in W."""
+        """True position and velocity of the vehicle in W, the frame of the poses."""
         true = self.vehicle.state["truth"][0]
-        (x, y, z), (vx, vy, vz) = true["p_W"].tolist(), true["v_W"].tolist()
-        return (x, y, z), (vx, vy, vz)
+        said_W = self.vehicle.said_W
+        return said_W(tuple(true["p_W"].tolist())), said_W(tuple(true["v_W"].tolist()))
 
     def tick(self) -> None:
         """Fly on by one tick of the vehicle."""
@@ -193,10 +194,9 @@ class Flight:
 
     def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
         """Take away what is to be missing now."""
-        missing = {trouble.what for trouble in self._troubles if trouble.lasts(t_s)}
         for trouble in self._troubles:
             self.stopping.begin(trouble, t_s, p_W, v_W)
-        self.vehicle.motion_capture.gone = "motion_capture" in missing
+        missing = self.vehicle.make_trouble(self._troubles, t_s)
         self.poses.cut = bool(missing & {"pose", "link"})
         self.commands.cut = bool(missing & {"commands", "link"})
         self.side.silent = frozenset(missing & {"scan", "planner", "dead_man"})

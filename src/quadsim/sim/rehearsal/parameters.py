@@ -13,25 +13,45 @@ from quadsim.sim.rehearsal.motion_capture import MotionCaptureParams
 from quadsim.world.fields import FIELDS
 
 #: What can be taken away in flight.
-TROUBLES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
+LOSSES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
+#: Frames that can be wrong: from the enabling on, and from the beginning.
+TURNED, Y_UP = "turned", "y_up"
+#: A vehicle that answers yes, and does not land.
+DEAF = "land"
+TROUBLES = (*LOSSES, TURNED, Y_UP, DEAF)
 #: What of that can be in the graph of a real vehicle, which is told nothing of a rehearsal.
-TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man")
+TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man", TURNED, Y_UP, DEAF)
 
 
 @dataclass(frozen=True)
 class TroubleParams:
-    """Something is taken away in flight."""
+    """Something is taken away in flight, or a frame is wrong."""
 
     what: Annotated[
         str,
         Spec(
             "motion_capture: the vehicle is not seen; pose, commands, link: nothing comes through"
-            " from, to, or either; scan, planner: silent; dead_man: released",
+            " from, to, or either; scan, planner: silent; dead_man: released; turned: the vehicle"
+            " flies commands in a frame that is turned by angle_deg; y_up: poses are y up; land:"
+            " the vehicle says that it lands, and does not",
             choices=TROUBLES,
         ),
     ]
     at_s: Annotated[float, Spec("after the guard was enabled", "s", ge=0.0, le=3600.0)]
     duration_s: Annotated[float, Spec("how long; 0: for good", "s", ge=0.0, le=3600.0)] = 0.0
+    angle_deg: Annotated[
+        float, Spec("of turned: to the left about up", "deg", ge=-180.0, le=180.0)
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a turn that is none, and a y-up world that comes in flight."""
+        if (self.what == TURNED) != (self.angle_deg != 0.0):
+            raise InputError(
+                f"angle_deg: {self.angle_deg:g} with {self.what}; allowed: other than 0 with"
+                f" {TURNED}, and with that alone"
+            )
+        if self.what == Y_UP and (self.at_s, self.duration_s) != (0.0, 0.0):
+            raise InputError(f"{Y_UP}: allowed: at_s 0 and no duration_s")
 
     @property
     def for_good(self) -> bool:
@@ -61,6 +81,9 @@ class PassParams:
     lands: Annotated[
         bool, Spec("every flight ends in a landing that the guard or the vehicle began")
     ] = False
+    says: Annotated[
+        str, Spec("in every flight the guard says this, or that it is not enabled for it")
+    ] = ""
     stop_s: Annotated[
         float, Spec("from a trouble to standing, at most; 0: not asked", "s", ge=0.0)
     ] = 0.0

@@ -7,6 +7,8 @@ nothing of virtual obstacles; it hears velocities, and says where it believes to
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,15 +16,26 @@ import numpy as np
 
 from quadsim.estimation.border import accept
 from quadsim.estimation.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
-from quadsim.geometry.rotation import Quat
+from quadsim.geometry.rotation import Quat, multiply
 from quadsim.noise import stream
 from quadsim.parameters import Vec3
 from quadsim.sim.closed_loop import VEHICLE_NAME, ClosedLoop
 from quadsim.sim.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
+from quadsim.sim.rehearsal.parameters import DEAF, TroubleParams
 from quadsim.sim.scenario import Scenario
 
 #: Ticks a second: messages are heard and said at ticks alone, so they are finer than a mission's.
 TICK_HZ = 100.0
+
+
+#: Turns a vector of a world that is z up into one that is y up: x right, y up, z towards the south.
+Q_Y_UP: Quat = (math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0)
+
+
+def y_up(vector: Vec3) -> Vec3:
+    """A vector in a world that is y up."""
+    x, y, z = vector
+    return x, z, -y
 
 
 class Telemetry(NamedTuple):
@@ -87,6 +100,9 @@ class StandIn(ClosedLoop):
     Attributes:
         arms: whether it arms and takes off as soon as it can; somebody else may tell it to.
         refused: why the last command was not obeyed; empty: it was.
+        turned_rad: angle to the left by which the frame of commands is turned against the world.
+        is_deaf: whether it does not land when it is told to.
+        is_y_up: whether world and body of what it says are y up, as Motive has them by default.
     """
 
     def __init__(
@@ -107,6 +123,8 @@ class StandIn(ClosedLoop):
         self._aided_ns = -1
         self.refused = ""
         self.arms = True
+        self.turned_rad = 0.0
+        self.is_y_up = self.is_deaf = False
 
     def tick(self) -> None:
         """One tick: fly on, seen by the motion capture; on the ground, take off when it is to."""
@@ -155,18 +173,42 @@ class StandIn(ClosedLoop):
         if not self.has_pose:
             return None
         odometry = self._odometry
+        q_WB: Quat = tuple(odometry.q_WB.tolist())
+        if self.is_y_up:
+            w, x, y, z = Q_Y_UP
+            q_WB = multiply(multiply(Q_Y_UP, q_WB), (w, -x, -y, -z))
         return Telemetry(
             int(odometry.stamp_ns),
-            tuple(odometry.p_W.tolist()),
-            tuple(odometry.q_WB.tolist()),
-            tuple(odometry.v_W.tolist()),
+            self.said_W(tuple(odometry.p_W.tolist())),
+            q_WB,
+            self.said_W(tuple(odometry.v_W.tolist())),
             self.manager.state,
         )
+
+    def said_W(self, vector: Vec3) -> Vec3:
+        """A vector of the world in the frame in which the vehicle says it."""
+        return y_up(vector) if self.is_y_up else vector
+
+    def make_trouble(self, troubles: Sequence[TroubleParams], t_s: float) -> set[str]:
+        """Have wrong what is wrong so long after the enabling.
+
+        Returns:
+            What is wrong or missing then, of :data:`~quadsim.sim.rehearsal.parameters.TROUBLES`.
+        """
+        now = [trouble for trouble in troubles if trouble.lasts(t_s)]
+        missing = {trouble.what for trouble in now}
+        self.motion_capture.gone = "motion_capture" in missing
+        self.is_deaf = DEAF in missing
+        self.turned_rad = math.radians(sum(trouble.angle_deg for trouble in now))
+        return missing
 
     def obey(self, command: VelocityCommand) -> None:
         """Take a command; why it was refused is in ``refused``."""
         manager = self.manager
-        if command.land:
+        if command.land and not self.is_deaf:
             self.refused = manager.land() or ""
         else:
-            self.refused = manager.command_velocity(command.v_W, command.yaw_rate_radps) or ""
+            x, y, z = command.v_W
+            cos, sin = math.cos(self.turned_rad), math.sin(self.turned_rad)
+            v_W = (cos * x - sin * y, sin * x + cos * y, z)
+            self.refused = manager.command_velocity(v_W, command.yaw_rate_radps) or ""
