@@ -198,7 +198,7 @@ def sampled(motion, params, times, dt_s):
     ("rate_hz", "most_mps2", "most_radps"), [(500, 4e-9, 2e-9), (250, 6e-8, 3e-8)]
 )
 def test_an_average_is_that_of_time_in_the_turning_axes(rate_hz, most_mps2, most_radps):
-    """Tumbling at 6 rad/s with 10 m/s^2, off the centre of mass; delta angles are 1000 times off."""
+    """Tumbling at 6 rad/s with 10 m/s^2, off the centre; delta angles are 1000 times as far off."""
     motion, r_B, dt_s = Tumbling(), np.array([0.1, -0.2, 0.05]), 1.0 / rate_hz
     times = np.linspace(0.2, 4.0, 9)
 

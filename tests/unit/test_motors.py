@@ -237,7 +237,8 @@ def test_an_empty_battery_ends_the_flight(name):
     charged.set_motor_command(0, top)
     charged.set_motion(0, (0.0, 0.0, 1e3), rotor_speeds_radps=top)
     charged.step_to(SECOND_NS // 10)
-    assert charged.motor_speeds(0) == pytest.approx(top)
+    # full throttle takes a full battery of three cells just below its nominal voltage
+    assert charged.motor_speeds(0).min() > 0.99 * top[0]
 
 
 def test_a_battery_gives_no_more_than_it_can():
