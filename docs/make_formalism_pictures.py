@@ -31,13 +31,13 @@ STEP_S, SECONDS, EVERY = 0.004, 60, 25
 RATES = (5.0, -3.0, 4.0)
 
 
-def tumbling(formalism: str) -> Fleet:
+def tumbling(formalism: str, baumgarte_per_s: float = 0.0) -> Fleet:
     """A weightless x500 with still rotors that turns freely, but for its drag."""
     vehicle = load(VehicleParams, find("vehicles", "x500"))
     bare = replace(
         vehicle, contact=ContactParams(points_B_m=()), rotor_drag_N_s2=0.0, rolling_moment_N_s2=0.0
     )
-    physics = PhysicsParams(step_s=STEP_S, formalism=formalism)
+    physics = PhysicsParams(step_s=STEP_S, formalism=formalism, baumgarte_per_s=baumgarte_per_s)
     period_ns = round(STEP_S * 1e9)
     fleet = Fleet(bare, EnvironmentParams(gravity_mps2=0.0), physics=physics, period_ns=period_ns)
     fleet.set_motion(0, (0.0, 0.0, 100.0), w_B=RATES)
@@ -63,9 +63,9 @@ def uncorrected() -> Array:
     return norms
 
 
-def corrected(formalism: str) -> Array:
+def corrected(formalism: str, baumgarte_per_s: float = 0.0) -> Array:
     """Norm after each step of a formalism."""
-    fleet = tumbling(formalism)
+    fleet = tumbling(formalism, baumgarte_per_s)
     norms = []
     for k in range(round(SECONDS / STEP_S)):
         fleet.step_to(round((k + 1) * STEP_S * 1e9))
@@ -78,10 +78,12 @@ def main() -> None:
     lines = {
         "no correction": uncorrected(),
         "Lagrange constraint": corrected("constraint"),
+        "Lagrange constraint, Baumgarte at 5/s": corrected("constraint", 5.0),
         "normalised each step": corrected("quaternion"),
     }
+    colours = ("#d95f02", "#1b6ca8", "#7570b3", "#3a923a")
     figure = go.Figure()
-    for (name, norms), colour in zip(lines.items(), ("#d95f02", "#1b6ca8", "#3a923a"), strict=True):
+    for (name, norms), colour in zip(lines.items(), colours, strict=True):
         t_s = STEP_S * np.arange(1, len(norms) + 1)
         # rounding of a norm that is 1 to the last bit shows as the smallest step of a double
         drift = np.maximum(np.abs(norms - 1.0), 1.1e-16)

@@ -92,7 +92,8 @@ def reference(params, environment, x, commands, duration_s):
         thrust = params.thrust_coefficient_N_s2 * speeds**2
         forces = thrust[:, None] * [0, 0, 1] - params.rotor_drag_N_s2 * speeds[:, None] * hub
         torque = np.cross(hubs, forces).sum(axis=0)
-        torque -= (params.rolling_moment_N_s2 * speeds[:, None] * hub).sum(axis=0)
+        rolling = params.rolling_moment_N_s2 * senses * speeds
+        torque -= (rolling[:, None] * hub).sum(axis=0)
         torque[2] -= params.torque_ratio_m * senses @ thrust
         torque[2] -= spin_kg_m2 * senses @ speeds_dot
         momentum = inertia @ w_B + [0, 0, spin_kg_m2 * senses @ speeds]

@@ -72,6 +72,24 @@ def test_nothing_above_or_far_aside():
     assert below(1000.0) == 0.0
 
 
+def test_the_wake_ends_without_a_step():
+    """Along the axis and across it the air changes by less than 1 % of its speed in 1 % of the way.
+
+    A jet falls as 1/x; the fade from 0.75 to 0.5 m/s takes a third of the depth.
+    """
+    deepest_m = 6.06 * math.sqrt(4.0 * THRUST_N / (math.pi * AIR)) / 0.5
+    depths = np.linspace(0.5 * deepest_m, 1.1 * deepest_m, 600)
+    along = np.array([below(z) for z in depths])
+    assert along[-1] == 0.0
+    assert along[0] > 0.9
+    assert np.abs(np.diff(along)).max() < 0.01
+    across = np.array([below(5.0, r) for r in np.linspace(0.0, 4.0, 801)])
+    assert across[-1] == 0.0
+    assert np.abs(np.diff(across)).max() < 0.01 * across[0]
+    edge = np.abs(np.diff(across[across < 0.02 * across[0]]))
+    assert edge.max() < 1e-3 * across[0]
+
+
 def test_the_wake_leaves_a_tilted_vehicle_along_its_axis():
     tilt = math.radians(30.0)
     cos, sin = math.cos(tilt), math.sin(tilt)
@@ -156,7 +174,8 @@ def test_all_of_a_fleet_get_the_sum_of_all_wakes(size_m):
             above = fleet._vehicles[i]
             p_W, v_W, speed = above.x[:3].copy(), above.x[3:6].copy(), above.x[13]
             height_m = world.datum.height_m + p_W[2]
-            warm = 1.0 - 0.0065 * height_m / 288.15
+            geopotential_m = 6356766.0 * height_m / (6356766.0 + height_m)
+            warm = 1.0 - 0.0065 * geopotential_m / 288.15
             density = 101325.0 * warm**5.25588 / (287.05287 * 288.15 * warm)
             R_WB = Rotation.from_quat(np.roll(above.x[6:10], -1)).as_matrix()
             thrust_N = 4.0 * k * speed**2 * above.held.density_ratio

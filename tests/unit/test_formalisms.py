@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from quadsim.errors import FlightError
+from quadsim.errors import FlightError, InputError
 from quadsim.files import find
 from quadsim.geometry.rotation import (
     apply,
@@ -112,27 +112,99 @@ def test_the_constraint_is_the_second_derivative_of_a_unit_quaternion():
     x, x_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE)
     x[Q : Q + 4] = q
     x[Q_DOT : Q_DOT + 4] = (ahead - behind) / (2 * dt)
-    multiplier = constrained_rates(x, (0.0, 0.0, 0.0), tuple(w_dot), x_dot)
+    multiplier = constrained_rates(x, (0.0, 0.0, 0.0), tuple(w_dot), 0.0, x_dot)
     second = (ahead - 2 * q + behind) / dt**2
     # differences: dt^2 of truncation, 1e-16 / dt^2 of rounding
     assert x_dot[Q_DOT : Q_DOT + 4] == pytest.approx(second, abs=1e-6)
     # the norm's second derivative is zero
     q_dot = x[Q_DOT : Q_DOT + 4]
     assert q @ x_dot[Q_DOT : Q_DOT + 4] == pytest.approx(-q_dot @ q_dot, abs=1e-12)
-    # Q_dd without lambda already has this component on the unit sphere: nothing is left to correct
-    assert multiplier == pytest.approx(0.0, abs=1e-6)
+    # the multiplier is all of the acceleration towards the middle: -w^2/4
+    assert multiplier == pytest.approx(-w0 @ w0 / 4.0, abs=1e-6)
 
 
 def test_the_multiplier_pulls_a_violated_velocity_constraint_back():
     x, x_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE)
     x[Q : Q + 4] = 1.0, 0.0, 0.0, 0.0
     x[Q_DOT : Q_DOT + 4] = 0.5, 0.2, -0.1, 0.3  # Q'Q_dot = 0.5: off the tangent plane
-    multiplier = constrained_rates(x, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0), x_dot)
+    multiplier = constrained_rates(x, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0), 0.0, x_dot)
     q_dot = x[Q_DOT : Q_DOT + 4]
     assert x_dot[Q_DOT] == pytest.approx(-q_dot @ q_dot)
-    # 1/2 Q_dot (0, W) with W = 2 q_v has the real part -|q_v|^2
-    assert multiplier == pytest.approx(-q_dot @ q_dot + 0.14)
+    assert multiplier == pytest.approx(-q_dot @ q_dot)
     assert x_dot[3:6] == pytest.approx([1.0, 2.0, 3.0])
+
+
+INERTIA = np.array([0.02, 0.025, 0.04])
+
+
+def spun(seconds, dt_s=0.004, rate_per_s=0.0, corner=0.0):
+    """|Q| of a free body at 7 rad/s, by numpy's solution of the block system and RK4.
+
+    Args:
+        seconds: how long.
+        dt_s: step.
+        rate_per_s: of Baumgarte's stabilisation.
+        corner: the matrix' element of lambda; the lecture's sheet has 1.
+    """
+
+    def product(a, b):
+        return np.array([a[0] * b[0] - a[1:] @ b[1:],
+                         *(a[0] * b[1:] + b[0] * a[1:] + np.cross(a[1:], b[1:]))])  # fmt: skip
+
+    def rates(y):
+        q, q_dot = y[:4], y[4:]
+        w = 2.0 * product(q * [1.0, -1.0, -1.0, -1.0], q_dot)[1:]
+        gamma = -np.cross(w, INERTIA * w) / INERTIA
+        matrix = np.eye(5)
+        matrix[:4, 4], matrix[4, :4], matrix[4, 4] = -q, q, corner
+        phi, phi_dot = q @ q - 1.0, 2.0 * q @ q_dot
+        pull = 0.5 * (2.0 * rate_per_s * phi_dot + rate_per_s**2 * phi)
+        along = 0.5 * product(q, np.array([0.0, *gamma]))
+        solution = np.linalg.solve(matrix, [*along, -q_dot @ q_dot - pull])
+        return np.concatenate([q_dot, solution[:4]])
+
+    y = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 2.5, -1.5, 2.0])
+    for _ in range(round(seconds / dt_s)):
+        k1 = rates(y)
+        k2 = rates(y + 0.5 * dt_s * k1)
+        k3 = rates(y + 0.5 * dt_s * k2)
+        k4 = rates(y + dt_s * k3)
+        y = y + dt_s / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+    return float(np.linalg.norm(y[:4]))
+
+
+def test_without_the_multiplier_the_norm_is_lost():
+    """The lecture's identity in the corner gives half of it: the quaternion leaves its sphere."""
+    assert spun(1.0) == pytest.approx(1.0, abs=1e-6)
+    assert abs(spun(1.0, corner=1.0) - 1.0) > 0.1
+
+
+@pytest.mark.parametrize(("rate_per_s", "low", "high"), [(0.0, 1e-7, 1e-4), (5.0, 0.0, 1e-8)])
+def test_the_norm_drifts_without_stabilisation_and_not_with_it(rate_per_s, low, high):
+    """Ten seconds at 4 ms: the project's system drifts as numpy's does."""
+    free = replace(
+        AIRBORNE,
+        inertia_kg_m2=tuple(INERTIA.tolist()),
+        rotor_drag_N_s2=0.0,
+        body_drag_N_s_m=(0.0, 0.0, 0.0),
+    )
+    fleet = Fleet(
+        free,
+        WEIGHTLESS,
+        physics=PhysicsParams(step_s=0.004, formalism="constraint", baumgarte_per_s=rate_per_s),
+        period_ns=4_000_000,
+    )
+    fleet.set_motion(0, (0.0, 0.0, 100.0), w_B=(5.0, -3.0, 4.0))  # its rotors stand still
+    fleet.step_to(10 * SECOND_NS)
+    drift = float(np.linalg.norm(fleet.model(0)[0].x[Q : Q + 4])) - 1.0
+    assert low <= abs(drift) < high
+    # the same recurrence but for its rounding, which grows as t^2 without stabilisation
+    assert drift == pytest.approx(spun(10.0, rate_per_s=rate_per_s) - 1.0, rel=1e-3, abs=1e-12)
+
+
+def test_stabilisation_of_another_formalism_is_refused():
+    with pytest.raises(InputError, match="baumgarte_per_s: 20 beside formalism: quaternion"):
+        PhysicsParams(baumgarte_per_s=20.0)
 
 
 # ---- one flight, four formalisms -----------------------------------------------------------------

@@ -363,6 +363,18 @@ def test_messages_state_the_kind_of_fix_and_that_there_is_none(fix, status):
     assert np.all(np.isfinite(found.position_covariance))
 
 
+@pytest.mark.parametrize("first_fix_s", [0.0, 1.0, 35.0])
+def test_the_first_fix_comes_after_its_time(first_fix_s):
+    sensor, truth = device(GnssParams(rate_hz=5.0, first_fix_s=first_fix_s)), new_record(KINEMATICS)
+    truth.q_WB[:] = LEVEL
+    sensor.measure(truth)
+    for k in range(1, 200):
+        truth.stamp_ns = k * 200_000_000
+        sample = sensor.measure(truth)
+        assert (sample.status >= 0) == (0.2 * k >= first_fix_s - 1e-9)
+        assert np.isfinite(sample.p_W).all() == (sample.status >= 0)
+
+
 # ---- every parameter, every bad value ----------------------------------------------------------
 
 BASE = everything(
@@ -395,6 +407,7 @@ OTHER = {
     "elevation_mask_deg": 12.0,
     "hdop": 1.2,
     "vdop": 1.7,
+    "first_fix_s": 3.0,
     "outage_rate_hz": 0.6,
     "outage_mean_s": 2.0,
     "multipath_rate_hz": 1.0,

@@ -171,7 +171,7 @@ def test_no_current_at_rest():
 @pytest.mark.parametrize(
     ("state", "cell_V"),
     # Chen and Rincon-Mora 2006, eq. 2, by hand
-    [(1.0, 4.1029), (0.5, 3.80336), (0.1, 3.67457), (0.0, 2.654), (-0.1, 2.654)],
+    [(1.0, 4.1029), (0.5, 3.80336), (0.1, 3.67457), (0.0, 2.654), (-0.02, 1.60446), (-0.1, 0.0)],
 )
 def test_open_circuit_voltage_of_lithium_polymer(state, cell_V):
     battery = BatteryParams(voltage_V=14.8, capacity_Ah=2.0, open_circuit="lithium_polymer")
@@ -209,6 +209,48 @@ def test_the_rc_pair_lags():
     for _ in range(50):
         battery_step(vehicle, pack(params), 0.01)
     assert 14.8 - vehicle.held.battery_V == pytest.approx(lagged * math.exp(-1.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("battery_V", [14.8, 11.1, 7.4, 20.0])
+def test_the_voltage_limits_a_motor_of_first_order(battery_V):
+    """Full speed at the nominal voltage; below it in proportion, as without load by W = V / K."""
+    vehicle, packed = record(X500, [0.0] * 4, [1000.0] * 4, battery_V), pack(X500)
+    top = 1000.0 * min(battery_V / 14.8, 1.0)
+    assert acceleration(0, top, vehicle, packed) == pytest.approx(0.0, abs=1e-9)
+    assert acceleration(0, top - 10.0, vehicle, packed) > 0.0
+    assert vehicle.inputs.rotor_command_radps[0] == 1000.0  # what it was told stays
+
+
+@pytest.mark.parametrize("name", ["x500", "iris", "hummingbird", "crazyflie2", "phantom4", "fcnd"])
+def test_an_empty_battery_ends_the_flight(name):
+    """At full throttle from a charge of nothing: the 3.6 % below it last for half a second."""
+    params = load(VehicleParams, find("vehicles", name))
+    small = replace(params, battery=replace(params.battery, capacity_Ah=0.02))
+    top = [params.rotor_speed_max_radps] * len(params.rotor_directions)
+    fleet = Fleet(small, EnvironmentParams(), charge=0.0)
+    fleet.set_motor_command(0, top)
+    fleet.set_motion(0, (0.0, 0.0, 1e3), rotor_speeds_radps=top)
+    fleet.step_to(3 * SECOND_NS)
+    assert fleet.truth(0).v_W[2] < -5.0
+    assert fleet.battery_charge(0) == 0.0
+    charged = Fleet(params, EnvironmentParams())
+    charged.set_motor_command(0, top)
+    charged.set_motion(0, (0.0, 0.0, 1e3), rotor_speeds_radps=top)
+    charged.step_to(SECOND_NS // 10)
+    # full throttle takes a full battery of three cells just below its nominal voltage
+    assert charged.motor_speeds(0).min() > 0.99 * top[0]
+
+
+def test_a_battery_gives_no_more_than_it_can():
+    """P = V (E - V) / R is largest at half of E; a load beyond it takes the voltage there."""
+    battery = BatteryParams(capacity_Ah=1000.0, voltage_V=14.8, efficiency=0.5, resistance_ohm=0.5)
+    params = replace(X500, battery=battery)
+    vehicle = record(params, [1000.0] * 4, [1000.0] * 4)
+    watts = 4.0 * DRAG * 1000.0**3 / 0.5
+    assert watts > 14.8**2 / (4.0 * 0.5)
+    for _ in range(50):
+        battery_step(vehicle, pack(params), 1e-3)
+        assert vehicle.held.battery_V >= 7.4 - 1e-9
 
 
 def test_charge_is_the_integral_of_the_current():

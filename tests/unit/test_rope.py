@@ -46,6 +46,19 @@ def length_error_m(motion, params):
     return np.where(motion[:, TAUT] > 0.0, distance - params.length_m, 0.0)
 
 
+def test_the_lectures_rule_takes_all_of_a_straight_fall():
+    """X_dot(2) = 0 at the first taut instant; ours keeps the tangential quarter of m v^2 / 2."""
+    fallen_J = FREE.mass_kg * G * FALL_M
+    for impact, share in (("vertical", 1.0), ("radial", 0.75)):
+        params = replace(FREE, impact=impact)
+        motion = swing(params, 3.0)
+        assert motion[-1, STATE + IMPACT_J] == pytest.approx(share * fallen_J, rel=1e-6)
+        assert np.ptp(energy_J(motion, params)) < 1e-6
+        # what is left lifts it: the height of the pendulum's turn on the other side
+        top = position(motion)[:, 1].max(initial=-1.0, where=motion[:, [TAUT]][:, 0] > 0.0)
+        assert top == pytest.approx(-FALL_M + (1.0 - share) * FALL_M, abs=1e-5)
+
+
 def pendulum(angle, **params):
     """Let go at rest, taut, at an angle from the vertical."""
     start = (0.5 + math.sin(angle), -math.cos(angle))

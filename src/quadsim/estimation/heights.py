@@ -30,19 +30,20 @@ from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
 from quadsim.world.atmosphere import (
+    EARTH_RADIUS_M,
     GAS_CONSTANT_J_PER_KG_K,
-    LAPSE_RATE_K_PER_M,
-    SEA_LEVEL_TEMPERATURE_K,
     STANDARD_GRAVITY_MPS2,
     height_of,
+    temperature_at,
 )
 
 
 @kernel
 def pressure_slope(pressure_pa: float, height_m: float) -> float:
     """Derivative of the standard atmosphere's height by pressure, m/Pa (hydrostatic balance)."""
-    temperature_K = SEA_LEVEL_TEMPERATURE_K - LAPSE_RATE_K_PER_M * height_m
-    return -GAS_CONSTANT_J_PER_KG_K * temperature_K / (STANDARD_GRAVITY_MPS2 * pressure_pa)
+    over_geopotential = (1.0 + height_m / EARTH_RADIUS_M) ** 2
+    gas = GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, 0.0) * over_geopotential
+    return -gas / (STANDARD_GRAVITY_MPS2 * pressure_pa)
 
 
 @kernel

@@ -100,7 +100,7 @@ def file_figures(vehicle: VehicleParams) -> dict[str, float]:
     figures = {
         "thrust": thrust / mass_kg,
         "torque": vehicle.torque_ratio_m,
-        "rotor_drag": (vehicle.rotor_drag_N_s2 + thrust * flapping_m) / mass_kg,
+        "rotor_drag": vehicle.disc_drag_N_s2 / mass_kg,
         "rolling_moment": vehicle.rolling_moment_N_s2 / mass_kg,
         "inflow": rotor.inflow_N_s2 / mass_kg,
         "translational_lift": rotor.translational_lift_N_s2_m2 / mass_kg,

@@ -77,11 +77,16 @@ def wrench(params: VehicleParams, speeds: Array, v_B: Array, w_B: Array) -> tupl
         static = params.thrust_coefficient_N_s2 * speed**2
         lift = min(rotor.translational_lift_N_s2_m2 * (u[0] ** 2 + u[1] ** 2), static)
         thrust = static - rotor.inflow_N_s2 * speed * u[2] + lift
-        side = params.rotor_drag_N_s2 * speed
+        tilt = rotor.flapping_rad / rotor.radius_m / max(speed, 1.0)
+        side = params.rotor_drag_N_s2 * speed + tilt * thrust
         pull = np.array([-side * u[0], -side * u[1], thrust])
         force += pull
         torque += np.cross(hub, pull)
-        rolling = params.rolling_moment_N_s2 * speed
+        rolling, hub_moment = (
+            d * params.rolling_moment_N_s2 * speed,
+            rotor.hinge_stiffness_N_m * tilt,
+        )
+        torque += [hub_moment * u[1], -hub_moment * u[0], 0.0]
         torque -= [rolling * u[0], rolling * u[1], d * params.torque_ratio_m * static]
     momentum = np.array(params.inertia_kg_m2) * w_B
     momentum[2] += rotor.inertia_kg_m2 * (directions @ speeds)

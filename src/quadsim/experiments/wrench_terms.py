@@ -69,8 +69,8 @@ def rotor_drag(flow: Flow) -> tuple[Array, Array]:
 
 
 def rolling_moment(flow: Flow) -> tuple[Array, Array]:
-    """``-speed * air`` in the plane of each disc, as a moment."""
-    moments = -flow.speed_radps[..., None] * flow.hub_B * (1.0 - AXES[2])
+    """``-direction * speed * air`` in the plane of each disc, as a moment."""
+    moments = -(flow.directions * flow.speed_radps)[..., None] * flow.hub_B * (1.0 - AXES[2])
     return np.zeros_like(flow.air_B), moments.sum(axis=1)
 
 

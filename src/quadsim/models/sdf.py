@@ -133,7 +133,7 @@ def _add_motor(
         "momentConstant": vehicle.torque_ratio_m,
         "commandSubTopic": MOTOR_TOPIC,
         "motorNumber" if fortress else "actuator_number": i,
-        "rotorDragCoefficient": vehicle.rotor_drag_N_s2,
+        "rotorDragCoefficient": vehicle.disc_drag_N_s2,
         "rollingMomentCoefficient": vehicle.rolling_moment_N_s2,
         "rotorVelocitySlowdownSim": SLOWDOWN,
         "motorType": "velocity",

@@ -97,7 +97,8 @@ def port_pressure(device: Any, environment: Any, true: Any) -> float:
     for i in range(3):
         ratio = device.ahead_error[i] if v_B[i] > 0.0 else device.back_error[i]
         shares += ratio * v_B[i] * v_B[i]
-    return float(static_pa + 0.5 * density_at(height_m, static_pa) * shares)
+    density = density_at(height_m, static_pa, environment.temperature_offset_K)
+    return float(static_pa + 0.5 * density * shares)
 
 
 @kernel

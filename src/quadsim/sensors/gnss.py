@@ -91,6 +91,10 @@ class GnssParams:
     vdop: Annotated[
         float, Spec("vertical dilution of precision at the stated accuracy", gt=0.0, le=50.0)
     ] = 1.5
+    first_fix_s: Annotated[
+        float,
+        Spec("from switch-on to the first fix (hot, warm or cold start)", "s", ge=0.0, le=1e4),
+    ] = 0.0
     outage_rate_hz: Annotated[
         float, Spec("losses of the fix, a second", "1/s", ge=0.0, le=10.0)
     ] = 0.0
@@ -122,6 +126,7 @@ GNSS_STATE = record_dtype(
         ("outage", np.int64),
         ("multipath", np.int64),
         ("offset", np.float64, (3,)),  # by multipath, in its deviations
+        ("age_s", np.float64),  # since switch-on
         ("sky", SKY),
     ]
 )
@@ -212,10 +217,14 @@ def gnss_step(
     r_B = vec3(device.position_B_m)
     p_W = add(vec3(true.p_W), rotate(q_WB, r_B))
     v_W = add(vec3(true.v_W), rotate(q_WB, cross(vec3(true.w_B), r_B)))
-    wander(state, device, (true.stamp_ns - previous[0].stamp_ns) * 1e-9, white)
+    dt_s = (true.stamp_ns - previous[0].stamp_ns) * 1e-9
+    wander(state, device, dt_s, white)
+    state.age_s += dt_s
     if device.satellites > 0:
         look_up(state.sky, scene, environments[0].ground_height_m, p_W)
-    found = state.outage == 0 and (device.satellites == 0 or has_position(state.sky))
+    # half a sample: the sum of the intervals rounds
+    started = state.age_s + 0.5 / device.rate_hz >= device.first_fix_s
+    found = started and state.outage == 0 and (device.satellites == 0 or has_position(state.sky))
     describe(state, device, found, sample)
     level, up = dilution(state, device)
     apart, together = math.sqrt(1.0 - device.correlated_share), math.sqrt(device.correlated_share)

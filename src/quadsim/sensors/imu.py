@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.errors import InputError
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.normals import draw_normals
@@ -31,7 +33,12 @@ from quadsim.sensors.imu_channel import (
     settle,
     start_channel,
 )
-from quadsim.sensors.imu_motion import average_sample, gravity_there, point_sample
+from quadsim.sensors.imu_motion import (
+    average_sample,
+    compensated_sample,
+    gravity_there,
+    point_sample,
+)
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, deviation_S, set_mount
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
@@ -43,6 +50,10 @@ Vec6 = tuple[float, float, float, float, float, float]
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 ONE: Vec3 = (1.0, 1.0, 1.0)
 NO_CROSS: Vec6 = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+#: What a sample is; see :mod:`quadsim.sensors.imu_motion`.
+SAMPLINGS = ("average", "point", "compensated")
+AVERAGE, POINT, COMPENSATED = range(3)
 
 Scale = Annotated[Vec3, Spec("output over input", "1", gt=0.0, le=2.0)]
 ScaleSigma = Annotated[float, Spec("deviation of the scale among units", "1", ge=0.0, le=0.2)]
@@ -57,6 +68,9 @@ InstabilityTime = Annotated[
 ]
 Bandwidth = Annotated[
     float, Spec("corner of the second-order low-pass, 0 for none", "Hz", ge=0.0, le=1e5)
+]
+Nonlinearity = Annotated[
+    float, Spec("error at full scale over the range, a parabola", "1", ge=0.0, le=0.1)
 ]
 TemperatureScale = Annotated[Vec3, Spec("change of the scale", "1/K", ge=-0.01, le=0.01)]
 
@@ -74,7 +88,12 @@ class ImuParams:
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
     sampling: Annotated[
-        str, Spec("mean over the interval, or the value at its end", choices=("average", "point"))
+        str,
+        Spec(
+            "time average over the interval, the value at its end, or delta angle and velocity"
+            " that the device corrected for coning and sculling",
+            choices=SAMPLINGS,
+        ),
     ] = "average"
     position_B_m: Position = ZERO
     rotation_deg: Rotation = ZERO
@@ -98,6 +117,7 @@ class ImuParams:
     accel_bandwidth_hz: Bandwidth = 0.0
     accel_step: Annotated[float, Spec("quantisation, 0 for none", "m/s^2", ge=0.0)] = 0.0
     accel_range: Annotated[float, Spec("largest reading, 0 for no limit", "m/s^2", ge=0.0)] = 0.0
+    accel_nonlinearity: Nonlinearity = 0.0
     accel_temperature_bias: Annotated[
         Vec3, Spec("change of the bias", "m/s^2/K", ge=-1.0, le=1.0)
     ] = ZERO
@@ -122,6 +142,7 @@ class ImuParams:
     gyro_bandwidth_hz: Bandwidth = 0.0
     gyro_step: Annotated[float, Spec("quantisation, 0 for none", "rad/s", ge=0.0)] = 0.0
     gyro_range: Annotated[float, Spec("largest reading, 0 for no limit", "rad/s", ge=0.0)] = 0.0
+    gyro_nonlinearity: Nonlinearity = 0.0
     gyro_temperature_bias: Annotated[
         Vec3, Spec("change of the bias", "rad/s/K", ge=-0.1, le=0.1)
     ] = ZERO
@@ -134,6 +155,23 @@ class ImuParams:
     warm_up_K: WarmUp = 0.0
     warm_up_s: WarmUpTime = 300.0
     vibration: VibrationParams = field(default_factory=VibrationParams)
+
+    def __post_init__(self) -> None:
+        """Refuse a share of a full scale that is not known."""
+        for name in ("accel", "gyro"):
+            if getattr(self, f"{name}_nonlinearity") > 0.0 and getattr(self, f"{name}_range") == 0:
+                raise InputError(f"{name}_nonlinearity: a share of {name}_range; give that too")
+
+    def bias_walk_density(self, name: str) -> float:
+        """Density of the random walk as which the bias of "accel" or "gyro" wanders in short times.
+
+        Its walk K with that of the Gauss-Markov process of deviation s and time T, s sqrt(2/T); the
+        largest axis, in units of the walk.
+        """
+        walk = np.array(getattr(self, f"{name}_bias_walk"))
+        time_s = getattr(self, f"{name}_instability_time_s")
+        instability = np.array(getattr(self, f"{name}_instability")) * math.sqrt(2.0 / time_s)
+        return float(np.hypot(walk, instability).max())
 
     def floor_S(self, name: str) -> NDArray[np.float64]:
         """Vibration floor of "accel" or "gyro" at the reference speed, (3,) sensor axes."""
@@ -207,11 +245,14 @@ def imu_step(
     before, true = previous[0], now[0]
     accel, gyro = state.accel, state.gyro
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
-    r_B, average = vec3(device.position_B_m), device.sampling == 0
+    r_B, average = vec3(device.position_B_m), device.sampling != POINT
     gravity_mps2 = gravity_there(true, environments[0], r_B)
     if average:
         gravity_mps2 = 0.5 * (gravity_mps2 + gravity_there(before, environments[0], r_B))
+    if device.sampling == AVERAGE:
         f_B, w_B = average_sample(before, true, gravity_mps2, r_B)
+    elif device.sampling == COMPENSATED:
+        f_B, w_B = compensated_sample(before, true, gravity_mps2, r_B)
     else:
         f_B, w_B = point_sample(true, gravity_mps2, r_B)
     go_on(state, dt_s, f_B, w_B)

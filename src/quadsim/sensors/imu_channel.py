@@ -1,9 +1,9 @@
 """Steps 3 and 4 of an IMU, alike for its accelerometer and its gyroscope.
 
-In this order: band limit; scale, cross-axis and the scale's temperature; bias (constant, turn-on,
-walk, Gauss-Markov, temperature, push) and white noise; counts; range. Bias and noise are figures of
-the output, so the scale does not act on them. White noise passes the same low-pass as the motion,
-which leaves its density as it is below the corner.
+In this order: band limit; scale, cross-axis and the scale's temperature; non-linearity; bias
+(constant, turn-on, walk, Gauss-Markov, temperature, push) and white noise; counts; range. Bias and
+noise are figures of the output, so the scale does not act on them. White noise passes the same
+low-pass as the motion, which leaves its density as it is below the corner.
 Noise: IEEE Std 952-1997, annex C: white noise of a density N has the deviation N / sqrt(dt) in a
 sample that averages over dt; a random walk K grows by K sqrt(dt); a Gauss-Markov process of
 correlation time T keeps exp(-dt/T) of itself.
@@ -41,6 +41,7 @@ CHANNEL = record_dtype(
         ("instability_time_s", np.float64),
         ("temperature_bias", np.float64, (3,)),
         ("temperature_scale", np.float64, (3,)),
+        ("quadratic", np.float64),  # error over the squared value
         ("step", np.float64),
         ("range", np.float64),
         # of one interval, set when its length changes
@@ -98,6 +99,8 @@ def start_channel(
         "temperature_scale", "step", "range",
     ):  # fmt: skip
         channel[key] = of(key)
+    if of("nonlinearity") > 0.0:
+        channel.quadratic = of("nonlinearity") / of("range")
     channel.floor[:] = floor
     channel.bias[:] = of("bias") + of("turn_on_sigma") * drawn[0:3]
     channel.wander[:] = of("instability") * drawn[3:6]
@@ -187,6 +190,7 @@ def read_channel(
         row = channel.matrix[i]
         value = row[0] * x[0] + row[1] * x[1] + row[2] * x[2]
         value *= 1.0 + channel.temperature_scale[i] * warmth_K
+        value += channel.quadratic * value * value
         variance = channel.white_variance[i] + channel.floor_variance[i] * shaking
         noise = math.sqrt(variance) * white[i]
         if channel.filtered != 0:

@@ -14,7 +14,7 @@ from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.control.reciprocal import GiveWayParams
 from quadsim.errors import InputError
 from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
-from quadsim.estimation.parameters import LINEAR, EstimatorParams
+from quadsim.estimation.parameters import LINEAR, EstimatorParams, NoiseParams
 from quadsim.files import find
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Item, items_from, name_of
@@ -272,6 +272,16 @@ def _options(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def walk_of(imu: ImuParams, name: str, noise: NoiseParams) -> float:
+    """Walk of a bias that the filter reckons with: the device's.
+
+    A figure of the estimator's own file stays, and the default where the device states none.
+    """
+    own, usual = (float(getattr(n, f"{name}_bias_walk")) for n in (noise, NoiseParams()))
+    density = imu.bias_walk_density(name)
+    return density if own == usual and density > 0.0 else own
+
+
 def installed(
     estimator: EstimatorParams,
     sensors: Mapping[str, SensorParams],
@@ -291,7 +301,13 @@ def installed(
         accel_scale = math.hypot(imu.accel_scale_sigma, imu.accel_cross_axis_sigma)
         # in hover the error of scale and axes is a bias
         accel_bias_mps2 = math.hypot(imu.accel_turn_on_sigma, accel_scale * estimator.gravity_mps2)
-        noise = replace(noise, gyro_scale=gyro_scale, accel_scale=accel_scale)
+        noise = replace(
+            noise,
+            gyro_scale=gyro_scale,
+            accel_scale=accel_scale,
+            accel_bias_walk=walk_of(imu, "accel", noise),
+            gyro_bias_walk=walk_of(imu, "gyro", noise),
+        )
         start = replace(
             start,
             gyro_bias_radps=max(start.gyro_bias_radps, imu.gyro_turn_on_sigma),

@@ -1,10 +1,10 @@
 """Very many vehicles of one kind at once, for learning, statistics and search.
 
 The drag model of a multirotor and nothing else: thrust k w^2 and drag torque of each rotor, motors
-of first order, rotor drag and rolling moment, linear body drag, the rotors' angular momentum,
-gravity, steady wind, and a ground that stops what falls on it. Vehicles do not feel each other. The
-state lies in columns, one for each vehicle; blocks of vehicles are stepped by vector instructions
-(:mod:`quadsim.vehicle.crowd_lanes`) on several threads.
+of first order on a full battery, rotor drag and rolling moment, linear body drag, the rotors'
+angular momentum, gravity, steady wind, and a ground that stops what falls on it. Vehicles do not
+feel each other. The state lies in columns, one for each vehicle; blocks of vehicles are stepped by
+vector instructions (:mod:`quadsim.vehicle.crowd_lanes`) on several threads.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ def drag_model(params: VehicleParams) -> VehicleParams:
     """
     return replace(
         params,
+        rotor_drag_N_s2=params.disc_drag_N_s2,
         drag_area_m2=(0.0, 0.0, 0.0),
         rotor=RotorParams(radius_m=params.rotor.radius_m, inertia_kg_m2=params.rotor.inertia_kg_m2),
         motor=MotorParams(),
@@ -154,7 +155,7 @@ def airframe_of(params: VehicleParams, environment: EnvironmentParams) -> Airfra
         ),
         thrust_N_s2=ratio * params.thrust_coefficient_N_s2,
         torque_ratio_m=params.torque_ratio_m,
-        drag_N_s2=ratio * params.rotor_drag_N_s2,
+        drag_N_s2=ratio * params.disc_drag_N_s2,
         rolling_N_s2=ratio * params.rolling_moment_N_s2,
         rotor_inertia_kg_m2=params.rotor.inertia_kg_m2,
         speed_min_radps=params.rotor_speed_min_radps,

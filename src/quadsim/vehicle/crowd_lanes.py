@@ -199,7 +199,7 @@ def slopes(
         momentum_dot += direction * speed_dot
         thrust = body.thrust_N_s2 * speed * speed
         hub = add(air_B, cross(w_B, (x, y, z)))
-        in_disc, rolling = -body.drag_N_s2 * speed, -body.rolling_N_s2 * speed
+        in_disc, rolling = -body.drag_N_s2 * speed, -direction * body.rolling_N_s2 * speed
         f = (in_disc * hub[0], in_disc * hub[1], thrust)
         own = (rolling * hub[0], rolling * hub[1], -direction * body.torque_ratio_m * thrust)
         force = add(force, f)

@@ -29,6 +29,8 @@ JET_DECAY = 6.06
 
 #: The wake ends where the air on the axis is slower, in m/s, and this many widths from the axis.
 SLOWEST_MPS, WIDTHS = 0.5, 4.0
+#: Where it begins to fade to nothing there, as a vehicle must not feel a step (ours).
+FADES_MPS, FADES_WIDTHS = 0.75, 3.5
 
 #: The bounds of a wake are larger than it by this factor, which rounding does not reach.
 BEYOND = 1.000001
@@ -123,7 +125,10 @@ def wake_at(wake: Wake, offset_W: Vec3, depth_m: float) -> Vec3:
     if across2 > WIDTHS * WIDTHS * width2:
         return still
     begun = depth_m / math.sqrt(depth_m * depth_m + wake.radius2_m2)
-    return scale(begun * speed / (1.0 + across2 / width2) ** 2, wake.down_W)
+    widths2 = across2 / width2
+    left = min((speed - SLOWEST_MPS) / (FADES_MPS - SLOWEST_MPS), 1.0)
+    left *= min((WIDTHS**2 - widths2) / (WIDTHS**2 - FADES_WIDTHS**2), 1.0)
+    return scale(left * begun * speed / (1.0 + widths2) ** 2, wake.down_W)
 
 
 @kernel

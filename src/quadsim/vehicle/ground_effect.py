@@ -1,7 +1,7 @@
 """Ground effect: a rotor near the ground lifts more for the same speed.
 
 Potential flow with images below the ground: the air that a rotor of radius R at height z moves is
-slowed by the share s, and its thrust grows by 1/(1 - s):
+slowed by the share s, and at constant *power* its thrust grows by 1/(1 - s):
 
 - Cheeseman and Bennett, *The effect of the ground on a helicopter rotor in forward flight*, ARC R&M
   3021, 1955: its own image, s = (R/4z)^2, and in forward flight s / (1 + (V/v_i)^2) with the
@@ -11,6 +11,11 @@ slowed by the share s, and its thrust grows by 1/(1 - s):
   rotors, R^2/2 z (d^2 + 4 z^2)^(-3/2) each at its distance d, and the air that rises under the
   body, 2 R^2 K_b z (b^2 + 4 z^2)^(-3/2) with b the distance of opposite rotors and K_b = 2. For a
   square quadrotor this is their closed form; here it holds for any number of rotors.
+
+At constant power ``T v_i`` is constant, so that the induced velocity over that of the same thrust
+far from the ground is (1 - s)^(3/2) (Leishman, *Principles of helicopter aerodynamics*, ch. 5: the
+ratio of thrusts is k_G^(-2/3)). What that does to the thrust at constant *speed*, which a motor
+holds, follows from the rotor's own inflow coefficient (:mod:`quadsim.vehicle.inflow`).
 
 Below half a radius, where nothing was measured, z counts as R/2; between 8 and 10 radii s goes to
 zero, so that the thrust does not jump where the model ends (both ours).
@@ -24,6 +29,7 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.geometry.rotation import Mat3
 from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.inflow import blade_response, thrust_by_induced_share
 from quadsim.vehicle.propulsion import NO_GROUND_EFFECT, SANCHEZ_CUEVAS
 from quadsim.vehicle.state import ROTOR, V
 
@@ -76,4 +82,5 @@ def thrust_gain(i: int, R_WB: Mat3, vehicle: Any, params: Any) -> float:
     east = vehicle.x[V] - vehicle.held.wind_W_mps[0]
     north = vehicle.x[V + 1] - vehicle.held.wind_W_mps[1]
     share *= induced2 / (induced2 + east * east + north * north + 1e-12)
-    return float(1.0 / (1.0 - min(share, 0.5)))
+    left = 1.0 - min(share, 0.5)
+    return float(thrust_by_induced_share(left * math.sqrt(left), blade_response(params)))

@@ -1,7 +1,8 @@
 """Motors: how a rotor follows the speed that it is told, what it draws, and the battery.
 
 ``first_order``: ``dW/dt = (command - W) / tau``, one constant for speeding up and one for slowing
-down (Furrer et al., *RotorS*, 2016, eq. 10, as in Gazebo's MulticopterMotorModel).
+down (Furrer et al., *RotorS*, 2016, eq. 10, as in Gazebo's MulticopterMotorModel). A battery below
+its nominal voltage limits the speed that can be reached: ``W <= W_max V / V_nominal``.
 
 ``electric``: a brushless motor as its direct-current equivalent, with K = 30 / (pi Kv),
 
@@ -15,6 +16,8 @@ circuit is that of any text on electric machines.)
 
 Battery: ``V = E(charge) - R_0 I - U``, ``tau dU/dt = R_1 I - U`` (Chen and Rincon-Mora, *Accurate
 electrical battery model*, IEEE Trans. Energy Conversion 21, 2006, with one of its two RC pairs).
+The voltage does not fall below half of E - U, at which a source with a resistance gives the most
+power. An empty battery ends: E falls to zero in the 3.6 % of its capacity below no charge.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ CELL_V = 3.7
 
 #: Share of the nominal voltage below which a battery does not fall, so that a current is defined.
 LEAST_SHARE = 0.05
+
+#: Charge over the capacity at which the voltage is gone: the formula of Chen and Rincon-Mora is
+#: zero there, and a battery of constant voltage falls as far in a straight line (ours).
+DEAD_CHARGE = -0.0363305
 
 #: What all motors of a vehicle have in common: static thrust over squared speed in N s^2; torque
 #: over thrust in m; time constants up and down in s; 30 / (pi K) in rad/s/V, or A per N m; that
@@ -116,8 +123,11 @@ def accelerate_rotors(x: Any, vehicle: Any, params: Any, x_dot: Any) -> None:
         for i in range(params.rotor_directions_count):
             x_dot[ROTOR + i] = winding(wanted_speed(i, vehicle), x[ROTOR + i], common)[1]
         return
+    full_V, battery_V = params.battery.voltage_V, vehicle.held.battery_V
     for i in range(params.rotor_directions_count):
         wanted_radps = wanted_speed(i, vehicle)
+        if wanted_radps * full_V > params.rotor_speed_max_radps * battery_V:
+            wanted_radps = params.rotor_speed_max_radps * battery_V / full_V
         x_dot[ROTOR + i] = wanted_acceleration(wanted_radps, x[ROTOR + i], common)
 
 
@@ -142,14 +152,14 @@ def open_circuit_V(charge_C: float, params: Any) -> float:
 
     Lithium polymer: 3.685 - 1.031 exp(-35 s) + 0.2156 s - 0.1178 s^2 + 0.3201 s^3 V a cell at the
     state of charge s (Chen and Rincon-Mora, eq. 2), with as many cells as 3.7 V go into the nominal
-    voltage.
+    voltage. Below no charge the same formula falls to zero.
     """
     battery = params.battery
+    s = min(max(charge_C / (3600.0 * battery.capacity_Ah), DEAD_CHARGE), 1.0)
     if battery.open_circuit != LITHIUM_POLYMER:
-        return float(battery.voltage_V)
-    s = min(max(charge_C / (3600.0 * battery.capacity_Ah), 0.0), 1.0)
+        return float(battery.voltage_V * min(1.0 - s / DEAD_CHARGE, 1.0))
     cell_V = 3.685 - 1.031 * exp(-35.0 * s) + s * (0.2156 + s * (0.3201 * s - 0.1178))
-    return float(battery.voltage_V / CELL_V * cell_V)
+    return float(battery.voltage_V / CELL_V * max(cell_V, 0.0))
 
 
 @lane_kernel
@@ -171,6 +181,6 @@ def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
         drop_V = battery.polarization_ohm * current_A
         left = exp(-dt_s / battery.polarization_s)
         vehicle.polarization_V = drop_V + left * (vehicle.polarization_V - drop_V)
-    voltage_V = open_circuit_V(vehicle.charge_C, params) - vehicle.polarization_V
-    voltage_V -= battery.resistance_ohm * current_A
+    source_V = open_circuit_V(vehicle.charge_C, params) - vehicle.polarization_V
+    voltage_V = max(source_V - battery.resistance_ohm * current_A, 0.5 * source_V)
     vehicle.held.battery_V = max(voltage_V, LEAST_SHARE * battery.voltage_V)

@@ -120,7 +120,7 @@ def derivative(x: Array, model: Any, x_dot: Array) -> None:
     formalism = model[3].formalism
     a_W, w_dot_B = body_accelerations(x, model, x_dot)
     if formalism == CONSTRAINT:
-        constrained_rates(x, a_W, w_dot_B, x_dot)
+        constrained_rates(x, a_W, w_dot_B, model[3].baumgarte_per_s, x_dot)
         return
     for i in range(3):
         x_dot[P + i] = x[V + i]

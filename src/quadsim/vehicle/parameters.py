@@ -256,6 +256,12 @@ class VehicleParams:
         return 0.5 * (self.time_constant_up_s + self.time_constant_down_s)
 
     @property
+    def disc_drag_N_s2(self) -> float:
+        """Rotor drag with that of the disc's tilt, which has the same form, N s^2/(m rad)."""
+        tilt_N_s2 = self.thrust_coefficient_N_s2 * self.rotor.flapping_rad / self.rotor.radius_m
+        return self.rotor_drag_N_s2 + tilt_N_s2
+
+    @property
     def rotor_inertia_kg_m2(self) -> float:
         """Of a rotor about its shaft."""
         return self.rotor.inertia_kg_m2

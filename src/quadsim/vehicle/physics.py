@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from quadsim.errors import InputError
 from quadsim.parameters import Spec
 
 #: How the attitude is kept: unit quaternion normalised after each step; yaw, pitch and roll;
@@ -29,6 +30,24 @@ class PhysicsParams:
         str,
         Spec("with the formalism matrix, its Lie-group form", choices=INTEGRATORS),
     ] = "rk4"
+
+    baumgarte_per_s: Annotated[
+        float,
+        Spec(
+            "rate of Baumgarte's stabilisation of the formalism constraint; 0: none",
+            "1/s",
+            ge=0.0,
+            le=1000.0,
+        ),
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a stabilisation of what is no constraint."""
+        if self.baumgarte_per_s > 0.0 and self.formalism != "constraint":
+            raise InputError(
+                f"baumgarte_per_s: {self.baumgarte_per_s:g} beside formalism: {self.formalism};"
+                " allowed: with formalism: constraint"
+            )
 
     @property
     def step_ns(self) -> int:

@@ -4,15 +4,22 @@ State (X_dot, Q_dot, X, Q); phi(Q) = Q'Q - 1, A = Q', A_dot = Q_dot'. One linear
 gives the derivative of the state and the multiplier lambda:
 
     X_dd            = a_W
-    Q_dd - Q lambda = 1/2 Q (0, gamma) + 1/2 Q_dot (0, W)
+    Q_dd - Q lambda = 1/2 Q (0, gamma)
     d/dt X          = X_dot
     d/dt Q          = Q_dot
-    Q' Q_dd         = -Q_dot' Q_dot
+    Q' Q_dd         = -Q_dot' Q_dot - stabilisation / 2
+
+The right-hand side has the acceleration along the unit sphere alone; the multiplier gives that
+towards its middle, lambda = -Q_dot' Q_dot = -w^2/4 on the sphere. Differentiating
+Q_dot = 1/2 Q (0, W) gives the same: 1/2 Q_dot (0, W) = -1/4 w^2 Q.
 
 Two corrections to the lecture's sheet. Its matrix has the identity in the corner of lambda, by
-which lambda is zero times the constraint's force and the constraint stays violated: a zero belongs
-there. Its Q_dd = Q (0, gamma) Q* is not the second derivative: differentiating Q_dot = 1/2 Q (0, W)
-gives the right-hand side above.
+which the last row reads Q' Q_dd + lambda = -Q_dot' Q_dot: the multiplier is half of what it takes,
+and the norm grows. A zero belongs there. Its Q_dd = Q (0, gamma) Q* is a rotated vector and not the
+second derivative.
+
+Baumgarte's stabilisation of phi (:func:`quadsim.vehicle.lagrange.stabilisation`) is off at a rate
+of zero, which is the lecture's system.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ from quadsim.compiled import kernel, owning_kernel
 from quadsim.geometry.rotation import Quat, conjugate, multiply
 from quadsim.parameters import Vec3
 from quadsim.vehicle.constraints import solve_in_place
+from quadsim.vehicle.lagrange import stabilisation
 from quadsim.vehicle.state import Q_DOT, Array, P, Q, V
 
 SIZE = 15
@@ -42,13 +50,14 @@ def body_rates_of(q_WB: Quat, q_dot: Quat) -> Vec3:
 
 
 @owning_kernel
-def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, x_dot: Array) -> float:
+def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, rate_per_s: float, x_dot: Array) -> float:
     """Derivatives of X_dot, Q_dot, X and Q into ``x_dot``.
 
     Args:
         x: (STATE_SIZE,) state.
         a_W: acceleration of the centre of mass in m/s^2.
         w_dot_B: angular acceleration gamma in rad/s^2.
+        rate_per_s: of Baumgarte's stabilisation; 0: none.
         x_dot: (STATE_SIZE,) result.
 
     Returns:
@@ -56,9 +65,7 @@ def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, x_dot: Array) -> float
     """
     q = (x[Q], x[Q + 1], x[Q + 2], x[Q + 3])
     q_dot = (x[Q_DOT], x[Q_DOT + 1], x[Q_DOT + 2], x[Q_DOT + 3])
-    w_B = body_rates_of(q, q_dot)
-    first = multiply(q, (0.0, 0.5 * w_dot_B[0], 0.5 * w_dot_B[1], 0.5 * w_dot_B[2]))
-    second = multiply(q_dot, (0.0, 0.5 * w_B[0], 0.5 * w_B[1], 0.5 * w_B[2]))
+    along = multiply(q, (0.0, 0.5 * w_dot_B[0], 0.5 * w_dot_B[1], 0.5 * w_dot_B[2]))
     matrix = np.zeros((SIZE, SIZE))
     unknown = np.zeros(SIZE)
     for i in range(SIZE - 1):
@@ -67,12 +74,16 @@ def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, x_dot: Array) -> float
     for i in range(3):
         unknown[i] = a_W[i]
         unknown[7 + i] = x[V + i]
+    phi, phi_dot = -1.0, 0.0
     for i in range(4):
-        unknown[3 + i] = first[i] + second[i]
+        unknown[3 + i] = along[i]
         unknown[10 + i] = q_dot[i]
         unknown[last] -= q_dot[i] * q_dot[i]
         matrix[3 + i, last] = -q[i]
         matrix[last, 3 + i] = q[i]
+        phi += q[i] * q[i]
+        phi_dot += 2.0 * q[i] * q_dot[i]
+    unknown[last] -= 0.5 * stabilisation(phi, phi_dot, rate_per_s)
     solve_in_place(matrix, unknown)
     for i in range(3):
         x_dot[V + i] = unknown[i]

@@ -3,7 +3,8 @@
 A mass m falls in the vertical plane under gravity and viscous friction f, from X(0) = (0, 0), tied
 by a rope of length l to X_R = (l/2, 0). The rope is ``phi = (X - X_R)'(X - X_R) - l^2 <= 0``, with
 ``A = 2 (X - X_R)'`` and ``A_dot = 2 X_dot'``. Slack, the mass is free; where phi reaches 0 the
-radial velocity is lost; taut, phi = 0 until the rope would have to push.
+radial velocity is lost, or by the lecture's rule the vertical one first; taut, phi = 0 until the
+rope would have to push.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Array = NDArray[np.float64]
 Pair = tuple[float, float]
 
 NONE, BAUMGARTE, PROJECTION = range(3)
+RADIAL, VERTICAL = range(2)
 
 #: State: horizontal and upward position in m, velocity in m/s, energy lost to friction and to
 #: impacts in J.
@@ -64,6 +66,14 @@ class RopeParams:
         ),
     ] = "projection"
     rate_per_s: Annotated[float, Spec("of Baumgarte's stabilisation", "1/s", gt=0.0)] = 20.0
+    impact: Annotated[
+        str,
+        Spec(
+            "velocity lost when the rope goes taut: that along the rope; or the vertical one first,"
+            " the lecture's X_dot(2) = 0, which is all of it for a mass that falls straight down",
+            choices=("radial", "vertical"),
+        ),
+    ] = "radial"
 
     def __post_init__(self) -> None:
         """Refuse a start that the rope does not reach."""
@@ -172,7 +182,7 @@ def _event(x: Array, model: RopeModel, scratch: Array) -> float:
 
 @kernel
 def _change(x: Array, model: RopeModel) -> None:
-    """The rope goes slack, or goes taut and takes the radial velocity."""
+    """The rope goes slack, or goes taut and takes velocity by the rule of impact."""
     if model.taut[0]:
         model.taut[0] = 0
         return
@@ -180,6 +190,8 @@ def _change(x: Array, model: RopeModel) -> None:
     model.sides[0] = AT_MOST
     velocity = x[V : V + 2]
     before = velocity[0] * velocity[0] + velocity[1] * velocity[1]
+    if model.params.impact == VERTICAL:
+        velocity[1] = 0.0
     strike(model.mass, velocity, model.jacobian, model.sides, 0.0, model.memory, model.multiplier)
     after = velocity[0] * velocity[0] + velocity[1] * velocity[1]
     x[IMPACT_J] += 0.5 * model.params.mass_kg * (before - after)

@@ -5,10 +5,11 @@ A rotor at r_i that turns with W_i, in air that passes its hub with (u, v, w) in
 ==================  ==================================================================  ==========
 static thrust       S = k W^2                                                           [1] eq. 6
 thrust              T = g S - k_z W w + min(k_h (u^2 + v^2), S), g of the ground        [2], [3]
+thrust in descent   k_z W w goes over into that of the vortex ring state                [5]
 tilt of the disc    (u, v) a / (R W): backwards, against the motion                     [4]
 force in the disc   -(k_D W + T a / (R W)) (u, v)                                       [1] eq. 8
 drag torque         -d c S about body z                                                 [1] eq. 7
-rolling moment      -k_R W (u, v)                                                       [1] eq. 9
+rolling moment      -d k_R W (u, v)                                                     [1], [6]
 moment of the hub   K_b a / (R W) (v, -u)                                               [4]
 ==================  ==================================================================  ==========
 
@@ -19,15 +20,21 @@ the lift of forward flight is at most the static thrust (both ours): a rotor at 
 quadrotor trajectory tracking by compensating for aerodynamic effects*, ICUAS 2017: thrust loss k_z
 and gain k_h. [3] :mod:`quadsim.vehicle.ground_effect`. [4] Hoffmann, Huang, Waslander, Tomlin,
 *Quadrotor helicopter flight dynamics and control*, AIAA GNC 2007; Mahony, Kumar, Corke, *Multirotor
-aerial vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio.
+aerial vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio. [5]
+:mod:`quadsim.vehicle.inflow`. [6] The advancing blade lifts more, and which side it is on goes with
+the sense of rotation d (Leishman, *Principles of helicopter aerodynamics*, ch. 4); RotorS leaves d
+out, by which the moments of a quadrotor add up instead of cancelling.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from quadsim.compiled import lane_kernel
 from quadsim.parameters import Vec3
+from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.inflow import LINE_ENDS, descent_loss
 from quadsim.vehicle.state import ROTOR, Array
 
 
@@ -45,6 +52,9 @@ def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) ->
     held, rotor = vehicle.held, params.rotor
     flapping = rotor.flapping_rad / rotor.radius_m
     idle = max(params.rotor_speed_min_radps, 1.0)
+    disc = 0.0  # T / v_h^2 in hover; 0 without an inflow coefficient
+    if rotor.inflow_N_s2 > 0.0:
+        disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
     fx, fy, fz = 0.0, 0.0, 0.0
     tx, ty, tz = 0.0, 0.0, 0.0
     for i in range(params.rotor_directions_count):
@@ -54,11 +64,14 @@ def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) ->
         v = air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2]
         w = air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0]
         static = params.thrust_coefficient_N_s2 * speed * speed
-        thrust = held.thrust_gain[i] * static - rotor.inflow_N_s2 * speed * w
+        lost = rotor.inflow_N_s2 * speed * w
+        if w < 0.0 and disc * w * w > LINE_ENDS * LINE_ENDS * static:
+            lost = descent_loss(static, speed, w, params)
+        thrust = held.thrust_gain[i] * static - lost
         thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
         tilt = flapping * speed / max(speed * speed, idle * idle)
         side = params.rotor_drag_N_s2 * speed + tilt * thrust
-        rolling = params.rolling_moment_N_s2 * speed
+        rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed
         hub = rotor.hinge_stiffness_N_m * tilt
         fx -= side * u
         fy -= side * v

@@ -43,6 +43,10 @@ class EnvironmentParams:
     sea_level_pressure_pa: Annotated[
         float, Spec("weather: pressure at sea level", "Pa", ge=85000.0, le=110000.0)
     ] = SEA_LEVEL_PRESSURE_PA
+    temperature_offset_K: Annotated[
+        float,
+        Spec("weather: air, over the standard atmosphere's at its height", "K", ge=-60.0, le=60.0),
+    ] = 0.0
     magnetic_field: Annotated[
         str, Spec("the World Magnetic Model at the datum, or fixed", choices=("model", "fixed"))
     ] = "model"

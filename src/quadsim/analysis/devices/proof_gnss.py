@@ -57,6 +57,7 @@ def plan(proof: Proof) -> None:
     _events(proof, "outage")
     _events(proof, "multipath")
     _multipath_size(proof)
+    _first_fix(proof)
     _arm(proof)
     _covariance(proof)
 
@@ -247,6 +248,21 @@ def _multipath_size(proof: Proof) -> None:
         proof.add([names[2]], 1, measure)
 
 
+def _first_fix(proof: Proof) -> None:
+    """How long after switch-on the first fix comes."""
+    name = "first_fix_s"
+
+    def measure() -> list[Figure]:
+        rate_hz = proof.params.rate_hz
+        count = math.ceil(proof.of(name) * rate_hz) + 2
+        samples = proof.bench.run(alone(proof.params, name), name, count)
+        first = int(np.argmax(samples["status"] >= 0))
+        return [proof.said(name).exactly((first + 1) / rate_hz, 1.0 / rate_hz)]
+
+    if proof.is_set(name):
+        proof.certain([name], measure)
+
+
 def _arm(proof: Proof) -> None:
     """Where the antenna is."""
     name = "position_B_m"
@@ -261,7 +277,7 @@ def _arm(proof: Proof) -> None:
 
 def _covariance(proof: Proof) -> None:
     """What messages say against what is wrong: one fix of each of many switch-ons."""
-    params = replace(proof.params, position_B_m=(0.0, 0.0, 0.0))
+    params = replace(proof.params, position_B_m=(0.0, 0.0, 0.0), first_fix_s=0.0)
 
     def measure(confidence: float) -> list[Figure]:
         count = trials_for_squares(confidence)

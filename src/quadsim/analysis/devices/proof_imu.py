@@ -39,6 +39,7 @@ def plan(proof: Proof) -> None:
         _spreads(imu, name, field)
         _constants(imu, name)
         _converter(imu, name, field)
+        _nonlinearity(imu, name)
         plan_bandwidth(imu, name, field)
         _covariance(imu, name, field)
     _g_sensitivity(imu)
@@ -150,6 +151,22 @@ def _converter(imu: ImuBench, name: str, field: str) -> None:
         proof.certain([step], counts)
     if proof.is_set(limit):
         proof.certain([limit], limits)
+
+
+def _nonlinearity(imu: ImuBench, name: str) -> None:
+    """Half of the full scale reads a quarter of its error too much."""
+    proof, figure, limit = imu.proof, f"{name}_nonlinearity", f"{name}_range"
+
+    def measure() -> list[Figure]:
+        half = 0.5 * proof.of(limit)
+        along = (half, 0.0, 0.0)
+        push, spin = (along, (0.0,) * 3) if name == "accel" else ((0.0,) * 3, along)
+        truth = pushed(imu.gravity_mps2, push, spin)
+        found = imu.once(imu.alone(figure, limit), truth)[name][0] - half
+        return [proof.said(figure).exactly(4.0 * found / proof.of(limit), 1e-12)]
+
+    if proof.is_set(figure):
+        proof.certain([figure], measure)
 
 
 def _covariance(imu: ImuBench, name: str, field: str) -> None:
