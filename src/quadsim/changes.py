@@ -11,7 +11,7 @@ from copy import deepcopy
 from difflib import get_close_matches
 from typing import Any
 
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.parameters import leaves, read_yaml_text
 
 
@@ -82,7 +82,7 @@ def _set(content: dict[str, Any], names: list[str], value: Any, cls: type[Any], 
         if isinstance(target, list):
             if not (name.isascii() and name.isdecimal() and int(name) < len(target)):
                 raise InputError(
-                    f"{where}: {name!r} is no place in a list of {len(target)}, counted from 0"
+                    f"{where}: {shown(name)} is no place in a list of {len(target)}, counted from 0"
                 )
             place: Any = int(name)
         elif isinstance(target, dict):
@@ -90,7 +90,9 @@ def _set(content: dict[str, Any], names: list[str], value: Any, cls: type[Any], 
             if not last and target.get(name) is None:
                 target[name] = _default(cls, ".".join(names[: i + 1]), where)
         else:
-            raise InputError(f"{where}: {'.'.join(names[:i])} is {target!r}, which has no {name!r}")
+            raise InputError(
+                f"{where}: {'.'.join(names[:i])} is {shown(target)}, which has no {shown(name)}"
+            )
         if last:
             target[place] = deepcopy(value)  # a later key may write into it
         target = target[place]
@@ -105,7 +107,7 @@ def _default(cls: type[Any], name: str, where: str) -> Any:
         return {}
     near = get_close_matches(name, known, 3, 0.5)
     words = f"; close to it: {', '.join(near)}" if near else ""
-    raise InputError(f"{where}: there is no {name!r}{words}")
+    raise InputError(f"{where}: there is no {shown(name)}{words}")
 
 
 def _lists(value: Any) -> Any:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
+
+#: Most characters of a value in a message.
+MOST_SHOWN = 300
+
 
 class QuadsimError(Exception):
     """Anything quadsim refuses or gives up on; the message names the thing and the remedy."""
@@ -13,3 +18,25 @@ class InputError(QuadsimError):
 
 class FlightError(QuadsimError):
     """A run that ended because something broke in flight (exit status 1)."""
+
+
+class _Shown(reprlib.Repr):
+    """Texts and numbers as ``repr`` has them; of what nests, no more than a message holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxstring = self.maxother = MOST_SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write numbers of thousands of digits."""
+        return f"a whole number of {x.bit_length()} bits" if x.bit_length() > 1000 else repr(x)
+
+
+def shown(value: object) -> str:
+    """A value for a message, in bounded time and length, however much it holds.
+
+    What came out of YAML may hold itself many times over, by aliases.
+    """
+    text = _Shown().repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."

@@ -30,7 +30,7 @@ import numpy as np
 import yaml
 
 from quadsim.compiled import record_dtype
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 
 Vec3 = tuple[float, float, float]
 
@@ -125,16 +125,22 @@ def leaves(cls: type[Any], prefix: str = "") -> Iterator[Leaf]:
 
 def _number(value: object, spec: Spec, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where}: {value!r} is not a number; allowed: {spec.allowed()}")
-    if not spec.admits(float(value)):
+        raise InputError(f"{where}: {shown(value)} is not a number; allowed: {spec.allowed()}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not spec.admits(number):
         unit = f" {spec.unit}" if spec.unit else ""
-        raise InputError(f"{where}: {value!r} is out of range; allowed: {spec.allowed()}{unit}")
-    return float(value)
+        raise InputError(
+            f"{where}: {shown(value)} is out of range; allowed: {spec.allowed()}{unit}"
+        )
+    return number
 
 
 def _sequence(value: object, kind: Any, spec: Spec, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise InputError(f"{where}: {value!r} is not a list")
+        raise InputError(f"{where}: {shown(value)} is not a list")
     item_kinds = get_args(kind)
     if item_kinds[-1] is Ellipsis:
         if spec.max_items and len(value) > spec.max_items:
@@ -158,12 +164,14 @@ def _convert(value: object, kind: Any, spec: Spec, where: str) -> Any:
         return _number(value, spec, where)
     if kind is int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{where}: {value!r} is not a whole number")
+            raise InputError(f"{where}: {shown(value)} is not a whole number")
         return int(_number(value, spec, where))
     if not isinstance(value, kind):
-        raise InputError(f"{where}: {value!r} is not {'true or false' if kind is bool else 'text'}")
+        raise InputError(
+            f"{where}: {shown(value)} is not {'true or false' if kind is bool else 'text'}"
+        )
     if spec.choices and value not in spec.choices:
-        raise InputError(f"{where}: {value!r} is not known; allowed: {spec.allowed()}")
+        raise InputError(f"{where}: {shown(value)} is not known; allowed: {spec.allowed()}")
     return value
 
 
@@ -179,12 +187,12 @@ def from_mapping(cls: type[P], mapping: object, where: str) -> P:
         InputError: naming ``where``, the key, the value and what is allowed.
     """
     if not isinstance(mapping, Mapping):
-        raise InputError(f"{where}: expected keys and values, found {mapping!r}")
+        raise InputError(f"{where}: expected keys and values, found {shown(mapping)}")
     hints = _hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     for key in mapping:
         if key not in names:
-            raise InputError(f"{where}: unknown key {key!r}; allowed: {', '.join(names)}")
+            raise InputError(f"{where}: unknown key {shown(key)}; allowed: {', '.join(names)}")
     values = {}
     for field in dataclasses.fields(cls):
         if field.name in mapping:
@@ -222,21 +230,74 @@ for _kind in (_Loader, _FastLoader):
     )
 
 
+#: Most values that the aliases of a text may stand for, as a few hundred bytes can say 10^10; and
+#: most levels.
+_ALIASED, _LEVELS = 100_000, 100
+#: What PyYAML raises for scalars that are not of their tag.
+_NO_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError)
+
+
+def _construct(text: str, kind: Any, where: str) -> Any:
+    """The content of a YAML text, after a look at how large its aliases make it."""
+    loader = kind(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _refuse_large(node, where)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _refuse_large(root: yaml.Node, where: str) -> None:
+    """Refuse a text that stands for far more values than it has, or nests too deep.
+
+    Raises:
+        InputError: naming ``where``.
+    """
+    sizes: dict[int, int] = {}  # values that a node stands for; 0 while it is being counted
+    stack: list[tuple[yaml.Node, int, bool]] = [(root, 1, False)]
+    while stack:
+        node, level, counted = stack.pop()
+        if level > _LEVELS:
+            raise RecursionError
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        else:
+            parts = node.value if isinstance(node, yaml.SequenceNode) else []
+        if counted:
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        elif id(node) not in sizes:
+            sizes[id(node)] = 0
+            stack.append((node, level, True))
+            stack += [(part, level + 1, False) for part in parts]
+        elif not sizes[id(node)]:
+            raise InputError(f"{where}: an alias stands for what it is in; write it out")
+    beyond = sizes[id(root)] - len(sizes)
+    if beyond > _ALIASED:
+        raise InputError(
+            f"{where}: its aliases stand for {shown(beyond)} values; allowed: {_ALIASED}"
+        )
+
+
 def read_yaml_text(text: str, where: str) -> Any:
     """Load YAML safely.
 
     Raises:
-        InputError: naming ``where``; not YAML.
+        InputError: naming ``where``; not YAML, or more than a text of its length should be.
     """
-    if len(text) <= _FAST_CHARACTERS:
-        with suppress(yaml.YAMLError):
-            return yaml.load(text, Loader=_FastLoader)
     try:
-        return yaml.load(text, Loader=_Loader)  # which knows better where a mistake is
-    except yaml.YAMLError as error:
+        if len(text) <= _FAST_CHARACTERS:
+            with suppress(*_NO_YAML):
+                return _construct(text, _FastLoader, where)
+        return _construct(text, _Loader, where)  # which knows better where a mistake is
+    except _NO_YAML as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
         raise InputError(f"{where}: not valid YAML{line}") from None
+    except RecursionError:
+        raise InputError(f"{where}: it nests too deep; allowed: {_LEVELS} levels") from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -281,7 +342,7 @@ def unflatten(cls: type[P], flat: Mapping[str, Any], where: str) -> P:
     kinds = {leaf.name: leaf.kind for leaf in leaves(cls)}
     for name, value in flat.items():
         if name not in kinds:
-            raise InputError(f"{where}: unknown parameter {name!r}")
+            raise InputError(f"{where}: unknown parameter {shown(name)}")
         kind = kinds[name]
         if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is tuple:
             width = len(get_args(get_args(kind)[0]))

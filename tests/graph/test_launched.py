@@ -10,6 +10,7 @@ import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.nodes import qos
@@ -18,12 +19,15 @@ from quadsim.sim.scenario import load_scenario
 
 
 @pytest.fixture
-def launched(command, domain, tmp_path, monkeypatch):
+def pacing() -> str:
+    return "lockstep"
+
+
+@pytest.fixture
+def launched(command, domain, tmp_path, monkeypatch, pacing):
     """Every node of the scenario ``hover`` in a process of its own, the recorder included."""
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-    specs = describe(
-        load_scenario("hover"), GraphOptions(bag=str(tmp_path / "bag"), pacing="lockstep")
-    )
+    specs = describe(load_scenario("hover"), GraphOptions(bag=str(tmp_path / "bag"), pacing=pacing))
     started = []
     for spec in specs:
         file = tmp_path / f"{spec.executable}.yaml"
@@ -67,3 +71,24 @@ def test_a_launched_graph_waits_for_someone_to_arm_and_then_flies(bench, launche
         process.interrupt()
     for process in launched:
         assert process.finish()[0] == 0, process.log
+
+
+@pytest.mark.parametrize("pacing", ["realtime"])
+def test_no_node_refuses_a_message_at_the_start(bench, launched):
+    """A node that loads its kernels only then finds the other nodes ahead of its clock."""
+    speeds: list[JointState] = []
+    bench.node.create_subscription(JointState, "/quad/command_motor_speed", speeds.append, qos.FAST)
+    bench.until(lambda: len(speeds) > 200)  # of the mixer, so all before it runs as well
+    reported = dict(bench.reports)
+    bench.until(lambda: all(bench.reports[name] is not report for name, report in reported.items()))
+    refused = {
+        name: values
+        for name, report in bench.reports.items()
+        if (values := {key: report[key] for key in report if key.endswith(" refused")})
+    }
+    assert not refused
+    for process in launched:
+        process.interrupt()
+    for process in launched:
+        assert process.finish()[0] == 0, process.log
+        assert "is not used" not in process.log

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
+import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
@@ -72,3 +76,28 @@ def test_a_publisher_of_another_process_is_named_where_it_is_not_heard(bench):
     bench.until(lambda: f"{name} unheard" in bench.reports.get("/quad/listener", {}))
     listener.report()
     assert listener.counts == {f"{name} unheard": 1}
+
+
+@pytest.mark.parametrize("node", ["guard", "composed"])
+@pytest.mark.parametrize("keys", ["missing", "useless"])
+def test_a_bad_keystore_is_one_line(domain, tmp_path, node, keys):
+    """None there; and one that is no keystore, or that a DDS without security cannot use."""
+    store = tmp_path / keys
+    if keys == "useless":
+        (store / "enclaves").mkdir(parents=True)
+        for name in ("identity_ca.cert.pem", "cert.pem", "key.pem", "permissions_ca.cert.pem",
+                     "governance.p7s", "permissions.p7s"):  # fmt: skip
+            (store / "enclaves" / name).write_text("no key")
+    done = subprocess.run(
+        [sys.executable, "-m", f"quadsim.nodes.{node}"],
+        env={**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_SECURITY_ENABLE": "true",
+             "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": str(store)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("quadsim: error: ")
+    assert "docs/security.md" in done.stderr.splitlines()[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("rclpy")
@@ -10,6 +12,7 @@ from launch_stand_ins import actions, declared, plain
 
 from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 
+MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}
 
 
@@ -21,6 +24,7 @@ def test_every_argument_is_declared_with_its_default(launch_module):
 def test_its_nodes_are_those_of_the_description(launch_module, structure):
     drivers = "mavros" if structure in ("hil", "target") else ""
     values = DEFAULTS | {"structure": structure, "drivers": drivers, "record": "somewhere"}
+    values["guard"] = MEASURED
     nodes = actions(launch_module("hil").generate_launch_description(), values)
     specs = describe_hil_launch(values)
     assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [

@@ -27,6 +27,7 @@ from quadsim.nodes.graph import LAUNCH_ARGUMENTS, NodeSpec, describe_launch
 from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 
 FOLDER = Path(__file__).parents[2] / "launch"
+MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 Values = dict[str, str]
 GRAPHS: dict[str, tuple[Any, Callable[[Values], Any]]] = {
     "sim": (LAUNCH_ARGUMENTS, describe_launch),
@@ -89,7 +90,7 @@ def parameters(action: Any) -> dict[str, Any]:
     [
         ("sim", {"scenario": "hover", "seed": "7", "count": "2"}),
         ("sim", {"scenario": "forest", "sensors": "lidar", "record": "false"}),
-        ("hil", {"drivers": "mavros"}),
+        ("hil", {"drivers": "mavros", "guard": MEASURED}),
         ("gazebo", {"scenario": "hover", "count": "2"}),
         ("gazebo", {"gazebo": "view", "sensors": "lidar", "lent": "lidar,camera"}),
     ],

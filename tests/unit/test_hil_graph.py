@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from quadsim.nodes.composed import specs_from
 from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 from quadsim.parameters import flatten
 
-DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}
+MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
+DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()} | {"guard": MEASURED}
 
 
 def described(**values):
@@ -163,8 +165,29 @@ def test_files_reach_guard_and_planner():
     from quadsim.files import find
     from quadsim.parameters import load
 
-    expected = flatten(load(GuardParams, find("guards", "default")))
+    expected = flatten(load(GuardParams, find("guards", MEASURED)))
     assert expected.items() <= dict(nodes["guard"].parameters).items()
+
+
+@pytest.mark.parametrize("structure", ["hil", "target"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "guard: its brake_mps2 and latency_s are those of the rehearsals' stand-in"),
+        ("vehicle: {brake_mps2: 2.0}", "those of the rehearsals' stand-in, .* identify --brakes"),
+        ("vehicle: {brake_mps2: 2.0, latency_s: 0.4, measured_on: ''}", "are of no flight"),
+    ],
+)
+def test_a_real_vehicle_needs_brakes_of_its_own(structure, text, words, tmp_path):
+    """Also where a file of one's own does not say how its figures are known."""
+    path = tmp_path / "guard.yaml"
+    if text:
+        path.write_text(text)
+    guard = str(path) if text else "default"
+    with pytest.raises(InputError, match=words) as refused:
+        described(structure=structure, drivers="mavros", guard=guard)
+    assert "\n" not in str(refused.value)
+    assert described(structure="sil", guard=guard)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated
 
 import pytest
 
+from quadsim.changes import set_keys
 from quadsim.compiled import kernel
 from quadsim.errors import InputError
+from quadsim.experiments.campaign.factors import factor_from
+from quadsim.mission.items import items_from
 from quadsim.parameters import (
     Spec,
     Vec3,
@@ -21,6 +25,8 @@ from quadsim.parameters import (
     read_yaml_text,
     unflatten,
 )
+from quadsim.sim.scenario import faults_from
+from quadsim.vehicle.disturbances import disturbances_from
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,93 @@ def test_a_mistake_is_where_pythons_parser_finds_it():
         read_yaml_text("a: [1,\nb: {", "x.yaml")  # at line 3 by libyaml
 
 
-def test_text_that_nests_deep_does_not_end_the_process():
-    with pytest.raises(RecursionError):
-        read_yaml_text("[" * 100_000, "x.yaml")
+def test_deep_text_is_refused():
+    for length in (5_000, 100_000):  # by libyaml, and too long for it
+        with pytest.raises(InputError, match="it nests too deep"):
+            read_yaml_text("[" * length + "]" * length, "x.yaml")
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    ["9" * 5000, "2001-99-99", "!!float x", "!!int foo", "!!int ''", "!!bool x", "!!timestamp x"],
+)
+def test_scalars_that_are_not_of_their_tag_are_refused(scalar):
+    with pytest.raises(InputError, match=r"x\.yaml: not valid YAML"):
+        read_yaml_text(f"a: {scalar}", "x.yaml")
+
+
+#: 362 bytes that stand for 10^10 values.
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "its aliases stand for .* values; allowed: 100000"),
+        # merged keys are copied while the text is read
+        (BOMB.replace("[x,x,x,x,x,x,x,x,x,x]", "{k: 1}").replace("[*", "{<<: [*").replace(
+            "]\n", "]}\n"), "its aliases stand for"),
+        (BOMB + "#" * 10_000, "its aliases stand for"),
+        ("a: &a [1, *a]", "an alias stands for what it is in"),
+    ],
+    ids=["lists", "merged", "long", "itself"],
+)  # fmt: skip
+def test_aliases_that_stand_for_too_much_are_refused(text, words):
+    begun_s = time.process_time()
+    with pytest.raises(InputError, match=rf"x\.yaml: {words}") as refused:
+        read_yaml_text(text, "x.yaml")
+    assert len(str(refused.value)) < 500
+    assert time.process_time() - begun_s < 5.0  # written out it takes hours
+
+
+def test_aliases_are_allowed():
+    assert read_yaml_text("a: &a {k: [1, 2]}\nb: {<<: *a, c: *a}", "x.yaml")["b"] == {
+        "k": [1, 2],
+        "c": {"k": [1, 2]},
+    }
+
+
+def nested(levels: int = 12) -> list[object]:
+    """A list that holds 10^levels values, of as many lists."""
+    value: list[object] = ["x"] * 10
+    for _ in range(levels - 1):
+        value = [value] * 10
+    return value
+
+
+HUGE = [nested(), {"deep": nested()}, "x" * 10_000_000, 1 << 100_000, {"x" * 1_000_000: nested()}]
+
+
+@pytest.mark.parametrize("value", HUGE, ids=["list", "keys", "text", "number", "key"])
+@pytest.mark.parametrize("key", [*GOOD, "offset", "on", "count", "nobody"])
+def test_a_message_stays_short_whatever_the_value_holds(key, value):
+    for content in (GOOD | {key: value}, value, {**GOOD, "inner": {"gain": value}}):
+        with pytest.raises(InputError) as refused:
+            from_mapping(Outer, content, "file")
+        assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda value: items_from(value, "file"),
+        lambda value: items_from([{"loop": value}], "file"),
+        lambda value: items_from([{"hover": value}], "file"),
+        lambda value: faults_from([value], {}, "file"),
+        lambda value: faults_from([{"sensor": "x" * 10_000_000}], {}, "file"),
+        lambda value: disturbances_from([value], "file"),
+        lambda value: disturbances_from([{"kind": "x" * 10_000_000}], "file"),
+        lambda value: factor_from("mass", value, "file"),
+        lambda value: factor_from("mass", {"cases": {"one": value}}, "file"),
+        lambda value: factor_from("mass", {"choices": "x" * 10_000_000}, "file"),
+        lambda value: set_keys({"a": value}, {"a.b.c": 1}, Outer, "file"),
+    ],
+)
+@pytest.mark.parametrize("value", [nested(), "x" * 10_000_000], ids=["list", "text"])
+def test_messages_of_other_readers_stay_short(read, value):
+    with pytest.raises(InputError) as refused:
+        read(value)
+    assert len(str(refused.value)) < 2000

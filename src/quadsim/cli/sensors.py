@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from quadsim.cli.common import exit_status, json_option, print_json, say, working
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 120
@@ -154,7 +154,7 @@ def _devices(config: str) -> Mapping[str, Any]:
         names = known("sensors")
         if config not in names:
             raise InputError(
-                f"{config!r} is no device and no suite; devices: {', '.join(names)}; suites:"
+                f"{shown(config)} is no device and no suite; devices: {', '.join(names)}; suites:"
                 f" {', '.join(known('sensors/suites'))} (or give the path of a .yaml file)"
             )
     path = find("sensors", config)
@@ -163,7 +163,7 @@ def _devices(config: str) -> Mapping[str, Any]:
         return checked(config)
     kind = content.get("sensor")
     if kind not in DEVICES:
-        raise InputError(f"{path}: sensor: {kind!r}; allowed: {', '.join(DEVICES)}")
+        raise InputError(f"{path}: sensor: {shown(kind)}; allowed: {', '.join(DEVICES)}")
     return {kind: load_device(kind, config)}
 
 

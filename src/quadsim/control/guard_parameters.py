@@ -10,6 +10,8 @@ from quadsim.errors import InputError
 from quadsim.parameters import Spec
 
 GRAVITY_MPS2 = 9.80665
+#: Whose brakes and latency the defaults are.
+STAND_IN = "the rehearsals' stand-in"
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class VehicleAssumptions:
             le=2.0,
         ),
     ] = 0.35
+    measured_on: Annotated[
+        str,
+        Spec("how brake_mps2 and latency_s are known; hil and target ask for a vehicle's own"),
+    ] = STAND_IN
     pose_uncertainty_m: Annotated[
         float, Spec("error of the pose and of the ranges together", "m", ge=0.0, le=2.0)
     ] = 0.1

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from quadsim.control.parameters import FlightParams
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.files import find
 from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.trajectories.items import (
@@ -319,7 +319,7 @@ class MissionWide:
 def _read_loop(values: object, place: str, height: str, items: list[Item]) -> None:
     """Read a loop's items, and write them out as often as they are flown."""
     if not isinstance(values, Mapping) or "items" not in values:
-        raise InputError(f"{place}: expected {{times: 3, items: [...]}}, found {values!r}")
+        raise InputError(f"{place}: expected {{times: 3, items: [...]}}, found {shown(values)}")
     counted = {key: value for key, value in values.items() if key != "items"}
     times = from_mapping(Loop, counted, place).times
     round_: list[Item] = []
@@ -341,7 +341,7 @@ def _read(content: object, where: str, height: str, items: list[Item]) -> None:
         items: the result.
     """
     if not isinstance(content, list):
-        raise InputError(f"{where}: expected a list of items, found {content!r}")
+        raise InputError(f"{where}: expected a list of items, found {shown(content)}")
     for i, entry in enumerate(content):
         place = f"{where}[{i}]"
         if not isinstance(entry, Mapping) or len(entry) != 1:
@@ -351,7 +351,9 @@ def _read(content: object, where: str, height: str, items: list[Item]) -> None:
             _read_loop(values, f"{place}: loop", height, items)
             continue
         if kind not in _KINDS:
-            raise InputError(f"{place}: unknown item {kind!r}; allowed: {', '.join(_KINDS)}, loop")
+            raise InputError(
+                f"{place}: unknown item {shown(kind)}; allowed: {', '.join(_KINDS)}, loop"
+            )
         values = {} if values is None else values
         if kind in ("goto", "waypoint", "formation") and isinstance(values, Mapping):
             values = {"height": height, **values}

@@ -19,7 +19,7 @@ from quadsim.errors import InputError
 from quadsim.nodes.graph import NodeSpec
 from quadsim.nodes.params import declare_text
 from quadsim.nodes.processes import maker
-from quadsim.nodes.runtime import BAD_INPUT, run
+from quadsim.nodes.runtime import BAD_INPUT, run, secured
 
 
 def specs_from(text: str) -> list[NodeSpec]:
@@ -57,9 +57,10 @@ def given_nodes(args: list[str]) -> list[NodeSpec]:
         InputError: it is not given, or is no description.
     """
     context = Context()
-    rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node: Any = Node("composed", context=context)
+        with secured():
+            rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
+            node: Any = Node("composed", context=context)
         text = declare_text(node, "nodes", "", "the nodes, as JSON")
         node.destroy_node()
     finally:

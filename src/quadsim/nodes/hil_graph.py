@@ -27,6 +27,7 @@ from quadsim.analysis.bag.profiles import Recording
 from quadsim.analysis.bag.px4 import PACKAGE
 from quadsim.analysis.bag.standard import ODOMETRY
 from quadsim.control.gate import GateParams
+from quadsim.control.guard_parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.control.guard_parameters import GuardParams
 from quadsim.errors import InputError
 from quadsim.files import find, find_world
@@ -80,7 +81,10 @@ HIL_ARGUMENTS = {
     "lidar_rotation": ("", "its roll,pitch,yaw in deg; empty: as its file says"),
     "level": ("true", "the virtual lidar stays level"),
     "rangefinder": ("", "a virtual range finder: a file of config/sensors, or a path"),
-    "guard": ("default", "a file of config/guards, or a path"),
+    "guard": (
+        "default",
+        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes",
+    ),
     "planner": (
         "default",
         "a file of config/planners, or a path; empty: none of ours",
@@ -279,6 +283,23 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
     return vehicle
 
 
+def _refuse_others_brakes(options: HilOptions) -> None:
+    """A real vehicle flies by brakes and latency of its own.
+
+    Raises:
+        InputError: they are those of the stand-in.
+    """
+    known = options.guard.vehicle.measured_on.strip()
+    if options.structure in STANDS_IN or known not in ("", STAND_IN_BRAKES):
+        return
+    whose = f"those of {known}" if known else "of no flight"
+    raise InputError(
+        f"guard: its brake_mps2 and latency_s are {whose}, and structure {options.structure} flies"
+        " a real vehicle; measure them with 'quadsim identify --brakes BAG', or say in a file of"
+        " your own, by vehicle.measured_on, how they are known (docs/hil.md)"
+    )
+
+
 def _remedy(pose: str, drivers: Drivers) -> str:
     """The chain in which a driver gives a pose that it has in several forms; empty: none does."""
     entries = drivers.entries
@@ -425,6 +446,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     if options.structure not in STRUCTURES:
         raise InputError(f"structure: {options.structure!r}; allowed: {', '.join(STRUCTURES)}")
     vehicle = _vehicle_of(options)
+    _refuse_others_brakes(options)
     virtual = options.structure != "target"
     if virtual:
         load_world(find_world(options.world))  # what is wrong with it is said here, in one line
@@ -488,6 +510,7 @@ def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec])
     facts = {
         "structure": options.structure,
         "drivers": vehicle.chain,
+        "pose": vehicle.heard if vehicle.heard != vehicle.pose else f"{VEHICLE}/{vehicle.pose}",
         "world": options.world,
         "guard": json.dumps(flatten(options.guard)),
         "planner": json.dumps(flatten(options.planner)) if options.planner else "",

@@ -68,6 +68,7 @@ class MixerNode(QuadsimNode):
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
         self._begin_anew()
+        self._load_kernels()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
         self._reader = OdometryReader(self._odometry)
@@ -102,6 +103,24 @@ class MixerNode(QuadsimNode):
         self._params = np.array([pack(params)])
         self._airframes = np.array([pack_airframe(airframe)])
         self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
+
+    def _load_kernels(self) -> None:
+        """Call what a step calls, on copies.
+
+        In a process of its own the first call takes a quarter of a second. If a message waited for
+        it, the node's clock would be behind the samples that come meanwhile.
+        """
+        inner_loop_from_python(
+            self._states.copy(),
+            self._params,
+            self._airframes,
+            self._odometries.copy(),
+            math.inf,
+            self._commands.copy(),
+            math.inf,
+            0.0,
+            self._speeds.copy(),
+        )
 
     def _begin_anew(self) -> None:
         """Wait for the first odometry and command, as before any flight."""
@@ -168,10 +187,9 @@ class MixerNode(QuadsimNode):
             self.rouse(imu)
             return
         self.lull(imu)
-        sample = None
+        sample = None  # the newest odometry's or one before it: of later ones nothing is learned
         for _, _, payload in imu.taken():
-            stamp_ns = stamp_of(payload)
-            if stamp_ns > self._gyro.stamp_ns and (sample is None or stamp_ns <= self._stamp_ns):
+            if self._gyro.stamp_ns < stamp_of(payload) <= self._stamp_ns:
                 sample = payload
         if sample is not None:
             imu.callback(sample)

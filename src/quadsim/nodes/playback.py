@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-import yaml
-
 from quadsim.analysis.bag.reading import Bag
 from quadsim.errors import InputError
+from quadsim.parameters import read_yaml_text
 
 CLOCK = "/clock"
 STATIC_TRANSFORMS = "/tf_static"
@@ -143,8 +142,8 @@ def offer_of(name: str, recorded: str, known: Offer | None, count: int) -> Offer
 def _profiles(text: str) -> list[dict[str, Any]]:
     """What a bag says of its publishers; empty where it is not to be read."""
     try:
-        found = yaml.safe_load(text) if text else None
-    except yaml.YAMLError:
+        found = read_yaml_text(text, "quality of service") if text else None
+    except InputError:
         return []
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -86,6 +88,24 @@ def ending(context: Context) -> Iterator[None]:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def secured() -> Iterator[None]:
+    """A block in which what DDS refuses is one line where SROS2 is asked for.
+
+    Raises:
+        InputError: a keystore is missing or wrong, or this DDS has no security.
+    """
+    try:
+        yield
+    except rclpy_implementation.RCLError as error:
+        if os.environ.get("ROS_SECURITY_ENABLE", "").lower() != "true":
+            raise
+        words = " ".join(str(error).split())
+        raise InputError(
+            f"{words}; ROS_SECURITY_ENABLE asks for SROS2, docs/security.md says what that needs"
+        ) from None
 
 
 @contextmanager
@@ -198,14 +218,15 @@ def own_node(
         domain: DDS domain.
     """
     context = Context()
-    rclpy.init(
-        args=[],
-        context=context,
-        domain_id=domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
-    executor = make_executor(context)
-    node = make(context)
+    with secured():
+        rclpy.init(
+            args=[],
+            context=context,
+            domain_id=domain,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        executor = make_executor(context)
+        node = make(context)
     executor.add_node(node)
     try:
         yield node, executor.spin_once
@@ -239,13 +260,14 @@ def run(
     context = Context()
     with stop_on_signals(stop):
         try:
-            rclpy.init(
-                args=list(args) if args is not None else [],
-                context=context,
-                domain_id=domain,
-                signal_handler_options=SignalHandlerOptions.NO,
-            )
-            spin(makers, context, stop)
+            with secured():
+                rclpy.init(
+                    args=list(args) if args is not None else [],
+                    context=context,
+                    domain_id=domain,
+                    signal_handler_options=SignalHandlerOptions.NO,
+                )
+                spin(makers, context, stop)
         except QuadsimError as error:
             sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
             return BAD_INPUT if isinstance(error, InputError) else FAILED

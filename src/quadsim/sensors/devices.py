@@ -8,7 +8,7 @@ from typing import Any
 
 from quadsim.changes import parts_of, set_keys
 from quadsim.compiled import new_record
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.files import find
 from quadsim.parameters import from_mapping, read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
@@ -59,7 +59,7 @@ def load_device(
     content = read(path)
     found = content.pop("sensor", None)
     if found != kind:
-        raise InputError(f"{path}: sensor: {found!r} where {kind!r} is wanted")
+        raise InputError(f"{path}: sensor: {shown(found)} where {shown(kind)} is wanted")
     params: SensorParams = from_mapping(KINDS[kind], content, str(path))
     if installed:
         content |= installed
@@ -78,7 +78,7 @@ def _entry(
         return load_device(kind, entry, read=read, changes=changes)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("device"), str):
         raise InputError(
-            f"{where}: {kind}: {entry!r} is not the name of a device, nor keys with 'device'"
+            f"{where}: {kind}: {shown(entry)} is not the name of a device, nor keys with 'device'"
         )
     installed = {key: value for key, value in entry.items() if key != "device"}
     return load_device(kind, entry["device"], installed, f"{where}: {kind}", read, changes)
@@ -90,7 +90,7 @@ def _with_devices(content: dict[str, Any], devices: Mapping[str, Any], where: st
         if name is None:
             content.pop(kind, None)
         elif not isinstance(name, str):
-            raise InputError(f"{where}: sensors.{kind}: {name!r} is not the name of a device")
+            raise InputError(f"{where}: sensors.{kind}: {shown(name)} is not the name of a device")
         elif isinstance(content.get(kind), dict):
             content[kind]["device"] = name
         else:
@@ -123,7 +123,7 @@ def load_suite(
     _with_devices(content, changed.pop(""), str(path))
     for kind in content:
         if kind not in KINDS:
-            raise InputError(f"{path}: unknown sensor {kind!r}; allowed: {', '.join(KINDS)}")
+            raise InputError(f"{path}: unknown sensor {shown(kind)}; allowed: {', '.join(KINDS)}")
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
     for kind, keys in changed.items():

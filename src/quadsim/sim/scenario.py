@@ -12,7 +12,7 @@ from quadsim.changes import parts_of, set_keys
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.control.reciprocal import GiveWayParams
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
 from quadsim.estimation.parameters import LINEAR, EstimatorParams, NoiseParams
 from quadsim.files import find
@@ -251,10 +251,10 @@ def faults_from(
     for i, item in enumerate(content):
         at = f"{where}: faults[{i}]"
         if not isinstance(item, Mapping):
-            raise InputError(f"{at}: expected keys and values, found {item!r}")
+            raise InputError(f"{at}: expected keys and values, found {shown(item)}")
         kind = str(item.get("sensor"))
         if kind not in devices:
-            raise InputError(f"{at}: sensor: {kind!r}; this vehicle has: {', '.join(devices)}")
+            raise InputError(f"{at}: sensor: {shown(kind)}; this vehicle has: {', '.join(devices)}")
         keys = {key: value for key, value in item.items() if key != "sensor"}
         fault = from_mapping(FaultParams, keys, at)
         check_faults(kind, devices[kind], [fault], at)

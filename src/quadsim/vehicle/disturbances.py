@@ -17,7 +17,7 @@ import yaml
 
 from quadsim.compiled import kernel, new_record, record_dtype
 from quadsim.elementary import cos
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -201,10 +201,10 @@ def disturbances_from(content: Any, where: str) -> tuple[Disturbance, ...]:
     for i, item in enumerate(content):
         at = f"{where}: events[{i}]"
         if not isinstance(item, Mapping):
-            raise InputError(f"{at}: expected keys and values, found {item!r}")
+            raise InputError(f"{at}: expected keys and values, found {shown(item)}")
         kind = str(item.get("kind"))
         if kind not in KINDS:
-            raise InputError(f"{at}: kind: {kind!r} is not known; allowed: {', '.join(KINDS)}")
+            raise InputError(f"{at}: kind: {shown(kind)} is not known; allowed: {', '.join(KINDS)}")
         keys = {key: value for key, value in item.items() if key != "kind"}
         found.append(from_mapping(KINDS[kind], keys, at))
     return tuple(found)

@@ -22,6 +22,7 @@ from rosbags.typesys.store import Typestore
 
 from quadsim.analysis.bag.definitions import standard_types
 from quadsim.analysis.bag.folder import Opened
+from quadsim.analysis.bag.mcap_records import zstd_unpacked
 from quadsim.analysis.bag.payloads import Payloads
 from quadsim.analysis.bag.storage import BLOCK, BagMessage, Batch, StoredTopic, in_order
 from quadsim.errors import InputError, QuadsimError
@@ -43,6 +44,8 @@ _UNREADABLE = (
 )
 #: How a message begins that rosbag2 compressed by itself; one in CDR begins with a zero.
 _ZSTD = b"\x28\xb5\x2f\xfd"
+#: Messages that were compressed by themselves are handed on when they have become so many bytes.
+_PART_BYTES = 1 << 26
 
 
 class Bag:
@@ -115,36 +118,42 @@ class Bag:
         bad = 0
         try:
             for batch in in_order(streams):
-                sound, damaged = self._sound(batch)
+                for sound, damaged in self._sound(batch):
+                    bad += damaged
+                    if len(sound):
+                        yield sound
+                    del sound  # before the next one is read
                 del batch
-                bad += damaged
-                if len(sound):
-                    yield sound
-                del sound  # before the next one is read
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
         if bad:
-            self.notes.append(f"{self.path}: {bad} compressed messages are damaged: left out")
+            self.notes.append(
+                f"{self.path}: {bad} compressed messages are damaged or too large: left out"
+            )
 
-    def _sound(self, batch: Batch) -> tuple[Batch, int]:
+    def _sound(self, batch: Batch) -> Iterator[tuple[Batch, int]]:
         """A batch without messages of a topic's second type, and with all unpacked.
 
-        Also how many could not be.
+        In parts, where much comes out of what was compressed. Also how many could not be unpacked.
         """
         if self._mixed:
             right = [self._topics[name].type_name == kind for name, kind in batch.topics]
             batch = batch[np.array(right)[batch.topic]]
         long = np.flatnonzero(batch.payloads.length >= len(_ZSTD))
-        packed = long[batch.payloads[long].heads(len(_ZSTD)) == np.void(_ZSTD)].tolist()
-        if not packed:
-            return batch, 0
-        payloads: list[bytes | None] = list(batch.payloads)
-        for row in packed:
-            payloads[row] = _decompressed(batch.payloads[row])
-        bad = [row for row in packed if payloads[row] is None]
-        whole = Payloads.of([payload or b"" for payload in payloads])
-        unpacked = Batch(batch.topics, batch.topic, batch.log_ns, whole)
-        return unpacked[np.delete(np.arange(len(batch)), bad)], len(bad)
+        packed = long[batch.payloads[long].heads(len(_ZSTD)) == np.void(_ZSTD)]
+        if not len(packed):
+            yield batch, 0
+            return
+        is_packed = np.zeros(len(batch), bool)
+        is_packed[packed] = True
+        payloads: list[bytes | None] = []
+        size = 0
+        for row, payload in enumerate(batch.payloads):
+            payloads.append(_decompressed(payload) if is_packed[row] else payload)
+            size += len(payloads[-1] or b"")
+            if size >= _PART_BYTES or row == len(batch) - 1:
+                yield _whole(batch[row + 1 - len(payloads) : row + 1], payloads)
+                payloads, size = [], 0
 
     def deserialize(self, message: BagMessage) -> Any:
         """Turn one message into an object, by the definitions the bag carries.
@@ -210,14 +219,22 @@ class Bag:
             )
 
 
+def _whole(batch: Batch, payloads: list[bytes | None]) -> tuple[Batch, int]:
+    """A batch with other payloads, without those that are None, and how many these are."""
+    good = np.array([payload is not None for payload in payloads])
+    whole = Payloads.of([payload or b"" for payload in payloads])
+    unpacked = Batch(batch.topics, batch.topic, batch.log_ns, whole)
+    return unpacked[np.flatnonzero(good)], int((~good).sum())
+
+
 def _decompressed(payload: bytes) -> bytes | None:
     """One message that was compressed by itself; the frame need not state its size.
 
-    None where it is damaged.
+    None where it is damaged, or larger than any message.
     """
     try:
-        return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
-    except zstandard.ZstdError:
+        return zstd_unpacked(payload)
+    except (zstandard.ZstdError, ValueError, MemoryError):
         return None
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -18,6 +19,8 @@ from quadsim.analysis.bag.storage import Storage
 from quadsim.errors import InputError
 
 _PACKED = (".zstd", ".zst")
+#: A compressed file may become so many bytes, or so many times its size, whichever is more.
+_LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
 _FORMATS = (".mcap", ".db3")
 _KINDS = "a rosbag2 folder, or a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd)"
 
@@ -177,12 +180,24 @@ class _Opening:
         return storage
 
     def _unpacked(self, file: Path) -> Path:
-        """Unpack a compressed file onto the disk, piece by piece."""
+        """Unpack a compressed file onto the disk, piece by piece.
+
+        Raises:
+            InputError: it is none, it becomes far more than bags do, or the disk has no room.
+        """
         target = self.scratch() / file.stem
         try:
+            most = max(_LEAST_BYTES, _MOST_RATIO * file.stat().st_size)
             with file.open("rb") as packed, target.open("wb") as plain:
                 try:
-                    zstandard.ZstdDecompressor().copy_stream(packed, plain)
+                    bounded: Any = _Bounded(plain, most)
+                    zstandard.ZstdDecompressor().copy_stream(packed, bounded)
+                except _TooLarge:
+                    raise InputError(
+                        f"{file}: becomes more than {most / 1e6:.0f} MB, which is too much for"
+                        f" {file.stat().st_size / 1e6:g} MB of a recording; if it is one, unpack it"
+                        " with zstd -d"
+                    ) from None
                 except zstandard.ZstdError as error:
                     if not plain.tell():
                         raise InputError(f"{file}: not a compressed file ({error})") from None
@@ -193,6 +208,29 @@ class _Opening:
                 " TMPDIR chooses another folder"
             ) from None
         return target
+
+
+class _TooLarge(Exception):
+    """More would be written than is allowed."""
+
+
+class _Bounded:
+    """A file of which only so many bytes are written.
+
+    Args:
+        file: open for writing.
+        most: bytes.
+    """
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self._file, self._left = file, most
+
+    def write(self, piece: bytes) -> int:
+        """Write a piece, or raise :class:`_TooLarge`."""
+        self._left -= len(piece)
+        if self._left < 0:
+            raise _TooLarge
+        return self._file.write(piece)
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:

@@ -28,6 +28,11 @@ _PAYLOAD_AT = _HEAD_BYTES + 8
 _LARGEST = 2**63 - 1
 #: Opcode, length, first and last time, size and checksum of the content, length of a name.
 CHUNK_HEAD = struct.Struct("<BQQQQII")
+#: Most bytes that a chunk, or a message that is compressed by itself, may become: a few hundred
+#: kilobytes can say gigabytes. Recorders write chunks of a few megabytes.
+MOST_BYTES = 1 << 28
+#: What is unpacked at a time of a frame that does not state its size.
+_PIECE_BYTES = 1 << 22
 _CHUNK_MARK = bytes([Opcode.CHUNK])
 _MESSAGE_MARK = bytes([Opcode.MESSAGE])
 
@@ -71,12 +76,14 @@ def unpacked(record: bytes) -> bytes:
         raise ValueError("no chunk where the index says one is")
     compression = record[CHUNK_HEAD.size : begin - 8]
     packed = memoryview(record)[begin:]
+    if size > MOST_BYTES:
+        raise ValueError(f"{size} bytes in one chunk, allowed: {MOST_BYTES}")
     if not compression:
         content = record[begin:]
     elif compression == b"zstd":
-        content = zstandard.decompress(packed, size)
+        content = zstd_unpacked(packed, size)
     elif compression == b"lz4":
-        content = lz4.frame.decompress(packed)
+        content = lz4.frame.LZ4FrameDecompressor().decompress(packed, max_length=size + 1)
     else:
         raise ValueError(f"unknown compression {compression.decode(errors='replace')!r}")
     if len(content) != size:
@@ -84,6 +91,33 @@ def unpacked(record: bytes) -> bytes:
     if checksum and zlib.crc32(content) != checksum:
         raise ValueError("wrong checksum")
     return content
+
+
+def zstd_unpacked(packed: bytes | memoryview, most: int = MOST_BYTES) -> bytes:
+    """Content of a zstd frame.
+
+    Args:
+        packed: the frame.
+        most: bytes that are made of it at most.
+
+    Raises:
+        ZstdError: the frame is damaged.
+        ValueError: it has more.
+    """
+    stated = zstandard.frame_content_size(packed)  # -1: it does not say
+    if stated > most:
+        raise ValueError(f"{stated} bytes, allowed: {most}")
+    if stated >= 0:
+        whole: bytes = zstandard.decompress(packed)
+        return whole
+    pieces, left = [], most
+    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        while left and (piece := reader.read(min(left, _PIECE_BYTES))):
+            pieces.append(piece)
+            left -= len(piece)
+        if not left and reader.read(1):
+            raise ValueError(f"more than {most} bytes")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 @block_kernel

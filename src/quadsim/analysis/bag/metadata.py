@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 
 from quadsim.analysis.whole_files import write_whole
+from quadsim.errors import InputError
+from quadsim.parameters import read_yaml_text
 
 VERSION = 9
 FILE_NAME = "metadata.yaml"
@@ -31,6 +33,14 @@ class TopicFacts:
     qos_yaml: str = ""
     type_hash: str = ""
     count: int = 0
+
+
+def _profiles(topic: TopicFacts) -> Any:
+    """The offered quality of service; none where a damaged bag's text of it is no YAML."""
+    try:
+        return read_yaml_text(topic.qos_yaml, topic.name) or []
+    except InputError:
+        return []
 
 
 @dataclass(slots=True)
@@ -75,7 +85,7 @@ class BagFacts:
                         "name": topic.name,
                         "type": topic.type_name,
                         "serialization_format": "cdr",
-                        "offered_qos_profiles": yaml.safe_load(topic.qos_yaml or "[]"),
+                        "offered_qos_profiles": _profiles(topic),
                         "type_description_hash": topic.type_hash,
                     },
                     "message_count": topic.count,
@@ -129,14 +139,14 @@ def stated(folder: Path) -> Stated | None:
     if not path.is_file():
         return None
     try:
-        information = yaml.safe_load(path.read_text(encoding="utf-8"))[KEY]
+        information = read_yaml_text(path.read_text(encoding="utf-8"), str(path))[KEY]
         custom = information.get("custom_data") or {}
         return Stated(
             [PurePath(str(name)).name for name in information["relative_file_paths"]],
             {str(key): str(value) for key, value in custom.items()},
             str(information.get("ros_distro") or ""),
         )
-    except (yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (InputError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path}: makes no sense") from error
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import qmc
 
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.experiments.campaign.columns import factor_column, is_reserved
 from quadsim.parameters import Spec, from_mapping
 
@@ -139,7 +139,7 @@ def factor_from(name: str, content: Any, where: str) -> Factor:
     where = f"{where}: vary: {name}"
     kinds = [kind for kind in KINDS if isinstance(content, Mapping) and kind in content]
     if len(kinds) != 1:
-        raise InputError(f"{where}: allowed: one of {', '.join(KINDS)}, not {content!r}")
+        raise InputError(f"{where}: allowed: one of {', '.join(KINDS)}, not {shown(content)}")
     (kind,) = kinds
     if kind in (CHOICES, CASES):
         if len(content) > 1:
@@ -167,14 +167,16 @@ def _listed(name: str, kind: str, content: Any, where: str) -> Factor:
         content = {_label(value): value for value in content}
     if not isinstance(content, Mapping) or not content:
         wanted = "a list, or labels with values" if kind == CHOICES else "labels with keys"
-        raise InputError(f"{where}: {kind}: {content!r}; allowed: {wanted}")
+        raise InputError(f"{where}: {kind}: {shown(content)}; allowed: {wanted}")
     values = tuple(content.values())
     if kind == CASES:
         if is_reserved(name):
             raise InputError(f"{where}: is the name of a column of the table; give another one")
         for label, value in content.items():
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: cases: {label}: {value!r}; allowed: keys and values")
+                raise InputError(
+                    f"{where}: cases: {label}: {shown(value)}; allowed: keys and values"
+                )
         values = tuple({str(key): value for key, value in case.items()} for case in values)
     return Factor(name, kind, Numbers(), tuple(map(str, content)), values)
 

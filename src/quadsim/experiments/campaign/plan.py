@@ -13,7 +13,7 @@ import yaml
 from numpy.typing import NDArray
 
 from quadsim.analysis.criteria import check_signals
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.experiments.campaign.factors import (
     CASES,
     GRID,
@@ -265,7 +265,7 @@ def load_campaign(name: str) -> Campaign:
 
 def _keys(content: Any, key: str, path: Path) -> dict[str, Any]:
     if not isinstance(content, Mapping):
-        raise InputError(f"{path}: {key}: expected keys and values, found {content!r}")
+        raise InputError(f"{path}: {key}: expected keys and values, found {shown(content)}")
     return {str(name): value for name, value in content.items()}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.control.guard_parameters import GuardParams, LimitParams
-from quadsim.errors import InputError
+from quadsim.errors import InputError, shown
 from quadsim.files import find, find_world
 from quadsim.mission.planner import PlannerParams, SpeedParams
 from quadsim.noise import stream
@@ -66,7 +66,7 @@ def _lidar(content: Any, where: str) -> LidarParams:
     """The virtual lidar: a device, or one with keys that differ."""
     keys = {"device": content} if isinstance(content, str) else content
     if not isinstance(keys, Mapping) or not isinstance(keys.get("device"), str):
-        raise InputError(f"{where}: lidar: {content!r} is no device, nor keys with 'device'")
+        raise InputError(f"{where}: lidar: {shown(content)} is no device, nor keys with 'device'")
     other = {key: value for key, value in keys.items() if key != "device"}
     params = load_device("lidar", keys["device"], other, f"{where}: lidar")
     assert isinstance(params, LidarParams)
@@ -101,7 +101,7 @@ def _vehicle(
 ) -> Scenario:
     """The stand-in, of a mass and gains that the seed draws."""
     if not isinstance(content, Mapping):
-        raise InputError(f"{path}: stand_in: expected keys and values, found {content!r}")
+        raise InputError(f"{path}: stand_in: expected keys and values, found {shown(content)}")
     for key, why in NOT_OF_STAND_IN.items():
         if key in content:
             raise InputError(f"{path}: stand_in: {key}: not here; {why}")

@@ -1,0 +1,132 @@
+"""Numba's index of kernels is a pickle: a folder that others may write is not loaded from."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAY = "import quadsim, os; print(os.environ['NUMBA_CACHE_DIR'])"
+LOAD = "from quadsim.geometry.rotation import rotate; rotate((1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0))"
+
+
+def run(code: str, umask: int = 0o022, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=kept | environment,
+        umask=umask,
+        check=False,
+    )
+
+
+@pytest.fixture
+def safe(tmp_path):
+    """A folder that only its owner writes, as are all above it (pytest's own are 0700)."""
+    return tmp_path
+
+
+def refused(done: subprocess.CompletedProcess[str], words: str) -> bool:
+    return (
+        done.returncode == 2
+        and len(done.stderr.splitlines()) == 1
+        and words in done.stderr
+        and "NUMBA_CACHE_DIR" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o000], ids=["usual", "open"])
+def test_the_folder_is_made_for_its_owner_alone(safe, umask):
+    done = run(SAY, umask, HOME=str(safe))
+    folder = Path(done.stdout.strip())
+    assert folder.parent == safe / ".cache" / "quadsim"
+    for ours in (folder, folder.parent):
+        assert ours.stat().st_mode & 0o777 == 0o700
+    assert not done.stderr
+
+
+def test_a_folder_of_an_older_version_is_closed_and_kept(safe):
+    folder = Path(run(SAY, HOME=str(safe)).stdout.strip())
+    (folder / "sources").write_text("x")
+    folder.chmod(0o755)
+    done = run(SAY, HOME=str(safe))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "sources").exists()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_kernels_that_others_could_write_are_compiled_anew(safe, inside):
+    folder = Path(run(SAY, HOME=str(safe)).stdout.strip())
+    (folder / "part").mkdir()
+    (folder / "part" / "kernel.nbi").write_bytes(b"")
+    if inside:
+        (folder / "part" / "kernel.nbi").chmod(0o666)
+    folder.chmod(0o755 if inside else 0o777)
+    done = run(SAY, HOME=str(safe))
+    assert done.returncode == 0
+    assert done.stderr.startswith("quadsim: kernels are compiled anew: others may write")
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(folder.iterdir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize("open_", [".", "quadsim", "quadsim/kernel.nbi"])
+def test_a_users_folder_that_others_may_write_is_refused(safe, variable, open_):
+    folder = safe / "given"
+    (folder / "quadsim").mkdir(parents=True)
+    (folder / "quadsim" / "kernel.nbi").write_bytes(b"")
+    if variable == "XDG_CACHE_HOME":  # the file is where kernels would be
+        made = Path(run(SAY, XDG_CACHE_HOME=str(folder)).stdout.strip())
+        made.mkdir()
+        (made / "kernel.nbi").write_bytes(b"")
+        open_ = open_.replace("quadsim/kernel.nbi", f"quadsim/{made.name}/kernel.nbi")
+    place = folder / open_
+    assert run(SAY, **{variable: str(folder)}).returncode == 0
+    place.chmod(place.stat().st_mode | 0o002)
+    done = run(SAY, **{variable: str(folder)})
+    assert refused(done, f"others may write {place}")
+
+
+def test_a_folder_below_one_that_others_may_write_is_refused(safe):
+    """They could put another in its place; in a sticky one, as /tmp, they cannot."""
+    above = safe / "above"
+    (above / "kernels").mkdir(parents=True)
+    above.chmod(0o777)
+    assert refused(run(SAY, NUMBA_CACHE_DIR=str(above / "kernels")), f"others may write {above}")
+    above.chmod(0o1777)
+    assert run(SAY, NUMBA_CACHE_DIR=str(above / "kernels")).returncode == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to give a file away takes the superuser")
+def test_a_folder_of_somebody_else_is_refused(safe):
+    folder = safe / "theirs"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    assert refused(run(SAY, NUMBA_CACHE_DIR=str(folder)), f"{folder} belongs to user 12345")
+
+
+def test_a_pickle_that_somebody_else_put_there_does_not_run(safe):
+    """Numba's own index, replaced by one that leaves a mark when it is loaded."""
+
+    class Mark:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(safe / "it ran"),)
+
+    folder = safe / "kernels"
+    folder.mkdir()
+    assert run(LOAD, NUMBA_CACHE_DIR=str(folder)).returncode == 0
+    indices = list(folder.rglob("*.nbi"))
+    assert indices
+    for index in indices:
+        index.write_bytes(pickle.dumps(Mark()))
+    indices[0].chmod(0o666)
+    assert refused(run(LOAD, NUMBA_CACHE_DIR=str(folder)), "others may write")
+    assert not (safe / "it ran").exists()
