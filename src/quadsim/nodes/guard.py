@@ -19,6 +19,7 @@ from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
@@ -79,6 +80,12 @@ class GuardNode(QuadsimNode):
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         _ = self.events  # made now: not between a fault and the next command
         self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
+        own_m, radius_m = self._scans.mount.self_radius_m, self._params.vehicle.radius_m
+        if own_m > radius_m:
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: parameter lidar.self_radius_m: {own_m:g};"
+                f" allowed: at most vehicle.radius_m ({radius_m:g})"
+            )
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
         if self._others.tracks:
@@ -150,7 +157,12 @@ class GuardNode(QuadsimNode):
 
     def _on_scan(self, scan: SeenScan) -> None:
         refusal = self._guard.take_scan(
-            scan.stamp_ns, self._now_ns(), scan.origin_W, scan.points_W, scan.range_m
+            scan.stamp_ns,
+            self._now_ns(),
+            scan.origin_W,
+            scan.points_W,
+            scan.range_m,
+            scan.azimuths_W,
         )
         if refusal:
             raise MessageError(refusal)
