@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from quadsim.control.guard_faults import Fault, Inputs, find_fault, find_refusal
 from quadsim.control.guard_law import ZERO, Law
 from quadsim.control.guard_output import STATES, Event, GuardOutput
-from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_parameters import FASTEST_MPS, GuardParams
 from quadsim.control.guard_pose import PoseWatch
 from quadsim.control.guard_sight import Shape, Sight
 from quadsim.geometry.rotation import Quat
@@ -121,8 +121,11 @@ class Guard:
 
     def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
-        if not all(map(math.isfinite, (*v_W, yaw_rate_radps))):
+        numbers = (*v_W, yaw_rate_radps)
+        if not all(map(math.isfinite, numbers)):
             return "a number in it is not finite"
+        if max(map(abs, numbers)) > FASTEST_MPS:
+            return f"more than {FASTEST_MPS:g} m/s or rad/s"
         self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
         self._inputs.wish_ns = now_ns
         return None

@@ -179,7 +179,7 @@ class Sight:
         around = np.concatenate(([0], np.cumsum(np.tile(looked, 3))))
         first = DIRECTIONS + np.arange(DIRECTIONS) - beside
         count: NDArray[np.int64] = around[first + 2 * beside + 1] - around[first]
-        return count == 2 * beside + 1
+        return np.asarray(count == 2 * beside + 1)
 
     def seen_part(self, now_ns: int, v_W: Array) -> Array:
         """The velocity nearest to one whose level part goes into an open direction."""

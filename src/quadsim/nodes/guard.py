@@ -8,6 +8,7 @@ commands never go back.
 from __future__ import annotations
 
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +20,12 @@ from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.control.guard_emergency import Emergency
 from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, Writer
+from quadsim.nodes.cdr import MessageError, Writer, brief
 from quadsim.nodes.command_messages import read_velocity_command
 from quadsim.nodes.others import Others
 from quadsim.nodes.params import declare, declare_text
@@ -64,7 +66,8 @@ class GuardNode(QuadsimNode):
         super().__init__("guard", **kwargs)
         config = declare_text(self, "config", "default", "a file of config/guards, or a path")
         self._params = declare(self, load(GuardParams, find("guards", config)))
-        self._guard = Guard(self._params)
+        self._guard: Guard | Emergency = Guard(self._params)
+        self._failed: Exception | None = None  # what nobody expected
         self._period_ns = round(self._params.watch.period_s * 1e9)
         template = TwistStamped()
         template.header.frame_id = "map"
@@ -97,7 +100,7 @@ class GuardNode(QuadsimNode):
         else:
             self.listen(topics.DEAD_MAN, self._on_dead_man, raw=False)
         self.listen(topics.OFFBOARD_STATE, self._on_offboard, raw=False)
-        self.create_service(SetBool, "enable", self._on_enable)
+        self.create_service(SetBool, "enable", self._on_asked)
         self._land = self.create_client(Trigger, "vehicle/land")
         self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
         self.wall_timer(0.5 * self._params.watch.period_s, self._watch)
@@ -108,7 +111,25 @@ class GuardNode(QuadsimNode):
             return int(self.get_clock().now().nanoseconds)
         return time.monotonic_ns()
 
+    def endures(self, error: Exception) -> bool:
+        """Brake, ask to land, and end by the error only then; at once where nothing flies."""
+        if self._failed is not None:
+            self.count("exceptions")
+            return error is not self._failed
+        self._failed = error
+        flies, now_ns = self._guard.enabled, self._now_ns()
+        words = f"the guard has failed: {type(error).__name__}: {brief(str(error))}"
+        self._guard = Emergency(self._params.watch, now_ns, words)
+        self.count("exceptions")
+        self._tell(2, words)
+        if flies:
+            self.get_logger().error("".join(traceback.format_exception(error)))
+        self.report()
+        return flies
+
     def _on_time_back(self) -> None:
+        if self._failed is not None:
+            return
         self._guard = Guard(self._params)
         self._others.forget()
         if self._others.tracks:
@@ -185,6 +206,16 @@ class GuardNode(QuadsimNode):
         """Whether the vehicle obeys; nothing more is sent once it does not."""
         self._guard.take_offboard(bool(message.data))
 
+    def _on_asked(self, request: Any, response: Any) -> Any:
+        """As :meth:`_on_enable`, whatever goes wrong in it."""
+        try:
+            return self._on_enable(request, response)
+        except Exception as error:
+            if not self.endures(error):
+                raise
+            response.success, response.message = False, self._guard.enable(self._now_ns())
+            return response
+
     def _on_enable(self, request: Any, response: Any) -> Any:
         """Begin or end; in words why it does not begin."""
         if request.data:
@@ -207,6 +238,9 @@ class GuardNode(QuadsimNode):
     def _watch(self) -> None:
         """Step where no pose has made it do so."""
         now_ns = self._now_ns()
+        if isinstance(self._guard, Emergency) and self._guard.over(now_ns, self._lands):
+            assert self._failed is not None
+            raise self._failed
         if now_ns - self._stepped_ns > 1.25 * self._period_ns:
             self._step(now_ns)
 

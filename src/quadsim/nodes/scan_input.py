@@ -27,6 +27,8 @@ from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
 
 Array = NDArray[np.float64]
 
+#: No ray says anything of what is farther away, m.
+FARTHEST_RAY_M = 1e4
 #: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
 FLOAT32, UINT32 = 7, 6
 KINDS = {FLOAT32: "f4", UINT32: "u4"}
@@ -174,18 +176,21 @@ class ScanInput:
     def _on_scan(self, message: Any) -> None:
         """REP 117: inf has seen nothing, -inf something too near; NaN says nothing."""
         ranges = np.asarray(message.ranges, dtype=float)
-        far_m = float(message.range_max)
+        far_m = min(float(message.range_max), FARTHEST_RAY_M)
+        nearest_m = float(message.range_min)
         near = (ranges == -np.inf) | (ranges < message.range_min)
         hit = near | (ranges <= far_m)
         free = ranges > far_m
         if not (hit | free).any():
             raise MessageError(f"none of its {len(ranges)} rays says anything")
-        numbers = (message.time_increment, message.angle_min, message.angle_increment, far_m)
-        if not all(map(math.isfinite, numbers)):
+        numbers = (message.time_increment, message.angle_min, message.angle_increment)
+        if not all(map(math.isfinite, (*numbers, message.range_max, nearest_m))):
             raise MessageError("a time, an angle or the range is not finite")
+        if not -far_m <= nearest_m <= far_m:
+            raise MessageError(f"range_min {nearest_m:g} m, range_max {far_m:g} m")
         after_s = float(message.time_increment) * np.arange(len(ranges), dtype=float)
         directions = self._directions(message)
-        distances = np.where(near, float(message.range_min), ranges)
+        distances = np.where(near, max(nearest_m, 0.0), ranges)
         hit[hit] = self._of_others(message, distances[hit, None] * directions[hit])
         origins_W, rays_W = self._place(message, directions, after_s)
         looked = rays_W[hit | free]
@@ -202,7 +207,7 @@ class ScanInput:
         """Points without a return are NaN; what a cloud's rays did not hit is not said."""
         cloud = _read_cloud(message)
         points_S = np.stack([cloud[name] for name in "xyz"], axis=1).astype(float)
-        seen = np.isfinite(points_S).all(axis=1)
+        seen = (np.abs(points_S) <= FARTHEST_RAY_M).all(axis=1)  # nor is NaN
         if not seen.any():
             raise MessageError(f"none of its {len(seen)} points says anything")
         after_s = np.zeros(int(seen.sum()))
@@ -228,8 +233,7 @@ class ScanInput:
             return None
         _, ahead_W = self._place(message, np.array([(1.0, 0.0, 0.0)]), np.zeros(1))
         ahead_rad = math.atan2(ahead_W[0, 1], ahead_W[0, 0])
-        azimuths_W: Array = ahead_rad + np.linspace(-half_rad, half_rad, 361)
-        return azimuths_W
+        return np.asarray(ahead_rad + np.linspace(-half_rad, half_rad, 361), dtype=np.float64)
 
     def _give(
         self,
