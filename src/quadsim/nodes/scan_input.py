@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 
 #: No ray says anything of what is farther away, m.
 FARTHEST_RAY_M = 1e4
+#: Bytes of a point, at most.
+LONGEST_POINT = 4096
 #: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
 FLOAT32, UINT32 = 7, 6
 KINDS = {FLOAT32: "f4", UINT32: "u4"}
@@ -267,6 +269,19 @@ def _read_cloud(message: Any) -> NDArray[np.void]:
     names = ["x", "y", "z", *times[:1]]
     order = ">" if message.is_bigendian else "<"
     rows, columns, step = message.height, message.width, message.point_step
+    row_step = message.row_step if rows > 1 else columns * step  # one row: some leave it 0
+    needed = (rows - 1) * row_step + columns * step if rows and columns else 0
+    end = max(fields[name].offset + 4 for name in names)
+    # looked at here: numpy reckons with 32 bits, and reads what is not there
+    if end > step or step > LONGEST_POINT or needed > len(message.data):
+        raise MessageError(
+            f"its sizes do not fit: {rows} x {columns} points of {step} bytes, fields to {end},"
+            f" {len(message.data)} bytes"
+        )
+    if row_step < columns * step:
+        raise MessageError(
+            f"its sizes do not fit: row_step {row_step} of {columns} points of {step}"
+        )
     try:
         point = np.dtype(
             {
@@ -276,9 +291,6 @@ def _read_cloud(message: Any) -> NDArray[np.void]:
                 "itemsize": step,
             }
         )
-        row_step = message.row_step if rows > 1 else columns * step  # one row: some leave it 0
-        if row_step < columns * step:
-            raise ValueError(f"row_step {row_step} of {columns} points of {step}")
         cloud: NDArray[np.void] = np.ndarray(
             (rows, columns), point, bytes(message.data), strides=(row_step, step)
         )
