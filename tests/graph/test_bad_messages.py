@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import (
     BatteryState,
@@ -39,10 +41,26 @@ from sensor_msgs.msg import (
     Range,
 )
 from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
+from quadsim.control.guard import Guard
+from quadsim.control.guard_emergency import Emergency
+from quadsim.control.guard_law import Law
+from quadsim.control.guard_parameters import WatchParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.nodes import autopilot, estimator, guard, mixer, monitor, planner, stand_in
+from quadsim.nodes import (
+    autopilot,
+    driver,
+    estimator,
+    guard,
+    mixer,
+    monitor,
+    planner,
+    qos,
+    recorder,
+    stand_in,
+)
 from quadsim.nodes.world_messages import make_time
 
 STEP_NS = 20_000_000
@@ -147,7 +165,7 @@ def feed(
             fed.forget()
             try:
                 fed.take(topic, payload)
-                for k in range(MOST_STEPS):
+                for _ in range(MOST_STEPS):
                     fed.step()
                     good()
                     if obeyed():
@@ -518,3 +536,149 @@ def test_stand_in(bench, sent):
         return bool(node.health()[2]["setpoints"] == counted[0] + 1)
 
     feed(fed, {"/cmd_vel": velocity()}, ("/odom",), good, obeyed)
+
+
+# ---- on DDS ------------------------------------------------------------------------------------
+
+
+def test_bytes_on_dds_leave_a_running_graph_alive(bench, tmp_path):
+    """What the middleware passes on of them; recorder and driver are among those that hear it."""
+    nodes = [
+        bench.add(guard.make(bench.context, namespace="/quad")),
+        bench.add(estimator.make(bench.context, namespace="/quad")),
+        bench.add(autopilot.make(bench.context, namespace="/quad")),
+        bench.add(recorder.make(bench.context, overrides={"output": str(tmp_path / "bag")})),
+        bench.add(driver.make(bench.context, namespace="/quad", overrides={"drivers": "mavros"})),
+    ]
+    heard = {
+        "/quad/odometry/filtered": odometry(), "/quad/command_velocity": velocity(),
+        "/quad/scan": scan(), "/quad/imu/data_raw": imu(), "/quad/range/down": ranging(),
+        "/quad/ground_truth/odom": odometry(), "/clock": Clock(),
+        "/mavros/imu/data_raw": imu(), "/mavros/local_position/odom": odometry(),
+        "/mavros/global_position/raw/fix": NavSatFix(),
+    }  # fmt: skip
+    offered = {
+        name: bench.node.create_publisher(type(message), name, qos.RELIABLE)
+        for name, message in heard.items()
+    }
+    bench.until(lambda: all(p.get_subscription_count() > 0 for p in offered.values()))
+    count = 0
+    for name, message in heard.items():
+        for k, (_, payload) in enumerate(bad_payloads(message)):
+            if k % 7 == 0 and 4 <= len(payload) < 2000:
+                with suppress(RuntimeError):  # what is too long for its type is not even sent
+                    offered[name].publish(payload)
+                    count += 1
+                bench.executor.spin_once(0.0)
+    assert count > 150
+    # each has taken what came, and still counts what is wrong
+    wrong = odometry()
+    wrong.pose.pose.position.x = math.nan
+    seen = dict(nodes[0].counts)
+
+    def counted() -> bool:
+        offered["/quad/odometry/filtered"].publish(wrong)
+        return nodes[0].counts["odometry/filtered refused"] > seen["odometry/filtered refused"] + 3
+
+    bench.until(counted)
+    bench.until(lambda: all(node.get_fully_qualified_name() in bench.reports for node in nodes))
+    for refused in ("imu/data_raw", "range/down"):
+        assert nodes[1].counts[f"{refused} refused"] > 0
+    assert nodes[2].counts["command_velocity refused"] > 0
+    assert nodes[3].counts["/quad/ground_truth/odom refused"] > 0
+
+
+# ---- an exception that nobody expected ---------------------------------------------------------
+
+
+class Broken(Exception):
+    """Of a defect that nobody has found yet."""
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_guard_that_fails_brakes_lands_is_named_and_ends_then(bench, sent, monkeypatch, lands):
+    fed = Fed(made(bench, guard), sent)
+
+    def good() -> None:
+        fed.give("/odometry/filtered", odometry())
+        fed.give("/scan", scan())
+        fed.give("/dead_man", Bool(data=True))
+        fed.give("/command_velocity", velocity())
+
+    for _ in range(40):
+        fed.step()
+        good()
+    (service,) = (s for s in fed.node.services if s.srv_name.endswith("enable"))
+    request, response = service.srv_type.Request(data=True), service.srv_type.Response()
+    assert service.callback(request, response).success
+    for _ in range(40):
+        fed.step()
+        good()
+    assert fed.last("/command_velocity/safe").twist.linear.x == pytest.approx(1.0)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise Broken("here")
+
+    monkeypatch.setattr(Law, "safe", fail)
+    monkeypatch.setattr("quadsim.control.guard_emergency.LAST_S", 12.0)
+    asked = []
+    client = next(c for c in fed.node.clients if c.srv_name.endswith("vehicle/land"))
+
+    def call(_: Any) -> Future:
+        asked.append(fed.now_ns)
+        future: Future = Future()
+        future.set_result(Trigger.Response(success=lands))
+        return future
+
+    monkeypatch.setattr(type(client), "service_is_ready", lambda _: True)
+    monkeypatch.setattr(type(client), "call_async", lambda _, request: call(request))
+    fed.forget()
+    begun_ns, ended_ns = fed.now_ns, 0
+    speeds: list[tuple[float, float, float]] = []
+    for _ in range(5000):
+        try:
+            fed.step()
+            good()
+        except Broken:
+            ended_ns = fed.now_ns
+            break
+        said = fed.last("/command_velocity/safe")
+        if said is None:  # in the step in which it fails
+            continue
+        command = said.twist.linear
+        speeds.append(((fed.now_ns - begun_ns) * 1e-9, command.x, command.z))
+    # zero at once, then the descent, and the call to land once a second until it is taken up
+    assert all(x == 0.0 for _, x, _ in speeds)
+    assert all(z == 0.0 for t_s, _, z in speeds if t_s < 1.9)
+    assert all(z == -0.4 for t_s, _, z in speeds if t_s > 2.1)
+    took_s = (ended_ns - begun_ns) * 1e-9
+    assert len(asked) == 1 if lands else 8 <= len(asked) <= 10
+    assert took_s == pytest.approx(4.0 if lands else 12.0, abs=0.1)
+    told = [m.message for name, m in sent if name.endswith("/events")]
+    assert "the guard has failed: Broken: here" in told
+    report = fed.last("/diagnostics").status[0]
+    assert (report.level, report.message) == (
+        DiagnosticStatus.ERROR, "landing: the guard has failed: Broken: here",
+    )  # fmt: skip
+
+
+def test_a_guard_that_fails_before_a_flight_ends_at_once(bench, sent, monkeypatch):
+    fed = Fed(made(bench, guard), sent)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise Broken("here")
+
+    monkeypatch.setattr(Guard, "take_pose", fail)
+    with pytest.raises(Broken):
+        fed.give("/odometry/filtered", odometry())
+    assert fed.last("/events").message == "the guard has failed: Broken: here"
+    assert fed.last("/command_velocity/safe") is None
+
+
+def test_a_pilot_who_takes_over_from_a_failed_guard_has_the_vehicle(bench, sent):
+    guard_left = Emergency(WatchParams(), 0, "failed")
+    assert guard_left.step(0).send
+    guard_left.take_offboard(False)
+    said = guard_left.step(10**9)
+    assert (said.send, said.land, said.state) == (False, False, "disabled")
+    assert guard_left.over(10**9, False)

@@ -14,15 +14,8 @@ from rclpy.serialization import serialize_message
 
 DOUBLES = (math.nan, math.inf, -math.inf, 1e160, -1e308, 1e308, 5e-324)
 FLOATS = (math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45)
-INTEGERS = {
-    f"{sign}int{bits}": (
-        0,
-        1,
-        2 ** (bits - (not sign)) - 1,
-        *(() if sign else (-(2 ** (bits - 1)),)),
-    )
-    for sign in ("", "u")
-    for bits in (8, 16, 32, 64)
+INTEGERS = {f"uint{bits}": (0, 1, 2**bits - 1) for bits in (8, 16, 32, 64)} | {
+    f"int{bits}": (0, 1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))) for bits in (8, 16, 32, 64)
 }
 TEXTS = ("", "../map", "elsewhere", "\u00e9" * 50_000)
 #: Elements of a long sequence, and bytes of a long message.
