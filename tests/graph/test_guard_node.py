@@ -53,7 +53,7 @@ class Hall:
         node.create_subscription(DiagnosticStatus, "/quad/events", self.events.append, qos.EVENTS)
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, qos.RELIABLE)
         self.wish, self.frame, self.held = (1.0, 0.0), "map", True
-        self.poses, self.pillar_m = True, math.inf
+        self.poses, self.pillar_m, self.rays = True, math.inf, 180
         self._other, self.others, self.ahead_s = None, True, 0
         self.strays = False
         self._next_ns = 0
@@ -76,9 +76,9 @@ class Hall:
             return
         self._next_ns = now_ns + 20_000_000
         seconds, nanoseconds = divmod(now_ns, 10**9)
-        scan = LaserScan(angle_min=0.0, angle_max=0.0, angle_increment=0.0, range_max=10.0)
+        scan = LaserScan(angle_min=0.0, angle_increment=math.radians(2.0), range_max=10.0)
         scan.header.frame_id = "base_stabilized"
-        scan.ranges = [self.pillar_m]
+        scan.ranges = [self.pillar_m] + [math.inf] * (self.rays - 1)
         wish, odometry, pose = TwistStamped(), Odometry(), PoseStamped()
         wish.header.frame_id, wish.twist.linear.x, wish.twist.linear.y = self.frame, *self.wish
         odometry.header.frame_id, odometry.child_frame_id = "map", "base_link"
@@ -327,3 +327,18 @@ def test_another_vehicle_counts_when_it_is_heard_and_its_clock_is_ours(bench):
 def test_parameters_that_cannot_be_are_refused(bench, overrides, expected):
     with pytest.raises(InputError, match=expected):
         guard.make(bench.context, namespace="/quad", overrides=overrides)
+
+
+def test_a_lidar_that_covers_little_is_no_sight(bench):
+    """One ray once counted as a scan that sees all round."""
+    hall = Hall(bench)
+    hall.rays = 1
+    hall.until(lambda: "the scan covers 1 deg of azimuth" in hall.enable().message)
+    assert not hall.commands
+    hall.rays = 46  # 90 degrees to the vehicle's left, which is west
+    hall.enabled()
+    hall.wish = (-1.0, 1.0)
+    hall.until(lambda: hall.commands and hall.commands[-1].twist.linear.x < -0.9)
+    hall.wish = (1.0, 0.0)
+    hall.until(lambda: hall.reports.get("reason") == "direction not seen")
+    assert speed(hall) == 0.0

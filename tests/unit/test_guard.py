@@ -836,3 +836,192 @@ def test_what_may_move_has_moved_since_it_was_seen(late_s: float, age_s: float) 
     answer_s = params.vehicle.latency_s + params.watch.late_s
     room_m = 6.0 - params.keep_out_m - 1.0 * (answer_s + late_s + age_s)
     assert output.margin_m == pytest.approx(room_m, abs=1e-6)
+
+
+# ---- what it does by itself --------------------------------------------------------------------
+
+
+def drifted(
+    hits_W: Any, with_it: bool, params: GuardParams = PARAMS, wish_W: Any = (0.0, 0.0, 0.0)
+) -> tuple[Flight, PointMass]:
+    """Three seconds beside hits that appear once it flies: fixed, or carried along with it."""
+    mass, guard = mass_at(), Guard(params)
+    far_W = np.array([(6.0, 0.0, HEIGHT_M)])
+
+    def look(now_ns: int, guard: Guard, mass: PointMass) -> None:
+        flies = guard.enabled
+        origin_W = mass.p_W if with_it else np.array((0.0, 0.0, HEIGHT_M))
+        points_W = origin_W + np.array(hits_W) if flies else far_W
+        assert guard.take_scan(now_ns, now_ns, tuple(mass.p_W), points_W) is None
+
+    return fly(guard, mass, lambda *_: np.array(wish_W), 3.0, scan_ns=10**12, before=look), mass
+
+
+def commands(flight: Flight) -> np.ndarray:
+    """(T, 3) what was sent."""
+    return np.array([output.v_W for output in flight.outputs])
+
+
+@pytest.mark.parametrize("offset_m", [0.05, 0.02, 0.01, 0.002, 0.0])
+@pytest.mark.parametrize("with_it", [True, False])
+def test_hits_on_opposite_sides_hold(offset_m: float, with_it: bool) -> None:
+    """Nearly opposite hits once led to up to 4 m/s between them without any wish."""
+    flight, mass = drifted([(0.35, offset_m, 0.0), (-0.35, offset_m, 0.0)], with_it)
+    assert not commands(flight).any()
+    assert math.hypot(*mass.p_W[:2]) < 1e-6
+    assert flight.outputs[-1].state == "holding"
+    assert "opposite sides" in flight.outputs[-1].reason
+    assert words(flight).count("opposite sides") == 1
+    flight, _ = drifted(
+        [(0.35, offset_m, 0.0), (-0.35, offset_m, 0.0)], with_it, wish_W=(0.0, -2.0, 0.0)
+    )
+    assert np.abs(commands(flight)[5:]).max() == 0.0
+
+
+def test_hits_on_opposite_sides_are_landed_between_after_a_while() -> None:
+    bench = Bench(replace(PARAMS, watch=replace(PARAMS.watch, hold_s=1.0))).flying()
+    bench.points_W = bench.p_W + np.array([(0.35, 0.02, 0.0), (-0.35, 0.02, 0.0)])
+    assert bench.run(2.0).state == "landing"
+
+
+@pytest.mark.parametrize("angle_deg", [0.0, 60.0, 100.0])
+@pytest.mark.parametrize("speed_mps", [0.1, 0.3, 1.0])
+def test_the_way_out_of_a_keep_out_is_slow_and_ramped(angle_deg: float, speed_mps: float) -> None:
+    """One hit, or two less than 120 degrees apart; fixed ones are left, carried ones followed."""
+    limits = replace(PARAMS.limits, evade_speed_mps=speed_mps)
+    params, angle = replace(PARAMS, limits=limits), math.radians(0.5 * angle_deg)
+    x, y = 0.35 * math.cos(angle), 0.35 * math.sin(angle)
+    for with_it in (True, False):
+        flight, mass = drifted([(x, y, 0.0), (x, -y, 0.0)], with_it, params)
+        sent = commands(flight)
+        assert np.linalg.norm(sent, axis=1).max() <= speed_mps + 1e-9
+        steps = np.linalg.norm(np.diff(sent, axis=0), axis=1)
+        assert steps.max() <= limits.acceleration_max_mps2 * STEP_S + 1e-9
+        assert mass.p_W[0] < -0.05
+        assert abs(mass.p_W[1]) < 1e-3
+    # a fixed one is left as far as the keep-out
+    least_m = math.hypot(x - mass.p_W[0], y - mass.p_W[1])
+    assert least_m > min(PARAMS.keep_out_m - 0.02, 0.35 + 2.0 * speed_mps)
+
+
+def test_a_wish_and_the_way_out_add_up_to_no_more_than_both() -> None:
+    """Along two hits inside the keep-out, 110 degrees apart."""
+    angle = math.radians(55.0)
+    hits_W = [(0.35 * math.cos(angle), side * 0.35 * math.sin(angle), 0.0) for side in (1, -1)]
+    for direction in np.linspace(0.0, 2.0 * math.pi, 12, endpoint=False):
+        wish_W = (1.0 * math.cos(direction), 1.0 * math.sin(direction), 0.0)
+        flight, _ = drifted(hits_W, True, wish_W=wish_W)
+        speeds = np.linalg.norm(commands(flight)[2:], axis=1)
+        assert speeds.max() <= 1.0 + PARAMS.limits.evade_speed_mps + 1e-6
+
+
+def test_the_way_back_into_the_band_is_slow_and_ramped() -> None:
+    bench = Bench()
+    bench.p_W = np.array((0.0, 0.0, PARAMS.limits.height_max_m - 0.01))
+    bench.flying()
+    bench.v_W = np.array((0.0, 0.0, 0.4))  # carried up by something else
+    bench.run(0.5, follow=False)
+    bench.v_W = np.zeros(3)
+    sent = [bench.run(STEP_S).v_W for _ in range(100)]
+    assert min(v_W[2] for v_W in sent) >= -PARAMS.limits.evade_speed_mps - 1e-9
+    assert bench.p_W[2] < PARAMS.limits.height_max_m + 0.05
+
+
+@pytest.mark.parametrize("most_mps", [0.0, 0.5, 1.5])
+def test_what_gives_way_to_a_shape_has_its_own_bound(most_mps: float) -> None:
+    """A vehicle that comes straight at one that wishes nothing."""
+    limits = replace(PARAMS.limits, give_way_speed_mps=most_mps)
+    mass, guard = mass_at(), Guard(replace(PARAMS, limits=limits))
+
+    def other(now_ns: int, guard: Guard, _: PointMass) -> None:
+        x_m = 8.0 - 2.0 * max((now_ns - 2 * 10**9) * 1e-9, 0.0)
+        v_W = (-2.0, 0.0, 0.0) if now_ns > 2 * 10**9 else (0.0, 0.0, 0.0)
+        guard.take_shapes(now_ns, [Shape((x_m, 0.3, HEIGHT_M), v_W, 0.4, 0.2)])
+
+    flight = fly(guard, mass, lambda *_: np.zeros(3), 6.0, before=other)
+    speeds = np.linalg.norm(commands(flight), axis=1)
+    assert speeds.max() <= most_mps + 1e-9
+    assert (speeds.max() > 0.1) == (most_mps > 0.0)
+
+
+# ---- directions that were seen -----------------------------------------------------------------
+
+
+def looking(bench: Bench, from_deg: float, to_deg: float) -> None:
+    """The scan covers so much of azimuth."""
+    azimuths = np.radians(np.arange(from_deg, to_deg, 1.0))
+    take = bench.guard.take_scan
+
+    def covered(stamp_ns: int, now_ns: int, origin_W: Any, points_W: Any) -> str | None:
+        return take(stamp_ns, now_ns, origin_W, points_W, 10.0, azimuths)
+
+    bench.guard.take_scan = covered  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize(
+    ("azimuth_deg", "expected_deg", "speed_mps"),
+    [
+        (0.0, 0.0, 1.0),
+        (80.0, 80.0, 1.0),
+        (-80.0, -80.0, 1.0),
+        (150.0, 107.0, math.cos(math.radians(43.0))),
+        (-150.0, -107.0, math.cos(math.radians(43.0))),
+    ],
+)
+def test_it_flies_into_directions_that_the_lidar_covers(
+    azimuth_deg: float, expected_deg: float, speed_mps: float
+) -> None:
+    """270 degrees, with 0.5 rad beside: 107 degrees to either side are open."""
+    bench = Bench()
+    bench.points_W = np.array([(9.0, 9.0, HEIGHT_M)])
+    looking(bench, -135.0, 136.0)
+    bench.flying()
+    angle = math.radians(azimuth_deg)
+    bench.wish_W = np.array((math.cos(angle), math.sin(angle), 0.0))
+    output = bench.run(1.0)
+    assert math.hypot(*output.v_W[:2]) == pytest.approx(speed_mps, abs=0.03)
+    direction_deg = math.degrees(math.atan2(output.v_W[1], output.v_W[0]))
+    assert direction_deg == pytest.approx(expected_deg, abs=2.0)
+    assert output.reason == ("" if speed_mps == 1.0 else "direction not seen")
+
+
+def test_a_wish_straight_back_into_what_nobody_sees_stands() -> None:
+    bench = Bench()
+    looking(bench, -45.0, 46.0)
+    bench.flying()
+    bench.wish_W = np.array((-1.0, 0.0, 0.5))
+    output = bench.run(0.5)
+    assert not output.v_W[:2].any()
+    assert output.v_W[2] == pytest.approx(0.5)
+    assert output.reason == "direction not seen"
+
+
+def test_a_scan_of_one_ray_is_no_sight() -> None:
+    bench = Bench()
+    looking(bench, 0.0, 1.0)
+    bench.run(1.0)
+    refusal = bench.guard.enable(bench.now_ns)
+    assert refusal is not None
+    assert "the scan covers 1 deg of azimuth" in refusal
+
+
+def test_a_direction_is_forgotten_when_it_is_not_seen_any_more() -> None:
+    """The lidar turns away in flight; what is flown into is not seen any more, and it stands."""
+    bench = Bench().flying()
+    bench.wish_W = np.array((1.0, 0.0, 0.0))
+    assert bench.run(1.0).v_W[0] == pytest.approx(1.0)
+    looking(bench, 90.0, 270.0)
+    output = bench.run(PARAMS.sight.timeout_s + 0.1)
+    assert not output.v_W.any()
+    assert output.reason == "direction not seen"
+
+
+def test_the_way_out_of_a_keep_out_is_not_taken_unseen() -> None:
+    """A hit ahead within the keep-out of a vehicle that sees forward alone."""
+    bench = Bench()
+    looking(bench, -90.0, 91.0)
+    bench.flying()
+    bench.points_W = bench.p_W + np.array([(0.4, 0.0, 0.0)])
+    output = bench.run(0.5)
+    assert not output.v_W.any()
+    assert output.reason == "direction not seen"

@@ -11,6 +11,7 @@ pytest.importorskip("rclpy")
 
 from std_msgs.msg import String
 
+from quadsim.nodes.cdr import deserialize
 from quadsim.nodes.handing import TURN, Handing, Listening
 
 
@@ -53,8 +54,8 @@ def never():
     raise AssertionError("heard through DDS")
 
 
-def listen(handing, topic, callback, subscribe=never, depth=10, raw=True):
-    listening = Listening(String, raw, callback, depth)
+def listen(handing, topic, callback, subscribe=never, depth=10):
+    listening = Listening(String, callback, depth)
     handing.listen(topic, listening, subscribe)
     return listening
 
@@ -155,7 +156,7 @@ def test_it_goes_out_where_somebody_else_listens(handing):
     alone, heard_elsewhere = OnDds(), OnDds(listeners=1)
     messages = []
     first, second = handing.offer("/a", alone), handing.offer("/b", heard_elsewhere)
-    listen(handing, "/b", messages.append, raw=False)
+    listen(handing, "/b", lambda payload: messages.append(deserialize(payload, String)))
     handing.connect()
     handing.run(first.publish, String(data="nobody"))
     handing.run(second.publish, String(data="both"))
@@ -237,7 +238,7 @@ def test_nothing_is_handed_over_any_more(handing, executor):
 )
 def test_times_that_are_not_known_are_the_next_best(monkeypatch, said, found):
     monkeypatch.setattr(time, "time_ns", lambda: 7)
-    listening = Listening(String, True, never, 10)
+    listening = Listening(String, never, 10)
     messages = [(b"x", {"source_timestamp": said[0], "received_timestamp": said[1]}), None]
     handle = SimpleNamespace(take_message=lambda kind, raw: messages.pop(0))
     listening.subscription = SimpleNamespace(handle=handle)

@@ -249,3 +249,16 @@ def test_motion_capture_goes_into_the_autopilot_where_that_is_asked():
     assert driver.parameters["relay"] == "pose"
     with pytest.raises(InputError, match="relay: the pose is odometry/autopilot"):
         described(drivers="mavros", relay="true")
+
+
+def test_a_real_lidar_leaves_out_the_vehicle_that_it_sits_on():
+    """In target, where the vehicle is known; as large as its rotors, within the guard's radius."""
+    given = {"structure": "target", "drivers": "mavros"}
+    nodes = by_name(described(**given, vehicle="x500"))
+    for name in ("guard", "planner", "monitor"):
+        parameters = nodes[name].parameters
+        assert 0.35 < parameters["lidar.self_radius_m"] <= 0.4
+        assert parameters["lidar.self_half_height_m"] == 0.2
+    assert "lidar.self_radius_m" not in by_name(described(**given))["guard"].parameters
+    virtual = by_name(described(drivers="mavros", vehicle="x500"))
+    assert "lidar.self_radius_m" not in virtual["guard"].parameters

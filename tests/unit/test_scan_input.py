@@ -322,3 +322,48 @@ def test_the_simulated_lidar_and_its_reader_agree(monkeypatch, mount, level):
     distance_m = np.linalg.norm(there_W - centre_W, axis=1)
     assert len(distance_m) > 30
     assert distance_m == pytest.approx(np.full(len(distance_m), radius_m), abs=2e-5)
+
+
+@pytest.fixture
+def mounted(monkeypatch):
+    """Makes a ScanInput of a mount; gives what takes its messages by topic, and what was found."""
+
+    def make(mount):
+        found, takers = [], {}
+        monkeypatch.setattr(scan_input, "declare", lambda *_: mount)
+        node = SimpleNamespace(listen=lambda topic, take, raw: takers.update({topic.name: take}))
+        points = ScanInput(node, found.append)
+        w, z = math.cos(math.radians(45.0)), math.sin(math.radians(45.0))
+        points.poses.take(0, (5.0, 0.0, 2.0), (w, 0.0, 0.0, z))  # it looks north
+        return takers, found
+
+    return make
+
+
+def test_hits_on_the_own_body_are_left_out_and_hide_what_is_behind(mounted):
+    """A leg 0.3 m behind the vehicle's middle, by a lidar 0.1 m before it that looks left."""
+    mount = MountParams((0.1, 0.0, 0.05), (0.0, 0.0, 90.0), self_radius_m=0.35)
+    takers, found = mounted(mount)
+    ranges = [math.inf] * 360
+    ranges[90] = 0.4  # backwards, from a lidar that looks left
+    ranges[0] = 0.4  # 0.41 m from the middle: somebody else's
+    message = LaserScan(angle_increment=math.radians(1.0), range_max=10.0, ranges=ranges)
+    takers["scan"](message)
+    (scan,) = found
+    assert scan.points_W == pytest.approx(np.array([[5.0 - 0.4, 0.1, 2.05]]), abs=1e-6)
+    looked_deg = np.degrees(scan.azimuths_W) % 360.0
+    assert len(looked_deg) == 359
+    assert np.abs(looked_deg - 270.0).min() == pytest.approx(1.0, abs=1e-4)  # not south
+    points_S = [(0.0, 0.4, 0.0), (0.4, 0.0, 0.0), (0.0, 0.4, -0.5)]
+    takers["points"](cloud_of(points_S))
+    assert found[1].points_W == pytest.approx(
+        np.array([[4.6, 0.1, 2.05], [5.0, -0.3, 1.55]]), abs=1e-6
+    )
+    assert found[1].azimuths_W is None
+
+
+def test_a_cloud_looks_as_far_round_as_is_said(mounted):
+    takers, found = mounted(MountParams(cloud_field_deg=87.0))
+    takers["points"](cloud_of([(3.0, 0.0, 0.0)]))
+    looked_deg = np.degrees(found[0].azimuths_W)
+    assert (looked_deg.min(), looked_deg.max()) == pytest.approx((90.0 - 43.5, 90.0 + 43.5))

@@ -68,10 +68,13 @@ def least_gaps(
 
 
 def ways_out(wish_W: Array, last_W: Array, paths: Sequence[Path], speed_mps: float) -> Array:
-    """(C, 3) level commands that may lead past shapes: ahead, on, and to either side of each."""
+    """(C, 3) level commands that may lead past shapes: ahead, on, and to either side of each.
+
+    None but the wish and the last command is faster than ``speed_mps``.
+    """
     found = [wish_W, last_W]
     size = math.hypot(wish_W[0], wish_W[1])
-    if size > 0.1:
+    if 0.1 < size < speed_mps:
         found.append(np.array((wish_W[0], wish_W[1], 0.0)) * (speed_mps / size))
     for path in paths:
         across = np.array((-path.way_W[1], path.way_W[0], 0.0))

@@ -21,7 +21,7 @@ from quadsim.control.guard_faults import Fault, Inputs, find_fault, find_refusal
 from quadsim.control.guard_frames import Alignment, AutopilotWatch, Means, turned_words
 from quadsim.control.guard_law import ZERO, Law
 from quadsim.control.guard_output import STATES, Event, GuardOutput
-from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_parameters import FASTEST_MPS, GuardParams
 from quadsim.control.guard_pose import PoseWatch
 from quadsim.control.guard_sight import Shape, Sight
 from quadsim.geometry.rotation import Quat, yaw_of
@@ -140,13 +140,18 @@ class Guard:
         origin_W: Vec3,
         points_W: Any,
         range_m: float | None = None,
+        azimuths_W: Any = None,
     ) -> str | None:
-        """Hits of one scan, (N, 3) in W; ``range_m``: how far that sensor sees."""
+        """Hits of one scan, (N, 3) in W.
+
+        ``range_m``: how far that sensor sees. ``azimuths_W``: (K,) where its rays have looked, rad;
+        None: all round.
+        """
         pose, late_ns = self._poses.pose, 0
         if pose is not None:  # how much older it is than a pose that would come now
             late_ns = now_ns - pose.now_ns + pose.stamp_ns - stamp_ns
         late_s = min(max(late_ns * 1e-9, 0.0), self.params.sight.timeout_s)
-        return self._sight.take_scan(now_ns, origin_W, points_W, range_m, late_s)
+        return self._sight.take_scan(now_ns, origin_W, points_W, range_m, late_s, azimuths_W)
 
     def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
         """All things whose place is known; replaces the last ones."""
@@ -158,8 +163,11 @@ class Guard:
 
     def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
-        if not all(map(math.isfinite, (*v_W, yaw_rate_radps))):
+        numbers = (*v_W, yaw_rate_radps)
+        if not all(map(math.isfinite, numbers)):
             return "a number in it is not finite"
+        if max(map(abs, numbers)) > FASTEST_MPS:
+            return f"more than {FASTEST_MPS:g} m/s or rad/s"
         self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
         self._inputs.wish_ns = now_ns
         return None
@@ -237,10 +245,19 @@ class Guard:
         found = find_fault(
             self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
         )
+        if found is None or found.wish:
+            found = self._cornered(now_ns) or found
         self._remember(found, now_ns)
         if self._fault is not None and not self._fault.wish:
             return self._stop(self._fault, now_ns)
         return self._fly(now_ns, dt_s)
+
+    def _cornered(self, now_ns: int) -> Fault | None:
+        """That the vehicle is between hits within the keep-out, where it stays."""
+        pose = self._poses.pose
+        assert pose is not None
+        words = self._law.cornered(now_ns, pose.p_W, self._poses.age_s(now_ns))
+        return Fault(words) if words else None
 
     def _remember(self, found: Fault | None, now_ns: int) -> None:
         """Keep a fault until all has been well for a while."""
@@ -310,7 +327,10 @@ class Guard:
         age_s = self._poses.age_s(now_ns)
         moving_W = self._moving(now_ns, pose.v_W, age_s)
         zero_s = self._zero_s(now_ns)
-        safe = self._law.safe(now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s)
+        sent_W = self._sent[-1][1]
+        safe = self._law.safe(
+            now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s, sent_W=sent_W
+        )
         if silent:
             words = lost.words if lost is not None else "no wish yet"
             stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None

@@ -188,6 +188,8 @@ def find_refusal(
     unseen = sight.fault(now_ns)
     if unseen:
         return unseen
+    if blind := sight.blind(now_ns):
+        return blind
     near_m = sight.clearance_m(pose.p_W) - params.vehicle.pose_uncertainty_m
     for path in sight.paths(now_ns, pose.p_W, 0.0, 0.0):
         near_m = min(near_m, math.dist(path.start_W, (0.0, 0.0, 0.0)) - path.keep_out_m)

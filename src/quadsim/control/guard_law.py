@@ -37,6 +37,11 @@ SAME_MPS = 0.05
 BOX = np.array([(1.0, 0, 0), (-1.0, 0, 0), (0, 1.0, 0), (0, -1.0, 0), (0, 0, 1.0), (0, 0, -1.0)])
 BOX_WORDS = ("fence", "fence", "fence", "fence", "height band", "height band")
 ZERO = np.zeros(3)
+#: The way out of keep-outs is short if it is no longer than so many times what the deepest asks;
+#: a longer one leads between obstacles on opposite sides, 120 degrees apart or more.
+OPPOSED = 2.0
+CORNERED = "obstacles on opposite sides are within the keep-out: no short way leads out"
+UNSEEN = "direction not seen"
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,19 @@ def away(path: Path, wish_W: Array) -> tuple[Array, float]:
     return (across if across @ wish_W <= 0.0 else -across), -path.keep_out_m
 
 
+def way_out(normal: Array, bound_m: Array) -> Array | None:
+    """The shortest way that meets half-spaces n x <= b, of which some b < 0; None: no short one.
+
+    Args:
+        normal: (N, 3), unit.
+        bound_m: (N,).
+    """
+    out = project(ZERO, normal, bound_m)
+    if out is None or math.sqrt(out @ out) > OPPOSED * -float(bound_m.min()):
+        return None
+    return out
+
+
 def _is_within(path: Path) -> bool:
     """Whether the vehicle is in a shape's way."""
     near = path.nearest_W
@@ -132,8 +150,9 @@ class Law:
         zero_s: float,
         dt_s: float,
         shown_m: float = 0.0,
+        sent_W: Array | None = None,
     ) -> Safe:
-        """The command nearest to a wish.
+        """The command nearest to a wish, into a direction that was seen.
 
         Args:
             now_ns: the watchdogs' time.
@@ -145,9 +164,43 @@ class Law:
             zero_s: for how long nothing but zero has been commanded.
             dt_s: time since the last command.
             shown_m: obstacles up to this distance count for the margin though they cannot be met.
+            sent_W: (3,) what was sent last, where that is not ``last_W``: what the guard adds by
+                itself changes from there.
         """
+        sent = last_W if sent_W is None else sent_W
+        safe = self._safe(now_ns, p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s, shown_m, sent)
+        if self._sight.is_seen(now_ns, safe.v_W):
+            return safe
+        return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
+
+    def cornered(self, now_ns: int, p_W: Array, age_s: float) -> str:
+        """In words, that keep-outs are entered which no short way leads out of; empty: no."""
         params = self._params
-        allowed = limited(wish_W, params.limits)
+        delay_s = age_s + params.vehicle.latency_s + params.watch.late_s
+        near = self._sight.hits(now_ns, p_W, delay_s, OPPOSED * params.keep_out_m)
+        if not np.any(near.distance_m < near.keep_out_m):
+            return ""
+        planes, bounds, _ = self._still(near, ZERO, self.rooms(p_W))
+        return CORNERED if way_out(planes, bounds) is None else ""
+
+    def _safe(
+        self,
+        now_ns: int,
+        p_W: Array,
+        age_s: float,
+        wish_W: Array,
+        last_W: Array,
+        moving_W: Array,
+        zero_s: float,
+        dt_s: float,
+        shown_m: float,
+        sent_W: Array,
+    ) -> Safe:
+        """As :meth:`safe`; where it leads along or away from obstacles, that may be unseen."""
+        params = self._params
+        within = limited(wish_W, params.limits)
+        allowed = self._sight.seen_part(now_ns, within)
+        unseen = allowed is not within
         wish = ramped(allowed, last_W, params.limits.acceleration_max_mps2 * dt_s)
         answer_s = age_s + params.vehicle.latency_s
         delay_s = answer_s + params.watch.late_s
@@ -164,19 +217,25 @@ class Law:
         ]
         look_s, brake = delay_s + LOOKS * answer_s, BRAKE_SHARE * self._brake
         rooms = self.rooms(p_W)
-        x, why = self._stop(wish, last_W, look_s, brake, near, paths, ways, rooms)
+        change_mps = params.limits.acceleration_max_mps2 * dt_s
+        x, why, added_mps = self._stop(
+            wish, last_W, sent_W, change_mps, look_s, brake, near, paths, ways, rooms
+        )
         v = ZERO if x is None else limited(velocity_of(x, look_s, brake), params.limits)
+        most_mps = math.sqrt(allowed @ allowed) + added_mps
+        if math.sqrt(v @ v) > most_mps:  # what is left of the last command's way out adds to this
+            v = v * (most_mps / math.sqrt(v @ v))
         if x is None or (not why and math.dist(v, allowed) > SAME_MPS):
             why = why or "acceleration"
         if not why and math.dist(allowed, wish_W) > SAME_MPS:
-            why = "speed limit"
+            why = UNSEEN if unseen else "speed limit"
         safe = self._certified(v, why, moving_W, answer_s, zero_s, near, paths, rooms)
         moving = [way for way in ways if way.way_W.any()]
         if not moving:
             return safe
         ahead_s = max(horizon_s, GIVE_WAY_S)
         return self._past(
-            safe, wish, last_W, moving_W, answer_s, near, moving, ahead_s, rooms, dt_s
+            safe, wish, last_W, sent_W, moving_W, answer_s, near, moving, ahead_s, rooms, change_mps
         )
 
     def _past(
@@ -184,17 +243,19 @@ class Law:
         safe: Safe,
         wish_W: Array,
         last_W: Array,
+        sent_W: Array,
         moving_W: Array,
         answer_s: float,
         near: Obstacles,
         ways: list[Path],
         ahead_s: float,
         rooms: Array,
-        dt_s: float,
+        change_mps: float,
     ) -> Safe:
         """What leads past shapes that move, where standing in their path would not."""
         limits, vehicle = self._params.limits, self._params.vehicle
-        given = ways_out(wish_W, last_W, ways, limits.speed_max_mps)
+        most_mps = min(limits.give_way_speed_mps, limits.speed_max_mps)
+        given = ways_out(wish_W, last_W, ways, most_mps)
         options = np.vstack((safe.v_W, given))
         rate = min(self._brake, limits.acceleration_max_mps2)
         gaps = least_gaps(moving_W[0], options, answer_s, rate, ways, ahead_s)
@@ -218,7 +279,7 @@ class Law:
         for k in np.argsort(-worth):
             if worth[k] <= gaps[0]:
                 break
-            command = ramped(options[k], last_W, limits.acceleration_max_mps2 * dt_s)
+            command = ramped(options[k], sent_W, change_mps)
             if is_free(command):
                 return Safe(command, "known shape", min(safe.margin_m, float(gaps[k])))
         return safe
@@ -241,30 +302,45 @@ class Law:
         self,
         wish_W: Array,
         last_W: Array,
+        sent_W: Array,
+        change_mps: float,
         look_s: float,
         brake: float,
         near: Obstacles,
         paths: list[Path],
         ways: list[Path],
         rooms: Array,
-    ) -> tuple[Array | None, str]:
-        """The stop point nearest to the wish's that is free, and what it was kept from."""
-        vehicle = self._params.vehicle
+    ) -> tuple[Array | None, str, float]:
+        """The stop point nearest to the wish's that is free, and what it was kept from.
+
+        With it the speed that may be added to the wish's; inf where nothing leads anywhere.
+        """
+        limits, vehicle = self._params.limits, self._params.vehicle
         wanted = stop_point(wish_W, look_s, brake)
         sight_m = max(self._sight.range_m - self._params.keep_out_m - vehicle.margin_m, 0.0)
         way_m, why = math.sqrt(wanted @ wanted), ""
         if way_m > sight_m:
             wanted, why = wanted * (sight_m / way_m), "range of sight"
         seed = stop_point(last_W, look_s, brake)
-        normals, bounds, words = [BOX], [rooms], [*BOX_WORDS]
 
-        wide = Obstacles(near.o_W, near.keep_out_m + vehicle.margin_m, near.upright)
-        normal, bound = half_spaces(wide, seed)
-        distance_m = near.distance_m
-        bound = np.where(distance_m < near.keep_out_m, distance_m - near.keep_out_m, bound)
-        normals.append(normal)
-        bounds.append(bound)
-        words += ["obstacle"] * len(bound)
+        def at_most(out: Array, speed_mps: float) -> float:
+            """Share of a way out that leads to no more speed, nor to more than the ramp allows."""
+            way_m = math.sqrt(out @ out)
+            if way_m == 0.0:  # what asks for less than the projection's tolerance
+                return 1.0
+            ready_mps = max(float(sent_W @ out) / way_m, 0.0) + change_mps
+            return min(stop_m(min(speed_mps, ready_mps), look_s, brake) / way_m, 1.0)
+
+        still, bound, words = self._still(near, seed, rooms)
+        added_mps = 0.0
+        if bound.min() < 0.0:
+            out = way_out(still, bound)
+            if out is None:
+                return None, CORNERED, 0.0
+            added_mps = limits.evade_speed_mps
+            share = at_most(out, limits.evade_speed_mps)
+            bound = np.where(bound < 0.0, share * bound, bound)
+        normals, bounds = [still], [bound]
         for path in paths:
             rows = path.rows
             inside = rows.distance_m <= rows.keep_out_m
@@ -276,16 +352,37 @@ class Law:
         leads = [away(way, wish_W) for way in ways if _is_within(way)]
         for given in (leads, []):  # to give way is not worth an obstacle
             planes = np.concatenate([*normals, *(normal[None] for normal, _ in given)])
-            most = np.concatenate([*bounds, *(np.array((bound,)) for _, bound in given)])
+            led = np.array([bound for _, bound in given])
+            if given:
+                out = project(ZERO, planes, np.concatenate([*bounds, led]))
+                if out is None:
+                    continue
+                led *= at_most(out, limits.give_way_speed_mps)
+            most = np.concatenate([*bounds, led])
             x = project(wanted, planes, most)
             if x is not None:
                 break
         else:
-            return None, "no way out"
+            return None, "no way out", 0.0
         if math.dist(x, wanted) > 1e-3:
             words += ["known shape"] * len(leads)
             why = words[int(np.argmax(planes @ wanted - most))]
-        return x, why
+        added_mps += limits.give_way_speed_mps if given else 0.0
+        return x, why, added_mps or math.inf
+
+    def _still(self, near: Obstacles, seed: Array, rooms: Array) -> tuple[Array, Array, list[str]]:
+        """Half-spaces n x <= b of band, fence and hits, and their words.
+
+        b < 0 leads out of what has been entered; the margin is given up for that.
+        """
+        distance_m = near.distance_m
+        entered = distance_m < near.keep_out_m
+        margin_m = 0.0 if entered.any() else self._params.vehicle.margin_m
+        wide = Obstacles(near.o_W, near.keep_out_m + margin_m, near.upright)
+        normal, bound = half_spaces(wide, seed)
+        bound = np.where(entered, distance_m - near.keep_out_m, bound)
+        words = [*BOX_WORDS, *["obstacle"] * len(bound)]
+        return np.concatenate((BOX, normal)), np.concatenate((rooms, bound)), words
 
     def _certified(
         self,

@@ -12,6 +12,8 @@ from quadsim.parameters import Spec
 GRAVITY_MPS2 = 9.80665
 #: Whose brakes and latency the defaults are.
 STAND_IN = "the rehearsals' stand-in"
+#: No place or speed beyond these is taken: what is computed of them stays a number.
+FARTHEST_M, FASTEST_MPS = 1e6, 1e3
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,19 @@ class LimitParams:
     beyond_m: Annotated[
         float, Spec("so far outside height band or fence the flight ends", "m", gt=0.0, le=10.0)
     ] = 0.5
+    evade_speed_mps: Annotated[
+        float,
+        Spec(
+            "fastest that the guard adds by itself: out of a keep-out, back into band and fence",
+            "m/s",
+            ge=0.0,
+            le=5.0,
+        ),
+    ] = 0.3
+    give_way_speed_mps: Annotated[
+        float,
+        Spec("fastest that it adds by itself to give way to a known shape", "m/s", ge=0.0, le=30.0),
+    ] = 2.0
 
     def __post_init__(self) -> None:
         """Refuse bounds that leave no room."""
@@ -131,6 +146,15 @@ class SightParams:
     obstacle_speed_mps: Annotated[
         float, Spec("of what the scan sees, at most; 0: it stands", "m/s", ge=0.0, le=10.0)
     ] = 0.0
+    beside_rad: Annotated[
+        float,
+        Spec(
+            "a level direction is open if rays have looked into it, and so far to either side",
+            "rad",
+            ge=0.0,
+            le=3.1,
+        ),
+    ] = 0.5
 
 
 @dataclass(frozen=True)

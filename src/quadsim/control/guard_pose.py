@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_parameters import FARTHEST_M, FASTEST_MPS, GuardParams
 from quadsim.geometry.rotation import Quat, normalize, rotate, yaw_of
 from quadsim.parameters import Vec3
 
@@ -25,6 +25,9 @@ EXPLAINED_MPS2 = 15.0
 COUNTED_S = 1.0
 #: Faster than a clock drifts: how the least delay of poses that was seen is forgotten, s/s.
 FORGET = 1e-4
+#: In flight a pose may come so much sooner after its stamp than the quickest before, as a share of
+#: ``pose_stale_s``: a stamp of the future would make all that follow look old.
+AHEAD_SHARE = 0.5
 #: Largest error of a unit quaternion's length that is rounding.
 UNIT = 0.01
 
@@ -101,6 +104,10 @@ class PoseWatch:
         numbers = (*p_W, *q_WB, *(v_W or ()))
         if not all(map(math.isfinite, numbers)):
             return "a number in it is not finite"
+        if max(map(abs, p_W)) > FARTHEST_M:
+            return f"farther than {FARTHEST_M:g} m from the map's origin"
+        if v_W is not None and max(map(abs, v_W)) > FASTEST_MPS:
+            return f"faster than {FASTEST_MPS:g} m/s"
         if abs(math.hypot(*q_WB) - 1.0) > UNIT:
             return f"its quaternion has the length {math.hypot(*q_WB):.3f}; allowed: 1"
         last = self.pose
@@ -110,6 +117,10 @@ class PoseWatch:
             self._begin()
             last = None
         p = np.array(p_W, dtype=np.float64)
+        if in_flight and self._least_ns is not None:
+            ahead_s = (self._least_ns - (now_ns - stamp_ns)) * 1e-9
+            if ahead_s > AHEAD_SHARE * self._params.watch.pose_stale_s:
+                return f"its stamp is {ahead_s:.3f} s ahead of the other poses'"
         if last is not None:
             jumped = self._jumped(last, stamp_ns, p, normalize(q_WB))
             stale_ns = round(self._params.watch.pose_stale_s * 1e9)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.avoidance import Obstacles, balls
-from quadsim.control.guard_parameters import GuardParams
+from quadsim.control.guard_parameters import FARTHEST_M, FASTEST_MPS, GuardParams
 from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
@@ -21,6 +21,10 @@ Array = NDArray[np.float64]
 ALONG_M = 0.25
 #: No more of them for one shape.
 MOST_ALONG = 40
+#: Directions of azimuth that are told apart; rays no farther apart than so many look between.
+DIRECTIONS, BETWEEN = 360, 10
+#: Slower than this a level velocity has no direction, m/s.
+STILL_MPS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,20 @@ class Path:
         return balls(row, math.hypot(self.keep_out_m, apart_m / 2.0), column=True)
 
 
+def _covered(azimuths_rad: Array) -> NDArray[np.bool_]:
+    """(DIRECTIONS,) which of them rays look into, (K,), or between."""
+    covered = np.zeros(DIRECTIONS, np.bool_)
+    covered[
+        np.floor(azimuths_rad * (DIRECTIONS / (2.0 * math.pi))).astype(np.int64) % DIRECTIONS
+    ] = True
+    cells = np.flatnonzero(covered)
+    apart = np.diff(cells, append=cells[:1] + DIRECTIONS)
+    for begin, gap in zip(cells[apart > 1], apart[apart > 1], strict=True):
+        if gap <= BETWEEN:
+            covered[np.arange(begin, begin + gap) % DIRECTIONS] = True
+    return covered
+
+
 class Sight:
     """Hits and shapes, as obstacles about the vehicle.
 
@@ -96,6 +114,7 @@ class Sight:
         #: In words: why they do not come.
         self.missing = ""
         self.range_m = params.sight.range_m
+        self._looked_ns: Array = np.full(DIRECTIONS, -math.inf)  # when rays last said something
         self._found: tuple[Array, Array, Obstacles, Array] | None = None
 
     def take_scan(
@@ -105,8 +124,12 @@ class Sight:
         points_W: Any,
         range_m: float | None,
         late_s: float = 0.0,
+        azimuths_W: Any = None,
     ) -> str | None:
-        """Take the hits (N, 3) in W of one scan, seen so long ago; why not, or None."""
+        """Take the hits (N, 3) in W of one scan, seen so long ago; why not, or None.
+
+        ``azimuths_W`` (K,), rad: where its rays have looked; None: all round.
+        """
         points = np.asarray(points_W, dtype=np.float64)
         if points.size == 0:
             points = np.zeros((0, 3))
@@ -118,8 +141,17 @@ class Sight:
             return "a hit is not finite"
         if range_m is not None and not (math.isfinite(range_m) and range_m > 0.0):
             return f"a range of {range_m:g} m; allowed: > 0"
+        looked = None if azimuths_W is None else np.asarray(azimuths_W, dtype=np.float64)
+        if looked is not None and not np.isfinite(looked).all():
+            return "an azimuth is not finite"
+        if points.size and np.abs(points).max() > FARTHEST_M:
+            return f"a hit farther than {FARTHEST_M:g} m from the map's origin"
         sight = self._params.sight
         self.range_m = min(sight.range_m, range_m or math.inf)
+        if looked is None:
+            self._looked_ns[:] = now_ns
+        else:
+            self._looked_ns[_covered(looked)] = now_ns
         keep = points[:, 2] >= sight.ignore_below_m
         self._scans.append((now_ns, now_ns - round(late_s * 1e9), points[keep]))
         oldest_ns = now_ns - round(sight.memory_s * 1e9)
@@ -132,11 +164,67 @@ class Sight:
         self._scan_ns = now_ns
         return None
 
+    def _looked(self, now_ns: int) -> NDArray[np.bool_]:
+        """(DIRECTIONS,) into which rays have looked lately."""
+        oldest_ns = now_ns - self._params.sight.timeout_s * 1e9
+        looked: NDArray[np.bool_] = self._looked_ns >= oldest_ns
+        return looked
+
+    def _open(self, now_ns: int) -> NDArray[np.bool_] | None:
+        """(DIRECTIONS,) which of them are open; None: all are, or it is not asked for."""
+        looked = self._looked(now_ns)
+        if looked.all() or not self._params.sight.required:
+            return None
+        beside = min(math.ceil(math.degrees(self._params.sight.beside_rad)), DIRECTIONS // 2)
+        around = np.concatenate(([0], np.cumsum(np.tile(looked, 3))))
+        first = DIRECTIONS + np.arange(DIRECTIONS) - beside
+        count: NDArray[np.int64] = around[first + 2 * beside + 1] - around[first]
+        return np.asarray(count == 2 * beside + 1)
+
+    def seen_part(self, now_ns: int, v_W: Array) -> Array:
+        """The velocity nearest to one whose level part goes into an open direction."""
+        speed_mps = math.hypot(v_W[0], v_W[1])
+        if speed_mps <= STILL_MPS:
+            return v_W
+        is_open = self._open(now_ns)
+        if is_open is None:
+            return v_W
+        azimuth_rad = math.atan2(v_W[1], v_W[0])
+        if is_open[math.floor(math.degrees(azimuth_rad)) % DIRECTIONS]:
+            return v_W
+        centres_rad = (np.flatnonzero(is_open) + 0.5) * (2.0 * math.pi / DIRECTIONS)
+        along = np.cos(centres_rad - azimuth_rad)
+        best = int(np.argmax(along)) if len(along) else -1
+        level_mps = speed_mps * max(float(along[best]), 0.0) if best >= 0 else 0.0
+        if level_mps == 0.0:
+            return np.array((0.0, 0.0, v_W[2]))
+        x, y = math.cos(centres_rad[best]), math.sin(centres_rad[best])
+        return np.array((level_mps * x, level_mps * y, v_W[2]))
+
+    def is_seen(self, now_ns: int, v_W: Array) -> bool:
+        """Whether a velocity goes into an open direction, or has no level part."""
+        return self.seen_part(now_ns, v_W) is v_W
+
+    def blind(self, now_ns: int) -> str:
+        """In words, that no direction is open; empty where one is."""
+        is_open = self._open(now_ns)
+        if is_open is None or is_open.any():
+            return ""
+        covered_deg = int(self._looked(now_ns).sum()) * 360 // DIRECTIONS
+        return (
+            f"the scan covers {covered_deg} deg of azimuth; a direction is open where it covers"
+            f" {math.degrees(self._params.sight.beside_rad):.0f} deg to either side"
+            " (sight.beside_rad)"
+        )
+
     def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
         """Take all known shapes in place of the last ones; why not, or None."""
         for i, shape in enumerate(shapes):
             if not shape.is_finite() or shape.radius_m < 0.0 or shape.half_height_m < 0.0:
                 return f"shapes[{i}]: a number is not finite, or a size is below 0"
+            sizes = (*shape.p_W, shape.radius_m, shape.half_height_m)
+            if max(map(abs, sizes)) > FARTHEST_M or max(map(abs, shape.v_W)) > FASTEST_MPS:
+                return f"shapes[{i}]: beyond {FARTHEST_M:g} m or {FASTEST_MPS:g} m/s"
         self._shapes = tuple(shapes)
         self._shapes_ns = now_ns
         self.missing = ""

@@ -62,7 +62,7 @@ from quadsim.nodes.params import (
     taken,
     value_of,
 )
-from quadsim.nodes.reset_times import Behind
+from quadsim.nodes.reset_times import Ahead, Behind
 from quadsim.nodes.resets import FILES, Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
@@ -173,7 +173,7 @@ class AutopilotNode(QuadsimNode):
             FIXED,
         )
         self.listen(topics.EVENTS, self._on_event, raw=False)
-        self._behind = Behind()
+        self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
         self.wall_timer(self._period_ns * 1e-9, self._watch)
 
@@ -391,6 +391,7 @@ class AutopilotNode(QuadsimNode):
     def _on_odometry(self, payload: bytes) -> None:
         """Step when it is time; other odometries are not even read."""
         stamp_ns = stamp_of(payload)
+        self._ahead.check(stamp_ns, self._odometry_ns)
         if not self._resets.settled(stamp_ns):
             return
         if self.simulated and self._behind.seen(stamp_ns, self._odometry_ns):

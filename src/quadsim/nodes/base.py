@@ -25,7 +25,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import qos_policy_name_from_kind
 
 from quadsim.nodes import qos, topics
-from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.cdr import MessageError, deserialize
 from quadsim.nodes.domain import held_name
 from quadsim.nodes.handing import Listening, handing_of
 from quadsim.nodes.topics import Topic
@@ -91,10 +91,14 @@ class QuadsimNode(Node):
         handing = self._handing
 
         def tick() -> None:
-            if handing is None:
-                callback()
-            else:
-                handing.run(callback)
+            try:
+                if handing is None:
+                    callback()
+                else:
+                    handing.run(callback)
+            except Exception as error:
+                if not self.endures(error):
+                    raise
 
         # the executor asks for it at each tick; to find it takes longer than many a callback
         tick.__signature__ = NO_ARGUMENTS  # type: ignore[attr-defined]
@@ -113,6 +117,10 @@ class QuadsimNode(Node):
         """Give back what the node holds."""
         self._alone.close()
         super().destroy_node()
+
+    def endures(self, error: Exception) -> bool:
+        """Whether the node goes on after an exception that nobody expected; here: it does not."""
+        return False
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -175,7 +183,8 @@ class QuadsimNode(Node):
     ) -> Listening:
         """Listen to a topic, by default to the bytes.
 
-        A :class:`MessageError` that the callback raises is counted, and named in the log once.
+        Whatever the callback takes, bytes come, and are read here: what is no message is refused as
+        one that the callback raises a :class:`MessageError` of: counted, and named in the log once.
 
         Args:
             topic: an entry of the table.
@@ -188,14 +197,19 @@ class QuadsimNode(Node):
         full = name or topic.name
         wanted = topic.wanted if reliable else qos.best_effort(topic.wanted)
 
-        def guarded(message: Any) -> None:
+        kind = topic.message
+
+        def guarded(payload: bytes) -> None:
             try:
-                callback(message)
+                callback(payload if raw else deserialize(payload, kind))
             except MessageError as error:
                 self.fault(full, str(error))
+            except Exception as error:
+                if not self.endures(error):
+                    raise
 
         handing = self._handing
-        listening = Listening(topic.message, raw, guarded, wanted.depth)
+        listening = Listening(kind, guarded, wanted.depth)
 
         def subscribe() -> None:
             subscription = listening.subscription = self.create_subscription(
@@ -203,7 +217,7 @@ class QuadsimNode(Node):
                 full,
                 guarded if handing is None else partial(handing.run, guarded),
                 wanted,
-                raw=raw,
+                raw=True,
                 event_callbacks=self.subscription_events(full),
             )
             if listening.asleep:

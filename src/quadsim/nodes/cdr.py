@@ -29,17 +29,64 @@ _STAMP_AT = 4  # behind the four bytes that say how the message is represented
 _NAMES_AT = 12
 _LITTLE_ENDIAN = b"\x00\x01"
 SECOND_NS = 1_000_000_000
+#: Ten days before seconds leave an int32: what is added to a stamp must not.
+LATEST_S = 2**31 - 1 - 864_000
+#: Longest text of a message that is repeated in a log.
+BRIEF = 80
+#: What rclpy raises of bytes that are no message.
+UNREADABLE = (RuntimeError, ValueError, TypeError, OverflowError, MemoryError, SystemError)
 JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 class MessageError(ValueError):
-    """Bytes that are not the message they should be."""
+    """A message that is not used: bytes that are none, or what no such message can say."""
+
+
+def deserialize(payload: bytes, kind: Any) -> Any:
+    """A message of a class.
+
+    Raises:
+        MessageError: these bytes are no such message.
+    """
+    try:
+        return deserialize_message(payload, kind)
+    except UNREADABLE as error:
+        raise MessageError(f"not a {kind.__name__}: {_first_line(error)}") from None
+
+
+def brief(text: str) -> str:
+    """A text of a message, as far as a line has room for it."""
+    return text if len(text) <= BRIEF else f"{text[: BRIEF - 3]}..."
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def checked_stamp(seconds: int, nanoseconds: int) -> int:
+    """A time in ns that can be reckoned with.
+
+    Raises:
+        MessageError: it is below 0, in 2038, or has more than a second of nanoseconds.
+    """
+    if not (0 <= seconds <= LATEST_S and nanoseconds < SECOND_NS):
+        raise MessageError(f"its stamp is {seconds} s and {nanoseconds} ns")
+    return int(seconds * SECOND_NS + nanoseconds)
 
 
 def stamp_of(payload: bytes) -> int:
-    """Stamp of the header that a serialised message begins with, ns."""
-    seconds, nanoseconds = _STAMPS[payload[1] & 1].unpack_from(payload, _STAMP_AT)
-    return int(seconds * SECOND_NS + nanoseconds)
+    """Stamp of the header that a serialised message begins with, ns.
+
+    Raises:
+        MessageError: there is none, or it is no time.
+    """
+    try:
+        seconds, nanoseconds = _STAMPS[payload[1] & 1].unpack_from(payload, _STAMP_AT)
+    except (struct.error, IndexError):
+        raise MessageError(f"{len(payload)} bytes, too short for a header") from None
+    if 0 <= seconds <= LATEST_S and nanoseconds < SECOND_NS:
+        return int(seconds * SECOND_NS + nanoseconds)
+    return checked_stamp(seconds, nanoseconds)
 
 
 class Writer:
@@ -134,11 +181,11 @@ class Reader:
         """Find the layout from a message; one in another representation is written anew."""
         try:
             if payload[:2] != _LITTLE_ENDIAN:
-                message = deserialize_message(payload, message_class(self._type_name))
+                message = deserialize(payload, message_class(self._type_name))
                 payload = serialize_message(message)
             dtype = message_dtype(self._layout, payload)
-        except (ValueError, struct.error, RuntimeError) as error:
-            raise MessageError(f"not a {self._type_name}: {error}") from None
+        except (struct.error, *UNREADABLE) as error:
+            raise MessageError(f"not a {self._type_name}: {_first_line(error)}") from None
         assert dtype.fields is not None
         self._names_end = _NAMES_AT + dtype.fields["names"][0].itemsize
         self._names = payload[_NAMES_AT : self._names_end]
@@ -208,14 +255,13 @@ class RotorsReader:
         head = payload[:2] + payload[_NAMES_AT : self._speeds_at]
         if not self._head or head != self._head:
             payload = self._learn(payload)
+        if len(payload) < self._speeds_at + 8 * self._rotors:
+            raise MessageError(f"{len(payload)} bytes, too short for {self._rotors} speeds")
         return np.frombuffer(payload, "<f8", self._rotors, self._speeds_at)
 
     def _learn(self, payload: bytes) -> bytes:
         """Find where the speeds lie; a message in another order is written anew."""
-        try:
-            message = deserialize_message(payload, message_class(JOINT_STATE))
-        except RuntimeError as error:
-            raise MessageError(f"not a {JOINT_STATE}: {error}") from None
+        message = deserialize(payload, message_class(JOINT_STATE))
         wanted = self._names
         speeds = dict(zip(message.name, message.velocity, strict=False))
         if missing := [name for name in wanted if name not in speeds]:

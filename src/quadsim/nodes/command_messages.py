@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped, Transform, Twist, TwistStamped
 from nav_msgs.msg import Path
-from rclpy.serialization import deserialize_message
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -17,7 +16,7 @@ from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate, yaw_of
 from quadsim.mission.items import Item, items_from
 from quadsim.mission.trajectories.timed import TrajectoryPoint
 from quadsim.nodes import topics
-from quadsim.nodes.cdr import MessageError, Writer
+from quadsim.nodes.cdr import MessageError, Writer, brief, deserialize
 from quadsim.nodes.conversion import put_quaternion, unit_quaternion
 from quadsim.nodes.world_messages import make_time, stamp_ns_of
 from quadsim.parameters import Vec3
@@ -116,13 +115,13 @@ def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
     Raises:
         MessageError: another frame.
     """
-    message = deserialize_message(payload, TwistStamped)
+    message = deserialize(payload, TwistStamped)
     linear, frame = message.twist.linear, message.header.frame_id
     v = (linear.x, linear.y, linear.z)
     if frame.rsplit("/", 1)[-1] == "base_link":  # level: turned by the heading alone
         v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
     elif frame != "map":
-        raise MessageError(f"frame {frame!r}; give map or base_link")
+        raise MessageError(f"frame {brief(frame)!r}; give map or base_link")
     return v, message.twist.angular.z
 
 
@@ -133,7 +132,7 @@ def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
         MessageError: another frame, or no rotation.
     """
     if message.header.frame_id != "map":
-        raise MessageError(f"frame {message.header.frame_id!r}; give map")
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
     p, q = message.pose.position, message.pose.orientation
     return (p.x, p.y, p.z), yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
 
@@ -150,7 +149,7 @@ def read_trajectory_command(
         MessageError: another frame, a point without a transform, or no rotation.
     """
     if message.header.frame_id != "map":
-        raise MessageError(f"frame {message.header.frame_id!r}; give map")
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
     points = []
     for i, point in enumerate(message.points):
         if not point.transforms:
@@ -186,9 +185,10 @@ def mission_of(payload: bytes) -> tuple[Item, ...]:
     Raises:
         MessageError: another frame, no pose, or a number that cannot be.
     """
-    message = deserialize_message(payload, Path)
+    message = deserialize(payload, Path)
     if message.header.frame_id != "map" or not message.poses:
-        raise MessageError(f"{len(message.poses)} poses in {message.header.frame_id!r}; give map")
+        frame = brief(message.header.frame_id)
+        raise MessageError(f"{len(message.poses)} poses in {frame!r}; give map")
     legs = []
     for pose in message.poses:
         pose.header.frame_id = "map"
@@ -229,4 +229,4 @@ def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
         return f, unrotate(quat(q_WB), t)
     if frame.rsplit("/", 1)[-1] == "base_link":
         return rotate(quat(q_WB), f), t
-    raise MessageError(f"frame {frame!r}; give map or base_link")
+    raise MessageError(f"frame {brief(frame)!r}; give map or base_link")

@@ -25,6 +25,8 @@ from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
 
+#: Sizes of a motion, in SI units, beyond which nothing flies; their squares are numbers.
+LARGEST = 1e8
 #: In odometries: position and quaternion; linear and angular velocity.
 _POSE, _TWIST = struct.Struct("<7d"), struct.Struct("<6d")
 #: What :class:`Motion` holds, and how.
@@ -57,14 +59,16 @@ def finite(field: Any, what: str) -> Vec3:
     """Three numbers of a message.
 
     Raises:
-        MessageError: one is NaN or infinite.
+        MessageError: one is NaN, infinite or larger than :data:`LARGEST`.
     """
     x, y, z = field.tolist()
     return _finite(x, y, z, what)
 
 
 def _finite(x: float, y: float, z: float, what: str) -> Vec3:
-    if not math.isfinite(x + y + z):
+    if not abs(x) + abs(y) + abs(z) <= LARGEST:
+        if math.isfinite(x + y + z):
+            raise MessageError(f"{what} of more than {LARGEST:g}")
         raise MessageError(f"{what} is not finite")
     return (x, y, z)
 

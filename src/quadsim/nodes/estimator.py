@@ -38,7 +38,7 @@ from quadsim.nodes.runtime import main_of
 from quadsim.nodes.sensor_messages import OrientedImuWriter
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.transforms import Mounts, Transforms
-from quadsim.nodes.world_messages import datum_of, stamp_ns_of
+from quadsim.nodes.world_messages import datum_at, datum_of, stamp_ns_of
 from quadsim.parameters import flatten, load
 from quadsim.sensors.timing import due
 
@@ -210,7 +210,7 @@ class EstimatorNode(QuadsimNode):
         view = self._imu_reader.read(payload)
         self._imu_check.check_reader(self._imu_reader)
         self._received += 1
-        self._stamp_ns, self._last_ns = stamp_ns, max(self._last_ns, stamp_ns)
+        self._stamp_ns = stamp_ns
         # copies: kernels want aligned numbers, and compile anew for others
         sample = [view[name].copy() for name in IMU_FIELDS]
         verdict = self.filter.imu(stamp_ns, *sample)
@@ -218,6 +218,7 @@ class EstimatorNode(QuadsimNode):
             estimator.imu(stamp_ns, *sample)
         if verdict not in TAKEN:
             return
+        self._last_ns = max(self._last_ns, stamp_ns)
         if verdict == "clock_jump":
             self._last_ns = stamp_ns
             self._resets.forget()
@@ -271,7 +272,7 @@ class EstimatorNode(QuadsimNode):
             raise MessageError("no fix")
         geodetic = (view["latitude_deg"], view["longitude_deg"], view["height_m"])
         if self._first_fix and self.filter.datum is None:
-            self._set_datum(Datum(*map(float, geodetic)))
+            self._set_datum(datum_at(*map(float, geodetic)))
         covariance = view["covariance"].copy()
         if view["covariance_type"] == NavSatFix.COVARIANCE_TYPE_UNKNOWN:
             covariance[:] = 0.0
@@ -303,10 +304,7 @@ class EstimatorNode(QuadsimNode):
         self._standing.tell(bool(message.data))
 
     def _on_datum(self, message: Any) -> None:
-        try:
-            self._datum_heard = datum_of(message)
-        except InputError as error:
-            raise MessageError(str(error)) from None
+        self._datum_heard = datum_of(message)
         self._set_datum(self._datum_heard)
 
     def _set_datum(self, datum: Datum) -> None:

@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any
 
-from quadsim.nodes.cdr import MessageError, Reader
+from quadsim.nodes.cdr import MessageError, Reader, brief
 
 #: What frames of other conventions end with, and how they are brought into ours.
 _REMEDIES = {
@@ -71,6 +71,7 @@ class FrameCheck:
             return
         self._node.count(f"{self.topic} wrong frame")
         self._refused_s = time.monotonic()
+        frame = brief(frame)
         words = f"frame {frame!r}, not {self.expected!r}: {remedy(frame, self.expected)}"
         if words.endswith("parameter"):
             words += f" {self._parameter}"

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from rclpy.context import Context
-from rclpy.serialization import deserialize_message
 
 from quadsim.compiled import new_record
 from quadsim.errors import InputError
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, stamp_of
+from quadsim.nodes.cdr import MessageError, deserialize, stamp_of
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.gazebo_messages import with_header
 from quadsim.nodes.gazebo_services import SERVICES, ModelMover
@@ -136,7 +135,7 @@ class GazeboViewNode(QuadsimNode):
     def _on_camera_info(self, payload: bytes) -> None:
         stamp_ns = self._seen_from("camera_link", payload)
         if stamp_ns:
-            message = deserialize_message(payload, topics.CAMERA_INFO.message)
+            message = deserialize(payload, topics.CAMERA_INFO.message)
             message.header.stamp = make_time(stamp_ns)
             message.header.frame_id = self.frame("camera_link")
             self._infos.publish(message)

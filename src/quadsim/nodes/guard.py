@@ -8,6 +8,7 @@ commands never go back.
 from __future__ import annotations
 
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +21,13 @@ from std_srvs.srv import SetBool, Trigger
 
 from quadsim.compiled import new_record
 from quadsim.control.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.control.guard_emergency import Emergency
+from quadsim.errors import InputError
 from quadsim.files import find
 from quadsim.nodes import topics
 from quadsim.nodes.base import LEVELS as STATUS_LEVELS
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import MessageError, Writer, stamp_of
+from quadsim.nodes.cdr import MessageError, Writer, brief, stamp_of
 from quadsim.nodes.command_messages import read_velocity_command
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.others import Others
@@ -82,7 +85,8 @@ class GuardNode(QuadsimNode):
         super().__init__("guard", **kwargs)
         config = declare_text(self, "config", "default", "a file of config/guards, or a path")
         self._params = declare(self, load(GuardParams, find("guards", config)))
-        self._guard = Guard(self._params)
+        self._guard: Guard | Emergency = Guard(self._params)
+        self._failed: Exception | None = None  # what nobody expected
         self._period_ns = round(self._params.watch.period_s * 1e9)
         template = TwistStamped()
         template.header.frame_id = "map"
@@ -100,6 +104,12 @@ class GuardNode(QuadsimNode):
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         _ = self.events  # made now: not between a fault and the next command
         self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
+        own_m, radius_m = self._scans.mount.self_radius_m, self._params.vehicle.radius_m
+        if own_m > radius_m:
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: parameter lidar.self_radius_m: {own_m:g};"
+                f" allowed: at most vehicle.radius_m ({radius_m:g})"
+            )
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
         if self._others.tracks:
@@ -122,7 +132,7 @@ class GuardNode(QuadsimNode):
         if self._autopilot == "beside":
             self.listen(topics.AUTOPILOT_ODOMETRY, self._on_autopilot, reliable=False)
         self._expect()
-        self.create_service(SetBool, "enable", self._on_enable)
+        self.create_service(SetBool, "enable", self._on_asked)
         self._land = self.create_client(Trigger, "vehicle/land")
         self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
         self.be_alone()
@@ -144,7 +154,25 @@ class GuardNode(QuadsimNode):
             return int(self.get_clock().now().nanoseconds)
         return time.monotonic_ns()
 
+    def endures(self, error: Exception) -> bool:
+        """Brake, ask to land, and end by the error only then; at once where nothing flies."""
+        if self._failed is not None:
+            self.count("exceptions")
+            return error is not self._failed
+        self._failed = error
+        flies, now_ns = self._guard.enabled, self._now_ns()
+        words = f"the guard has failed: {type(error).__name__}: {brief(str(error))}"
+        self._guard = Emergency(self._params.watch, now_ns, words)
+        self.count("exceptions")
+        self._tell(2, words)
+        if flies:
+            self.get_logger().error("".join(traceback.format_exception(error)))
+        self.report()
+        return flies
+
     def _on_time_back(self) -> None:
+        if self._failed is not None:
+            return
         self._guard = Guard(self._params)
         self._others.forget()
         if self._others.tracks:
@@ -194,7 +222,12 @@ class GuardNode(QuadsimNode):
 
     def _on_scan(self, scan: SeenScan) -> None:
         refusal = self._guard.take_scan(
-            scan.stamp_ns, self._now_ns(), scan.origin_W, scan.points_W, scan.range_m
+            scan.stamp_ns,
+            self._now_ns(),
+            scan.origin_W,
+            scan.points_W,
+            scan.range_m,
+            scan.azimuths_W,
         )
         if refusal:
             raise MessageError(refusal)
@@ -234,6 +267,16 @@ class GuardNode(QuadsimNode):
         if refusal:
             raise MessageError(refusal)
 
+    def _on_asked(self, request: Any, response: Any) -> Any:
+        """As :meth:`_on_enable`, whatever goes wrong in it."""
+        try:
+            return self._on_enable(request, response)
+        except Exception as error:
+            if not self.endures(error):
+                raise
+            response.success, response.message = False, self._guard.enable(self._now_ns())
+            return response
+
     def _on_enable(self, request: Any, response: Any) -> Any:
         """Begin or end; in words why it does not begin."""
         if request.data:
@@ -257,6 +300,9 @@ class GuardNode(QuadsimNode):
     def _watch(self) -> None:
         """Step where no pose has made it do so."""
         now_ns = self._now_ns()
+        if isinstance(self._guard, Emergency) and self._guard.over(now_ns, self._lands):
+            assert self._failed is not None
+            raise self._failed
         if now_ns - self._stepped_ns > 1.25 * self._period_ns:
             self._step(now_ns)
 

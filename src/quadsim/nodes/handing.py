@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from rclpy.context import Context
 from rclpy.executors import Executor
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import serialize_message
 
 #: So many messages are handed over before others have a turn: services, timers, DDS. Two or three
 #: steps in lockstep.
@@ -28,8 +28,7 @@ class Listening:
 
     Args:
         kind: class of the messages.
-        raw: whether the callback takes bytes.
-        callback: takes a message.
+        callback: takes the bytes of a message.
         depth: how many may wait.
 
     Attributes:
@@ -37,12 +36,12 @@ class Listening:
         asleep: whether messages wait to be taken, and call nobody.
     """
 
-    def __init__(self, kind: Any, raw: bool, callback: Callable[[Any], None], depth: int) -> None:
+    def __init__(self, kind: Any, callback: Callable[[bytes], None], depth: int) -> None:
         self.callback = callback
         self.subscription: Any = None
         self.asleep = False
         self.handing: Handing | None = None
-        self._kind, self._raw = kind, raw
+        self._kind = kind
         self._waiting: deque[tuple[int, bytes]] = deque(maxlen=depth)
 
     def get_publisher_count(self) -> int:
@@ -60,7 +59,7 @@ class Listening:
 
     def deliver(self, payload: bytes) -> None:
         """Call back with a message of this process."""
-        self.callback(payload if self._raw else deserialize_message(payload, self._kind))
+        self.callback(payload)
 
     def rouse(self) -> None:
         """Call back from now on; what waits in this process is too old by then."""
@@ -75,7 +74,7 @@ class Listening:
         if self.subscription is None:
             return
         take = self.subscription.handle.take_message
-        while (message := take(self._kind, self._raw)) is not None:
+        while (message := take(self._kind, True)) is not None:
             payload, about = message
             sent_ns = about["source_timestamp"]
             # rmw_cyclonedds says 0 for what it does not know

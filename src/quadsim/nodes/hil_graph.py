@@ -36,6 +36,8 @@ from quadsim.nodes.drivers import Drivers, choose, definite
 from quadsim.nodes.graph import NodeSpec, as_flag, as_names, as_number, prefixed
 from quadsim.parameters import flatten, from_mapping, load
 from quadsim.sensors.devices import load_device
+from quadsim.sim.rehearsal.judge import hull_radius_m
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.sdf import load_world
 
 #: What goes with a velocity and carries none.
@@ -357,13 +359,18 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> N
 
 
 def _mount(options: HilOptions) -> dict[str, Any]:
-    """Parameters of whoever places a lidar's messages: where it sits."""
+    """Parameters of whoever places a lidar's messages: its place, and the body that it sees."""
     device = options.lidar or "virtual_lidar"
     params: Any = load_device("lidar", device, options.lidar_keys, "lidar")
-    return {
+    mount: dict[str, Any] = {
         "lidar.position_B_m": list(params.position_B_m),
         "lidar.rotation_deg": list(params.rotation_deg),
     }
+    if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
+        hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
+        mount["lidar.self_radius_m"] = min(hull_m, options.guard.vehicle.radius_m)
+        mount["lidar.self_half_height_m"] = options.guard.vehicle.half_height_m
+    return mount
 
 
 def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:

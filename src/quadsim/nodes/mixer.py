@@ -34,7 +34,7 @@ from quadsim.nodes.gyro import Gyro
 from quadsim.nodes.handing import Listening
 from quadsim.nodes.odometry import OdometrySource
 from quadsim.nodes.params import declare_bool, declare_controller, value_of
-from quadsim.nodes.reset_times import Behind
+from quadsim.nodes.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.nodes.resets import Resets
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.world_messages import stamp_ns_of
@@ -44,6 +44,8 @@ from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
 TELEMETRY_NS = 100_000_000
+#: No rotor turns faster.
+FASTEST_RADPS = 1e5
 #: The IMU as it is looked at now and then: its newest samples, among them the newest odometry's.
 NEWEST_IMU = replace(topics.IMU_RAW, wanted=qos.profile(5, reliable=False))
 GYRO_FALLBACK = (
@@ -94,7 +96,7 @@ class MixerNode(QuadsimNode):
             (*FIXED, "gyro_fallback"),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-        self._behind = Behind()
+        self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "waits for odometry and command")
         self.wall_timer(WATCH_PERIOD_S, self._watch)
 
@@ -140,16 +142,23 @@ class MixerNode(QuadsimNode):
         self._begin_anew()
 
     def _on_motor_speed(self, payload: bytes) -> None:
-        self._measured[: self._rotors] = self._rotors_reader.read(payload)
-        self._measured_ns = stamp_of(payload)
+        measured_ns, speeds = stamp_of(payload), self._rotors_reader.read(payload)
+        if not np.abs(speeds).max() <= FASTEST_RADPS:
+            raise MessageError(f"a speed that is none; at most {FASTEST_RADPS:g} rad/s")
+        self._measured[: self._rotors], self._measured_ns = speeds, measured_ns
 
     def _on_command(self, message: Any) -> None:
-        if self._resets.settled(stamp_ns_of(message.header.stamp)):
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        newest_ns = max(self._stamp_ns, self._stepped_ns, self.get_clock().now().nanoseconds)
+        if newest_ns and stamp_ns > newest_ns + SLACK_NS:  # it would be obeyed until then
+            raise MessageError("its stamp is in the future")
+        if self._resets.settled(stamp_ns):
             read_attitude_command(message, self._command)
             self._command_ns = int(self._command.stamp_ns)
 
     def _on_odometry(self, payload: bytes) -> None:
         stamp_ns = stamp_of(payload)
+        self._ahead.check(stamp_ns, self._stamp_ns)
         if not self._resets.settled(stamp_ns):
             return
         if self.simulated and self._behind.seen(stamp_ns, self._stamp_ns):

@@ -21,7 +21,7 @@ from quadsim.errors import InputError
 from quadsim.files import find_world
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.cdr import SECOND_NS, MessageError, checked_stamp, stamp_of
 from quadsim.nodes.command_messages import read_velocity_command
 from quadsim.nodes.hil_markers import (
     COMMAND,
@@ -72,7 +72,10 @@ def stamp_reader(type_name: str) -> Callable[[bytes], int]:
 
     def read(payload: bytes) -> int:
         layout, at = _PX4_STAMP
-        return int(layout.unpack_from(payload, at)[0]) * 1000
+        if len(payload) < at + layout.size:
+            raise MessageError(f"{len(payload)} bytes, too short for a time")
+        time_us = int(layout.unpack_from(payload, at)[0])
+        return checked_stamp(*divmod(1000 * time_us, SECOND_NS))
 
     return read
 
@@ -180,10 +183,7 @@ class MonitorNode(QuadsimNode):
         for name, wanted in (("wish", topics.COMMAND_VELOCITY), ("command", topics.COMMAND_SAFE)):
             self._follow(name, wanted)
         self._guard = GuardReport()
-        self.create_subscription(
-            topics.DIAGNOSTICS.message, topics.DIAGNOSTICS.name, self._on_report,
-            topics.DIAGNOSTICS.wanted,
-        )  # fmt: skip
+        self.listen(topics.DIAGNOSTICS, self._on_report, raw=False)
         self.wall_timer(1.0 / self._params.markers_hz, self._draw)
 
     def _time(self, topic: Topic, callback: Any) -> None:

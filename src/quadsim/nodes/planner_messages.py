@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from visualization_msgs.msg import Marker, MarkerArray
 
 from quadsim.mission.planning.occupancy import OccupancyMap
-from quadsim.nodes.cdr import MessageError
+from quadsim.nodes.cdr import MessageError, brief
 from quadsim.nodes.world_messages import make_time
 
+#: More goals at a time, or one farther away, are refused: the planner would say nothing for long.
+MOST_GOALS, FARTHEST_GOAL_M = 1000, 1e5
 #: Red, green, blue of the way by the planner's state.
 COLOURS = {
     "idle": (0.5, 0.5, 0.5),
@@ -29,15 +31,16 @@ def read_goals(message: Any) -> NDArray[np.float64]:
     """(K, 3) places of a Path in ``map``, m; none stops the planner.
 
     Raises:
-        MessageError: another frame, or a number is missing.
+        MessageError: another frame, a number is missing, too many, or too far.
     """
     for frame in [message.header.frame_id, *(pose.header.frame_id for pose in message.poses)]:
         if frame not in ("map", ""):
-            raise MessageError(f"frame {frame!r}; give map")
+            raise MessageError(f"frame {brief(frame)!r}; give map")
+    if len(message.poses) > MOST_GOALS:
+        raise MessageError(f"{len(message.poses)} goals; at most {MOST_GOALS}")
     places = [pose.pose.position for pose in message.poses]
     goals_W = np.array([(p.x, p.y, p.z) for p in places]).reshape(-1, 3)
-    if not np.isfinite(goals_W).all():
-        raise MessageError("a number in it is not finite")
+    _check_goals(goals_W)
     return goals_W
 
 
@@ -52,11 +55,19 @@ def read_goal(message: Any, height_m: float) -> NDArray[np.float64]:
         MessageError: another frame, or a number is missing.
     """
     if message.header.frame_id != "map":
-        raise MessageError(f"frame {message.header.frame_id!r}; give map")
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
     p = message.pose.position
-    if not math.isfinite(p.x + p.y + p.z):
+    goals_W = np.array([[p.x, p.y, p.z if p.z != 0.0 else height_m]])
+    _check_goals(goals_W)
+    return goals_W
+
+
+def _check_goals(goals_W: NDArray[np.float64]) -> None:
+    """Refuse what is no place, or none that anything flies to."""
+    if not np.isfinite(goals_W).all():
         raise MessageError("a number in it is not finite")
-    return np.array([[p.x, p.y, p.z if p.z != 0.0 else height_m]])
+    if np.abs(goals_W).max(initial=0.0) > FARTHEST_GOAL_M:
+        raise MessageError(f"a goal farther than {FARTHEST_GOAL_M:g} m from the map's origin")
 
 
 def make_map(seen: OccupancyMap, stamp_ns: int) -> OccupancyGrid:

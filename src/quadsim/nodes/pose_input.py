@@ -13,6 +13,7 @@ from quadsim.nodes.cdr import MessageError, stamp_of
 from quadsim.nodes.conversion import OdometryReader
 from quadsim.nodes.frames import FrameCheck
 from quadsim.nodes.params import declare
+from quadsim.nodes.reset_times import Ahead
 from quadsim.nodes.truth_input import POSES
 from quadsim.parameters import Spec
 from quadsim.records import KINEMATICS
@@ -50,6 +51,7 @@ class PoseInput:
     """The subscription to the vehicle's pose, best effort or not.
 
     A pose whose stamp does not rise is refused; one that is more than :data:`BACK_NS` older is not.
+    One far ahead of the last is refused until the next confirms it.
 
     Parameters: ``pose_type``, ``frames.pose``.
 
@@ -73,6 +75,7 @@ class PoseInput:
         self._reader = reader(self._read)
         self._use = use
         self._last_ns: int | None = None
+        self._ahead = Ahead()
         self._check = FrameCheck(node, topic.name, "frames.pose", self.frame)
         node.listen(topic, self._take, needed=True, reliable=False)
 
@@ -80,9 +83,10 @@ class PoseInput:
         self._reader.read(payload)
         self._check.check(self._reader.frames[0])
         stamp_ns, last_ns = stamp_of(payload), self._last_ns
+        self._ahead.check(stamp_ns, last_ns or 0)
         if last_ns is not None and last_ns - BACK_NS <= stamp_ns <= last_ns:
             raise MessageError("repeats or jumps back in time")
-        self._last_ns = stamp_ns
         for name in ("stamp_ns", "p_W", "q_WB", "v_W", "w_B"):
             self.record[name] = self._read[name]
         self._use(stamp_ns)
+        self._last_ns = stamp_ns  # not before: one that is refused is no step in time

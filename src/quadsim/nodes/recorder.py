@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.context import Context
-from rclpy.serialization import deserialize_message
 
 from quadsim.analysis.bag.origin import surroundings
 from quadsim.analysis.bag.profiles import Recording, Thinning
@@ -28,10 +27,11 @@ from quadsim.analysis.bag.writer import BagWriter
 from quadsim.errors import FlightError, InputError
 from quadsim.nodes import qos, topics
 from quadsim.nodes.base import QuadsimNode, make_status
-from quadsim.nodes.cdr import stamp_of
+from quadsim.nodes.cdr import MessageError, deserialize, stamp_of
 from quadsim.nodes.estimator_params import BESIDE
 from quadsim.nodes.handing import Listening
 from quadsim.nodes.params import declare, declare_int, declare_text, declare_texts
+from quadsim.nodes.reset_times import Ahead
 from quadsim.nodes.runtime import main_of
 from quadsim.nodes.topics import Topic
 from quadsim.nodes.vehicles import namespaces
@@ -67,6 +67,7 @@ class RecorderNode(QuadsimNode):
         self._kept: dict[str, Thinning] = {}
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = self._flushed_ns = 0
+        self._ahead = Ahead()
         self._simulated = bool(
             {"dynamics", "swarm"} & set(running)
         )  # what is latched is heard before the clock
@@ -168,20 +169,27 @@ class RecorderNode(QuadsimNode):
             self.get_logger().error(words)
             self.report()
 
-    def _advance(self, stamp_ns: int) -> None:
+    def _advance(self, name: str, read: Callable[[], int]) -> None:
+        """Take simulated time out of a message; a single one far ahead is none."""
+        try:
+            stamp_ns = read()
+            self._ahead.check(stamp_ns, self._time_ns)
+        except MessageError as error:
+            self.fault(name, str(error))
+            return
         self._simulated = True
         self._time_ns = max(self._time_ns, stamp_ns)
 
     def _hear_clock(
         self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
     ) -> None:
-        self._advance(stamp_ns_of(deserialize_message(payload, topics.CLOCK.message).clock))
+        self._advance(name, lambda: stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock))
         self._write(name, type_name, offered, came_ns, payload)
 
     def _hear_truth(
         self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
     ) -> None:
-        self._advance(stamp_of(payload))
+        self._advance(name, lambda: stamp_of(payload))
         self._write(name, type_name, offered, came_ns, payload)
 
     def health(self) -> tuple[int, str, dict[str, Any]]:

@@ -74,6 +74,32 @@ class ResetTimes:
         return True
 
 
+class Ahead:
+    """Refuses a stamp far ahead of the newest, until the next one confirms it.
+
+    A single stamp of the future would make all that follow look old. A stream that was silent, or
+    whose clock was set, loses one message by it.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_ns: int | None = None
+
+    def check(self, stamp_ns: int, newest_ns: int) -> None:
+        """Check a stamp against the newest that was taken; 0: there was none.
+
+        Raises:
+            MessageError: it is the first one so far ahead.
+        """
+        if not newest_ns or stamp_ns <= newest_ns + SLACK_NS:
+            self._ahead_ns = None
+            return
+        before_ns, self._ahead_ns = self._ahead_ns, stamp_ns
+        if before_ns is None or not 0 < stamp_ns - before_ns <= SLACK_NS:
+            ahead_s = (stamp_ns - newest_ns) * 1e-9
+            raise MessageError(f"its stamp is {ahead_s:.3f} s ahead of the last one")
+        self._ahead_ns = None
+
+
 class Behind:
     """Counts messages in a row that are far behind the newest: a loop whose clock nobody tells."""
 

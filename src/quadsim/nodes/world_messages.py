@@ -10,9 +10,10 @@ from geometry_msgs.msg import PointStamped, Vector3Stamped
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, NavSatFix
 
+from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.nodes import topics
-from quadsim.nodes.cdr import SECOND_NS, MessageError
+from quadsim.nodes.cdr import SECOND_NS, MessageError, checked_stamp
 from quadsim.parameters import Vec3, from_mapping
 from quadsim.world.wind_parameters import FASTEST_WIND_MPS
 
@@ -24,8 +25,12 @@ def make_time(stamp_ns: int) -> Time:
 
 
 def stamp_ns_of(time: Any) -> int:
-    """Nanoseconds of a Time message."""
-    return int(time.sec * SECOND_NS + time.nanosec)
+    """Nanoseconds of a Time message.
+
+    Raises:
+        MessageError: it is no time.
+    """
+    return checked_stamp(time.sec, time.nanosec)
 
 
 def make_clock(stamp_ns: int) -> Clock:
@@ -46,17 +51,22 @@ def datum_of(message: NavSatFix) -> Datum:
     """The origin of ``map`` out of ``/datum``.
 
     Raises:
-        InputError: no place on Earth.
+        MessageError: no place on Earth.
     """
-    return from_mapping(
-        Datum,
-        {
-            "latitude_deg": message.latitude,
-            "longitude_deg": message.longitude,
-            "height_m": message.altitude,
-        },
-        topics.DATUM.name,
-    )
+    return datum_at(message.latitude, message.longitude, message.altitude)
+
+
+def datum_at(latitude_deg: float, longitude_deg: float, height_m: float) -> Datum:
+    """An origin of ``map``.
+
+    Raises:
+        MessageError: no place on Earth.
+    """
+    place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
+    try:
+        return from_mapping(Datum, place, topics.DATUM.name)
+    except InputError as error:
+        raise MessageError(str(error)) from None
 
 
 def make_wind(wind_W_mps: Any, stamp_ns: int) -> Vector3Stamped:

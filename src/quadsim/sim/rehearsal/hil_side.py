@@ -29,12 +29,16 @@ NAME = "hil"
 
 
 class SeenScan(NamedTuple):
-    """A scan in the world: (N, 3) hits, and (M, 3) ends of rays that hit nothing, m."""
+    """A scan in the world: (N, 3) hits, and (M, 3) ends of rays that hit nothing, m.
+
+    ``azimuths_W`` (N + M,) is where these rays looked, rad.
+    """
 
     stamp_ns: int
     origin_W: Vec3
     points_W: NDArray[np.float64]
     ends_W: NDArray[np.float64]
+    azimuths_W: NDArray[np.float64]
 
 
 class VirtualLidar:
@@ -97,6 +101,7 @@ class VirtualLidar:
             tuple(origin_W.tolist()),
             origins_W[hit] + ranges[hit, None] * rays_W[hit],
             origins_W[free] + self.reach_m * rays_W[free],
+            np.arctan2(rays_W[hit | free, 1], rays_W[hit | free, 0]),
         )
 
     def _between(self, stamp_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -152,7 +157,12 @@ class HilSide:
             return
         self.scans += 1
         self.guard.take_scan(
-            scan.stamp_ns, now_ns, scan.origin_W, scan.points_W, self._lidar.reach_m
+            scan.stamp_ns,
+            now_ns,
+            scan.origin_W,
+            scan.points_W,
+            self._lidar.reach_m,
+            scan.azimuths_W,
         )
         self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
 
