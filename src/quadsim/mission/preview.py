@@ -31,7 +31,8 @@ def window_share(x: float) -> float:
 def window_moment(x: float) -> float:
     """Integral of :func:`window_share` from -1 to ``x``; ``x`` beyond 1."""
     inside = min(max(x, -1.0), 1.0)
-    area = 0.25 * (1.0 + inside) ** 2 - 0.5 * (1.0 + cos(math.pi * inside)) / math.pi**2
+    bell = (1.0 + cos(math.pi * inside)) / (math.pi * math.pi)
+    area = 0.25 * (1.0 + inside) * (1.0 + inside) - 0.5 * bell
     return area + max(x - 1.0, 0.0)
 
 

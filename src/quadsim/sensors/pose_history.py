@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.geometry.linear import lengths
+
 Array = NDArray[np.float64]
 
 #: A scan farther from the newest pose in time is too old, or of another clock, s.
@@ -61,5 +63,5 @@ class PoseHistory:
         begin, end = q_WB[earlier], q_WB[later]
         sign = np.where(np.einsum("ij,ij->i", begin, end) < 0.0, -1.0, 1.0)[:, None]
         turn = (1.0 - part) * begin + part * sign * end
-        turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+        turn /= lengths(turn)[:, None]
         return (1.0 - part) * p_W[earlier] + part * p_W[later], turn
