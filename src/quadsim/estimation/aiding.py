@@ -108,6 +108,7 @@ def fuse_external_attitude(state: Any, params: Any, q_WB: Quat, noise: Sym3) -> 
         start_from_pose(state, params, q_WS, noise)
     elif result == ACCEPTED:
         state.aided_ns = state.stamp_ns
+        state.heading.confirmed = 1
     return result
 
 

@@ -15,12 +15,15 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2
 from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scalar, skew
+from quadsim.estimation.heading import forget_heading
+from quadsim.estimation.inertial import start_inertial
 from quadsim.estimation.layout import (
     BA,
     BG,
     FIELD,
     FIELD_BIAS,
     GNSS_BIAS,
+    GNSS_TIME,
     PRESSURE,
     TERRAIN,
     THETA,
@@ -34,6 +37,7 @@ from quadsim.estimation.window import clear, is_standing
 from quadsim.geometry.rotation import (
     Mat3,
     Quat,
+    conjugate,
     exp,
     multiply,
     normalize,
@@ -46,6 +50,8 @@ from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtrac
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
+#: What is added to the deviation of a heading that is kept over a new start, rad.
+OPEN_HEADING_RAD = 0.05
 #: Deviation of a heading of which nothing is known: uniform over the circle.
 UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
 
@@ -55,6 +61,7 @@ def restart(state: Any, reason: int) -> None:
     """Forget everything but the counters, and align anew."""
     state.running = 0
     state.realigning = 0
+    state.inertial.started = 0
     state.imu_count = 0
     state.period_s = 0.0
     state.reason = reason
@@ -195,9 +202,12 @@ def try_start(state: Any, params: Any) -> bool:
     t_s = (state.stamp_ns - window.start_ns) * 1e-9
     if t_s < start.window_s - 0.5 * state.period_s or window.imu_count < 2:
         return False
+    beside = state.realigning == 1
+    if beside and (window.field_count == 0 or state.heading.distrusted == 1):
+        keep_heading(state, params)
     has_field = window.field_count > 0
     complete = (has_field or start.require_heading == 0) and (
-        window.fix_count > 0 or start.require_gnss == 0
+        window.fix_count > 0 or start.require_gnss == 0 or beside
     )
     # who starts again may be in the air: a slow hover looks like standing
     if complete and state.starts == 0 and is_standing(window, params):
@@ -218,12 +228,29 @@ def try_start(state: Any, params: Any) -> bool:
 
 
 @kernel
+def keep_heading(state: Any, params: Any) -> None:
+    """Put a field into the window beside the estimate that says the estimate's own heading."""
+    window = state.alignment
+    q_W0 = multiply(quat(state.q_WS), conjugate(quat(window.q_0S)))
+    window.field_count = 1
+    store(window.field_sum_0, unrotate(q_W0, vec3(params.magnetic_field_W_T)))
+    open_rad = OPEN_HEADING_RAD
+    window.heading_variance_sum = state.covariance[THETA + 2, THETA + 2] + open_rad * open_rad
+
+
+@kernel
 def begin(state: Any, params: Any, standing: bool) -> None:
     """Nominal state and covariance but for attitude, velocity and position."""
     start = params.start
     if state.realigning == 1:
         state.pressure_started = 0
         state.terrain_started = 0
+    time_variance = start.gnss_time_s * start.gnss_time_s
+    if state.running == 1:  # the receiver is the same
+        time_variance = state.covariance[GNSS_TIME, GNSS_TIME]
+    else:
+        state.gnss_time_s = 0.0
+        state.gnss_time_counts = 0
     state.running = 1
     state.realigning = 0
     state.starts += 1
@@ -232,6 +259,8 @@ def begin(state: Any, params: Any, standing: bool) -> None:
     state.f_mean_W[:] = 0.0
     state.started_standing = 1 if standing else 0
     state.covariance[:, :] = 0.0
+    state.covariance[GNSS_TIME, GNSS_TIME] = time_variance
+    state.rejected_in_row[:] = 0
     state.gyro_bias_S[:] = 0.0
     state.accel_bias_S[:] = 0.0
     for i in range(3):
@@ -251,7 +280,9 @@ def carried(params: Any) -> int:
         return WIND
     if params.start.field_bias_T > 0.0:
         return FIELD
-    return FIELD_BIAS if params.noise.gnss_correlated_share > 0.0 else GNSS_BIAS
+    if params.flat_ground == 0:
+        return FIELD_BIAS
+    return TERRAIN if params.noise.gnss_correlated_share > 0.0 else GNSS_BIAS
 
 
 @kernel
@@ -313,7 +344,10 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
     lever_W = rotate(q_WS, vec3(state.antenna_S))
     if window.fix_count > 0:
         shear(covariance, state.n, P, THETA, skew(lever_W))
-    set_position(state, params, scale(-1.0, lever_W))
+    of_start = start.position_m * start.position_m
+    none, unknown = (0.0, 0.0, 0.0), (of_start, of_start, of_start)
+    set_position(state, params, scale(-1.0, lever_W), none, unknown)
+    watch_from_here(state, params)
 
 
 @kernel
@@ -343,16 +377,31 @@ def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
         covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
         covariance[P + i, P + i] = state.pose_variance[i]
     shear(covariance, state.n, P, THETA, skew((-lever_W[0], -lever_W[1], -lever_W[2])))
+    watch_from_here(state, params)
+    state.heading.confirmed = 1
 
 
 @kernel
-def set_position(state: Any, params: Any, motion_W: Vec3) -> None:
-    """Mean of the fixes, moved on: by the motion since, and from the antenna to the IMU."""
-    window, start, covariance = state.alignment, params.start, state.covariance
+def watch_from_here(state: Any, params: Any) -> None:
+    """A new attitude: nothing has confirmed its heading yet."""
+    forget_heading(state)
+    bias = params.start.accel_bias_mps2
+    state.heading.accel_bias_variance = bias * bias
+    if state.inertial.started == 0:
+        start_inertial(state)
+
+
+@kernel
+def set_position(state: Any, params: Any, motion_W: Vec3, p_W: Vec3, p_variance: Vec3) -> None:
+    """Mean of the fixes, moved on: by the motion since, and from the antenna to the IMU.
+
+    Without a fix it is ``p_W``, of that variance.
+    """
+    window, covariance = state.alignment, state.covariance
     if window.fix_count == 0:
-        state.p_W[:] = 0.0
+        store(state.p_W, p_W)
         for i in range(3):
-            covariance[P + i, P + i] += start.position_m * start.position_m
+            covariance[P + i, P + i] += p_variance[i]
         return
     count = float(window.fix_count)
     for i in range(3):
@@ -403,10 +452,15 @@ def start_in_flight(
         return False
     if has_field and norm(cross(f_W, m_W)) < 0.15 * norm(f_W) * norm(m_W):
         return False
-    begin(state, params, False)
     q_W0 = attitude_of(f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
     q_WS = normalize(multiply(q_W0, quat(window.q_0S)))
     turn_variance = window.angle_variance / 3.0  # of a random walk's end about its mean
+    p_W, of_start = (0.0, 0.0, 0.0), start.position_m * start.position_m
+    p_variance = (of_start, of_start, of_start)
+    if state.realigning == 1:
+        p_W = vec3(state.p_W)
+        p_variance = (covariance[P, P], covariance[P + 1, P + 1], covariance[P + 2, P + 2])
+    begin(state, params, False)
     if not has_slope:
         tilt = start.tilt_flight_deg * math.pi / 180.0
         turn_variance += tilt * tilt
@@ -446,5 +500,6 @@ def start_in_flight(
     shear(covariance, state.n, P, THETA, skew((-lean_W[0], -lean_W[1], -lean_W[2])))
     of_bias = (t_s - t_fix) * t_s - 0.5 * (t_s * t_s - t2_fix)
     shear(covariance, state.n, P, BA, scaled(of_bias, R_WS))
-    set_position(state, params, motion_W)
+    set_position(state, params, motion_W, p_W, p_variance)
+    watch_from_here(state, params)
     return True

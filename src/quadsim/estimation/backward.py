@@ -18,11 +18,13 @@ import numpy as np
 from quadsim.compiled import kernel, record_dtype
 from quadsim.estimation.covariance import (
     crossed,
+    left_jacobian,
     less,
     scaled,
     shear,
     shear_scalar,
     skew,
+    turn_attitude,
 )
 from quadsim.estimation.layout import (
     BA,
@@ -31,6 +33,7 @@ from quadsim.estimation.layout import (
     FIELD,
     FIELD_BIAS,
     GNSS_BIAS,
+    GNSS_TIME,
     PRESSURE,
     TERRAIN,
     THETA,
@@ -44,7 +47,7 @@ from quadsim.estimation.outputs import transpose
 from quadsim.estimation.smoothed import CORE, give_out, run_back
 from quadsim.estimation.tape import AGE, BEGIN, FUSE, PREDICT
 from quadsim.estimation.timeline import triple
-from quadsim.estimation.update import correct
+from quadsim.estimation.update import LARGE_TURN_RAD, move
 from quadsim.geometry.rotation import (
     Mat3,
     apply,
@@ -55,7 +58,7 @@ from quadsim.geometry.rotation import (
     rotate,
     to_matrix,
 )
-from quadsim.geometry.vector import scale, store, subtract, vec3
+from quadsim.geometry.vector import dot, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: A pivot of a correlation matrix so small is nothing but rounding.
@@ -91,7 +94,7 @@ def product_of(A: Any, B: Any, rows: int, n: int, out: Any) -> None:
 
 @kernel
 def difference(a: Any, b: Any, out: Any) -> None:
-    """Error state of b whose truth is a: what ``correct`` would add to b to make a of it."""
+    """Error state of b whose truth is a: what ``move`` would add to b to make a of it."""
     store(out[THETA : THETA + 3], log(multiply(quat(a.q_WS), conjugate(quat(b.q_WS)))))
     for i in range(3):
         out[V + i] = a.v_W[i] - b.v_W[i]
@@ -102,6 +105,7 @@ def difference(a: Any, b: Any, out: Any) -> None:
         out[FIELD_BIAS + i] = a.field_bias_S_T[i] - b.field_bias_S_T[i]
         out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
     out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
+    out[GNSS_TIME] = a.gnss_time_s - b.gnss_time_s
     out[TERRAIN] = a.terrain_height_m - b.terrain_height_m
     for i in range(2):
         out[WIND + i] = a.wind_W_mps[i] - b.wind_W_mps[i]
@@ -215,9 +219,8 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
 def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
     """Adjoint before measurements from that after them.
 
-    The nominal state is composed on the rotations, so that large corrections cost nothing; the
-    covariance is taken as the filter takes it, without the second order of a reset (half the
-    correction's angle).
+    The nominal state is composed on the rotations. Where the filter has turned the covariance with
+    a large correction (:func:`~quadsim.estimation.update.correct`), it is turned back.
     """
     n = after.n
     smooth_state(adjoint, after)
@@ -228,7 +231,15 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     product_of(adjoint.product, after.covariance, n, n, work)
     for i in range(n):
         for k in range(n):
-            work[i, k] += before.covariance[i, k] - after.covariance[i, k]
+            work[i, k] -= after.covariance[i, k]
+    difference(after, before, adjoint.scaling)
+    turn_W = triple(adjoint.scaling, THETA)
+    if dot(turn_W, turn_W) > LARGE_TURN_RAD * LARGE_TURN_RAD:
+        back = scale(-1.0, turn_W)  # J(t)^-1 = J(-t)^-T, which is J(-t) to the second order
+        turn_attitude(work, n, left_jacobian(back))
+    for i in range(n):
+        for k in range(n):
+            work[i, k] += before.covariance[i, k]
     product_of(inverse, work, n, n, adjoint.product)
     product_of(adjoint.product, inverse, n, n, adjoint.matrix)
     for i in range(n):
@@ -266,7 +277,7 @@ def smooth_state(adjoint: Any, point: Any) -> None:
         for k in range(point.n):
             total -= point.covariance[i, k] * adjoint.vector[k]
         state.correction[i] = total
-    correct(state)
+    move(state)
 
 
 @kernel

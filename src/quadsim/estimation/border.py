@@ -14,6 +14,8 @@ from quadsim.estimation.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    RANGE,
+    STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
 from quadsim.estimation.timeline import (
@@ -190,6 +192,24 @@ def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance
 
 
 @kernel
+def delay_s(delay: Any, kind: int) -> float:
+    """How much later than its measurement a message of a kind is stamped."""
+    if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
+        result = delay.gnss_s
+    elif kind == MAGNETIC_FIELD:
+        result = delay.magnetic_field_s
+    elif kind == STATIC_PRESSURE:
+        result = delay.pressure_s
+    elif kind == RANGE:
+        result = delay.range_s
+    elif kind == EXTERNAL_POSITION or kind == EXTERNAL_ATTITUDE:
+        result = delay.external_pose_s
+    else:
+        result = 0.0
+    return float(result)
+
+
+@kernel
 def write_covariance(out: Any, at: int, covariance: Any, first: int, sigma: Vec3) -> None:
     """Upper half of a (3, 3) block of a row-major (9,) or (36,); of sigma^2 where it is unknown.
 
@@ -249,7 +269,7 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
     Args:
         lines: (1,) TIMELINE.
         kind: one of the layout's sensors.
-        stamp_ns: when it was taken.
+        stamp_ns: what its stamp says; the parameters' delay is taken off.
         values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude.
         covariance: (9,), of a twist or a pose (36,), or (1,); all zero: unknown.
 
@@ -257,6 +277,7 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
         One of the VERDICTS; all but OK are refused.
     """
     line = lines[0]
+    stamp_ns -= round(1e9 * delay_s(line.params.delay, kind))
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
     first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
     diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]

@@ -5,11 +5,13 @@ The covariance is stored full and kept exactly symmetric.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
-from quadsim.estimation.layout import FIELD_BIAS, N
+from quadsim.estimation.layout import FIELD, TERRAIN, THETA, N
 from quadsim.geometry.rotation import Mat3
+from quadsim.geometry.vector import dot
 from quadsim.parameters import Vec3
 
 
@@ -125,6 +127,47 @@ def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
+def left_jacobian(turn: Vec3) -> Mat3:
+    """J of a rotation vector t: exp(t + d) = exp(J d) exp(t), to first order in d.
+
+    J = 1 + (1 - cos a)/a^2 [t]x + (a - sin a)/a^3 [t]x^2 with a = |t| (Sola 2017, eq. 183, for the
+    other side).
+    """
+    a2 = dot(turn, turn)
+    a = math.sqrt(a2)
+    if a < 1e-3:
+        first, second = 0.5 - a2 / 24.0, 1.0 / 6.0 - a2 / 120.0
+    else:
+        first, second = (1.0 - math.cos(a)) / a2, (a - math.sin(a)) / (a2 * a)
+    x, y, z = turn
+    diagonal = 1.0 - second * a2
+    return (
+        (diagonal + second * x * x, second * x * y - first * z, second * x * z + first * y),
+        (second * x * y + first * z, diagonal + second * y * y, second * y * z - first * x),
+        (second * x * z - first * y, second * y * z + first * x, diagonal + second * z * z),
+    )
+
+
+@kernel
+def turn_attitude(covariance: Any, n: int, J: Mat3) -> None:
+    """Covariance after theta becomes J theta."""
+    for k in range(n):
+        t = (covariance[THETA, k], covariance[THETA + 1, k], covariance[THETA + 2, k])
+        for i in range(3):
+            covariance[THETA + i, k] = dot(J[i], t)
+    for i in range(3):
+        t = (covariance[THETA + i, THETA], covariance[THETA + i, THETA + 1],
+             covariance[THETA + i, THETA + 2])  # fmt: skip
+        for k in range(i, 3):
+            covariance[THETA + i, THETA + k] = dot(J[k], t)
+        for k in range(i):
+            covariance[THETA + i, THETA + k] = covariance[THETA + k, THETA + i]
+    for i in range(3):
+        for k in range(THETA + 3, n):
+            covariance[k, THETA + i] = covariance[THETA + i, k]
+
+
+@kernel
 def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
     """Product of the covariance and a sparse row, into ``product``; returns row . product."""
     for k in range(N):
@@ -163,8 +206,10 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         rest -= row[k] * state.correction[k]
     for k in range(n):
         state.correction[k] += gain[k] * rest
-    if n == FIELD_BIAS:
-        spread(state, variance, FIELD_BIAS)
+    if n == TERRAIN:
+        spread(state, variance, TERRAIN)
+    elif n == FIELD:
+        spread(state, variance, FIELD)
     else:
         spread(state, variance, n)
 
@@ -176,8 +221,8 @@ def spread(state: Any, variance: float, n: int) -> None:
     Args:
         state: ESKF record, with gain and product.
         variance: of the measurement's noise.
-        n: size of the part that is carried. A constant where that is five vectors: the compiler
-            makes nothing else of them if it knows.
+        n: size of the part that is carried. A constant where that is five or six vectors: the
+            compiler makes nothing else of them if it knows.
     """
     covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
     before, left = state.before, state.left

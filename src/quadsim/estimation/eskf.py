@@ -12,13 +12,16 @@ from typing import Any
 from quadsim.compiled import kernel, new_record
 from quadsim.estimation.alignment import carried
 from quadsim.estimation.covariance import skew, times_row
+from quadsim.estimation.gnss_time import column, without_time
+from quadsim.estimation.heading import heading_doubt
 from quadsim.estimation.heights import eskf_pressure, eskf_range
-from quadsim.estimation.layout import BG, ESKF, THETA, P, V
+from quadsim.estimation.layout import BG, ESKF, GNSS_TIME, THETA, P, V
 from quadsim.estimation.magnetic_field import eskf_magnetic_field
 from quadsim.estimation.measurements import eskf_gnss_position, eskf_gnss_velocity
 from quadsim.estimation.mechanisation import eskf_imu
 from quadsim.geometry.rotation import (
     conjugate,
+    exp,
     from_euler,
     multiply,
     quat,
@@ -26,7 +29,7 @@ from quadsim.geometry.rotation import (
     to_matrix,
     unrotate,
 )
-from quadsim.geometry.vector import cross, store, subtract, vec3
+from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 __all__ = [
@@ -65,6 +68,7 @@ def new_eskf(params: Any) -> Any:
     state = new_record(ESKF)
     state.q_WS[0] = 1.0
     state.alignment.q_0S[0] = 1.0
+    state.inertial.q_FS[0] = 1.0
     state.n = carried(params)
     store(state.field_W_T, vec3(params.magnetic_field_W_T))
     mount(state, params)
@@ -85,23 +89,29 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
     """
     covariance = state.covariance
     q_BS = quat(state.q_BS)
-    q_WB = multiply(quat(state.q_WS), conjugate(q_BS))
+    share, certain = without_time(state)
+    turn = scale(share, column(covariance, THETA))
+    q_WS = multiply(exp(turn), quat(state.q_WS))
+    q_WB = multiply(q_WS, conjugate(q_BS))
     r_B = vec3(params.mount.imu_position_B_m)
-    w_B = rotate(q_BS, subtract(vec3(state.w_S), vec3(state.gyro_bias_S)))
+    bias_S = add(vec3(state.gyro_bias_S), scale(share, column(covariance, BG)))
+    w_B = rotate(q_BS, subtract(vec3(state.w_S), bias_S))
     odometry.stamp_ns = state.stamp_ns
     store(odometry.q_WB, q_WB)
     store(odometry.w_B, w_B)
     for i in range(3):
-        odometry.p_W[i] = state.p_W[i]
-        odometry.v_W[i] = state.v_W[i]
-        odometry.p_variance[i] = covariance[P + i, P + i]
-        odometry.v_variance[i] = covariance[V + i, V + i]
-        odometry.attitude_variance[i] = covariance[THETA + i, THETA + i]
+        p, v, theta = covariance[P + i], covariance[V + i], covariance[THETA + i]
+        odometry.p_W[i] = state.p_W[i] + share * p[GNSS_TIME]
+        odometry.v_W[i] = state.v_W[i] + share * v[GNSS_TIME]
+        odometry.p_variance[i] = p[P + i] - certain * p[GNSS_TIME] ** 2
+        odometry.v_variance[i] = v[V + i] - certain * v[GNSS_TIME] ** 2
+        odometry.attitude_variance[i] = theta[THETA + i] - certain * theta[GNSS_TIME] ** 2
+    odometry.attitude_variance[2] += heading_doubt(state)
     if r_B[0] == 0.0 and r_B[1] == 0.0 and r_B[2] == 0.0:
         return
     lever_W = rotate(q_WB, r_B)
     swing_W = rotate(q_WB, cross(w_B, r_B))
-    R_WS = to_matrix(quat(state.q_WS))
+    R_WS = to_matrix(q_WS)
     r_S = unrotate(q_BS, r_B)
     row, product, noise = state.row, state.product, state.w_variance
     for i in range(3):
@@ -110,7 +120,8 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         row[:] = 0.0
         row[P + i] = 1.0
         put_cross(row, THETA, i, lever_W)
-        odometry.p_variance[i] = times_row(covariance, state.n, row, product)
+        variance = times_row(covariance, state.n, row, product)
+        odometry.p_variance[i] = variance - certain * product[GNSS_TIME] ** 2
         row[:] = 0.0
         row[V + i] = 1.0
         put_cross(row, THETA, i, swing_W)
@@ -119,7 +130,8 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         for k in range(3):
             row[BG + k] = -of_rate[k]
             variance += of_rate[k] * of_rate[k] * noise[k]
-        odometry.v_variance[i] = times_row(covariance, state.n, row, product) + variance
+        variance += times_row(covariance, state.n, row, product)
+        odometry.v_variance[i] = variance - certain * product[GNSS_TIME] ** 2
 
 
 @kernel

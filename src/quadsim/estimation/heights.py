@@ -132,7 +132,7 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     foot_m = state.p_W[2] + lever_W[2] - height_m
     before_ns = state.range_ns
     state.range_ns = state.stamp_ns
-    if params.flat_ground == 1:
+    if params.flat_ground == 1 or state.n <= TERRAIN:
         variance *= repetition(state.stamp_ns, before_ns, params.noise.range_correlation_s)
         innovation = params.ground_height_m - foot_m
         return update_scalar(state, RANGE, innovation, variance, gate.chi2_1)

@@ -15,13 +15,13 @@ import numpy as np
 from quadsim.compiled import record_dtype
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
-#: accelerometer bias, offset of the pressure's height (1 wide), terrain height (1), the correlated
-#: part of GNSS positions' error, magnetometer bias, reference field, wind east and north (2); the
-#: others are three wide.
-THETA, V, P, BG, BA, PRESSURE, TERRAIN = 0, 3, 6, 9, 12, 15, 16
-GNSS_BIAS, FIELD_BIAS, FIELD, WIND = 17, 20, 23, 26
+#: accelerometer bias, offset of the pressure's height (1 wide), time offset of GNSS stamps (1), the
+#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, reference field,
+#: wind east and north (2); the others are three wide.
+THETA, V, P, BG, BA, PRESSURE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16
+GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, WIND = 17, 20, 21, 24, 27
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 28
+N = 29
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
@@ -47,7 +47,7 @@ REJECTED, ACCEPTED, IGNORED = range(3)
 
 #: Why the filter last started over or recovered.
 REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
-REASON_NOT_FINITE, REASON_EXTERNAL = 4, 5
+REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION = range(4, 8)
 REASONS = (
     "",
     "gnss position rejected for too long",
@@ -55,6 +55,8 @@ REASONS = (
     "imu gap too long",
     "state not finite",
     "external pose rejected for too long",
+    "magnetic field rejected for too long",
+    "heading contradicts the acceleration seen by gnss",
 )
 
 #: Sums over the window from which the filter starts; ``t`` is the time in the window in s, index 0
@@ -93,6 +95,47 @@ ALIGNMENT = record_dtype(
     ]
 )
 
+#: Copies of the integral of the specific force, and the time between two of them.
+PAST, PAST_STEP_NS = 16, 20_000_000
+
+#: The IMU alone, in a frame F that no measurement turns: it was the world's when the filter started
+#: and drifts with what is left of the gyroscope's bias.
+INERTIAL = record_dtype(
+    [
+        ("started", np.int64),
+        ("q_FS", np.float64, (4,)),
+        ("f_integral_F", np.float64, (3,)),  # of the specific force less its bias, m/s
+        ("past_count", np.int64),  # of copies ever made; the last ones are kept, a ring
+        ("past_ns", np.int64, (PAST,)),
+        ("past_F", np.float64, (PAST, 3)),
+    ]
+)
+
+#: What says whether the heading is right, beside the filter: :mod:`~quadsim.estimation.heading`.
+#: The sums are of mean horizontal accelerations, seen by the IMU in F (s) and by GNSS in the world
+#: (z), as complex numbers east + i north; the older, the less they weigh.
+HEADING = record_dtype(
+    [
+        ("velocity_ns", np.int64),  # GNSS velocity at the beginning of the present interval
+        ("velocity_W", np.float64, (3,)),
+        ("f_integral_F", np.float64, (3,)),  # of the IMU there
+        ("count", np.float64),
+        ("s", np.float64, (2,)),
+        ("z", np.float64, (2,)),
+        ("ss", np.float64),
+        ("zz", np.float64),
+        ("zs", np.float64, (2,)),  # of z times the conjugate of s
+        ("doubt", np.float64),  # variance by the acceleration, which is about to turn the heading
+        ("confirmed", np.int64),  # by acceleration, or by a field that agreed in the air
+        ("agreed_s", np.float64, (2,)),  # for which the field has agreed: on the ground, in the air
+        ("distrusted", np.int64),  # the field, after the heading was set against it
+        ("field", np.float64, (2,)),  # mean direction of the rejected field's innovation
+        ("misfit_T", np.float64),  # mean of what strength and inclination are off
+        ("start_m", np.float64),  # height at which the filter started
+        ("accel_bias_variance", np.float64),  # at the start
+    ]
+)
+
 #: The filter. ``running``: 0 while it aligns, 1 when the estimate is usable.
 ESKF = record_dtype(
     [
@@ -114,6 +157,8 @@ ESKF = record_dtype(
         ("accel_bias_S", np.float64, (3,)),
         ("pressure_offset_m", np.float64),
         ("pressure_started", np.int64),
+        ("gnss_time_s", np.float64),  # how much later than the fix its stamp is
+        ("gnss_time_counts", np.int64),  # whether the estimate given out is that of this offset
         ("terrain_height_m", np.float64),
         ("terrain_started", np.int64),
         ("gnss_bias_W", np.float64, (3,)),
@@ -129,6 +174,8 @@ ESKF = record_dtype(
         ("aided_ns", np.int64),  # when something that holds the attitude was last accepted
         ("mean_ns", np.int64),  # beginning of the integral below
         ("f_mean_W", np.float64, (3,)),  # of the specific force less its bias, m/s
+        ("inertial", INERTIAL),
+        ("heading", HEADING),
         ("innovation", np.float64, (len(SENSORS), 3)),
         ("innovation_variance", np.float64, (len(SENSORS), 3)),
         ("nis", np.float64, (len(SENSORS),)),

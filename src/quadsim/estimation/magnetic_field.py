@@ -11,6 +11,7 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2
+from quadsim.estimation.heading import field_limit, see_accepted_field, see_rejected_field
 from quadsim.estimation.layout import (
     ACCEPTED,
     FIELD,
@@ -32,14 +33,13 @@ DISTURBANCE_S = 10.0
 
 
 @kernel
-def disturbance(state: Any, m_S: Vec3) -> float:
+def disturbance(state: Any, m_S: Vec3, before_ns: int) -> float:
     """Variance that a disturbed field adds to its vertical part, T^2.
 
     A field that is too strong or too weak on average carries iron or a current: its error on
     another axis is taken to be as large, and to stay as it is.
     """
-    dt_s = (state.stamp_ns - state.field_ns) * 1e-9
-    before_ns, state.field_ns = state.field_ns, state.stamp_ns
+    dt_s = (state.stamp_ns - before_ns) * 1e-9
     state.field_count += 1
     error_T = norm(m_S) - norm(vec3(state.field_W_T))
     part = max(1.0 / state.field_count, min(dt_s / DISTURBANCE_S, 1.0))
@@ -75,16 +75,17 @@ def eskf_magnetic_field(
         add_field(state.alignment, m_S, heading_variance)
     if state.running == 0:
         return ACCEPTED
-    result = fuse_heading(state, params, m_S, heading_variance)
+    before_ns, state.field_ns = state.field_ns, state.stamp_ns
+    result = fuse_heading(state, params, m_S, heading_variance, before_ns)
     if params.fusion.magnetic_inclination == 1:
         if state.n <= FIELD_BIAS:  # no state for it
-            vertical_variance += disturbance(state, m_S)
+            vertical_variance += disturbance(state, m_S, before_ns)
         fuse_inclination(state, params, m_S, vertical_variance)
     return result
 
 
 @kernel
-def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
+def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, before_ns: int) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.
 
     The heading so levelled depends on the tilt too; both columns are kept, else a tilt error
@@ -110,7 +111,14 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
         row[FIELD_BIAS + k] = (north * R[0][k] - east * R[1][k]) / horizontal2
     row[FIELD] = north / horizontal2
     row[FIELD + 1] = -east / horizontal2
-    return update_scalar(state, MAGNETIC_FIELD, innovation, variance, params.gate.chi2_1)
+    limit = field_limit(state, params.gate.chi2_1)
+    result = update_scalar(state, MAGNETIC_FIELD, innovation, variance, limit)
+    dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
+    if result == ACCEPTED:
+        see_accepted_field(state, dt_s)
+    else:
+        see_rejected_field(state, params, innovation, (x, y, z), variance, dt_s)
+    return result
 
 
 @kernel

@@ -11,23 +11,35 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.elementary import exp
+from quadsim.estimation.gnss_time import judge_time
+from quadsim.estimation.heading import see_velocity
+from quadsim.estimation.inertial import motion_before
 from quadsim.estimation.layout import (
     ACCEPTED,
     BG,
     GNSS_BIAS,
     GNSS_POSITION,
+    GNSS_TIME,
     GNSS_VELOCITY,
     IGNORED,
     REASON_GNSS_POSITION,
-    REASON_GNSS_VELOCITY,
     THETA,
     P,
     V,
 )
-from quadsim.estimation.update import Sym3, recover, rejected_for_s, update_vector
+from quadsim.estimation.update import (
+    Sym3,
+    has_positions,
+    recover,
+    rejected_for_s,
+    reset_position,
+    reset_velocity,
+    update_vector,
+    velocity_holds,
+)
 from quadsim.estimation.window import add_fix, add_velocity
-from quadsim.geometry.rotation import Mat3, quat, rotate, to_matrix
-from quadsim.geometry.vector import add, cross, store, subtract, vec3
+from quadsim.geometry.rotation import Mat3, apply, quat, rotate, to_matrix
+from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 
@@ -150,6 +162,15 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
     predicted_W = add(vec3(state.p_W), lever_W)
+    if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
+        R = to_matrix(quat(state.q_WS))
+        w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
+        swing_W = apply(R, cross(w_S, vec3(state.antenna_S)))
+        moved_W, gained_W, _ = motion_before(state, params, state.gnss_time_s)
+        moved_W = add(moved_W, scale(state.gnss_time_s, swing_W))
+        predicted_W = subtract(predicted_W, moved_W)
+        for i in range(3):
+            state.rows[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
     share = params.noise.gnss_correlated_share
     if share > 0.0 and state.n > GNSS_BIAS:
         age_gnss_bias(state, params.noise.gnss_correlation_s, share, noise)
@@ -162,10 +183,11 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
-    if rejected_for_s(state, GNSS_POSITION) > params.gate.recovery_s:
+    rejected_s = rejected_for_s(state, GNSS_POSITION)
+    if rejected_s > params.gate.recovery_s and not velocity_holds(state):
         recover(state, params, p_W, noise, REASON_GNSS_POSITION)
-    elif rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s:
-        recover(state, params, p_W, noise, REASON_GNSS_VELOCITY)
+    elif rejected_s > params.gate.position_recovery_s:
+        reset_position(state, params, p_W, noise)
     return result
 
 
@@ -222,7 +244,17 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     R = to_matrix(quat(state.q_WS))
     swing_W = velocity_rows(state, R, w_S, vec3(state.antenna_S))
     innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
+    if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
+        _, gained_W, a_W = motion_before(state, params, state.gnss_time_s)
+        innovation = add(innovation, gained_W)
+        for i in range(3):
+            state.rows[i, GNSS_TIME] = -a_W[i]
     result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
+        judge_time(state)
+    see_velocity(state, params, subtract(v_W, swing_W))
+    # with positions it is theirs to say: where they fit, the velocity lies
+    if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):
+        reset_velocity(state, params, subtract(v_W, swing_W), noise)
     return result

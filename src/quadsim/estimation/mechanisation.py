@@ -8,6 +8,7 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.estimation.aiding import hold_attitude
 from quadsim.estimation.alignment import restart, try_start
+from quadsim.estimation.inertial import frame_turn, integrate_inertial, remember
 from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
 from quadsim.estimation.propagation import propagate
 from quadsim.estimation.window import add_sample, clear, integrate_window
@@ -126,12 +127,14 @@ def advance(
     f_S = subtract(f_S, vec3(state.accel_bias_S))
     w_S = subtract(w_S, vec3(state.gyro_bias_S))
     gravity_mps2 = gravity_at(params, state.p_W[2] + 0.5 * dt_s * state.v_W[2])
+    q_FW = frame_turn(state)
     p_W, v_W, q_WS, q_mid, f_W = mechanise(
         vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, dt_s
     )
     store(state.p_W, p_W)
     store(state.v_W, v_W)
     store(state.q_WS, q_WS)
+    integrate_inertial(state, q_FW, q_WS, f_W, dt_s)
     for i in range(3):
         state.f_mean_W[i] += f_W[i] * dt_s
     # errors of scale and axes are no states: white noise of the density of an error that lasts
@@ -224,6 +227,7 @@ def eskf_imu(
         add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
         try_start(state, params)
     if state.running == 1:
+        remember(state)
         hold_attitude(state, params)
         total = 0.0
         for i in range(3):

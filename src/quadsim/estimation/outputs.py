@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, owning_kernel
 from quadsim.estimation.covariance import skew
-from quadsim.estimation.layout import BG, THETA, N, P, V
+from quadsim.estimation.gnss_time import without_time
+from quadsim.estimation.heading import heading_doubt
+from quadsim.estimation.layout import BG, GNSS_TIME, THETA, N, P, V
 from quadsim.geometry.rotation import Mat3, conjugate, multiply, quat, rotate, to_matrix
 from quadsim.geometry.vector import vec3
 
@@ -45,6 +47,20 @@ def sandwich(J: Any, covariance: Any, out: Any) -> None:
             out[i, j] += total
 
 
+@kernel
+def take_off(J: Any, state: Any, out: Any) -> None:
+    """Take off what an unknown time offset adds, while stamps count as exact."""
+    _, certain = without_time(state)
+    rows, columns = J.shape
+    for i in range(rows):
+        for j in range(rows):
+            a, b = 0.0, 0.0
+            for k in range(columns):
+                a += J[i, k] * state.covariance[k, GNSS_TIME]
+                b += J[j, k] * state.covariance[k, GNSS_TIME]
+            out[i, j] -= certain * a * b
+
+
 @owning_kernel
 def pose_covariance(lines: Any) -> NDArray[np.float64]:
     """Covariance of the pose of ``base_link`` in ``map``: position, then rotation.
@@ -67,6 +83,8 @@ def pose_covariance(lines: Any) -> NDArray[np.float64]:
     put(J, 3, THETA, 1.0, one)
     out = np.zeros((6, 6))
     sandwich(J, state.covariance, out)
+    take_off(J, state, out)
+    out[5, 5] += heading_doubt(state)
     return out
 
 
@@ -110,6 +128,7 @@ def twist_covariance(lines: Any) -> NDArray[np.float64]:
             J[i, BG + c] = -G[i, c]
     out = np.zeros((6, 6))
     sandwich(J, state.covariance, out)
+    take_off(J, state, out)
     noise = np.zeros((3, 3))
     for c in range(3):
         noise[c, c] = state.w_variance[c]

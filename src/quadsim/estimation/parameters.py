@@ -36,6 +36,17 @@ class MountParams:
 
 
 @dataclass(frozen=True)
+class DelayParams:
+    """How much later than its measurement a message is stamped, against the IMU's stamps."""
+
+    gnss_s: Annotated[float, Spec("fixes and velocities", "s", ge=0.0, le=0.4)] = 0.0
+    magnetic_field_s: Annotated[float, Spec("magnetic field", "s", ge=0.0, le=0.4)] = 0.0
+    pressure_s: Annotated[float, Spec("static pressure", "s", ge=0.0, le=0.4)] = 0.0
+    range_s: Annotated[float, Spec("range to the ground", "s", ge=0.0, le=0.4)] = 0.0
+    external_pose_s: Annotated[float, Spec("external pose and attitude", "s", ge=0.0, le=0.4)] = 0.0
+
+
+@dataclass(frozen=True)
 class NoiseParams:
     """What the filter believes where a message says nothing (all zero: unknown), and its walks."""
 
@@ -147,6 +158,14 @@ class GateParams:
     recovery_s: Annotated[
         float, Spec("GNSS rejected for so long: recover", "s", gt=0.0, le=60.0)
     ] = 2.0
+    position_recovery_s: Annotated[
+        float,
+        Spec("GNSS position rejected for so long while its velocity fits: reset it", "s", gt=0.0),
+    ] = 7.0
+    heading_recovery_s: Annotated[
+        float,
+        Spec("field rejected for so long, the heading not confirmed: reset that", "s", gt=0.0),
+    ] = 5.0
     tilt_max_deg: Annotated[
         float, Spec("largest tilt at which a range counts", "deg", gt=0.0, lt=90.0)
     ] = 35.0
@@ -193,6 +212,10 @@ class StartParams:
     accel_bias_mps2: Annotated[
         float, Spec("sigma: 10 mg, a calibrated MEMS sensor", "m/s^2", gt=0.0)
     ] = 0.1
+    gnss_time_s: Annotated[
+        float,
+        Spec("sigma of the time offset of GNSS stamps; 0: they are exact, no state", "s", ge=0.0),
+    ] = 0.1
     field_bias_T: Annotated[
         float, Spec("sigma of the magnetometer's bias; 0: it is calibrated, no state", "T", ge=0.0)
     ] = 0.0
@@ -228,6 +251,7 @@ class EstimatorParams:
         bool, Spec("the ground is flat and free: what the rangefinder sees is that height")
     ] = True
     mount: MountParams = field(default_factory=MountParams)
+    delay: DelayParams = field(default_factory=DelayParams)
     noise: NoiseParams = field(default_factory=NoiseParams)
     fusion: FusionParams = field(default_factory=FusionParams)
     gate: GateParams = field(default_factory=GateParams)

@@ -138,7 +138,7 @@ def note_ageing(points: Any, steps: Any, count: int, state: Any, params: Any, ev
             steps[count - 1].decay = exp(-elapsed_s / max(noise.gnss_correlation_s, 1e-3))
         age_gnss_bias(aged, noise.gnss_correlation_s, share, upper_half(event.values, 3))
     elif event.kind == RANGE:
-        if params.flat_ground == 1 or state.terrain_started == 0:
+        if params.flat_ground == 1 or state.n <= TERRAIN or state.terrain_started == 0:
             return count
         count = note(points, steps, count, state, AGE, -1, -1, 0.0)
         walked_m = hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
@@ -227,7 +227,7 @@ def predict(line: Any, events: Any, i: int, row: int, points: Any, steps: Any, c
     state, stamp_ns, values = line.state, events[i].stamp_ns, events[i].values
     f_S, w_S = triple(values, 0), triple(values, 3)
     f_variance, w_variance = triple(values, 6), triple(values, 9)
-    was_running, before_ns = state.running, state.stamp_ns
+    was_running, starts, before_ns = state.running, state.starts, state.stamp_ns
     held = state.accepted[GRAVITY] + state.accepted[DRAG]
     eskf_imu(state, line.params, stamp_ns, f_S, w_S, f_variance, w_variance)
     if state.running == 0 or points.size == 0:
@@ -235,6 +235,8 @@ def predict(line: Any, events: Any, i: int, row: int, points: Any, steps: Any, c
     dt_s = (stamp_ns - before_ns) * 1e-9
     if was_running == 0:
         count = note(points, steps, count, state, BEGIN, i, row, 0.0)
+    elif state.starts != starts:  # from the window beside
+        count = note(points, steps, count, state, BEGIN, -1, row, 0.0)
     elif state.accepted[GRAVITY] + state.accepted[DRAG] == held:
         count = note(points, steps, count, state, PREDICT, i, row, dt_s)
     else:  # the prediction alone, again; what holds the attitude comes with its time, or not

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.covariance import fuse, times_row
+from quadsim.estimation.covariance import fuse, left_jacobian, times_row, turn_attitude
 from quadsim.estimation.layout import (
     ACCEPTED,
     BA,
@@ -15,8 +15,12 @@ from quadsim.estimation.layout import (
     FIELD_BIAS,
     GNSS_BIAS,
     GNSS_POSITION,
+    GNSS_TIME,
+    GNSS_VELOCITY,
     IGNORED,
     PRESSURE,
+    REASON_GNSS_POSITION,
+    REASON_GNSS_VELOCITY,
     REJECTED,
     TERRAIN,
     THETA,
@@ -27,16 +31,37 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.window import clear
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
-from quadsim.geometry.vector import store, subtract, vec3
+from quadsim.geometry.vector import dot, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
 
+#: A correction of the attitude beyond this turns its covariance. A smaller one turns it by less
+#: than 0.3 degrees, which changes a deviation by half a percent at most.
+LARGE_TURN_RAD = 0.01
+#: Farthest that a fix may have been taken before its stamp, or behind it.
+GNSS_TIME_REACH_S = 0.3
+
 
 @kernel
 def correct(state: Any) -> None:
-    """Move the nominal state by ``state.correction``; the error's mean is zero again."""
+    """Move the nominal state by ``state.correction``, and the error state with it.
+
+    What is left of the attitude's error is counted from the new nominal attitude: exp(theta) =
+    exp(theta') exp(x), so theta' = J (theta - x) with the left Jacobian J of x. This reset is Sola
+    2017, section 6.3 (to first order 1 + [x/2]x there; the sign is that of a global error).
+    """
+    x = state.correction
+    turn = (x[THETA], x[THETA + 1], x[THETA + 2])
+    if dot(turn, turn) > LARGE_TURN_RAD * LARGE_TURN_RAD:
+        turn_attitude(state.covariance, state.n, left_jacobian(turn))
+    move(state)
+
+
+@kernel
+def move(state: Any) -> None:
+    """Move the nominal state by ``state.correction``."""
     x = state.correction
     turn = exp((x[THETA], x[THETA + 1], x[THETA + 2]))
     store(state.q_WS, normalize(multiply(turn, quat(state.q_WS))))
@@ -48,6 +73,8 @@ def correct(state: Any) -> None:
         state.gnss_bias_W[i] += x[GNSS_BIAS + i]
         state.field_bias_S_T[i] += x[FIELD_BIAS + i]
         state.field_W_T[i] += x[FIELD + i]
+    reach_s = GNSS_TIME_REACH_S
+    state.gnss_time_s = min(max(state.gnss_time_s + x[GNSS_TIME], -reach_s), reach_s)
     state.pressure_offset_m += x[PRESSURE]
     state.terrain_height_m += x[TERRAIN]
     state.wind_W_mps[0] += x[WIND]
@@ -182,25 +209,130 @@ def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -
         variance: of one fix, m^2.
         count: of fixes.
     """
-    covariance, share = state.covariance, params.noise.gnss_correlated_share
     for i in range(3):
-        white, common = (1.0 - share) * variance[i] / count, share * variance[i]
-        covariance[P + i, P + i] += white + common
-        state.gnss_bias_W[i] = 0.0
-        if state.n > GNSS_BIAS:
-            covariance[GNSS_BIAS + i, GNSS_BIAS + i] = common
-            covariance[P + i, GNSS_BIAS + i] -= common
-            covariance[GNSS_BIAS + i, P + i] -= common
+        axis_from_fixes(state, params, i, variance[i], count)
+
+
+@kernel
+def axis_from_fixes(state: Any, params: Any, i: int, variance: float, count: float) -> None:
+    """The same of one axis."""
+    covariance, share = state.covariance, params.noise.gnss_correlated_share
+    white, common = (1.0 - share) * variance / count, share * variance
+    covariance[P + i, P + i] += white + common
+    state.gnss_bias_W[i] = 0.0
+    if state.n > GNSS_BIAS:
+        covariance[GNSS_BIAS + i, GNSS_BIAS + i] = common
+        covariance[P + i, GNSS_BIAS + i] -= common
+        covariance[GNSS_BIAS + i, P + i] -= common
+
+
+@kernel
+def forget_links(covariance: Any, at: int) -> None:
+    """Forget the variance of one number of the error state, and what links it to others."""
+    for k in range(N):
+        covariance[at, k] = 0.0
+        covariance[k, at] = 0.0
+
+
+@kernel
+def look_beside(state: Any) -> None:
+    """Fill the window of a new start beside the estimate, from now on."""
+    if state.realigning == 0:
+        state.realigning = 1
+        clear(state.alignment)
+        state.alignment.start_ns = state.stamp_ns
+
+
+@kernel
+def velocity_holds(state: Any) -> bool:
+    """Whether a GNSS velocity of the last second was accepted, and none was rejected since."""
+    age_ns = state.stamp_ns - state.velocity_fix_ns
+    known = state.velocity_fix_ns > 0 and age_ns < 1_000_000_000
+    return bool(known and state.rejected_in_row[GNSS_VELOCITY] == 0)
+
+
+@kernel
+def has_positions(state: Any) -> bool:
+    """Whether GNSS positions come, accepted or not."""
+    return bool(state.fix_ns > 0 and state.stamp_ns - state.fix_ns < 1_000_000_000)
+
+
+@kernel
+def reset_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
+    """Take the position from a fix that has contradicted it for long, and leave the rest alone.
+
+    Height and horizontal position are judged apart: what fits stays.
+
+    Args:
+        state: ESKF record, with the fix's innovation and its variance.
+        params: packed EstimatorParams.
+        p_W: (3,) GNSS position of the antenna.
+        noise: its covariance.
+    """
+    state.recoveries += 1
+    state.reason = REASON_GNSS_POSITION
+    y, variance = state.innovation[GNSS_POSITION], state.innovation_variance[GNSS_POSITION]
+    across = y[0] * y[0] / variance[0] + y[1] * y[1] / variance[1] > params.gate.chi2_3
+    along = y[2] * y[2] / variance[2] > params.gate.chi2_1
+    both = across == along
+    fix_W = subtract(p_W, rotate(quat(state.q_WS), vec3(state.antenna_S)))
+    of_fix = (noise[0], noise[3], noise[5])
+    for i in range(3):
+        if both or (across if i < 2 else along):
+            state.p_W[i] = fix_W[i]
+            forget_links(state.covariance, P + i)
+            if state.n > GNSS_BIAS:
+                forget_links(state.covariance, GNSS_BIAS + i)
+            axis_from_fixes(state, params, i, of_fix[i], 1.0)
+    if both or along:
+        forget_heights(state)
+    state.rejected_in_row[GNSS_POSITION] = 0
+
+
+@kernel
+def forget_heights(state: Any) -> None:
+    """What was set from a height that is none: the pressure's offset, the terrain."""
+    forget_links(state.covariance, PRESSURE)
+    state.covariance[PRESSURE, PRESSURE] = 1.0
+    state.pressure_started = 0
+    state.terrain_started = 0
+
+
+@kernel
+def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
+    """Take the velocity from GNSS, which has contradicted it for long while no positions came.
+
+    It was the attitude that led the velocity away. The window that fills beside the estimate from
+    now on finds that by itself, and the filter starts from it.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        v_W: (3,) GNSS velocity of the IMU.
+        noise: its covariance.
+    """
+    state.recoveries += 1
+    state.reason = REASON_GNSS_VELOCITY
+    of_velocity = (noise[0], noise[3], noise[5])
+    for i in range(3):
+        # the position has gone with the wrong velocity
+        way_m = (v_W[i] - state.v_W[i]) * params.gate.recovery_s
+        state.covariance[P + i, P + i] += way_m * way_m
+        state.v_W[i] = v_W[i]
+        forget_links(state.covariance, V + i)
+        state.covariance[V + i, V + i] = of_velocity[i]
+    state.rejected_in_row[GNSS_VELOCITY] = 0
+    look_beside(state)
 
 
 @kernel
 def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
-    """Begin again in place from a fix: the estimate had left what GNSS says for too long.
+    """Begin again in place from a fix: the estimate had left all that GNSS says for too long.
 
     Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove
-    the position away is not known. They hold until the window of a new start is full, which is
-    filled beside the estimate from now on; a filter that is off by more than its linear equations
-    reach would not find back by itself.
+    position and velocity away is not known. They hold until the window of a new start is full,
+    which is filled beside the estimate from now on; a filter that is off by more than its linear
+    equations reach would not find back by itself.
 
     Args:
         state: ESKF record.
@@ -211,15 +343,12 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     """
     start, covariance = params.start, state.covariance
     state.recoveries += 1
-    if state.realigning == 0:
-        state.realigning = 1
-        clear(state.alignment)
-        state.alignment.start_ns = state.stamp_ns
+    look_beside(state)
     state.reason = reason
     tilt = start.tilt_flight_deg * math.pi / 180.0
     for i in range(N):
         for k in range(N):
-            if i != k or i < PRESSURE:  # the others' deviations stay
+            if i != k or i < PRESSURE:  # the others' variances stay
                 covariance[i, k] = 0.0
     fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
     for i in range(3):

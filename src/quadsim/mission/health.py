@@ -81,6 +81,7 @@ WATCH = record_dtype(
         ("growth", np.float64),  # of position_sigma over the usual one, m
         ("loose", np.float64),  # largest position_sigma of late, m
         ("loose_mps", np.float64),  # largest velocity_sigma of late
+        ("loose_rad", np.float64),  # largest sum of tilt_sigma and yaw_sigma of late
         ("apart_W", np.float64, (3,)),  # way of the position less that of the velocity, of late, m
         ("tilted_s", np.float64),  # time for which the tilt has been that of an upset
     ]
@@ -135,6 +136,7 @@ def _compare(watch: Any, odometry: Any, moved_s: float) -> None:
     left = max(1.0 - moved_s / COMPARED_S, 0.0)
     watch.loose = max(watch.loose * left, watch.position_sigma, watch.height_sigma)
     watch.loose_mps = max(watch.loose_mps * left, watch.velocity_sigma)
+    watch.loose_rad = max(watch.loose_rad * left, watch.tilt_sigma + watch.yaw_sigma)
     for i in range(3):
         way = 0.5 * (watch.v_W[i] + odometry.v_W[i]) * moved_s
         watch.apart_W[i] = left * (watch.apart_W[i] + odometry.p_W[i] - watch.p_W[i] - way)
@@ -162,7 +164,7 @@ def _judge(watch: Any, limits: Any, odometry: Any, moved_s: float) -> int:
     if step > limits.jump_mps + MOST_MPS2 * moved_s + EXPLAINED_SIGMAS * watch.loose_mps:
         return VELOCITY_JUMPED
     quickest = max(norm(vec3(odometry.w_B)), norm(vec3(watch.w_B)))
-    turn = 2.0 * quickest * moved_s + EXPLAINED_SIGMAS * (watch.tilt_sigma + watch.yaw_sigma)
+    turn = 2.0 * quickest * moved_s + EXPLAINED_SIGMAS * watch.loose_rad
     if _turned(watch, odometry) > limits.jump_rad + turn:
         return ATTITUDE_JUMPED
     if norm(vec3(watch.apart_W)) > limits.jump_m + explained:
