@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
+from quadsim.elementary import cos, sin
 from quadsim.estimation.layout import FIELD, TERRAIN, THETA, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import dot
@@ -138,7 +139,7 @@ def left_jacobian(turn: Vec3) -> Mat3:
     if a < 1e-3:
         first, second = 0.5 - a2 / 24.0, 1.0 / 6.0 - a2 / 120.0
     else:
-        first, second = (1.0 - math.cos(a)) / a2, (a - math.sin(a)) / (a2 * a)
+        first, second = (1.0 - cos(a)) / a2, (a - sin(a)) / (a2 * a)
     x, y, z = turn
     diagonal = 1.0 - second * a2
     return (

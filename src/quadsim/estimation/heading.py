@@ -26,6 +26,8 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.elementary import atan2, cos, power, sin
+from quadsim.elementary import exp as decay
 from quadsim.estimation.inertial import frame_turn, look_back, start_inertial
 from quadsim.estimation.layout import (
     BA,
@@ -37,7 +39,7 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.update import forget_links, rejected_for_s
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, wrap, yaw_of
-from quadsim.geometry.vector import store, subtract, vec3
+from quadsim.geometry.vector import norm, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: Shortest and longest time over which an acceleration is taken, s.
@@ -123,7 +125,7 @@ def see_velocity(state: Any, params: Any, v_W: Vec3) -> None:
     store(heading.velocity_W, v_W)
     store(heading.f_integral_F, f_integral_F)
     up_F = rotate(frame_turn(state), (0.0, 0.0, 1.0))
-    if up_F[2] < math.cos(LEAN_MAX_RAD):
+    if up_F[2] < cos(LEAN_MAX_RAD):
         start_inertial(state)
         forget_accelerations(heading)
     else:
@@ -133,7 +135,7 @@ def see_velocity(state: Any, params: Any, v_W: Vec3) -> None:
 @kernel
 def add_pair(heading: Any, dt_s: float, sx: float, sy: float, zx: float, zy: float) -> None:
     """Count a pair of accelerations; the older ones lose weight."""
-    keep = math.exp(-dt_s / MEMORY_S)
+    keep = decay(-dt_s / MEMORY_S)
     heading.count = keep * heading.count + 1.0
     heading.s[0] = keep * heading.s[0] + sx
     heading.s[1] = keep * heading.s[1] + sy
@@ -164,10 +166,10 @@ def heading_seen(heading: Any) -> tuple[float, float]:
     if not (ss > 0.0 and zz > 0.0):
         return 0.0, -1.0
     coherence = min((real * real + imaginary * imaginary) / (ss * zz), 1.0)
-    if (1.0 - coherence) ** (n - 2.0) > CHANCE:
+    if power(1.0 - coherence, n - 2.0) > CHANCE:
         return 0.0, -1.0
     variance = (1.0 - coherence) / (2.0 * coherence * (n - 2.0)) + LEAST_RAD * LEAST_RAD
-    return math.atan2(imaginary, real), variance
+    return atan2(imaginary, real), variance
 
 
 @kernel
@@ -263,10 +265,10 @@ def see_rejected_field(
     heading = state.heading
     east, north, up = vec3(state.field_W_T)
     part = min(dt_s / MEAN_S, 1.0)
-    heading.field[0] += part * (math.cos(innovation) - heading.field[0])
-    heading.field[1] += part * (math.sin(innovation) - heading.field[1])
-    across_T = math.hypot(field_W[0], field_W[1]) - math.hypot(east, north)
-    misfit_T = math.hypot(across_T, field_W[2] - up)
+    heading.field[0] += part * (cos(innovation) - heading.field[0])
+    heading.field[1] += part * (sin(innovation) - heading.field[1])
+    across_T = norm((field_W[0], field_W[1], 0.0)) - norm((east, north, 0.0))
+    misfit_T = norm((across_T, field_W[2] - up, 0.0))
     heading.misfit_T += part * (misfit_T - heading.misfit_T)
     if heading.confirmed == 1:
         return
@@ -274,9 +276,9 @@ def see_rejected_field(
     if rejected_s <= max(params.gate.heading_recovery_s, heading.agreed_s[is_clear(state)]):
         return
     strength_T = math.sqrt(east * east + north * north + up * up)
-    steady = math.hypot(heading.field[0], heading.field[1]) > STEADY
+    steady = norm((heading.field[0], heading.field[1], 0.0)) > STEADY
     if steady and heading.misfit_T < MISFIT * strength_T:
-        off = math.atan2(heading.field[1], heading.field[0])
+        off = atan2(heading.field[1], heading.field[0])
         turn_heading(state, off, variance + LEAST_RAD * LEAST_RAD, REASON_FIELD)
 
 
