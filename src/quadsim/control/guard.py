@@ -22,7 +22,7 @@ from quadsim.control.guard_frames import Alignment, AutopilotWatch, Means, turne
 from quadsim.control.guard_law import ZERO, Law
 from quadsim.control.guard_output import STATES, Event, GuardOutput
 from quadsim.control.guard_parameters import FASTEST_MPS, GuardParams
-from quadsim.control.guard_pose import PoseWatch
+from quadsim.control.guard_pose import PoseWatch, refused_pose
 from quadsim.control.guard_sight import Shape, Sight
 from quadsim.geometry.rotation import Quat, yaw_of
 from quadsim.parameters import Vec3
@@ -117,8 +117,9 @@ class Guard:
 
     def take_autopilot(self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat) -> str | None:
         """What the autopilot believes of place and attitude, where the pose is somebody else's."""
-        if not all(map(math.isfinite, (*p_W, *q_WB))):
-            return "a number in it is not finite"
+        refusal = refused_pose(p_W, q_WB)
+        if refusal:
+            return refusal
         self._autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
         return None
 

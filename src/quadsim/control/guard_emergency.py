@@ -47,6 +47,7 @@ class Emergency:
         """Inputs change nothing any more."""
 
     take_pose = take_scan = take_wish = take_dead_man = take_shapes = expect_shapes = take_nothing
+    take_ready = take_reset = take_autopilot = take_nothing
 
     def take_offboard(self, inside: bool) -> None:
         """A vehicle that leaves offboard mode belongs to whoever has taken it."""

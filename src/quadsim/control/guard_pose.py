@@ -61,6 +61,19 @@ class Pose:
         return math.sqrt(self.v_W @ self.v_W)
 
 
+def refused_pose(p_W: Vec3, q_WB: Quat, v_W: Vec3 = (0.0, 0.0, 0.0)) -> str | None:
+    """Why numbers from a message cannot be a pose in m with a velocity in m/s; None: they can."""
+    if not all(map(math.isfinite, (*p_W, *q_WB, *v_W))):
+        return "a number in it is not finite"
+    if max(map(abs, p_W)) > FARTHEST_M:
+        return f"farther than {FARTHEST_M:g} m from the map's origin"
+    if max(map(abs, v_W)) > FASTEST_MPS:
+        return f"faster than {FASTEST_MPS:g} m/s"
+    if abs(math.hypot(*q_WB) - 1.0) > UNIT:
+        return f"its quaternion has the length {math.hypot(*q_WB):.3f}; allowed: 1"
+    return None
+
+
 class PoseWatch:
     """The newest pose, and what is wrong with it.
 
@@ -101,15 +114,9 @@ class PoseWatch:
             v_W: velocity, m/s; None: of the poses.
             in_flight: whether a jump is refused; otherwise all begins anew with it.
         """
-        numbers = (*p_W, *q_WB, *(v_W or ()))
-        if not all(map(math.isfinite, numbers)):
-            return "a number in it is not finite"
-        if max(map(abs, p_W)) > FARTHEST_M:
-            return f"farther than {FARTHEST_M:g} m from the map's origin"
-        if v_W is not None and max(map(abs, v_W)) > FASTEST_MPS:
-            return f"faster than {FASTEST_MPS:g} m/s"
-        if abs(math.hypot(*q_WB) - 1.0) > UNIT:
-            return f"its quaternion has the length {math.hypot(*q_WB):.3f}; allowed: 1"
+        refusal = refused_pose(p_W, q_WB, v_W or (0.0, 0.0, 0.0))
+        if refusal:
+            return refusal
         last = self.pose
         if last is not None and stamp_ns <= last.stamp_ns:
             if in_flight or stamp_ns == last.stamp_ns:

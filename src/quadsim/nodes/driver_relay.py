@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 
 from quadsim.analysis.bag.driver import Driver
 from quadsim.analysis.bag.outward import OutsidePose, relayed_as
 from quadsim.compiled import new_record
+from quadsim.control.guard_pose import refused_pose
 from quadsim.errors import InputError
 from quadsim.nodes import topics
 from quadsim.nodes.base import QuadsimNode
@@ -18,9 +18,6 @@ from quadsim.nodes.driver_services import set_fields
 from quadsim.nodes.packages import installed, lost
 from quadsim.nodes.truth_input import POSES
 from quadsim.records import KINEMATICS
-
-#: Largest error of a unit quaternion's length that is rounding.
-UNIT = 0.01
 
 
 class Relay:
@@ -65,8 +62,9 @@ class Relay:
     def _take(self, payload: bytes) -> None:
         self._reader.read(payload)
         p_W, q_WB = self._record["p_W"].tolist(), self._record["q_WB"].tolist()
-        if not all(map(math.isfinite, (*p_W, *q_WB))) or abs(math.hypot(*q_WB) - 1.0) > UNIT:
-            raise MessageError("no position, or no attitude of length 1: it is not relayed")
+        refusal = refused_pose(tuple(p_W), tuple(q_WB))
+        if refusal:
+            raise MessageError(f"not relayed: {refusal}")
         sent_ns = time.time_ns()
         pose = OutsidePose(stamp_of(payload) or sent_ns, sent_ns, tuple(p_W), tuple(q_WB))
         set_fields(self._outlet.message, relayed_as(self._said, pose))

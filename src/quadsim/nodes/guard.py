@@ -252,7 +252,9 @@ class GuardNode(QuadsimNode):
 
     def _on_ready(self, message: Any) -> None:
         """Whether the way to the vehicle is in order, as the node driver says."""
-        self._ready = (STATUS_LEVELS.index(message.level), message.message)
+        if message.level not in STATUS_LEVELS:
+            raise MessageError(f"level {message.level!r} of the driver's status is unknown")
+        self._ready = (STATUS_LEVELS.index(message.level), brief(message.message))
         self._guard.take_ready(*self._ready)
 
     def _on_autopilot(self, payload: bytes) -> None:
