@@ -20,6 +20,7 @@ from geometry_msgs.msg import (
     TwistWithCovarianceStamped,
 )
 from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import Log
 from rclpy.executors import SingleThreadedExecutor
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import (
@@ -544,6 +545,7 @@ commands:
 
 def test_what_is_discovered_first_is_not_taken_for_the_rest(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("quadsim.nodes.driver.PATIENCE_S", 1e6)
+    monkeypatch.setattr("quadsim.nodes.driver.SILENT_S", 1e6)
     (tmp_path / "towed.yaml").write_text(TOWED)
     parameters = {"drivers": str(tmp_path / "towed.yaml")}
     node = bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
@@ -560,6 +562,31 @@ def test_what_is_discovered_first_is_not_taken_for_the_rest(bench, tmp_path, mon
     here.create_publisher(Range, "/towed/down", 10)
     bench.until(lambda: node.health()[0] == 0)
     assert node.health()[2]["range/down from"] == "/towed/down"
+
+
+def test_a_topic_that_brings_nothing_is_named_once(bench, tmp_path, monkeypatch):
+    """As mavros's range, where its plugin is there and no sensor is configured."""
+    monkeypatch.setattr("quadsim.nodes.driver.SILENT_S", 0.5)
+    (tmp_path / "towed.yaml").write_text(TOWED)
+    here, said = bench.node, []
+    here.create_subscription(Log, "/rosout", lambda m: said.append(m.msg), qos.RELIABLE)
+    odom = here.create_publisher(Odometry, "/towed/odom", 10)
+    down = here.create_publisher(Range, "/towed/down", 10)
+    parameters = {"drivers": str(tmp_path / "towed.yaml"), "send": False}
+    node = bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
+
+    def report() -> dict[str, str]:
+        odom.publish(Odometry())
+        return bench.reports.get("/quad/driver", {"message": ""})
+
+    bench.until(lambda: report()["message"] == "no message of range/down")
+    words = "/towed/down (range/down) is published, and no message has come in 0.5 s"
+    bench.until(lambda: words in said)
+    for _ in range(3):
+        node.health()
+    down.publish(Range())
+    bench.until(lambda: report()["message"] == "running")
+    assert [text for text in said if "is published" in text] == [words]
 
 
 def test_mavros_without_its_messages_still_gives_and_takes(bench, tmp_path):

@@ -287,9 +287,11 @@ def test_a_bag_becomes_a_guard_file(tmp_path, monkeypatch):
     assert latency["value"] == pytest.approx(found.latency_s.value, abs=1e-6)
     assert brake["low"] == pytest.approx(found.brake_mps2.low, rel=1e-4)
     assert load(GuardParams, tmp_path / "guard.yaml").vehicle.latency_s == latency["guard"]
-    shown = run("--output", "two.yaml")
+    named = ("--command", "/quad/command_velocity/safe", "--odometry", "/tracker/quad/pose")
+    shown = run("--output", "two.yaml", *named)
     assert shown.exit_code == 0, shown.output
     assert "file: two.yaml" in shown.stdout
+    assert (tmp_path / "two.yaml").read_text() == (tmp_path / "guard.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -300,6 +302,8 @@ def test_a_bag_becomes_a_guard_file(tmp_path, monkeypatch):
         (["--guard", "nope"], "unknown guard 'nope'"),
         (["--odometry", "odometry/filtered"], "no topic /quad/odometry/filtered"),
         (["--odometry", "command_velocity/safe"], "give a pose or an odometry"),
+        (["--command", "/mavros/setpoint_velocity/cmd_vel"], "no topic /mavros/setpoint_velocity"),
+        (["--command", "/tracker/quad/pose"], "not geometry_msgs/msg/TwistStamped"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path, monkeypatch, args, words):

@@ -101,6 +101,11 @@ def test_everything_is_in_the_bag():
     ]
     facts = json.loads(recorder.parameters["metadata"])
     assert facts["structure"] == "hil"
+    # quadsim identify --brakes reads the pose that the guard flew by
+    assert facts["pose"] == "/mavros/local_position/odom"
+    converted = described(drivers="mocap,mavros", pose="external/pose_stamped", record="/tmp/it")
+    said = json.loads(converted[-1].parameters["metadata"])
+    assert said["pose"] == "/quad/external/pose_stamped"
     assert json.loads(facts["guard"])["watch.dead_man"] is True
 
 

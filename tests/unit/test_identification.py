@@ -408,6 +408,7 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
         (["--odometry", "/quad/imu/data_raw"], "is sensor_msgs/msg/Imu, not nav_msgs/msg/Odometry"),
         (["--output", "mine.txt"], "a vehicle file ends in .yaml"),
         (["--gravity", "3"], "'--gravity'"),
+        (["--guard", "default"], "--guard: not used without --brakes"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(circle_bag, tmp_path, monkeypatch, arguments, words):

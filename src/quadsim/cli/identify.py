@@ -13,7 +13,7 @@ from quadsim.errors import InputError
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 120
 #: Options that belong to one of the two alone.
-OF_VEHICLE, OF_BRAKES = ("vehicle", "gravity_mps2"), ("guard",)
+OF_VEHICLE, OF_BRAKES = ("vehicle", "gravity_mps2"), ("guard", "command")
 
 
 @click.command()
@@ -45,6 +45,12 @@ OF_VEHICLE, OF_BRAKES = ("vehicle", "gravity_mps2"), ("guard",)
     help="Latency and deceleration out of stops, for the guard; writes a guard file.",
 )
 @click.option(
+    "--command",
+    default="command_velocity/safe",
+    show_default=True,
+    help="With --brakes: topic (TwistStamped, ENU) of the velocities that were sent.",
+)
+@click.option(
     "--guard",
     default="default",
     show_default=True,
@@ -65,6 +71,7 @@ def identify(
     odometry: str,
     gravity_mps2: float,
     brakes: bool,
+    command: str,
     guard: str,
     output: Path | None,
     as_json: bool,
@@ -91,7 +98,7 @@ def identify(
     if path.exists():
         raise InputError(f"{path}: exists already; name a new file with --output")
     if brakes:
-        _identify_brakes(bag, namespace, odometry, guard, path, as_json)
+        _identify_brakes(bag, namespace, odometry, command, guard, path, as_json)
         return
     from quadsim.analysis.bag.reading import open_bag
     from quadsim.analysis.whole_files import write_whole
@@ -119,7 +126,13 @@ def identify(
 
 
 def _identify_brakes(
-    bag: Path, namespace: str, odometry: str, guard: str, path: Path, as_json: bool
+    bag: Path,
+    namespace: str,
+    odometry: str,
+    command: str,
+    guard: str,
+    path: Path,
+    as_json: bool,
 ) -> None:
     """Measure how the vehicle stops, and write the guard's file."""
     from quadsim.analysis.bag.reading import open_bag
@@ -139,7 +152,7 @@ def _identify_brakes(
     raw = read_yaml(file)
     from_mapping(GuardParams, raw, str(file))
     with open_bag(bag) as opened, working(f"reading {bag}"):
-        flight = read_brake_flight(opened, namespace, odometry)
+        flight = read_brake_flight(opened, namespace, odometry, command)
     found = measure_brakes(flight)
     write_whole(path, guard_text(found, raw, Path(guard).stem))
     result = {**summary(found), "file": path}

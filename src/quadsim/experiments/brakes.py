@@ -146,7 +146,9 @@ class Brakes:
 # ---- the flight --------------------------------------------------------------------------------
 
 
-def read_brake_flight(bag: Bag, namespace: str, odometry: str = "") -> BrakeFlight:
+def read_brake_flight(
+    bag: Bag, namespace: str, odometry: str = "", command: str = COMMAND
+) -> BrakeFlight:
     """Read poses and commands.
 
     Args:
@@ -154,6 +156,7 @@ def read_brake_flight(bag: Bag, namespace: str, odometry: str = "") -> BrakeFlig
         namespace: the vehicle.
         odometry: topic of the pose in it, or a full name; empty: what the guard flew by where the
             bag says so, else the first of :data:`POSES` that is there.
+        command: topic (TwistStamped) of the velocities that were sent, in the pose's frame.
 
     Raises:
         InputError: a topic is missing or has another type, or the poses came at odd times.
@@ -162,14 +165,17 @@ def read_brake_flight(bag: Bag, namespace: str, odometry: str = "") -> BrakeFlig
     if not odometry:
         found = [name for name in POSES if bag.counts.get(topics.topic(namespace, name))]
         odometry = bag.custom.get(POSE_ENTRY, "") or next(iter(found), POSES[0])
-    full = odometry if odometry.startswith("/") else topics.topic(namespace, odometry)
+    full, sent = (
+        name if name.startswith("/") else topics.topic(namespace, name)
+        for name in (odometry, command)
+    )
     kind = bag.types.get(full, ODOMETRY)
     if kind not in (ODOMETRY, POSE, POSE_WITH_COVARIANCE):
         raise InputError(f"{bag.path}: {full} is {kind}; give a pose or an odometry (--odometry)")
     topics.require(bag, "/", full.lstrip("/"), kind)
     pose_log_ns, stamp_ns, p_W = _read(bag, full, kind, "p", notes)
-    command = topics.require(bag, namespace, COMMAND, TWIST_STAMPED)
-    command_log_ns, _, command_W = _read(bag, command, TWIST_STAMPED, "v", notes)
+    topics.require(bag, "/", sent.lstrip("/"), TWIST_STAMPED)
+    command_log_ns, _, command_W = _read(bag, sent, TWIST_STAMPED, "v", notes)
     late_ns = pose_log_ns - stamp_ns
     typical_ns = int(np.median(late_ns))
     spread_s = float(np.ptp(np.quantile(late_ns - typical_ns, (0.02, 0.98)))) * 1e-9
@@ -182,7 +188,7 @@ def read_brake_flight(bag: Bag, namespace: str, odometry: str = "") -> BrakeFlig
     begin_ns = int(stamp_ns[0])
     pose_s = (stamp_ns - begin_ns).astype(np.float64) * 1e-9
     command_s = (command_log_ns - typical_ns - begin_ns).astype(np.float64) * 1e-9
-    source = f"{bag.path}: {full}, {command}"
+    source = f"{bag.path}: {full}, {sent}"
     return BrakeFlight(source, pose_s, p_W, command_s, command_W, tuple(notes))
 
 

@@ -46,6 +46,8 @@ LATE_SEARCH_PERIOD_S = 2.0
 #: Wall time after which the log says what is not there, and for which a source that another might
 #: replace has to be the only one: discovery brings one topic after the other.
 PATIENCE_S = 5.0
+#: Time in which a topic that is published brings a message, s; else it is named.
+SILENT_S = 5.0
 #: Without it nothing flies, so the graph is complete when it is there.
 NEEDED = "imu/data_raw"
 #: All topics that the chain gives.
@@ -100,6 +102,7 @@ class DriverNode(QuadsimNode):
         self._offered: dict[str, Any] = {}
         self._ways: dict[str, list[tuple[str, Take]]] = {}  # driver's topic to ours
         self._sources: dict[str, str] = {}
+        self._silent: dict[str, float] = {}  # driver's topic without a message, since when
         self._said: set[str] = set()
         self._resets: dict[str, ResetWatch] = {}
         self._reset = self.offer(topics.VEHICLE_RESET)
@@ -229,6 +232,7 @@ class DriverNode(QuadsimNode):
         ways = self._ways.setdefault(source, [])
         ways.append((ours, converter(topic, self._prefix)))
         if len(ways) == 1:
+            self._silent[source] = time.monotonic()
             self.create_subscription(
                 message_class(topic.type),
                 source,
@@ -241,6 +245,7 @@ class DriverNode(QuadsimNode):
     # ---- passing on ----------------------------------------------------------------------------
 
     def _take(self, source: str, payload: bytes) -> None:
+        self._silent.pop(source, None)
         for ours, convert in self._ways[source]:
             try:
                 self._tell_reset(source, payload)
@@ -272,11 +277,23 @@ class DriverNode(QuadsimNode):
         missing = [*self._missing]
         if self._senders and self._outputs is None:
             missing.append("commands")
+        silent = self._tell_silent()
         if self._outputs is not None and self._outputs.gate.refused:
             return 2, f"commands are refused: {self._outputs.gate.refused}", values
         if missing:
             return 1, f"nothing here for {', '.join(missing)}", values
+        if silent:
+            return 1, f"no message of {', '.join(silent)}", values
         return 0, "running", values
+
+    def _tell_silent(self) -> list[str]:
+        """Our topics whose source is published and has never brought a message; each named once."""
+        now_s = time.monotonic()
+        silent = [name for name, since_s in self._silent.items() if now_s - since_s > SILENT_S]
+        for name in silent:
+            ours = ", ".join(ours for ours, _ in self._ways[name])
+            self._say(f"{name} ({ours}) is published, and no message has come in {SILENT_S:g} s")
+        return [ours for name in silent for ours, _ in self._ways[name]]
 
 
 def make(context: Context, **kwargs: Any) -> DriverNode:
