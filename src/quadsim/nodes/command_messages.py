@@ -22,7 +22,6 @@ from quadsim.nodes.conversion import put_quaternion, unit_quaternion
 from quadsim.nodes.world_messages import make_time, stamp_ns_of
 from quadsim.parameters import Vec3
 
-
 #: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
 FARTHEST_M, FASTEST = 1e6, 1e4
 
