@@ -342,3 +342,14 @@ def test_a_lidar_that_covers_little_is_no_sight(bench):
     hall.wish = (1.0, 0.0)
     hall.until(lambda: hall.reports.get("reason") == "direction not seen")
     assert speed(hall) == 0.0
+
+
+def test_a_second_publisher_of_wishes_is_named(bench):
+    hall = Hall(bench)
+    hall.enabled()
+    second = bench.node.create_publisher(TwistStamped, "/quad/command_velocity", qos.RELIABLE)
+    hall.until(lambda: hall.said("2 publish command_velocity: /bench, /bench; the newest counts"))
+    hall.until(lambda: "2 publish command_velocity" in bench.reports["/quad/guard"]["message"])
+    bench.node.destroy_publisher(second)
+    hall.until(lambda: "publish" not in bench.reports["/quad/guard"]["message"])
+    assert hall.reports["wishes_from"] == "1"

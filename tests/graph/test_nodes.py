@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, Transform, TwistStamped, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.event_handler import PublisherEventCallbacks
@@ -261,3 +262,16 @@ def test_pause_step_and_reset(bench, flight):
     bench.until(lambda: bench.reports.get("/quad/autopilot", {}).get("message") == "disarmed")
     flight.interrupt()
     assert flight.finish()[0] == 128 + signal.SIGINT
+
+
+def test_a_second_publisher_of_the_truth_is_named(bench):
+    """Whoever flies on the truth takes either, and crashes."""
+    bench.add(dynamics.make(bench.context, overrides={"paused": True}))
+    events = []
+    bench.node.create_subscription(DiagnosticStatus, "/quad/events", events.append, qos.EVENTS)
+    bench.until(lambda: "/dynamics" in bench.reports)
+    assert bench.reports["/dynamics"]["message"] == "paused"
+    bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
+    words = "2 publish /quad/ground_truth/odom: /bench, /dynamics"
+    bench.until(lambda: bench.reports["/dynamics"]["message"] == words)
+    bench.until(lambda: any(event.message == words for event in events))

@@ -844,7 +844,7 @@ def test_what_may_move_has_moved_since_it_was_seen(late_s: float, age_s: float) 
 def drifted(
     hits_W: Any, with_it: bool, params: GuardParams = PARAMS, wish_W: Any = (0.0, 0.0, 0.0)
 ) -> tuple[Flight, PointMass]:
-    """Three seconds beside hits that appear once it flies: fixed, or carried along with it."""
+    """2.5 s beside hits that appear once it flies: fixed, or carried along with it."""
     mass, guard = mass_at(), Guard(params)
     far_W = np.array([(6.0, 0.0, HEIGHT_M)])
 
@@ -854,7 +854,7 @@ def drifted(
         points_W = origin_W + np.array(hits_W) if flies else far_W
         assert guard.take_scan(now_ns, now_ns, tuple(mass.p_W), points_W) is None
 
-    return fly(guard, mass, lambda *_: np.array(wish_W), 3.0, scan_ns=10**12, before=look), mass
+    return fly(guard, mass, lambda *_: np.array(wish_W), 2.5, scan_ns=10**12, before=look), mass
 
 
 def commands(flight: Flight) -> np.ndarray:
@@ -882,6 +882,23 @@ def test_hits_on_opposite_sides_are_landed_between_after_a_while() -> None:
     bench = Bench(replace(PARAMS, watch=replace(PARAMS.watch, hold_s=1.0))).flying()
     bench.points_W = bench.p_W + np.array([(0.35, 0.02, 0.0), (-0.35, 0.02, 0.0)])
     assert bench.run(2.0).state == "landing"
+
+
+def test_what_flies_along_is_not_fled_from_for_ever() -> None:
+    """One leg that the lidar sees: away from it for 4 s, then it holds, says so and lands."""
+    bench = Bench().flying()
+    leg_W = np.array([(0.35, 0.0, 0.0)])
+    state = ""
+    for _ in range(1000):
+        bench.points_W = bench.p_W + leg_W
+        state = bench.run(STEP_S).state
+        if state == "landing":
+            break
+    assert state == "landing"
+    speed_mps, latency_s = PARAMS.limits.evade_speed_mps, PARAMS.vehicle.latency_s
+    leaves_s = PARAMS.keep_out_m / speed_mps + latency_s + 2.0
+    assert 0.3 < -bench.p_W[0] <= speed_mps * leaves_s
+    assert bench.v_W[0] == 0.0
 
 
 @pytest.mark.parametrize("angle_deg", [0.0, 60.0, 100.0])

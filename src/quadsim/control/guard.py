@@ -85,6 +85,7 @@ class Guard:
         self._well_since_ns: int | None = None
         self._held_since_ns: int | None = None
         self._fault: Fault | None = None
+        self._entered_ns: int | None = None  # since when hits are within the keep-out
         self._inputs.late_s = self._inputs.disobeyed_s = 0.0
         self._inputs.wish_ns = None  # a wish of before is none
         self._inputs.turned = self._inputs.reset = ""
@@ -254,10 +255,22 @@ class Guard:
         return self._fly(now_ns, dt_s)
 
     def _cornered(self, now_ns: int) -> Fault | None:
-        """That the vehicle is between hits within the keep-out, where it stays."""
-        pose = self._poses.pose
+        """That no short way leads out of a keep-out, or that the way out does not lead out."""
+        pose, params = self._poses.pose, self.params
         assert pose is not None
-        words = self._law.cornered(now_ns, pose.p_W, self._poses.age_s(now_ns))
+        entered, words = self._law.entered(now_ns, pose.p_W, self._poses.age_s(now_ns))
+        if not entered:
+            self._entered_ns = None
+            return None
+        if self._entered_ns is None:
+            self._entered_ns = now_ns
+        inside_s, speed_mps = (now_ns - self._entered_ns) * 1e-9, params.limits.evade_speed_mps
+        leaves_s = params.keep_out_m / speed_mps if speed_mps > 0.0 else math.inf
+        if not words and inside_s > leaves_s + params.vehicle.latency_s + BRAKED_S:
+            words = (
+                f"an obstacle has been within the keep-out for {inside_s:.1f} s and is not left"
+                " behind; does the lidar see the vehicle itself (lidar.self_radius_m)?"
+            )
         return Fault(words) if words else None
 
     def _remember(self, found: Fault | None, now_ns: int) -> None:

@@ -173,15 +173,15 @@ class Law:
             return safe
         return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
 
-    def cornered(self, now_ns: int, p_W: Array, age_s: float) -> str:
-        """In words, that keep-outs are entered which no short way leads out of; empty: no."""
+    def entered(self, now_ns: int, p_W: Array, age_s: float) -> tuple[bool, str]:
+        """Whether hits are within their keep-outs; in words, that no short way leads out."""
         params = self._params
         delay_s = age_s + params.vehicle.latency_s + params.watch.late_s
         near = self._sight.hits(now_ns, p_W, delay_s, OPPOSED * params.keep_out_m)
         if not np.any(near.distance_m < near.keep_out_m):
-            return ""
+            return False, ""
         planes, bounds, _ = self._still(near, ZERO, self.rooms(p_W))
-        return CORNERED if way_out(planes, bounds) is None else ""
+        return True, CORNERED if way_out(planes, bounds) is None else ""
 
     def _safe(
         self,

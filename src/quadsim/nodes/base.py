@@ -233,6 +233,14 @@ class QuadsimNode(Node):
             self.need(listening.get_publisher_count)
         return listening
 
+    def rivals(self, topic: str) -> str:
+        """Who publishes a topic, in words, where more than one does; else empty."""
+        if self.count_publishers(topic) < 2:
+            return ""
+        found = self.get_publishers_info_by_topic(self.resolve_topic_name(topic))
+        names = sorted(f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found)
+        return f"{len(names)} publish {topic}: {', '.join(names)}" if len(names) > 1 else ""
+
     # ---- messages that wake nobody -------------------------------------------------------------
 
     @property

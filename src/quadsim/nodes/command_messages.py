@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from quadsim.nodes.cdr import MessageError, Writer, brief, deserialize
 from quadsim.nodes.conversion import put_quaternion, unit_quaternion
 from quadsim.nodes.world_messages import make_time, stamp_ns_of
 from quadsim.parameters import Vec3
+
+#: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
+FARTHEST_M, FASTEST = 1e6, 1e4
 
 
 class ReferenceWriter:
@@ -78,6 +82,7 @@ def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> Non
     yaw_rate, thrust = point.velocities[0].angular.z, point.accelerations[0].linear.z
     if not math.isfinite(yaw_rate + thrust):
         raise MessageError("yaw rate or thrust is not finite")
+    _refuse_large((yaw_rate, thrust), FASTEST, "rad/s or m/s^2")
     command.q_WB[:] = unit_quaternion(np.array((q.x, q.y, q.z, q.w)))
     command.yaw_rate, command.thrust = yaw_rate, thrust
     command.stamp_ns = stamp_ns_of(message.header.stamp)
@@ -98,6 +103,17 @@ class VelocityCommandWriter:
         return self._writer.payload(stamp_ns)
 
 
+def _refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
+    """Refuse what no vehicle flies to, or at; what is not a number is refused where it is used.
+
+    Raises:
+        MessageError: one is larger.
+    """
+    for number in numbers:
+        if math.isfinite(number) and abs(number) > most:
+            raise MessageError(f"{number:g} {unit}; at most {most:g}")
+
+
 def refuse_stale(stamp_ns: int, now_ns: int, most_s: float) -> None:
     """Refuse a command that was on its way for too long; one without a stamp is not old.
 
@@ -113,11 +129,12 @@ def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
     """Velocity in the world in m/s and yaw rate in rad/s of a TwistStamped in map or base_link.
 
     Raises:
-        MessageError: another frame.
+        MessageError: no such message, another frame, or a speed that nothing flies.
     """
     message = deserialize(payload, TwistStamped)
     linear, frame = message.twist.linear, message.header.frame_id
     v = (linear.x, linear.y, linear.z)
+    _refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
     if frame.rsplit("/", 1)[-1] == "base_link":  # level: turned by the heading alone
         v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
     elif frame != "map":
@@ -134,6 +151,7 @@ def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
     if message.header.frame_id != "map":
         raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
     p, q = message.pose.position, message.pose.orientation
+    _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
     return (p.x, p.y, p.z), yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
 
 
@@ -156,13 +174,16 @@ def read_trajectory_command(
             raise MessageError(f"points[{i}]: no transform")
         p, q = point.transforms[0].translation, point.transforms[0].rotation
         yaw = yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+        _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
         v_W = a_W = yaw_rate = None
         if point.velocities:
             v = point.velocities[0].linear
             v_W, yaw_rate = (v.x, v.y, v.z), point.velocities[0].angular.z
+            _refuse_large((*v_W, yaw_rate), FASTEST, "m/s or rad/s")
         if point.accelerations:
             a = point.accelerations[0].linear
             a_W = (a.x, a.y, a.z)
+            _refuse_large(a_W, FASTEST, "m/s^2")
         t_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
         points.append(TrajectoryPoint(t_s, (p.x, p.y, p.z), yaw, v_W, a_W, yaw_rate))
     return points, stamp_ns_of(message.header.stamp) or None

@@ -136,7 +136,7 @@ class DynamicsNode(QuadsimNode):
         self._wait_for_nobody()
         self._stepped_ns = self._reported_wall_ns = time.monotonic_ns()
         self._reported_sim_ns = 0
-        self._stalled = ""
+        self._stalled = self._rivals = ""
         self._clock_output = self.offer(topics.CLOCK)
         self._datum = self.offer(topics.DATUM)
         self._datum.publish(make_datum(self.fleet.environment.datum))
@@ -438,6 +438,16 @@ class DynamicsNode(QuadsimNode):
             return f"no answer on {vehicle.topic(topics.COMMAND_MOTOR_SPEED)}"
         return ""
 
+    def _tell_rivals(self) -> str:
+        """Name who else publishes a vehicle's truth: nodes take either, and a flight crashes."""
+        found = [(v, self.rivals(v.topic(topics.TRUTH))) for v in self._vehicles]
+        for vehicle, words in found:
+            if words and words not in self._rivals:
+                vehicle.event(ERROR, "several truths", words)
+                self.get_logger().error(words)
+        self._rivals = "; ".join(words for _, words in found if words)
+        return self._rivals
+
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Pace, latency of the commands, and who is waited for."""
         wall_ns, sim_ns = time.monotonic_ns(), self.fleet.stamp_ns
@@ -450,6 +460,7 @@ class DynamicsNode(QuadsimNode):
                 vehicle.event(ERROR, "stalled", silent)
             self.get_logger().error(f"lockstep waits: {silent}")
         self._stalled = silent
+        rivals = self._tell_rivals()
         values = {
             "time_s": sim_ns * 1e-9,
             "paused": str(self._paused).lower(),
@@ -465,6 +476,8 @@ class DynamicsNode(QuadsimNode):
             values["skipped_commands"] = self._lockstep.skipped
         if silent:
             return 2, f"stalled: {silent}", values
+        if rivals:
+            return 2, rivals, values
         return 0, "paused" if self._paused else "running", values
 
 

@@ -99,6 +99,7 @@ class GuardNode(QuadsimNode):
         self._nobody_lands = self._deaf = False
         self._pending: tuple[int, Any] | None = None  # when a landing was asked for, and the answer
         self._landing_ns: int | None = None
+        self._rivals = ""
         self._handled_ms: deque[float] = deque(maxlen=KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
@@ -376,6 +377,14 @@ class GuardNode(QuadsimNode):
             self.count("land refused")
             self._tell(2, f"vehicle/land: {answer.message}")
 
+    def report(self) -> None:
+        """Publish the node's health now, and tell who else wishes."""
+        rivals = self.rivals(topics.COMMAND_VELOCITY.name)
+        if rivals != self._rivals:
+            self._rivals = rivals
+            self._tell(1 if rivals else 0, f"{rivals}; the newest counts" if rivals else "one wish")
+        super().report()
+
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State and reason, margins and times; an error where it brakes or lands."""
         said = self._said
@@ -395,7 +404,9 @@ class GuardNode(QuadsimNode):
         if self._handled_ms:
             median, most = np.percentile(np.array(self._handled_ms), [50.0, 99.0])
             values |= {"handled_ms": float(median), "handled_99_ms": float(most)}
-        return LEVELS.get(said.state, 0), f"{said.state}: {said.reason}".rstrip(": "), values
+        words = [f"{said.state}: {said.reason}".rstrip(": "), self._rivals]
+        level = max(LEVELS.get(said.state, 0), int(bool(self._rivals)))
+        return level, "; ".join(filter(None, words)), values
 
 
 def make(context: Context, **kwargs: Any) -> GuardNode:

@@ -29,6 +29,8 @@ from quadsim.world.movers import MovingShape
 
 #: Commands come with poses, but no more often than this.
 PERIOD_NS = 20_000_000
+#: So many goals are named in the log.
+NAMED = 10
 #: The map is published so often, for whoever looks at it.
 MAP_PERIOD_NS = 1_000_000_000
 
@@ -79,7 +81,9 @@ class PlannerNode(QuadsimNode):
             self._planner.take_goals(goals_W)
         except InputError as error:
             raise MessageError(str(error)) from None
-        places = "; ".join(", ".join(f"{x:.1f}" for x in goal) for goal in goals_W)
+        places = "; ".join(", ".join(f"{x:.1f}" for x in goal) for goal in goals_W[:NAMED])
+        if len(goals_W) > NAMED:
+            places += f" and {len(goals_W) - NAMED} more"
         self.get_logger().info(f"flies to {places}" if len(goals_W) else "no goal: stops")
 
     def _on_scan(self, scan: SeenScan) -> None:

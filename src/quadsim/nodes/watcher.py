@@ -12,6 +12,7 @@ from rclpy.node import Node
 from std_srvs.srv import SetBool
 
 from quadsim.nodes import topics
+from quadsim.nodes.cdr import MessageError
 from quadsim.nodes.topics import full_name
 from quadsim.nodes.world_messages import stamp_ns_of
 from quadsim.sim.log import CRASH_REST_NS
@@ -79,7 +80,11 @@ class Watcher(Node):
             report.values = {pair.key: pair.value for pair in status.values}
 
     def _on_clock(self, message: Any) -> None:
-        time_ns = stamp_ns_of(message.clock)
+        try:
+            time_ns = stamp_ns_of(message.clock)
+        except MessageError:  # no simulation says such a time
+            self.clock_disturbed = True
+            return
         # one publisher's time only grows
         self.clock_disturbed |= self.clock_heard and time_ns <= self.time_ns
         self.clock_heard = True
