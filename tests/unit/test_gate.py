@@ -101,15 +101,16 @@ def test_a_short_refusal_is_over_when_it_is_over():
 
 
 def test_commands_that_come_late_do_not_go_out():
-    """A link or a driver that is slower by 0.2 s from then on; to stop is never too late."""
+    """A link or a driver that is slower by 0.2 s from then on; to stop and land is never late."""
     way = Way().run(1.0)
     way.stall(0.2)
     way.run(0.3)
     assert set(way.sent) == {(0.0, 0.0, 0.0)}
     assert "a command is 0.20 s old; allowed: 0.15" in way.told[0]
-    way = Way().run(1.0)
-    way.stall(0.2)
-    assert way.run(0.2, (0.0, 0.0, 0.0)).gate.refused == ""
+    for ends in ((0.0, 0.0, 0.0), (0.0, 0.0, -GUARD.watch.land_sink_mps)):
+        way = Way().run(1.0)
+        way.stall(0.2)
+        assert way.run(0.2, ends).gate.refused == ""
 
 
 def test_what_has_waited_while_the_process_stood_still_is_dropped():

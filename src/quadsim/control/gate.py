@@ -123,7 +123,7 @@ class Gate:
         return ""
 
     def _late(self, now_ns: int, stamp_ns: int, v_W: Vec3) -> str:
-        """How old a command is; empty: not too old. To stop is never too late."""
+        """How old a command is; empty: not too old. To stop or to land is never too late."""
         if self._stamp_ns is not None and stamp_ns <= self._stamp_ns:
             return "the stamp of a command goes back, or stays"
         offset_ns = float(now_ns - stamp_ns)
@@ -134,7 +134,9 @@ class Gate:
             self._least_ns = offset_ns
         self._stamp_ns, self._came_ns = stamp_ns, now_ns
         age_s = (offset_ns - self._least_ns) * 1e-9
-        if age_s <= self._params.watch.command_age_s or not any(v_W):
+        sink = self._params.watch.land_sink_mps
+        ends = not any(v_W[:2]) and -sink - ROUNDING <= v_W[2] <= 0.0
+        if age_s <= self._params.watch.command_age_s or ends:
             return ""
         return f"a command is {age_s:.2f} s old; allowed: {self._params.watch.command_age_s:g}"
 

@@ -37,6 +37,8 @@ DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
 STANDING_MPS = 0.2
 #: Without a pose the vehicle counts as standing after this time at the latest, s.
 BRAKED_S = 2.0
+#: While motion and commands may be turned against each other, no wish is faster, m/s.
+DOUBTFUL_MPS = 0.5
 #: Motion as slow as that is compared with the commands for so long, s.
 FORGET_S = 30.0
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
@@ -337,6 +339,10 @@ class Guard:
         lost = self._fault
         silent = inputs.wish_ns is None or lost is not None
         wish_W: Array = ZERO if silent else self._wish_W
+        doubtful = self._alignment.doubtful
+        if doubtful:  # its certificate counts on a motion towards the command
+            size = math.sqrt(wish_W @ wish_W)
+            wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
         last_W: Array = ZERO if silent else self._sent[-1][1]
         age_s = self._poses.age_s(now_ns)
         moving_W = self._moving(now_ns, pose.v_W, age_s)
@@ -359,7 +365,8 @@ class Guard:
             return self._send(now_ns, safe.v_W, 0.0, words, safe.margin_m)
         most = self.params.limits.yaw_rate_max_radps
         yaw_rate = min(max(self._yaw_rate, -most), most)
-        why = safe.why or ("yaw rate limit" if yaw_rate != self._yaw_rate else "")
+        why = safe.why or ("motion and commands may be turned" if doubtful else "")
+        why = why or ("yaw rate limit" if yaw_rate != self._yaw_rate else "")
         if safe.braking and pose.speed_mps >= STANDING_MPS:
             self._state = BRAKING
         else:

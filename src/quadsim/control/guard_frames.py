@@ -23,14 +23,16 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 #: Velocities are means over this time, and lags are multiples of it, s.
-BUCKET_S = 0.1
+BUCKET_S = 0.05
 #: What the motion differs from the commands by where nothing is wrong (wind, tracking): standard
 #: deviation of an axis, m/s, and for how long it stays alike, s.
 NOISE_MPS, NOISE_S = 0.1, 1.0
 #: By chance the ratio goes beyond the limit as seldom as a normal variable beyond so many sigmas.
 SIGMAS = 4.0
-#: Largest ratio that chance explains, m^2/s: the noise's spectral density, times chi squared.
+#: Largest ratio that chance explains, m^2/s: the noise's spectral density, times chi squared; and
+#: the one from which on it is doubtful whether there is a turn.
 LIMIT = 2.0 * NOISE_MPS**2 * NOISE_S * SIGMAS**2
+DOUBT = 2.0 * NOISE_MPS**2 * NOISE_S
 #: So much squared speed times time is remembered, m^2/s: 1 s at 4 m/s.
 MEMORY = 16.0
 #: A turn counts if it explains such a share of what moves in its plane.
@@ -90,6 +92,11 @@ class Alignment:
         whole = self._second2 + np.take_along_axis(self._first2, best, axis=0)[0]
         unexplained = 2.0 * np.take_along_axis(size, best, axis=0)[0] < EXPLAINED * whole
         self.ratios[unexplained] = 0.0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there may be a turn, so that more has to be seen before it goes on faster."""
+        return bool(self.ratios.max() > DOUBT)
 
     @property
     def turn(self) -> tuple[float, str] | None:

@@ -208,7 +208,7 @@ class WatchParams:
             gt=0.0,
             le=1.0,
         ),
-    ] = 0.44
+    ] = 0.26
     heading_mismatch_rad: Annotated[
         float,
         Spec(
