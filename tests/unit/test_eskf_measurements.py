@@ -29,6 +29,7 @@ from quadsim.estimation.layout import (
     FIELD_BIAS,
     GNSS_BIAS,
     GNSS_POSITION,
+    GNSS_TIME,
     IGNORED,
     MAGNETIC_FIELD,
     PRESSURE,
@@ -82,6 +83,7 @@ NOMINAL = (
     "gyro_bias_S",
     "accel_bias_S",
     "pressure_offset_m",
+    "gnss_time_s",
     "terrain_height_m",
     "gnss_bias_W",
     "field_bias_S_T",
@@ -142,6 +144,7 @@ def moved(state: Any, x: Array) -> Any:
     other.gyro_bias_S += x[BG : BG + 3]
     other.accel_bias_S += x[BA : BA + 3]
     other.pressure_offset_m += x[PRESSURE]
+    other.gnss_time_s += x[GNSS_TIME]
     other.terrain_height_m += x[TERRAIN]
     other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
     other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
@@ -163,6 +166,12 @@ def predicted_velocity(state: Any, params: EstimatorParams) -> Array:
     R_WB = attitude(state) * mount_of(params).inv()
     w_B = mount_of(params).apply(np.array(state.w_S) - state.gyro_bias_S)
     return np.array(state.v_W) + R_WB.apply(np.cross(w_B, lever))
+
+
+def late_position(state: Any, params: EstimatorParams) -> Array:
+    """Position of the antenna when the fix was taken; without a past the velocity is as now."""
+    late_m = state.gnss_time_s * predicted_velocity(state, params)
+    return predicted_position(state, params) - late_m
 
 
 def predicted_range(state: Any, params: EstimatorParams) -> float:
@@ -203,6 +212,7 @@ def correction_of(before: Any, after: Any) -> Array:
     x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
     x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
     x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
+    x[GNSS_TIME] = after.gnss_time_s - before.gnss_time_s
     x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
     x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
     x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
@@ -283,9 +293,9 @@ FORCE_S = np.array([1.0, -2.0, 9.0])
 MODELS = {
     "gnss_position": Modelled(
         measurements.fuse_gnss_position,
-        lambda state, params: predicted_position(state, params) + state.gnss_bias_W,
+        lambda state, params: late_position(state, params) + state.gnss_bias_W,
         lambda state, z, params: (tuple(z), UNIT),
-        lambda state, z, params: z - predicted_position(state, params) - state.gnss_bias_W,
+        lambda state, z, params: z - late_position(state, params) - state.gnss_bias_W,
     ),
     "gnss_velocity": Modelled(
         measurements.fuse_gnss_velocity,
