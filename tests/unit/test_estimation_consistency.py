@@ -45,7 +45,7 @@ PARAMS = replace(
         gnss_correlated_share=0.5,
         gnss_correlation_s=20.0,
     ),
-    start=StartParams(field_bias_T=5e-8, field_T=5e-8),
+    start=StartParams(field_bias_T=5e-8, field_T=5e-8, gnss_time_s=0.0),
     mount=MountParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),

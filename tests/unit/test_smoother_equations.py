@@ -260,8 +260,9 @@ def known_start(params: EstimatorParams) -> NDArray[Any]:
     state.q_WS = w, x, y, z
     state.v_W, state.p_W = (1.0, 2.0, 0.5), (0.0, 0.0, 5.0)
     state.gyro_bias_S, state.accel_bias_S = GYRO_BIAS_S, ACCEL_BIAS_S
-    assert (PRESSURE, TERRAIN, GNSS_BIAS) == (15, 16, 17)
-    state.covariance[:20, :20] = np.diag(PRIOR_SIGMA**2)
+    # the problem's order: the offset of the pressure, terrain, the fixes' error
+    at = [*range(PRESSURE + 1), TERRAIN, *range(GNSS_BIAS, GNSS_BIAS + 3)]
+    state.covariance[at, at] = PRIOR_SIGMA**2
     state.covariance[PRESSURE, PRESSURE] = 1.0
     return lines
 

@@ -50,6 +50,8 @@ from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtrac
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
+#: What a magnetometer's offset and the tilt of a start make of a good field, T.
+USUAL_MISFIT_T = 1.5e-6
 #: What is added to the deviation of a heading that is kept over a new start, rad.
 OPEN_HEADING_RAD = 0.05
 #: Deviation of a heading of which nothing is known: uniform over the circle.
@@ -160,6 +162,13 @@ def set_attitude(
     floor = start.tilt_floor_deg * math.pi / 180.0
     for i in range(3):
         covariance[THETA + i, THETA + i] += floor * floor
+
+
+@kernel
+def misfit(m_W: Vec3, seen_W: Vec3) -> float:
+    """What a field is off the reference in strength and inclination, beyond the usual, in T."""
+    across_T = norm((seen_W[0], seen_W[1], 0.0)) - norm((m_W[0], m_W[1], 0.0))
+    return max(norm((across_T, seen_W[2] - m_W[2], 0.0)) - USUAL_MISFIT_T, 0.0)
 
 
 @kernel
@@ -333,6 +342,12 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
         has_field,
     )
     set_attitude(state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field)
+    if has_field:
+        # a field of another strength or inclination carries iron: as much of it turns the heading
+        m_W = vec3(params.magnetic_field_W_T)
+        mean_S = scale(1.0 / float(window.field_count), vec3(window.field_sum_S))
+        turn_rad = misfit(m_W, rotate(q_WS, mean_S)) / norm((m_W[0], m_W[1], 0.0))
+        covariance[THETA + 2, THETA + 2] += turn_rad * turn_rad
     state.v_W[:] = 0.0
     count = max(float(window.velocity_count), 1.0)
     for i in range(3):

@@ -19,6 +19,7 @@ from quadsim.estimation.layout import (
     EXTERNAL_POSITION,
     FIELD_BIAS,
     GNSS_POSITION,
+    GNSS_TIME,
     GNSS_VELOCITY,
     REASONS,
     SENSORS,
@@ -118,17 +119,28 @@ class ErrorStateEkf(Estimator):
         if (before.mount, before.magnetic_field_W_T) != (params.mount, params.magnetic_field_W_T):
             self.axes = AxesMonitor(self.params)
 
+    def _is_refused(self, sensor: int) -> bool:
+        """Whether a sensor has been rejected without a break for so long that it is no chance."""
+        state = self.state
+        since_s = (int(state.stamp_ns) - int(state.rejected_since_ns[sensor])) * 1e-9
+        return int(state.rejected_in_row[sensor]) >= 3 and since_s > self.params.gate.recovery_s
+
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
         ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is
-        rejected at least three times in a row, or ``imu clock stands``. ``axes`` names sensors
-        whose axes are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation
-        squared over its limit: above one is rejected.
+        rejected at least three times in a row, ``rejects ...`` while another sensor has been
+        rejected for longer than ``gate.recovery_s``, or ``imu clock stands``. ``axes`` names
+        sensors whose axes are not as declared. ``<sensor>_test_ratio`` is the last normalised
+        innovation squared over its limit: above one is rejected. ``gnss_time_s`` is how late GNSS
+        stamps are; ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
         rejected = max(int(state.rejected_in_row[sensor]) for sensor in HOLDING)
+        refused = [SENSORS[sensor] for sensor in range(len(SENSORS)) if self._is_refused(sensor)]
         status = "aligning" if not state.running else ("diverging" if rejected >= 3 else "running")
+        if status == "running" and refused:
+            status = f"rejects {', '.join(refused)}"
         if self._standing_stamps >= STANDING_STAMPS:
             status = "imu clock stands"
         result: dict[str, float | str] = {
@@ -153,6 +165,10 @@ class ErrorStateEkf(Estimator):
             result[f"gnss_bias_{axis}_m"] = float(state.gnss_bias_W[i])
         result["terrain_height_m"] = float(state.terrain_height_m)
         result["terrain_sigma_m"] = float(sigma[TERRAIN])
+        result["gnss_time_s"] = float(state.gnss_time_s)
+        result["gnss_time_sigma_s"] = float(sigma[GNSS_TIME])
+        result["gnss_time_counts"] = float(state.gnss_time_counts)
+        result["heading_confirmed"] = float(state.heading.confirmed)
         result["wind_sigma_mps"] = float(np.max(sigma[WIND : WIND + 2]))
         for i, axis in enumerate("xy"):
             result[f"wind_{axis}_mps"] = float(state.wind_W_mps[i])

@@ -4,7 +4,7 @@ A heading that is wrong by more than the filter's linear equations reach locks i
 is rejected, and without horizontal acceleration nothing else speaks of it. So it is watched beside
 the filter.
 
-*Acceleration.* Mean horizontal accelerations of half a second, seen by GNSS in the world (z) and by
+*Acceleration.* Mean horizontal accelerations of 0.4 s, seen by GNSS in the world (z) and by
 the IMU in the frame F of :mod:`~quadsim.estimation.inertial` (s), are complex numbers with
 z = exp(i psi) s + d: psi turns F into the world, d is what the tilt of F leans. The phase of their
 covariance is psi, whatever the field says; its deviation follows from the correlation found, so
@@ -28,9 +28,11 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2, cos, power, sin
 from quadsim.elementary import exp as decay
-from quadsim.estimation.inertial import frame_turn, look_back, start_inertial
+from quadsim.estimation.inertial import frame_turn, start_inertial
 from quadsim.estimation.layout import (
     BA,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
     MAGNETIC_FIELD,
     REASON_ACCELERATION,
     REASON_FIELD,
@@ -39,17 +41,18 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.update import forget_links, rejected_for_s
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, wrap, yaw_of
-from quadsim.geometry.vector import norm, store, subtract, vec3
+from quadsim.geometry.vector import norm, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: Shortest and longest time over which an acceleration is taken, s.
-INTERVAL_S, INTERVAL_MAX_S = 0.4, 2.0
+INTERVAL_S, INTERVAL_MAX_S = 0.38, 2.0
 #: How long accelerations count, s: the gyroscope alone holds F for so long.
 MEMORY_S = 15.0
 #: Tilt of F against the filter's world beyond which it is begun anew, rad.
 LEAN_MAX_RAD = 0.15
-#: Chance that accelerations which have nothing to do with each other are so well correlated.
-CHANCE = 1e-8
+#: Chance that accelerations which have nothing to do with each other are so well correlated; the
+#: second while GNSS is rejected, when something is wrong for sure.
+CHANCE, CHANCE_IN_TROUBLE = 1e-6, 3e-3
 #: Least deviation of a heading by acceleration, rad: the tilt of F, the antenna's swing.
 LEAST_RAD = 0.05
 #: A heading that is off by less is left to the filter, rad.
@@ -87,7 +90,8 @@ def forget_heading(state: Any) -> None:
 @kernel
 def forget_accelerations(heading: Any) -> None:
     """Begin the sums anew."""
-    heading.velocity_ns = 0
+    heading.stamp_ns = 0
+    heading.mean_s = 0.0
     heading.count = 0.0
     heading.s[:] = 0.0
     heading.z[:] = 0.0
@@ -97,39 +101,72 @@ def forget_accelerations(heading: Any) -> None:
 
 
 @kernel
-def see_velocity(state: Any, params: Any, v_W: Vec3) -> None:
+def see_velocity(state: Any, v_W: Vec3) -> None:
     """Count a GNSS velocity, less the antenna's swing, and judge the heading by the accelerations.
 
     Args:
         state: ESKF record.
-        params: packed EstimatorParams.
         v_W: (3,) m/s.
     """
     heading = state.heading
-    since_F, _, _ = look_back(state, state.gnss_time_s)
-    f_integral_F = subtract(vec3(state.inertial.f_integral_F), since_F)
-    dt_s = (state.stamp_ns - heading.velocity_ns) * 1e-9
-    known = heading.velocity_ns > 0
+    if heading.by_position == 1:
+        return
+    dt_s = (state.stamp_ns - heading.stamp_ns) * 1e-9
+    known = heading.stamp_ns > 0 and dt_s <= INTERVAL_MAX_S
     if known and dt_s < INTERVAL_S:
         return
-    if known and dt_s <= INTERVAL_MAX_S:
-        rate = 1.0 / dt_s
-        add_pair(
-            heading, dt_s,
-            rate * (f_integral_F[0] - heading.f_integral_F[0]),
-            rate * (f_integral_F[1] - heading.f_integral_F[1]),
-            rate * (v_W[0] - heading.velocity_W[0]),
-            rate * (v_W[1] - heading.velocity_W[1]),
-        )  # fmt: skip
-    heading.velocity_ns = state.stamp_ns
-    store(heading.velocity_W, v_W)
-    store(heading.f_integral_F, f_integral_F)
-    up_F = rotate(frame_turn(state), (0.0, 0.0, 1.0))
-    if up_F[2] < cos(LEAN_MAX_RAD):
-        start_inertial(state)
+    f_integral_F = vec3(state.inertial.f_integral_F)
+    if known:
+        z = scale(1.0 / dt_s, subtract(v_W, vec3(heading.seen_W)))
+        s = scale(1.0 / dt_s, subtract(f_integral_F, vec3(heading.integral_F)))
+        add_pair(heading, dt_s, s[0], s[1], z[0], z[1])
+    heading.stamp_ns = state.stamp_ns
+    store(heading.seen_W, v_W)
+    store(heading.integral_F, f_integral_F)
+    judge_heading(state)
+
+
+@kernel
+def see_position(state: Any, p_W: Vec3, variance: float) -> None:
+    """The same by a GNSS position, where positions tell accelerations better than velocities do.
+
+    The acceleration is that of mean velocities over two intervals, of the IMU too.
+
+    Args:
+        state: ESKF record.
+        p_W: (3,) of the IMU, m.
+        variance: of a horizontal axis, m^2.
+    """
+    heading = state.heading
+    # deviation of an acceleration: sqrt(6) sigma_p / T^2, and sqrt(2) sigma_v / T
+    better = 3.0 * variance < state.velocity_fix_variance[0] * INTERVAL_S * INTERVAL_S
+    if (1 if better or state.velocity_fix_ns == 0 else 0) != heading.by_position:
         forget_accelerations(heading)
-    else:
-        judge_heading(state)
+        heading.by_position = 1 - heading.by_position
+    if heading.by_position == 0:
+        return
+    dt_s = (state.stamp_ns - heading.stamp_ns) * 1e-9
+    known = heading.stamp_ns > 0 and dt_s <= INTERVAL_MAX_S
+    if known and dt_s < INTERVAL_S:
+        return
+    way_F = vec3(state.inertial.way_F)
+    mean_s = 0.0
+    if known:
+        mean_W = scale(1.0 / dt_s, subtract(p_W, vec3(heading.seen_W)))
+        mean_F = scale(1.0 / dt_s, subtract(way_F, vec3(heading.integral_F)))
+        if heading.mean_s > 0.0:
+            rate = 2.0 / (dt_s + heading.mean_s)
+            z = scale(rate, subtract(mean_W, vec3(heading.mean_W)))
+            s = scale(rate, subtract(mean_F, vec3(heading.mean_F)))
+            add_pair(heading, dt_s, s[0], s[1], z[0], z[1])
+        store(heading.mean_W, mean_W)
+        store(heading.mean_F, mean_F)
+        mean_s = dt_s
+    heading.mean_s = mean_s
+    heading.stamp_ns = state.stamp_ns
+    store(heading.seen_W, p_W)
+    store(heading.integral_F, way_F)
+    judge_heading(state)
 
 
 @kernel
@@ -148,12 +185,16 @@ def add_pair(heading: Any, dt_s: float, sx: float, sy: float, zx: float, zy: flo
 
 
 @kernel
-def heading_seen(heading: Any) -> tuple[float, float]:
+def heading_seen(heading: Any, chance: float) -> tuple[float, float]:
     """Angle that turns F into the world, by the accelerations, and its variance; below 0: unknown.
 
     The covariance of z and s has the phase psi. With r^2 the squared coherence of n pairs, the
     variance of a phase is (1 - r^2) / (2 r^2 (n - 2)), and chance gives r^2 or more with
     (1 - r^2)^(n - 2) (Goodman 1963).
+
+    Args:
+        heading: HEADING record.
+        chance: above it nothing is known.
     """
     n = heading.count
     if n < 4.0:
@@ -166,7 +207,7 @@ def heading_seen(heading: Any) -> tuple[float, float]:
     if not (ss > 0.0 and zz > 0.0):
         return 0.0, -1.0
     coherence = min((real * real + imaginary * imaginary) / (ss * zz), 1.0)
-    if power(1.0 - coherence, n - 2.0) > CHANCE:
+    if power(1.0 - coherence, n - 2.0) > chance:
         return 0.0, -1.0
     variance = (1.0 - coherence) / (2.0 * coherence * (n - 2.0)) + LEAST_RAD * LEAST_RAD
     return atan2(imaginary, real), variance
@@ -176,7 +217,13 @@ def heading_seen(heading: Any) -> tuple[float, float]:
 def judge_heading(state: Any) -> None:
     """Confirm the heading by the accelerations; or doubt it, and if they say so twice, set it."""
     heading = state.heading
-    psi, variance = heading_seen(heading)
+    up_F = rotate(frame_turn(state), (0.0, 0.0, 1.0))
+    if up_F[2] < cos(LEAN_MAX_RAD):
+        start_inertial(state)
+        forget_accelerations(heading)
+        return
+    rejected = max(state.rejected_in_row[GNSS_POSITION], state.rejected_in_row[GNSS_VELOCITY])
+    psi, variance = heading_seen(heading, CHANCE_IN_TROUBLE if rejected >= 3 else CHANCE)
     doubted, heading.doubt = heading.doubt > 0.0, 0.0
     if variance < 0.0:
         return
@@ -250,19 +297,18 @@ def is_clear(state: Any) -> int:
 
 @kernel
 def see_rejected_field(
-    state: Any, params: Any, innovation: float, field_W: Vec3, variance: float, dt_s: float
+    state: Any, params: Any, field_W: Vec3, variance: float, dt_s: float
 ) -> None:
     """The field contradicts the heading; if it does so for long and fits, it sets the heading.
 
     Args:
-        state: ESKF record.
+        state: ESKF record, with the innovation of the heading.
         params: packed EstimatorParams.
-        innovation: by how much the heading would turn, rad.
         field_W: (3,) the measured field by the estimated attitude, T.
         variance: of a sample's heading, rad^2.
         dt_s: time since the last field.
     """
-    heading = state.heading
+    heading, innovation = state.heading, state.innovation[MAGNETIC_FIELD, 0]
     east, north, up = vec3(state.field_W_T)
     part = min(dt_s / MEAN_S, 1.0)
     heading.field[0] += part * (cos(innovation) - heading.field[0])

@@ -27,6 +27,7 @@ def start_inertial(state: Any) -> None:
     inertial.started = 1
     store(inertial.q_FS, quat(state.q_WS))
     inertial.f_integral_F[:] = 0.0
+    inertial.way_F[:] = 0.0
     inertial.past_count = 0
     remember(state)
 
@@ -51,7 +52,9 @@ def integrate_inertial(state: Any, q_FW: Quat, q_WS: Quat, f_W: Vec3, dt_s: floa
     inertial = state.inertial
     f_F = rotate(q_FW, f_W)
     for i in range(3):
-        inertial.f_integral_F[i] += f_F[i] * dt_s
+        step = f_F[i] * dt_s
+        inertial.way_F[i] += (inertial.f_integral_F[i] + 0.5 * step) * dt_s
+        inertial.f_integral_F[i] += step
     store(inertial.q_FS, normalize(multiply(q_FW, q_WS)))
 
 

@@ -105,6 +105,7 @@ INERTIAL = record_dtype(
         ("started", np.int64),
         ("q_FS", np.float64, (4,)),
         ("f_integral_F", np.float64, (3,)),  # of the specific force less its bias, m/s
+        ("way_F", np.float64, (3,)),  # integral of that, m
         ("past_count", np.int64),  # of copies ever made; the last ones are kept, a ring
         ("past_ns", np.int64, (PAST,)),
         ("past_F", np.float64, (PAST, 3)),
@@ -116,9 +117,13 @@ INERTIAL = record_dtype(
 #: (z), as complex numbers east + i north; the older, the less they weigh.
 HEADING = record_dtype(
     [
-        ("velocity_ns", np.int64),  # GNSS velocity at the beginning of the present interval
-        ("velocity_W", np.float64, (3,)),
-        ("f_integral_F", np.float64, (3,)),  # of the IMU there
+        ("by_position", np.int64),  # of GNSS, not by its velocity
+        ("stamp_ns", np.int64),  # beginning of the present interval, and what was seen there
+        ("seen_W", np.float64, (3,)),
+        ("integral_F", np.float64, (3,)),  # of the IMU
+        ("mean_s", np.float64),  # the interval before, and its mean velocities
+        ("mean_W", np.float64, (3,)),
+        ("mean_F", np.float64, (3,)),
         ("count", np.float64),
         ("s", np.float64, (2,)),
         ("z", np.float64, (2,)),

@@ -19,6 +19,7 @@ from quadsim.estimation.layout import (
     IGNORED,
     INCLINATION,
     MAGNETIC_FIELD,
+    REJECTED,
     THETA,
 )
 from quadsim.estimation.measurements import repetition
@@ -76,7 +77,13 @@ def eskf_magnetic_field(
     if state.running == 0:
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
-    result = fuse_heading(state, params, m_S, heading_variance, before_ns)
+    field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
+    result = fuse_heading(state, params, m_S, heading_variance)
+    dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
+    if result == ACCEPTED:
+        see_accepted_field(state, dt_s)
+    elif result == REJECTED:
+        see_rejected_field(state, params, field_W, heading_variance, dt_s)
     if params.fusion.magnetic_inclination == 1:
         if state.n <= FIELD_BIAS:  # no state for it
             vertical_variance += disturbance(state, m_S, before_ns)
@@ -85,7 +92,7 @@ def eskf_magnetic_field(
 
 
 @kernel
-def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, before_ns: int) -> int:
+def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.
 
     The heading so levelled depends on the tilt too; both columns are kept, else a tilt error
@@ -112,13 +119,7 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, before_ns:
     row[FIELD] = north / horizontal2
     row[FIELD + 1] = -east / horizontal2
     limit = field_limit(state, params.gate.chi2_1)
-    result = update_scalar(state, MAGNETIC_FIELD, innovation, variance, limit)
-    dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
-    if result == ACCEPTED:
-        see_accepted_field(state, dt_s)
-    else:
-        see_rejected_field(state, params, innovation, (x, y, z), variance, dt_s)
-    return result
+    return update_scalar(state, MAGNETIC_FIELD, innovation, variance, limit)
 
 
 @kernel

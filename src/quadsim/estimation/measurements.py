@@ -12,7 +12,7 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.elementary import exp
 from quadsim.estimation.gnss_time import judge_time
-from quadsim.estimation.heading import see_velocity
+from quadsim.estimation.heading import see_position, see_velocity
 from quadsim.estimation.inertial import motion_before
 from quadsim.estimation.layout import (
     ACCEPTED,
@@ -183,6 +183,7 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
+    see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
     rejected_s = rejected_for_s(state, GNSS_POSITION)
     if rejected_s > params.gate.recovery_s and not velocity_holds(state):
         recover(state, params, p_W, noise, REASON_GNSS_POSITION)
@@ -253,7 +254,7 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
         judge_time(state)
-    see_velocity(state, params, subtract(v_W, swing_W))
+    see_velocity(state, subtract(v_W, swing_W))
     # with positions it is theirs to say: where they fit, the velocity lies
     if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):
         reset_velocity(state, params, subtract(v_W, swing_W), noise)

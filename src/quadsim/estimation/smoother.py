@@ -225,11 +225,17 @@ def smooth_events(
     ends = _segment_ends(samples, len(events))
     firsts = [0, *ends][: len(ends)]
     numbers = np.searchsorted(samples, firsts)
-    copies = np.zeros(len(ends), ESKF)
-    for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
-        copies[k] = lines["state"][0]
-        forward(lines, events, first, last, 0, np.zeros(0, ESKF), np.zeros(0, STEP))
+    verdicts = lines["verdicts"].copy()
+    copies = _copies(lines, events, firsts, ends)
     at_end = lines["state"][0].copy()
+    start = lines["params"]["start"][0]
+    time_sigma_s = float(start["gnss_time_s"])
+    if len(ends) and time_sigma_s > 0.0 and at_end["gnss_time_counts"] == 0:
+        lines["state"][0] = copies[0]  # the stamps of GNSS are exact: no state
+        start["gnss_time_s"] = 0.0
+        lines["verdicts"] = verdicts
+        copies = _copies(lines, events, firsts, ends)
+        at_end = lines["state"][0].copy()
     capacity = 1 + 3 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
     points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
     out = np.zeros(len(samples), SMOOTHED)
@@ -240,8 +246,20 @@ def smooth_events(
         count = forward(lines, events, firsts[k], ends[k], int(numbers[k]), points, steps)
         backward(adjoints, lines, events, points, steps, count, out, covariance)
     lines["state"][0] = at_end
+    start["gnss_time_s"] = time_sigma_s
     known = out["odometry"]["stamp_ns"] > 0
     return Smoothed(out[known], covariance[known] if with_covariance else None)
+
+
+def _copies(
+    lines: NDArray[Any], events: NDArray[Any], firsts: list[int], ends: list[int]
+) -> NDArray[Any]:
+    """The filter before each segment; ``lines`` holds it after the last one."""
+    copies = np.zeros(len(ends), ESKF)
+    for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
+        copies[k] = lines["state"][0]
+        forward(lines, events, first, last, 0, np.zeros(0, ESKF), np.zeros(0, STEP))
+    return copies
 
 
 def _segment_ends(samples: NDArray[np.intp], count: int) -> list[int]:

@@ -48,8 +48,12 @@ def judge(
     if trouble:
         found.append((WARN if trouble.startswith(MEANT) else ERROR, trouble))
     status = str(values["status"])
-    if status != "running" and not found:
+    if status.startswith("rejects"):
+        found.append((WARN, status))
+    elif status != "running" and not found:
         found.append((LEVELS.get(status, ERROR), status))
+    if values.get("gnss_time_counts"):
+        found.append((WARN, f"GNSS stamps are {values['gnss_time_s']:.2f} s late: delay.gnss_s"))
     if values["axes"]:
         found.append((ERROR, str(values["axes"])))
     if frames:
