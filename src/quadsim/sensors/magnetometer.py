@@ -91,14 +91,27 @@ class MagnetometerParams:
         Args:
             field_W_T: the world's field.
         """
-        east2, north2, up2 = np.square(field_W_T)
-        turned = self.heading_sigma_rad**2 * (east2 + north2)
-        unit = self.scale_sigma**2 + 2.0 * self.cross_axis_sigma**2
-        constant = self.turn_on_sigma_T**2 + unit * (east2 + north2 + up2) / 3.0
         total: NDArray[np.float64] = (
-            np.square(self.noise_sigma_T) + self.step_T**2 / 12.0 + turned + constant
+            np.square(self.noise_sigma_T)
+            + self.step_T**2 / 12.0
+            + self.turned_variance(field_W_T)
+            + self.constant_variance(field_W_T)
         )
         return total
+
+    def turned_variance(self, field_W_T: Vec3) -> float:
+        """The part of it that turns the field about the vertical, T^2."""
+        east, north, _ = field_W_T
+        return self.heading_sigma_rad**2 * (east**2 + north**2)
+
+    def matrix_sigma(self) -> float:
+        """Deviation of an axis's error of scale and cross-axis, over a field that lies anywhere."""
+        return math.sqrt((self.scale_sigma**2 + 2.0 * self.cross_axis_sigma**2) / 3.0)
+
+    def constant_variance(self, field_W_T: Vec3) -> float:
+        """The part of it that stays: offset, and scale and cross-axis at one attitude, T^2."""
+        strength2 = sum(part * part for part in field_W_T)
+        return self.turn_on_sigma_T**2 + self.matrix_sigma() ** 2 * strength2
 
 
 MAGNETOMETER_STATE = record_dtype(
