@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.geometry.vector import vec3
 from quadsim.parameters import Vec3
 
 STAND_PERIOD_NS = 100_000_000
@@ -75,3 +76,9 @@ def stands(standing: Any, gravity_mps2: float, stamp_ns: int, f_S: Vec3, w_S: Ve
     force = mean_size(standing.f_sum_S, standing.count)
     begin_standing(standing, stamp_ns)
     return rate < STILL_RATE_RADPS and abs(force - gravity_mps2) < STILL_FORCE_MPS2
+
+
+@kernel
+def node_stands(standings: Any, gravity_mps2: float, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
+    """The same from Python: of a (1,) array, which goes into compiled code faster than a record."""
+    return stands(standings[0], gravity_mps2, stamp_ns, vec3(f_S), vec3(w_S))

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import new_record
 from quadsim.estimation.interface import UNKNOWN_POSE
-from quadsim.estimation.standing import STANDING, say_standing, stands
-from quadsim.geometry.vector import vec3
+from quadsim.estimation.standing import STANDING, node_stands
 from quadsim.nodes import topics
 from quadsim.nodes.topics import Topic
 
@@ -33,7 +31,7 @@ def pose_of(view: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArra
 
 
 class Standing:
-    """Whether the filter is to hear that the vehicle stands; see :func:`stands`.
+    """Whether the filter is to hear that the vehicle stands, by the standing kernel.
 
     Args:
         gravity_mps2: as the filter has it.
@@ -41,19 +39,21 @@ class Standing:
 
     def __init__(self, gravity_mps2: float) -> None:
         self._gravity_mps2 = gravity_mps2
-        self._standing = new_record(STANDING)
+        self._standing: NDArray[np.record] = np.zeros(1, STANDING)
 
     @property
     def said(self) -> bool:
         """Whether somebody says so."""
-        return bool(self._standing.said)
+        return bool(self._standing["said"][0])
 
     def tell(self, said: bool) -> None:
         """Take what somebody says of it."""
-        say_standing(self._standing, int(said))
+        if said != self.said:
+            self._standing[:] = np.zeros(1, STANDING)
+            self._standing["said"] = int(said)
 
     def holds(self, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
         """Take an IMU sample; true ten times a second while the vehicle stands."""
         if not self.said:
             return False
-        return bool(stands(self._standing, self._gravity_mps2, stamp_ns, vec3(f_S), vec3(w_S)))
+        return bool(node_stands(self._standing, self._gravity_mps2, stamp_ns, f_S, w_S))
