@@ -221,7 +221,9 @@ def test_what_was_said_is_there(messages, flown):
     states = [m.message for _, m in messages["/quad/mission/status"]]
     assert states[0] == states[-1] == "disarmed"
     assert "mission" in states
-    assert [m.data for _, m in messages["/quad/contact"]] == [True, False, True]
+    contacts = [m.data for _, m in messages["/quad/contact"]]
+    assert contacts[:3] == [True, False, True]  # and a landing may bounce
+    assert contacts[-1]
     assert [m.data for _, m in messages["/quad/state_source"]] == ["estimate"]
     charge = [m.percentage for _, m in messages["/quad/battery_state"]]
     assert charge == sorted(charge, reverse=True)
