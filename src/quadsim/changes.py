@@ -6,7 +6,7 @@ A key is dotted (``environment.wind.w20_mps``); a number in it is a place in a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from typing import Any
@@ -68,6 +68,15 @@ def set_keys(
     """
     for key in whole_first(changes):
         _set(content, key.split("."), changes[key], cls, f"{where}: {key}")
+
+
+def given_keys(content: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Dotted names of all that is written in a file's content."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from given_keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def whole_first(keys: Iterable[str]) -> list[str]:

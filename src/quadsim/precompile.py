@@ -31,6 +31,7 @@ from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.blind import BlindIns
 from quadsim.estimation.filter import ErrorStateEkf
 from quadsim.estimation.interface import Estimator
+from quadsim.estimation.standing import STANDING, node_stands
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.kernel_folder import set_filled
 from quadsim.mission.flight import FlightManager
@@ -207,6 +208,7 @@ def precompile_nodes(scenario: Scenario) -> None:
     precompile_estimators(scenario, ["eskf"], FIRST_S)
     precompile_blind(scenario)
     precompile_control(scenario)
+    node_stands(np.zeros(1, STANDING), 9.81, 0, np.zeros(3), np.zeros(3))
     rotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # velocities in messages
     unrotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 

@@ -14,7 +14,8 @@ from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import find
 from quadsim.parameters import load
 from quadsim.sim.closed_loop import run
-from quadsim.sim.scenario import Scenario, installed, load_scenario
+from quadsim.sim.installation import installed
+from quadsim.sim.scenario import Scenario, load_scenario
 
 HERE = Path(__file__).parent
 FLIGHTS = sorted((HERE / "flights").glob("*.mcap"))

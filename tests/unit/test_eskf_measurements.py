@@ -325,7 +325,7 @@ MODELS = {
     "inclination": Modelled(
         magnetic_field.fuse_inclination,
         lambda state, params: attitude(state).inv().apply(state.field_W_T) + state.field_bias_S_T,
-        lambda state, z, params: (tuple(z), 1.0),
+        lambda state, z, params: (tuple(z), 1.0, 0.0),  # of a heading that turns
         lambda state, z, params: state.field_W_T[2] - levelled(state, z)[2],
         unit=1e-6,
     ),
@@ -698,3 +698,35 @@ def test_pressure_that_jumped_is_taken_up_again() -> None:
     assert state.pressure_offset_m == pytest.approx(560.0 - z, abs=0.2)
     assert state.p_W[2] == pytest.approx(z, abs=0.2)
     assert state.rejected_in_row[STATIC_PRESSURE] == 0
+
+
+def rotation_variance_after(turned: bool, count: int = 1000) -> float:
+    """Variance of the rotation about the field itself, of 0.01 rad^2, after many fields at rest."""
+    params = pack(replace(EstimatorParams(), gate=GateParams(chi2_1=1e9)))
+    rng = np.random.default_rng(5)
+    state = running(EstimatorParams(), rng, size=0.0)
+    state.q_WS = 1.0, 0.0, 0.0, 0.0
+    state.field_bias_S_T = 0.0
+    state.covariance[THETA : THETA + 3, THETA : THETA + 3] = 0.01 * np.eye(3)
+    level2 = FIELD_W[0] ** 2 + FIELD_W[1] ** 2
+    for _ in range(count):
+        if turned:  # about the vertical alone
+            field = Rotation.from_euler("z", rng.normal(0.0, 0.1)).apply(FIELD_W)
+            variances = 0.01, 1e-16
+        else:
+            field = FIELD_W + rng.normal(0.0, 3e-7, 3)
+            variances = 9e-14 / level2, 9e-14
+        state.stamp_ns += 10_000_000
+        magnetic_field.eskf_magnetic_field(state, params, tuple(field), *variances)
+    along = FIELD_W / np.linalg.norm(FIELD_W)
+    return float(along @ state.covariance[THETA : THETA + 3, THETA : THETA + 3] @ along)
+
+
+def test_white_noise_does_not_tell_the_rotation_about_the_field() -> None:
+    """No field tells it at rest, however many there are."""
+    assert rotation_variance_after(turned=False) > 0.0099
+
+
+def test_a_field_that_turns_tells_it() -> None:
+    """A vertical part that is seen from many sides tells the tilt, and so the rest."""
+    assert rotation_variance_after(turned=True) < 1e-4

@@ -34,7 +34,7 @@ from quadsim.estimation.smoother import Smoother
 from quadsim.estimation.timeline import IMU
 from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import flatten, load, read_yaml_text, unflatten
+from quadsim.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
 from quadsim.sim.log import FlightLog, Inside, Track, track_of
 
 Progress = Callable[[float], None]
@@ -100,12 +100,14 @@ class Settings:
     Attributes:
         estimators: names, the one that is asked about first.
         namespace: the vehicle.
-        params: of the estimators; a magnetic field that the bag states takes the place of theirs.
+        params: of the estimators; a magnetic field that the bag states takes the place of theirs,
+            unless ``keeps_field``.
         datum: origin of ``map``; None takes the bag's.
         truth: topic of odometry or of poses that the estimates are judged by, relative to the
             namespace or absolute; None takes ``ground_truth/odom``, and does without.
         as_flown: where the bag states the parameters of the estimator that flew, those are taken.
         changes: of those, as of :func:`changed`.
+        keeps_field: the magnetic field of ``params`` or ``changes`` was set, and is kept.
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.analysis.bag.reading.open_bag`.
     """
@@ -118,6 +120,14 @@ class Settings:
     as_flown: bool = False
     changes: Sequence[str] = ()
     driver: str | None = None
+    keeps_field: bool = False
+
+
+def sets_field(config: str | None, changes: Sequence[str]) -> bool:
+    """Whether somebody sets the magnetic field: a file of parameters, or a change."""
+    key = "magnetic_field_W_T"
+    given = read_yaml(find("estimators", config)) if config else {}
+    return key in given or any(change.startswith(f"{key}=") for change in changes)
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -206,7 +216,8 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         flown = estimator_of(bag) if settings.as_flown else None
         if flown is not None:
             params = changed(flown, settings.changes)
-        if field_W_T is not None:
+        # of a flight of ours the estimator's own is kept, which may be another than the true one
+        if field_W_T is not None and flown is None and not settings.keeps_field:
             params = replace(params, magnetic_field_W_T=field_W_T)
         runs = {name: _Run(_estimator(name)(params, datum)) for name in settings.estimators}
         judge = (

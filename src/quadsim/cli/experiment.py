@@ -150,6 +150,76 @@ def ntnu(
     ctx.exit(exit_status(summary["passed"]))
 
 
+@experiment.command()
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100_000),
+    default=40,
+    show_default=True,
+    help="Flights of each pair, with the seeds from 1 on.",
+)
+@click.option(
+    "--sensors",
+    "suites",
+    multiple=True,
+    metavar="NAME",
+    help="A set of sensors (may be repeated).  [default: all that the filter flies with]",
+)
+@scenario_option("square")
+@processes_option
+@output_option
+@json_option
+@click.pass_context
+def consistency(
+    ctx: click.Context,
+    seeds: int,
+    suites: tuple[str, ...],
+    names: tuple[str, ...],
+    processes: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare the estimator's errors with its stated deviations, for every set of sensors.
+
+    Flies each scenario with each set, and averages the squares of the errors over the stated
+    variances, over seeds and times: 1 where the filter is consistent. Exit status: 0 every axis is
+    within 0.5 and 1.6, 1 one is not, 2 bad input.
+    """
+    folder = run_folder("consistency", output)
+    with loading("loading"):
+        from quadsim.experiments.consistency import SCENARIOS, SUITES, run, summarize
+        from quadsim.experiments.demands import chosen
+
+        scenarios = chosen(names, SCENARIOS, "consistency")
+    begin_s = time.perf_counter()
+    with counting("consistency") as tell:
+        found = run(suites or tuple(SUITES), scenarios, seeds, processes, tell)
+    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {}, 0)
+    if as_json:
+        print_json(summary)
+    else:
+        _show_consistency(summary)
+        click.echo(f"folder: {folder}")
+    ctx.exit(exit_status(summary["passed"]))
+
+
+def _show_consistency(summary: dict[str, Any]) -> None:
+    """Table: a row for each set of sensors and scenario."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from quadsim.cli.show import verdict
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    table = Table("sensors", "scenario", *summary["rows"][0]["squares"], "")
+    for row in summary["rows"]:
+        squares = (f"{value:.2f}" for value in row["squares"].values())
+        table.add_row(row["suite"], row["scenario"], *squares, verdict(row["passed"]))
+    console.print(table)
+
+
 def keep(
     folder: Path,
     summary: dict[str, Any],

@@ -163,7 +163,7 @@ def replay(
         ctx.exit(status)
     from quadsim.analysis.comparison import combined, titles
     from quadsim.analysis.exports import export_csv, export_tum
-    from quadsim.analysis.replay import Settings, estimator_params, load_kernels
+    from quadsim.analysis.replay import Settings, estimator_params, load_kernels, sets_field
     from quadsim.analysis.scoring import Scoring
     from quadsim.analysis.trajectory import SPANS, span_of
     from quadsim.analysis.whole_files import write_whole
@@ -180,6 +180,7 @@ def replay(
             as_flown=file is None,
             changes=changes,
             driver=driver,
+            keeps_field=sets_field(file, changes),
         )
         for file in files
     ]

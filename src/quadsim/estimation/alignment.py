@@ -33,7 +33,7 @@ from quadsim.estimation.layout import (
     V,
 )
 from quadsim.estimation.update import Sym3, position_from_fixes
-from quadsim.estimation.window import clear, is_standing
+from quadsim.estimation.window import clear, is_standing, scale_errors
 from quadsim.geometry.rotation import (
     Mat3,
     Quat,
@@ -277,21 +277,26 @@ def begin(state: Any, params: Any, standing: bool) -> None:
         state.covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
     state.covariance[PRESSURE, PRESSURE] = 1.0  # set with the first pressure
     state.covariance[TERRAIN, TERRAIN] = start.terrain_m * start.terrain_m  # with the first range
+    if params.flat_ground == 1:  # the range finder's offset
+        state.covariance[TERRAIN, TERRAIN] = params.noise.range_offset_m**2
+        state.terrain_height_m = params.ground_height_m
+    state.range_m = 0.0
     begin_options(state, params)
 
 
 @kernel
 def carried(params: Any) -> int:
     """Size of the error state that the parameters ask for: up to the last part that is wanted."""
+    noise = params.noise
     if params.fusion.drag_per_s > 0.0:
         return N
     if params.start.field_T > 0.0:
         return WIND
-    if params.start.field_bias_T > 0.0:
+    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
         return FIELD
-    if params.flat_ground == 0:
+    if params.flat_ground == 0 or noise.range_offset_m > 0.0 or noise.range_scale > 0.0:
         return FIELD_BIAS
-    return TERRAIN if params.noise.gnss_correlated_share > 0.0 else GNSS_BIAS
+    return TERRAIN if noise.gnss_correlated_share > 0.0 else GNSS_BIAS
 
 
 @kernel
@@ -299,12 +304,19 @@ def begin_options(state: Any, params: Any) -> None:
     """Which of the last error states are carried, and their start."""
     start, covariance = params.start, state.covariance
     state.n = carried(params)
+    state.field_q_WS[:] = 0.0
     store(state.field_W_T, vec3(params.magnetic_field_W_T))
     state.gnss_bias_W[:] = 0.0
     state.field_bias_S_T[:] = 0.0
     state.wind_W_mps[:] = 0.0
+    # at one attitude the magnetometer's errors of scale and axes are a bias
+    seen_S = vec3(state.alignment.field_sum_S)
+    factor = norm(vec3(params.magnetic_field_W_T)) / max(norm(seen_S), 1e-12)
+    noise = params.noise
+    constant = scale_errors(scale(factor, seen_S), noise.field_scale, noise.field_axes)
     for i in range(3):
-        covariance[FIELD_BIAS + i, FIELD_BIAS + i] = start.field_bias_T * start.field_bias_T
+        bias2 = start.field_bias_T * start.field_bias_T
+        covariance[FIELD_BIAS + i, FIELD_BIAS + i] = bias2 + constant[i]
         covariance[FIELD + i, FIELD + i] = start.field_T * start.field_T
     if state.n == N:
         for i in range(2):

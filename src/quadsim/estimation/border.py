@@ -254,8 +254,10 @@ def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
         reference = params.magnetic_field_W_T
         horizontal2 = reference[0] * reference[0] + reference[1] * reference[1]
         mean = (covariance[0] + covariance[4] + covariance[8]) / 3.0
-        out[3] = mean / horizontal2
-        out[4] = mean
+        white = (1.0 - noise.field_lasting_share) * mean
+        vertical = white - noise.field_turned_share * mean
+        out[3] = white / horizontal2
+        out[4] = vertical if vertical > 1e-6 * mean else 0.0  # rounding; unknown
     elif kind != ZERO_VELOCITY:
         out[1] = covariance[0]
 

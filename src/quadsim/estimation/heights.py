@@ -113,6 +113,7 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     gate = params.gate
     if state.running == 0 or not (gate.range_min_m <= range_m <= gate.range_max_m):
         return IGNORED
+    has_offset = walk_range_offset(state, params, range_m)
     if variance_m2 == 0.0:
         variance_m2 = params.noise.range_sigma_m * params.noise.range_sigma_m
     q_WS = quat(state.q_WS)
@@ -132,24 +133,54 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     foot_m = state.p_W[2] + lever_W[2] - height_m
     before_ns = state.range_ns
     state.range_ns = state.stamp_ns
+    noise = params.noise
+    constant = noise.range_offset_m * noise.range_offset_m
+    constant += noise.range_scale * range_m * noise.range_scale * range_m
+    variance = max(variance - constant, 0.01 * variance)
     if params.flat_ground == 1 or state.n <= TERRAIN:
-        variance *= repetition(state.stamp_ns, before_ns, params.noise.range_correlation_s)
-        innovation = params.ground_height_m - foot_m
+        variance *= repetition(state.stamp_ns, before_ns, noise.range_correlation_s)
+        if has_offset:
+            row[TERRAIN] = -1.0
+            innovation = state.terrain_height_m - foot_m
+        else:
+            innovation = params.ground_height_m - foot_m
         return update_scalar(state, RANGE, innovation, variance, gate.chi2_1)
     if state.terrain_started == 0:
-        start_terrain(state, foot_m, variance)
+        start_terrain(state, foot_m, variance + constant)
         return ACCEPTED
     speed_mps = hypot(state.v_W[0], state.v_W[1])
     walked_m = speed_mps * (state.stamp_ns - before_ns) * 1e-9
-    walk = params.noise.terrain_walk
+    walk = noise.terrain_walk
     state.covariance[TERRAIN, TERRAIN] += walk * walk * walked_m
     row[TERRAIN] = -1.0
     innovation = state.terrain_height_m - foot_m
     result = update_scalar(state, RANGE, innovation, variance, gate.chi2_1)
     if rejected_for_s(state, RANGE) > gate.recovery_s:
-        start_terrain(state, foot_m, variance)
+        start_terrain(state, foot_m, variance + constant)
         state.rejected_in_row[RANGE] = 0
     return result
+
+
+@kernel
+def walk_range_offset(state: Any, params: Any, range_m: float) -> bool:
+    """The range finder's offset over flat ground at the next range; whether it is a state.
+
+    It is carried in the terrain's place: the height at which the ground appears. An error of scale
+    is an offset that grows with the range r, of variance (e r)^2: between two ranges it walks by
+    e^2 times the change of r^2.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        range_m: r.
+    """
+    noise = params.noise
+    change_m2 = abs(range_m * range_m - state.range_m * state.range_m)
+    state.range_m = range_m
+    if params.flat_ground == 0 or (noise.range_offset_m == 0.0 and noise.range_scale == 0.0):
+        return False
+    state.covariance[TERRAIN, TERRAIN] += noise.range_scale**2 * change_m2
+    return True
 
 
 @kernel

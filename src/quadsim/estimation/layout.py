@@ -193,9 +193,11 @@ ESKF = record_dtype(
         ("realigning", np.int64),  # runs, and fills the window of a new start beside it
         ("reason", np.int64),
         ("range_ns", np.int64),  # newest range that was fused or rejected
+        ("range_m", np.float64),
         ("fix_ns", np.int64),  # newest GNSS position
         ("field_ns", np.int64),  # newest magnetic field
         ("field_count", np.int64),
+        ("field_q_WS", np.float64, (4,)),  # attitude at that field
         ("strength_error_T", np.float64),  # of the field, mean of ten seconds
         ("pose_ns", np.int64),  # newest external position
         ("pose_p_W", np.float64, (3,)),

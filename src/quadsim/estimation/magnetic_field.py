@@ -7,10 +7,11 @@ vehicle (declination, currents, what is called heading noise) leaves the vertica
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.elementary import atan2
+from quadsim.elementary import atan2, cos, sin
 from quadsim.estimation.heading import field_limit, see_accepted_field, see_rejected_field
 from quadsim.estimation.layout import (
     ACCEPTED,
@@ -24,9 +25,18 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.measurements import repetition
 from quadsim.estimation.update import update_scalar
-from quadsim.estimation.window import add_field
-from quadsim.geometry.rotation import quat, rotate, to_matrix, wrap
-from quadsim.geometry.vector import norm, subtract, vec3
+from quadsim.estimation.window import add_field, scale_errors
+from quadsim.geometry.rotation import (
+    conjugate,
+    log,
+    multiply,
+    quat,
+    rotate,
+    to_matrix,
+    unrotate,
+    wrap,
+)
+from quadsim.geometry.vector import cross, norm, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
@@ -47,6 +57,33 @@ def disturbance(state: Any, m_S: Vec3, before_ns: int) -> float:
     state.strength_error_T += part * (error_T - state.strength_error_T)
     mean_T = state.strength_error_T
     return float(mean_T * mean_T * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
+
+
+@kernel
+def turn_field_errors(state: Any, noise: Any) -> None:
+    """Errors of the magnetometer's scale and axes, as the field turns in its axes.
+
+    They are a constant matrix times the field, so at one attitude an offset, which the bias's
+    state knows. Turned by an angle t about any axis, the field moves by a chord, 2 m sin(t/2) with
+    m its part across the axis, and the offset by the errors of that. A random walk of 4/pi of the
+    errors of m a radian has the same variance at a quarter and at half a turn.
+
+    Args:
+        state: ESKF record.
+        noise: of the packed parameters.
+    """
+    q_WS, before = quat(state.q_WS), quat(state.field_q_WS)
+    store(state.field_q_WS, q_WS)
+    if state.n <= FIELD_BIAS or before == (0.0, 0.0, 0.0, 0.0):
+        return
+    turn = log(multiply(conjugate(before), q_WS))
+    angle = norm(turn)
+    if angle == 0.0:
+        return
+    across_S = scale(1.0 / angle, cross(turn, unrotate(q_WS, vec3(state.field_W_T))))
+    variance = scale_errors(across_S, noise.field_scale, noise.field_axes)
+    for i in range(3):
+        state.covariance[FIELD_BIAS + i, FIELD_BIAS + i] += 4.0 / math.pi * angle * variance[i]
 
 
 @kernel
@@ -78,6 +115,7 @@ def eskf_magnetic_field(
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
+    turn_field_errors(state, noise)
     result = fuse_heading(state, params, m_S, heading_variance)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
@@ -87,7 +125,7 @@ def eskf_magnetic_field(
     if params.fusion.magnetic_inclination == 1:
         if state.n <= FIELD_BIAS:  # no state for it
             vertical_variance += disturbance(state, m_S, before_ns)
-        fuse_inclination(state, params, m_S, vertical_variance)
+        fuse_inclination(state, params, m_S, heading_variance, vertical_variance)
     return result
 
 
@@ -123,14 +161,31 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
 
 
 @kernel
-def fuse_inclination(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
+def fuse_inclination(
+    state: Any, params: Any, m_S: Vec3, heading_variance: float, variance: float
+) -> int:
     """Fuse the field's vertical part: it tells the tilt about the field's horizontal direction.
 
-    The row is taken at the measured field, whose horizontal direction is the true one of this
-    sample; its noise is that of other axes than the vertical, so it leaves no bias in the tilt.
+    The row is taken at the horizontal direction of this sample, as far as that is known. What
+    turns the field is in the measured direction, white noise of the axes is not: a row that
+    follows white noise sees the vertical from sides from which it was never seen, and claims to
+    know the rotation about the field, which no field tells. So the reference's direction is
+    turned towards the measured one by the share that turns have in the heading's variance.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        m_S: (3,) T.
+        heading_variance: of its horizontal direction, rad^2.
+        variance: of its vertical part, T^2, which white noise has on every axis.
     """
     q_WS = quat(state.q_WS)
     x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
+    east, north, up = vec3(state.field_W_T)
+    noise = min(variance / (heading_variance * (east * east + north * north)), 1.0)
+    back = noise * wrap(atan2(north, east) - atan2(y, x))
+    cosine, sine = cos(back), sin(back)
+    x, y = cosine * x - sine * y, sine * x + cosine * y
     row = state.row
     row[:] = 0.0
     row[THETA] = y
@@ -139,5 +194,5 @@ def fuse_inclination(state: Any, params: Any, m_S: Vec3, variance: float) -> int
     for k in range(3):
         row[FIELD_BIAS + k] = -up_S[k]
     row[FIELD + 2] = -1.0
-    innovation = state.field_W_T[2] - z
+    innovation = up - z
     return update_scalar(state, INCLINATION, innovation, variance, params.gate.chi2_1)

@@ -11,9 +11,9 @@ from quadsim.estimation.alignment import restart, try_start
 from quadsim.estimation.inertial import frame_turn, integrate_inertial, remember
 from quadsim.estimation.layout import REASON_IMU_GAP, REASON_NOT_FINITE
 from quadsim.estimation.propagation import propagate
-from quadsim.estimation.window import add_sample, clear, integrate_window
-from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
-from quadsim.geometry.vector import add, dot, scale, store, subtract, vec3
+from quadsim.estimation.window import add_sample, clear, integrate_window, scale_errors
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
+from quadsim.geometry.vector import add, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
@@ -140,18 +140,19 @@ def advance(
     # errors of scale and axes are no states: white noise of the density of an error that lasts
     noise = params.noise
     lasting_s = dt_s * SCALE_ERROR_S
-    angle_more += noise.gyro_scale * noise.gyro_scale * dot(w_S, w_S) * lasting_s
-    a_W = (f_W[0], f_W[1], f_W[2] - gravity_mps2)
-    velocity_more += noise.accel_scale * noise.accel_scale * dot(a_W, a_W) * lasting_s
+    angle = scale_errors(w_S, noise.gyro_scale, noise.gyro_axes)
+    # a multirotor's force lies along its z: in hover the accelerometer's error is a bias
+    hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
+    velocity = scale_errors(subtract(f_S, hover_S), noise.accel_scale, noise.accel_axes)
     angle_variance = (
-        w_variance[0] * share + angle_more,
-        w_variance[1] * share + angle_more,
-        w_variance[2] * share + angle_more,
+        w_variance[0] * share + angle_more + angle[0] * lasting_s,
+        w_variance[1] * share + angle_more + angle[1] * lasting_s,
+        w_variance[2] * share + angle_more + angle[2] * lasting_s,
     )
     velocity_variance = (
-        f_variance[0] * share + velocity_more,
-        f_variance[1] * share + velocity_more,
-        f_variance[2] * share + velocity_more,
+        f_variance[0] * share + velocity_more + velocity[0] * lasting_s,
+        f_variance[1] * share + velocity_more + velocity[1] * lasting_s,
+        f_variance[2] * share + velocity_more + velocity[2] * lasting_s,
     )
     propagate(
         state.covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,

@@ -64,10 +64,17 @@ class NoiseParams:
         1.0e-4
     )
     gyro_scale: Annotated[
-        float, Spec("error of scale and axes over the rate (sigma)", ge=0.0, le=0.5)
+        float, Spec("gyroscope: error of an axis over its own rate (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    gyro_axes: Annotated[
+        float, Spec("gyroscope: the same over another axis's rate (sigma)", ge=0.0, le=0.5)
     ] = 0.0
     accel_scale: Annotated[
-        float, Spec("accelerometer's, over the vehicle's acceleration (sigma)", ge=0.0, le=0.5)
+        float,
+        Spec("accelerometer: error of an axis over its own change from hover", ge=0.0, le=0.5),
+    ] = 0.0
+    accel_axes: Annotated[
+        float, Spec("accelerometer: the same over another axis's (sigma)", ge=0.0, le=0.5)
     ] = 0.0
     pressure_walk: Annotated[
         float, Spec("offset of the pressure's height", "m/s/sqrt(Hz)", ge=0.0, le=10.0)
@@ -84,8 +91,14 @@ class NoiseParams:
     pressure_sigma_pa: Annotated[float, Spec("pressure, unknown", "Pa", gt=0.0, le=1e4)] = 12.0
     range_sigma_m: Annotated[float, Spec("range, unknown", "m", gt=0.0, le=100.0)] = 0.05
     range_correlation_s: Annotated[
-        float, Spec("how long a range's error stays as it is: its offset and scale", "s", ge=0.0)
+        float, Spec("how long a range's error stays as it is, where it is no state", "s", ge=0.0)
     ] = 10.0
+    range_offset_m: Annotated[
+        float, Spec("of a range's variance, the constant part: a state (sigma)", "m", ge=0.0)
+    ] = 0.0
+    range_scale: Annotated[
+        float, Spec("the same, over the range: its error of scale (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
     field_sigma_T: Annotated[
         float,
         Spec(
@@ -95,6 +108,19 @@ class NoiseParams:
             le=1e-4,
         ),
     ] = 1e-7
+    field_lasting_share: Annotated[
+        float,
+        Spec("of a field's variance, what stays (offset, scale, axes): a state", ge=0.0, le=1.0),
+    ] = 0.0
+    field_turned_share: Annotated[
+        float, Spec("of a field's variance, what turns it about the vertical", ge=0.0, le=1.0)
+    ] = 0.0
+    field_scale: Annotated[
+        float, Spec("magnetometer: error of an axis over the field along it", ge=0.0, le=0.5)
+    ] = 0.0
+    field_axes: Annotated[
+        float, Spec("magnetometer: the same over the field along another axis", ge=0.0, le=0.5)
+    ] = 0.0
     field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
         2e-9
     )

@@ -12,17 +12,21 @@ import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
 from quadsim.elementary import exp
+from quadsim.estimation.heights import walk_range_offset
 from quadsim.estimation.layout import (
     DRAG,
+    FIELD_BIAS,
     GNSS_BIAS,
     GNSS_POSITION,
     GRAVITY,
+    MAGNETIC_FIELD,
     PRESSURE,
     RANGE,
     TERRAIN,
     N,
     P,
 )
+from quadsim.estimation.magnetic_field import turn_field_errors
 from quadsim.estimation.measurements import age_gnss_bias
 from quadsim.estimation.mechanisation import advance, eskf_imu, first_sample
 from quadsim.estimation.timeline import (
@@ -137,8 +141,18 @@ def note_ageing(points: Any, steps: Any, count: int, state: Any, params: Any, ev
             elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9
             steps[count - 1].decay = exp(-elapsed_s / max(noise.gnss_correlation_s, 1e-3))
         age_gnss_bias(aged, noise.gnss_correlation_s, share, upper_half(event.values, 3))
+    elif event.kind == MAGNETIC_FIELD:
+        if state.n > FIELD_BIAS and (noise.field_scale > 0.0 or noise.field_axes > 0.0):
+            count = note(points, steps, count, state, AGE, -1, -1, 0.0)
+            turn_field_errors(points[count - 1], noise)
     elif event.kind == RANGE:
-        if params.flat_ground == 1 or state.n <= TERRAIN or state.terrain_started == 0:
+        if params.flat_ground == 1 or state.n <= TERRAIN:
+            range_m, gate = event.values[0], params.gate
+            if noise.range_scale > 0.0 and gate.range_min_m <= range_m <= gate.range_max_m:
+                count = note(points, steps, count, state, AGE, -1, -1, 0.0)
+                walk_range_offset(points[count - 1], params, range_m)
+            return count
+        if state.terrain_started == 0:
             return count
         count = note(points, steps, count, state, AGE, -1, -1, 0.0)
         walked_m = hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9

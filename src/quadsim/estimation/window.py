@@ -54,6 +54,20 @@ def accumulate(array: Any, values: Vec3) -> None:
 
 
 @kernel
+def scale_errors(x_S: Vec3, own: float, others: float) -> Vec3:
+    """Variance that errors of scale and axes make of a vector, by axis.
+
+    Args:
+        x_S: the vector in the sensor's axes.
+        own: deviation of an axis's error over the part along it.
+        others: over the parts along the others.
+    """
+    x, y, z = x_S[0] * x_S[0], x_S[1] * x_S[1], x_S[2] * x_S[2]
+    a, b = own * own, others * others
+    return (a * x + b * (y + z), a * y + b * (x + z), a * z + b * (x + y))
+
+
+@kernel
 def integrate_window(window: Any, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
     """Turn and specific force's integrals over one step."""
     q_0S = quat(window.q_0S)

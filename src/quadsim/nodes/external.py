@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.estimation.interface import UNKNOWN_POSE
+from quadsim.estimation.standing import STANDING, node_stands
 from quadsim.nodes import topics
 from quadsim.nodes.topics import Topic
 
@@ -18,10 +18,6 @@ POSES: dict[str, Topic] = {
     "pose_with_covariance": topics.EXTERNAL_POSE,
     "odometry": topics.EXTERNAL_ODOMETRY,
 }
-
-STAND_PERIOD_NS = 100_000_000
-#: A vehicle that stands still turns and is accelerated less than this in the mean of that time.
-STILL_RATE_RADPS, STILL_FORCE_MPS2 = 0.1, 0.5
 
 
 def pose_of(view: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -35,41 +31,29 @@ def pose_of(view: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArra
 
 
 class Standing:
-    """Whether the filter is to hear that the vehicle stands: it is said so, and the IMU is still.
+    """Whether the filter is to hear that the vehicle stands, by the standing kernel.
 
     Args:
         gravity_mps2: as the filter has it.
     """
 
     def __init__(self, gravity_mps2: float) -> None:
-        self.said = False
         self._gravity_mps2 = gravity_mps2
-        self._forget(0)
+        self._standing: NDArray[np.record] = np.zeros(1, STANDING)
 
-    def _forget(self, stamp_ns: int) -> None:
-        self._begin_ns = stamp_ns
-        self._sum = np.zeros(6)
-        self._count = 0
+    @property
+    def said(self) -> bool:
+        """Whether somebody says so."""
+        return bool(self._standing["said"][0])
 
     def tell(self, said: bool) -> None:
         """Take what somebody says of it."""
-        self.said = said
-        self._forget(0)
+        if said != self.said:
+            self._standing[:] = np.zeros(1, STANDING)
+            self._standing["said"] = int(said)
 
     def holds(self, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
         """Take an IMU sample; true ten times a second while the vehicle stands."""
         if not self.said:
             return False
-        if not 0 <= stamp_ns - self._begin_ns < 10 * STAND_PERIOD_NS:
-            self._forget(stamp_ns)
-        self._sum[:3] += f_S
-        self._sum[3:] += w_S
-        self._count += 1
-        if stamp_ns - self._begin_ns < STAND_PERIOD_NS:
-            return False
-        fx, fy, fz, wx, wy, wz = (self._sum / self._count).tolist()
-        self._forget(stamp_ns)
-        return (
-            math.sqrt(wx * wx + wy * wy + wz * wz) < STILL_RATE_RADPS
-            and abs(math.sqrt(fx * fx + fy * fy + fz * fz) - self._gravity_mps2) < STILL_FORCE_MPS2
-        )
+        return bool(node_stands(self._standing, self._gravity_mps2, stamp_ns, f_S, w_S))

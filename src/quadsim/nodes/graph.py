@@ -194,8 +194,8 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     if scenario.autopilot.flight.ground.map:
         said["autopilot"] |= _scene(scenario)
         said["autopilot"] |= prefixed(scenario.environment, "environment.")
-    # the mixer reads the gyroscope in the body's axes
-    aligned = not any(scenario.imu.rotation_deg)
+    # the mixer reads the gyroscope in what is believed to be the body's axes
+    aligned = not any(scenario.estimator.mount.imu_roll_pitch_yaw_deg)
     said["mixer"] = {**_controller(scenario), "gyro_fallback": aligned}
     return said
 
@@ -328,7 +328,9 @@ def _refuse_together(scenario: Scenario, count: int) -> None:
 
 
 def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Who hears of the truth, or of the estimate, only what it uses: executable to remappings.
+    """Who hears something else than its topic's name says: executable to remappings.
+
+    Of the truth, or of the estimate, only what is used; and the contact as ``landed``.
 
     A fault that delays a sensor's samples publishes them at times that nobody foresees.
     """
@@ -337,6 +339,8 @@ def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str,
         for kind in _seldom(scenario):
             if not any(fault.fault == "delay" for fault in scenario.faults.get(kind, ())):
                 found[kind] = ((topics.TRUTH.name, topics.sampled_truth(kind).name),)
+        if scenario.file.landed == "contact":
+            found["estimator"] = ((topics.LANDED.name, topics.CONTACT.name),)
     if {"estimator", "autopilot"} <= set(drivers.nodes):
         found["autopilot"] = ((topics.ODOMETRY.name, topics.ODOMETRY_SAMPLED.name),)
     return found

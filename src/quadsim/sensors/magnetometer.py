@@ -96,14 +96,28 @@ class MagnetometerParams:
         Args:
             field_W_T: the world's field.
         """
-        east2, north2, up2 = np.square(field_W_T)
-        turned = self.heading_sigma_rad * self.heading_sigma_rad * (east2 + north2)
-        unit = np.square(self.scale_sigma) + 2.0 * np.square(self.cross_axis_sigma)
-        constant = np.square(self.turn_on_sigma_T) + unit * (east2 + north2 + up2) / 3.0
         total: NDArray[np.float64] = (
-            np.square(self.noise_sigma_T) + np.square(self.step_T) / 12.0 + turned + constant
+            np.square(self.noise_sigma_T)
+            + np.square(self.step_T) / 12.0
+            + self.turned_variance(field_W_T)
+            + self.constant_variance(field_W_T)
         )
         return total
+
+    def turned_variance(self, field_W_T: Vec3) -> float:
+        """The part of it that turns the field about the vertical, T^2."""
+        east, north, _ = field_W_T
+        return self.heading_sigma_rad * self.heading_sigma_rad * (east * east + north * north)
+
+    def matrix_sigma(self) -> float:
+        """Deviation of an axis's error of scale and cross-axis, over a field that lies anywhere."""
+        unit = np.square(self.scale_sigma) + 2.0 * np.square(self.cross_axis_sigma)
+        return math.sqrt(unit / 3.0)
+
+    def constant_variance(self, field_W_T: Vec3) -> float:
+        """The part of it that stays: offset, and scale and cross-axis at one attitude, T^2."""
+        strength2 = sum(part * part for part in field_W_T)
+        return float(np.square(self.turn_on_sigma_T) + np.square(self.matrix_sigma()) * strength2)
 
 
 MAGNETOMETER_STATE = record_dtype(

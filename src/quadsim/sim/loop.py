@@ -30,8 +30,11 @@ from quadsim.estimation.layout import (
     MAGNETIC_FIELD,
     RANGE,
     STATIC_PRESSURE,
+    ZERO_VELOCITY,
 )
-from quadsim.estimation.timeline import TIMELINE, run
+from quadsim.estimation.standing import STANDING, say_standing, stands
+from quadsim.estimation.timeline import CLOCK_JUMP, GAP, OK, TIMELINE, run
+from quadsim.geometry.vector import vec3
 from quadsim.parameters import dtype_of
 from quadsim.records import ATTITUDE_COMMAND, KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
@@ -69,6 +72,7 @@ SETUP = record_dtype(
     [
         ("delay", np.int64),
         ("log_period_ns", np.int64),
+        ("landed_by_contact", np.int64),  # 1: contact tells the filter that the vehicle stands
         ("physics", dtype_of(PhysicsParams)),
         ("vehicle", dtype_of(VehicleParams)),
         ("disturbances", DISTURBANCES),
@@ -97,6 +101,7 @@ STATE = record_dtype(
         *[(f"{kind}_outbox", model.outbox, (1,)) for kind, model in SENSORS.items()],
         *[(f"{kind}_count", np.int64) for kind in SENSORS],
         ("line", TIMELINE, (1,)),
+        ("standing", STANDING),
         ("odometry", ODOMETRY),  # what is flown on
         ("estimate", ODOMETRY),  # the filter's, where the truth is flown on
         ("setpoint", SETPOINT),
@@ -201,6 +206,20 @@ def keep(log: Any, count: int, samples: Any) -> None:
         log[count] = samples[0]
 
 
+@kernel
+def take_standing(state: Any, setup: Any, sample: Any) -> None:
+    """Tell the filter that the vehicle stands, as the estimator's node does on ``landed``."""
+    if setup.landed_by_contact == 0:
+        return
+    say_standing(state.standing, 1 if state.vehicle.contact > 0 else 0)
+    gravity_mps2 = state.line[0].params.gravity_mps2
+    f_S, w_S = vec3(sample.f_S), vec3(sample.w_S)
+    if stands(state.standing, gravity_mps2, sample.stamp_ns, f_S, w_S):
+        nothing = state.covariance[:1]
+        nothing[0] = 0.0
+        accept(state.line, ZERO_VELOCITY, sample.stamp_ns, nothing, nothing)
+
+
 @inlined_kernel
 def take_imu(state: Any, setup: Any, linear: Any, log: Any) -> bool:
     """Hand IMU samples that have arrived to the estimator; whether there was one."""
@@ -210,10 +229,12 @@ def take_imu(state: Any, setup: Any, linear: Any, log: Any) -> bool:
         if linear.shape[0] > 0:
             linear_imu(linear, setup, sample)
         else:
-            accept_imu(
+            verdict = accept_imu(
                 state.line, sample.stamp_ns, sample.f_S, sample.w_S,
                 setup.accel_covariance, setup.gyro_covariance,
             )  # fmt: skip
+            if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
+                take_standing(state, setup, sample)
         keep(log, state.imu_count, state.imu_sample)
         state.imu_count += 1
         arrived = True

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from quadsim.changes import parts_of, set_keys
+from quadsim.changes import given_keys, parts_of, set_keys
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.control.reciprocal import GiveWayParams
 from quadsim.errors import InputError, shown
 from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
-from quadsim.estimation.parameters import LINEAR, EstimatorParams, NoiseParams
+from quadsim.estimation.parameters import LINEAR, EstimatorParams
 from quadsim.files import find
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Item, items_from, name_of
@@ -27,11 +27,10 @@ from quadsim.sensors.ahrs import AhrsParams
 from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.faults import FaultParams
-from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
-from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.criterion import AnyCriterion, criteria_from
+from quadsim.sim.installation import BelievedParams, believed_airframe, installed
 from quadsim.sim.library import Library
 from quadsim.sim.mission_check import check_mission
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
@@ -99,13 +98,14 @@ class ScenarioFile:
     sensors: Annotated[str, Spec("a file of config/sensors/suites")] = "default"
     estimator: Annotated[str, Spec("a file of config/estimators")] = "eskf"
     autopilot: Annotated[str, Spec("a file of config/autopilots")] = "default"
-    believed_mass: Annotated[
-        float, Spec("mass that the controller believes, over the vehicle's", "1", ge=0.5, le=2.0)
-    ] = 1.0
     fly_on: Annotated[
         str,
         Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth")),
     ] = "estimate"
+    landed: Annotated[
+        str,
+        Spec("who tells the estimator that the vehicle stands", choices=("nobody", "contact")),
+    ] = "nobody"
     switch_at_s: Annotated[
         tuple[float, ...],
         Spec("when the closed loop changes between truth and estimate", "s", ge=0.0, le=86400.0),
@@ -116,6 +116,10 @@ class ScenarioFile:
     ] = 1
     seed: Annotated[int, Spec("seed of all randomness", ge=0, le=2**63 - 1)] = 1
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=86400.0)] = 60.0
+    believed_mass: Annotated[
+        float, Spec("mass that the controller believes, over the vehicle's", "1", ge=0.5, le=2.0)
+    ] = 1.0
+    believed: BelievedParams = field(default_factory=BelievedParams)
     start: StartParams = field(default_factory=StartParams)
     swarm: SwarmParams = field(default_factory=SwarmParams)
     physics: PhysicsParams = field(default_factory=PhysicsParams)
@@ -233,8 +237,8 @@ class Scenario:
     @property
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
-        mass_kg = self.file.believed_mass * self.vehicle.mass_kg
-        return replace(airframe_of(self.vehicle), mass_kg=mass_kg)
+        file = self.file
+        return believed_airframe(airframe_of(self.vehicle), file.believed_mass, file.believed)
 
 
 def faults_from(
@@ -270,87 +274,6 @@ def _options(overrides: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         from_mapping(ScenarioFile, {key: value}, f"--{key.removesuffix('_s')}")
     return given
-
-
-def walk_of(imu: ImuParams, name: str, noise: NoiseParams) -> float:
-    """Walk of a bias that the filter reckons with: the device's.
-
-    A figure of the estimator's own file stays, and the default where the device states none.
-    """
-    own, usual = (float(getattr(n, f"{name}_bias_walk")) for n in (noise, NoiseParams()))
-    density = imu.bias_walk_density(name)
-    return density if own == usual and density > 0.0 else own
-
-
-def installed(
-    estimator: EstimatorParams,
-    sensors: Mapping[str, SensorParams],
-    environment: EnvironmentParams,
-    flat_ground: bool = True,
-) -> EstimatorParams:
-    """The estimator told what its installer knows; nothing of the flight is in it.
-
-    That is where the sensors sit, what the files of IMU, receiver and attitude device say of errors
-    that messages do not state, how wide a beam is, the public models of gravity and of the magnetic
-    field at the datum, and whether the ground is flat.
-    """
-    imu, gnss, rangefinder = (sensors.get(kind) for kind in ("imu", "gnss", "rangefinder"))
-    mount, noise, start = estimator.mount, estimator.noise, estimator.start
-    if isinstance(imu, ImuParams):
-        gyro_scale = math.hypot(imu.gyro_scale_sigma, imu.gyro_cross_axis_sigma)
-        accel_scale = math.hypot(imu.accel_scale_sigma, imu.accel_cross_axis_sigma)
-        # in hover the error of scale and axes is a bias
-        accel_bias_mps2 = math.hypot(imu.accel_turn_on_sigma, accel_scale * estimator.gravity_mps2)
-        noise = replace(
-            noise,
-            gyro_scale=gyro_scale,
-            accel_scale=accel_scale,
-            accel_bias_walk=walk_of(imu, "accel", noise),
-            gyro_bias_walk=walk_of(imu, "gyro", noise),
-        )
-        start = replace(
-            start,
-            gyro_bias_radps=max(start.gyro_bias_radps, imu.gyro_turn_on_sigma),
-            accel_bias_mps2=max(start.accel_bias_mps2, accel_bias_mps2),
-        )
-        mount = replace(
-            mount,
-            imu_position_B_m=imu.position_B_m,
-            imu_roll_pitch_yaw_deg=imu.rotation_deg,
-        )
-    if isinstance(gnss, GnssParams):
-        mount = replace(mount, antenna_position_B_m=gnss.position_B_m)
-        noise = replace(
-            noise,
-            gnss_correlated_share=gnss.correlated_share,
-            gnss_correlation_s=gnss.correlation_time_s,
-        )
-    if isinstance(rangefinder, RangefinderParams):
-        mount = replace(
-            mount,
-            rangefinder_position_B_m=rangefinder.position_B_m,
-            rangefinder_beam_deg=rangefinder.field_of_view_deg if rangefinder.rays > 1 else 0.0,
-        )
-    gps_ins, attitude = estimator.gps_ins, sensors.get(ahrs.KIND)
-    if isinstance(attitude, AhrsParams):
-        # held for T, an error has the density of one that is correlated over T/2
-        gps_ins = replace(
-            gps_ins,
-            attitude_sigma_rad=math.radians(attitude.attitude_sigma_deg),
-            attitude_correlation_s=0.5 * max(attitude.redraw_s, 1.0 / attitude.rate_hz),
-        )
-    return replace(
-        estimator,
-        mount=mount,
-        noise=noise,
-        start=start,
-        gps_ins=gps_ins,
-        gravity_mps2=environment.gravity_and_gradient()[0],
-        gravity_gradient_per_s2=environment.gravity_and_gradient()[1],
-        magnetic_field_W_T=environment.field_W_T(),
-        ground_height_m=environment.ground_height_m,
-        flat_ground=flat_ground,
-    )
 
 
 def attitude_device(
@@ -431,12 +354,15 @@ def load_scenario(
     return scenario_of(library.yaml(path), path, Path(name).stem, overrides, changes, library)
 
 
-def _load(cls: type[P], kind: str, name: str, changes: Mapping[str, Any], library: Library) -> P:
-    """Parameters of a file that a scenario names."""
+def _load(
+    cls: type[P], kind: str, name: str, changes: Mapping[str, Any], library: Library
+) -> tuple[P, frozenset[str]]:
+    """Parameters of a file that a scenario names, and the dotted keys that are given there."""
     path = find(kind, name)
     content = library.yaml(path)
     set_keys(content, changes, cls, str(path))
-    return from_mapping(cls, content, _where(path, changes))
+    params = from_mapping(cls, content, _where(path, changes))
+    return params, frozenset(given_keys(content))
 
 
 def _where(path: Path, changes: Mapping[str, Any]) -> str:
@@ -478,7 +404,7 @@ def scenario_of(
     file = beside(path, file)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
-    vehicle, estimator, autopilot = (
+    (vehicle, _), (estimator, given), (autopilot, _) = (
         _load(cls, f"{kind}s", getattr(file, kind), changed[kind], library)
         for kind, cls in _FILES.items()
     )
@@ -493,7 +419,9 @@ def scenario_of(
         file=file,
         vehicle=vehicle,
         sensors=sensors,
-        estimator=installed(estimator, devices, file.environment, scene.is_flat),
+        estimator=installed(
+            estimator, devices, file.environment, scene.is_flat, file.believed, given, where
+        ),
         autopilot=with_fence(autopilot, file.fence),
         items=items_from(mission, where),
         criteria=criteria_from(criteria, Path(file.sensors).stem, where),

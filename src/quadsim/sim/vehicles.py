@@ -41,6 +41,7 @@ def make_setups(scenario: Scenario, count: int = 1) -> NDArray[np.record]:
     setups: NDArray[np.record] = np.zeros(count, SETUP)
     setup = setups[0]
     setup.delay = scenario.file.physics.command_delay_samples
+    setup.landed_by_contact = int(scenario.file.landed == "contact")
     setup["physics"] = pack(scenario.file.physics)
     setup["vehicle"] = pack(scenario.vehicle)
     setup["environment"][0] = pack(scenario.environment)

@@ -16,8 +16,9 @@ from quadsim.analysis.metrics import at_stamps
 from quadsim.sensors import SENSORS
 from quadsim.sensors.mount import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
+from quadsim.sim.installation import installed
 from quadsim.sim.log import FlightLog, Track
-from quadsim.sim.scenario import Scenario, installed, load_scenario
+from quadsim.sim.scenario import Scenario, load_scenario
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,284 @@
+"""What estimator and controller believe of the vehicle they fly: what its installer wrote down.
+
+The truth is in the files of sensors, vehicle and world. What nobody says otherwise is believed as
+it is. Two ways lead to a wrong belief: keys of the estimator's file, or of ``--set``, are kept as
+given; the scenario's ``believed`` states errors, which campaigns draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from quadsim.control.airframe import AirframeParams
+from quadsim.elementary import atan2, cos, sin
+from quadsim.errors import InputError
+from quadsim.estimation.heights import pressure_slope
+from quadsim.estimation.parameters import EstimatorParams
+from quadsim.geometry.rotation import from_euler as quaternion_of
+from quadsim.geometry.rotation import multiply, to_euler
+from quadsim.parameters import Spec, Vec3
+from quadsim.sensors import ahrs
+from quadsim.sensors.model import SensorParams
+from quadsim.world.atmosphere import pressure_at
+from quadsim.world.environment import EnvironmentParams
+
+ZERO: Vec3 = (0.0, 0.0, 0.0)
+
+#: Least deviations of biases at the start: a filter that is certain of one never learns it.
+LEAST_GYRO_BIAS_RADPS, LEAST_ACCEL_BIAS_MPS2 = 1e-4, 1e-3
+#: And of the vertical part of a field without white noise.
+LEAST_FIELD_SIGMA_T = 5e-9
+
+
+@dataclass(frozen=True)
+class BelievedParams:
+    """Errors of what is believed: belief less truth, or over it (ratios)."""
+
+    imu_roll_pitch_yaw_deg: Annotated[
+        Vec3,
+        Spec(
+            "estimator: mount of the IMU, turned about base_link's axes", "deg", ge=-180.0, le=180.0
+        ),
+    ] = ZERO
+    imu_position_B_m: Annotated[
+        Vec3, Spec("estimator: place of the IMU", "m", ge=-10.0, le=10.0)
+    ] = ZERO
+    antenna_position_B_m: Annotated[
+        Vec3, Spec("estimator: place of the GNSS antenna", "m", ge=-10.0, le=10.0)
+    ] = ZERO
+    rangefinder_position_B_m: Annotated[
+        Vec3, Spec("estimator: place of the range finder", "m", ge=-10.0, le=10.0)
+    ] = ZERO
+    declination_deg: Annotated[
+        float,
+        Spec("estimator: declination of the field, east positive", "deg", ge=-180.0, le=180.0),
+    ] = 0.0
+    inclination_deg: Annotated[
+        float, Spec("estimator: inclination of the field, down positive", "deg", ge=-90.0, le=90.0)
+    ] = 0.0
+    gravity_mps2: Annotated[float, Spec("estimator: gravity", "m/s^2", ge=-1.0, le=1.0)] = 0.0
+    thrust: Annotated[
+        float, Spec("controller: thrust of a rotor speed, over the true one", "1", ge=0.5, le=2.0)
+    ] = 1.0
+
+
+#: Errors of ``believed``, and the key of the estimator that they change.
+_KEYS = {
+    "imu_roll_pitch_yaw_deg": "mount.imu_roll_pitch_yaw_deg",
+    "imu_position_B_m": "mount.imu_position_B_m",
+    "antenna_position_B_m": "mount.antenna_position_B_m",
+    "rangefinder_position_B_m": "mount.rangefinder_position_B_m",
+    "declination_deg": "magnetic_field_W_T",
+    "inclination_deg": "magnetic_field_W_T",
+    "gravity_mps2": "gravity_mps2",
+}
+
+
+def believed_airframe(
+    airframe: AirframeParams, mass_ratio: float, believed: BelievedParams
+) -> AirframeParams:
+    """The vehicle as the controller believes it; ``mass_ratio`` is the believed mass over its."""
+    return replace(
+        airframe,
+        mass_kg=mass_ratio * airframe.mass_kg,
+        thrust_coefficient_N_s2=believed.thrust * airframe.thrust_coefficient_N_s2,
+        lift_ratio=believed.thrust * airframe.lift_ratio,
+    )
+
+
+def installed(
+    estimator: EstimatorParams,
+    sensors: Mapping[str, SensorParams],
+    environment: EnvironmentParams,
+    flat_ground: bool = True,
+    believed: BelievedParams | None = None,
+    given: frozenset[str] = frozenset(),
+    where: str = "believed",
+) -> EstimatorParams:
+    """The estimator told what its installer knows; nothing of the flight is in it.
+
+    That is where the sensors sit, what their files say of errors that messages do not state (those
+    that stay, walk or turn), how wide a beam is, the public models of gravity and of the magnetic
+    field at the datum, and whether the ground is flat; with the errors of ``believed``.
+
+    Args:
+        estimator: as its file has it.
+        sensors: kind to parameters of what the vehicle carries.
+        environment: the world.
+        flat_ground: whether the ground is flat and free.
+        believed: errors of all this.
+        given: dotted keys that somebody set; they are kept.
+        where: what errors name.
+
+    Raises:
+        InputError: an error is stated of a key that was set.
+    """
+    believed = believed or BelievedParams()
+    for name, key in _KEYS.items():
+        if getattr(believed, name) not in (0.0, ZERO) and key in given:
+            raise InputError(
+                f"{where}: believed.{name}: the estimator's {key} is set as well; leave one of them"
+            )
+    found = _of_world(environment, flat_ground, believed)
+    for kind, of_device in _OF_DEVICES.items():
+        if kind in sensors:
+            found |= of_device(sensors[kind], environment, believed)
+    told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
+    return told
+
+
+def _with(params: Any, values: Mapping[str, Any]) -> Any:
+    """Parameters with dotted keys replaced."""
+    parts: dict[str, dict[str, Any]] = {}
+    own: dict[str, Any] = {}
+    for key, value in values.items():
+        first, dot, rest = key.partition(".")
+        if dot:
+            parts.setdefault(first, {})[rest] = value
+        else:
+            own[key] = value
+    for name, part in parts.items():
+        own[name] = _with(getattr(params, name), part)
+    return replace(params, **own)
+
+
+def _sum(a: Vec3, b: Vec3) -> Vec3:
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+def _field(field_W_T: Vec3, believed: BelievedParams) -> Vec3:
+    """The field with a wrong declination and inclination."""
+    if believed.declination_deg == 0.0 and believed.inclination_deg == 0.0:
+        return field_W_T
+    east, north, up = field_W_T
+    level = math.hypot(east, north)
+    dip = atan2(-up, level) + math.radians(believed.inclination_deg)
+    # declination counts from north to east
+    direction = atan2(east, north) + math.radians(believed.declination_deg)
+    strength = math.hypot(level, up)
+    level = strength * cos(dip)
+    return (level * sin(direction), level * cos(direction), -strength * sin(dip))
+
+
+def _of_world(
+    environment: EnvironmentParams, flat_ground: bool, believed: BelievedParams
+) -> dict[str, Any]:
+    gravity_mps2, gradient_per_s2 = environment.gravity_and_gradient()
+    return {
+        "gravity_mps2": gravity_mps2 + believed.gravity_mps2,
+        "gravity_gradient_per_s2": gradient_per_s2,
+        "magnetic_field_W_T": _field(environment.field_W_T(), believed),
+        "ground_height_m": environment.ground_height_m,
+        "flat_ground": flat_ground,
+    }
+
+
+def _turned(rotation_deg: Vec3, error_deg: Vec3) -> Vec3:
+    """Roll, pitch and yaw of a mount that is turned by an error about base_link's axes."""
+    if error_deg == ZERO:
+        return rotation_deg
+    roll, pitch, yaw = np.radians(error_deg).tolist()
+    mount = quaternion_of(*np.radians(rotation_deg).tolist())
+    angles = to_euler(multiply(quaternion_of(roll, pitch, yaw), mount))
+    return (math.degrees(angles[0]), math.degrees(angles[1]), math.degrees(angles[2]))
+
+
+def _of_imu(imu: Any, environment: EnvironmentParams, believed: BelievedParams) -> dict[str, Any]:
+    gravity_mps2 = environment.gravity_and_gradient()[0]
+    # in hover errors of scale and axes are a bias: of an axis that lies anywhere to gravity
+    axes = math.sqrt(
+        (np.square(imu.accel_scale_sigma) + 2.0 * np.square(imu.accel_cross_axis_sigma)) / 3.0
+    )
+    accel_bias_mps2 = math.hypot(
+        imu.accel_turn_on_sigma, max(imu.accel_instability), axes * gravity_mps2
+    )
+    gyro_bias_radps = math.hypot(
+        imu.gyro_turn_on_sigma,
+        max(imu.gyro_instability),
+        max(map(abs, imu.gyro_g_sensitivity)) * gravity_mps2,
+    )
+    return {
+        "mount.imu_position_B_m": _sum(imu.position_B_m, believed.imu_position_B_m),
+        "mount.imu_roll_pitch_yaw_deg": _turned(imu.rotation_deg, believed.imu_roll_pitch_yaw_deg),
+        "noise.gyro_scale": imu.gyro_scale_sigma,
+        "noise.gyro_axes": imu.gyro_cross_axis_sigma,
+        "noise.accel_scale": imu.accel_scale_sigma,
+        "noise.accel_axes": imu.accel_cross_axis_sigma,
+        "noise.gyro_bias_walk": imu.bias_walk_density("gyro"),
+        "noise.accel_bias_walk": imu.bias_walk_density("accel"),
+        "start.gyro_bias_radps": max(gyro_bias_radps, LEAST_GYRO_BIAS_RADPS),
+        "start.accel_bias_mps2": max(accel_bias_mps2, LEAST_ACCEL_BIAS_MPS2),
+    }
+
+
+def _of_gnss(gnss: Any, environment: EnvironmentParams, believed: BelievedParams) -> dict[str, Any]:
+    return {
+        "mount.antenna_position_B_m": _sum(gnss.position_B_m, believed.antenna_position_B_m),
+        "noise.gnss_correlated_share": gnss.correlated_share,
+        "noise.gnss_correlation_s": gnss.correlation_time_s,
+    }
+
+
+def _of_magnetometer(
+    device: Any, environment: EnvironmentParams, believed: BelievedParams
+) -> dict[str, Any]:
+    field_W_T = environment.field_W_T()
+    constant = device.constant_variance(field_W_T)
+    stated = float(np.mean(device.variance(field_W_T)))
+    turned = device.turned_variance(field_W_T)
+    white = stated - constant - turned
+    return {
+        "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
+        "start.field_bias_T": device.turn_on_sigma_T,
+        "noise.field_scale": device.scale_sigma,
+        "noise.field_axes": device.cross_axis_sigma,
+        "noise.field_bias_walk": max(device.bias_walk),
+        "noise.field_lasting_share": constant / stated if stated > 0.0 else 0.0,
+        "noise.field_turned_share": turned / stated if stated > 0.0 else 0.0,
+    }
+
+
+def _of_barometer(
+    device: Any, environment: EnvironmentParams, believed: BelievedParams
+) -> dict[str, Any]:
+    height_m = environment.datum.height_m
+    slope = abs(pressure_slope(pressure_at(height_m), height_m))
+    return {"noise.pressure_walk": device.bias_walk * slope}
+
+
+def _of_rangefinder(
+    device: Any, environment: EnvironmentParams, believed: BelievedParams
+) -> dict[str, Any]:
+    return {
+        "mount.rangefinder_position_B_m": _sum(
+            device.position_B_m, believed.rangefinder_position_B_m
+        ),
+        "mount.rangefinder_beam_deg": device.field_of_view_deg if device.rays > 1 else 0.0,
+        "noise.range_offset_m": device.turn_on_sigma_m,
+        "noise.range_scale": device.scale_sigma,
+    }
+
+
+def _of_ahrs(
+    device: Any, environment: EnvironmentParams, believed: BelievedParams
+) -> dict[str, Any]:
+    return {
+        "gps_ins.attitude_sigma_rad": math.radians(device.attitude_sigma_deg),
+        # held for T, an error has the density of one that is correlated over T/2
+        "gps_ins.attitude_correlation_s": 0.5 * max(device.redraw_s, 1.0 / device.rate_hz),
+    }
+
+
+_OF_DEVICES = {
+    "imu": _of_imu,
+    "gnss": _of_gnss,
+    "magnetometer": _of_magnetometer,
+    "barometer": _of_barometer,
+    "rangefinder": _of_rangefinder,
+    ahrs.KIND: _of_ahrs,
+}
