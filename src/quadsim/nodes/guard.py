@@ -141,12 +141,13 @@ class GuardNode(QuadsimNode):
 
     def _expect(self) -> None:
         """Tell a new guard what it may count on."""
-        if self._autopilot == "beside":
-            self._guard.expect_autopilot()
-        elif self._autopilot == "none":
-            self._guard.unknown["autopilot"] = (
-                "nobody gives odometry/autopilot, so the heading of the autopilot is not compared"
-            )
+        if isinstance(self._guard, Guard):
+            if self._autopilot == "beside":
+                self._guard.expect_autopilot()
+            elif self._autopilot == "none":
+                self._guard.unknown["autopilot"] = (
+                    "nobody gives odometry/autopilot, so the autopilot's heading is not compared"
+                )
         self._guard.take_ready(*self._ready)
 
     def _now_ns(self) -> int:
