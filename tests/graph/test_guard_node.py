@@ -352,4 +352,4 @@ def test_a_second_publisher_of_wishes_is_named(bench):
     hall.until(lambda: "2 publish command_velocity" in bench.reports["/quad/guard"]["message"])
     bench.node.destroy_publisher(second)
     hall.until(lambda: "publish" not in bench.reports["/quad/guard"]["message"])
-    assert hall.reports["wishes_from"] == "1"
+    hall.until(lambda: hall.reports["wishes_from"] == "1")

@@ -150,7 +150,7 @@ class MixerNode(QuadsimNode):
     def _on_command(self, message: Any) -> None:
         stamp_ns = stamp_ns_of(message.header.stamp)
         newest_ns = max(self._stamp_ns, self._stepped_ns, self.get_clock().now().nanoseconds)
-        if newest_ns and stamp_ns > newest_ns + SLACK_NS:  # it would be obeyed until then
+        if self._stamp_ns and stamp_ns > newest_ns + SLACK_NS:  # it would be obeyed until then
             raise MessageError("its stamp is in the future")
         if self._resets.settled(stamp_ns):
             read_attitude_command(message, self._command)
@@ -211,7 +211,8 @@ class MixerNode(QuadsimNode):
             self._measured[:] = math.nan
         away = now_ns > self._stamp_ns  # a gyroscope counts only where no odometry does
         self._gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if away else math.nan
-        command_age_s = (now_ns - self._command_ns) * 1e-9 if self._command_ns else math.inf
+        known = 0 < self._command_ns <= now_ns + SLACK_NS
+        command_age_s = (now_ns - self._command_ns) * 1e-9 if known else math.inf
         phase = inner_loop_from_python(
             self._states,
             self._params,
