@@ -11,7 +11,12 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.heading import field_limit, see_accepted_field, see_rejected_field
+from quadsim.estimation.heading import (
+    field_limit,
+    misfit,
+    see_accepted_field,
+    see_rejected_field,
+)
 from quadsim.estimation.layout import (
     ACCEPTED,
     FIELD,
@@ -31,6 +36,8 @@ from quadsim.parameters import Vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
 DISTURBANCE_S = 10.0
+#: Time over which what is off in strength and inclination is averaged, s.
+MISFIT_MEAN_S = 1.0
 
 
 @kernel
@@ -47,6 +54,19 @@ def disturbance(state: Any, m_S: Vec3, before_ns: int) -> float:
     state.strength_error_T += part * (error_T - state.strength_error_T)
     mean_T = state.strength_error_T
     return float(mean_T * mean_T * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
+
+
+@kernel
+def misfit_variance(state: Any, field_W: Vec3, before_ns: int) -> float:
+    """Variance that a field of another strength or inclination adds to its heading, rad^2.
+
+    It carries iron or a current: as much of it turns the field, and stays as it is.
+    """
+    heading, m_W = state.heading, vec3(state.field_W_T)
+    part = min((state.stamp_ns - before_ns) * 1e-9 / MISFIT_MEAN_S, 1.0)
+    heading.misfit_T += part * (misfit(m_W, field_W) - heading.misfit_T)
+    turn_rad = heading.misfit_T / math.hypot(m_W[0], m_W[1])
+    return float(turn_rad * turn_rad * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
 
 
 @kernel
@@ -78,12 +98,13 @@ def eskf_magnetic_field(
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
+    heading_variance += misfit_variance(state, field_W, before_ns)
     result = fuse_heading(state, params, m_S, heading_variance)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
         see_accepted_field(state, dt_s)
     elif result == REJECTED:
-        see_rejected_field(state, params, field_W, heading_variance, dt_s)
+        see_rejected_field(state, params, heading_variance, dt_s)
     if params.fusion.magnetic_inclination == 1:
         if state.n <= FIELD_BIAS:  # no state for it
             vertical_variance += disturbance(state, m_S, before_ns)
