@@ -76,13 +76,13 @@ def test_a_jump_of_one_gnss_output_leaves_the_attitude(
     """Against the same flight without it: the other output and the field agree with the filter."""
     if name == "gnss_velocity" and duration_s > 3.0:
         pytest.skip("the fixes go on to say where it is")
-    path = flight(30.0)
+    path = flight(35.0)
     for seed in range(2):
         plain, jumped = (MatchedRun(path, seed, PARAMS, Sensors()) for _ in range(2))
         during = (path.t > 15.0) & (path.t < 15.0 + duration_s)
         jumped.messages[name][1][during, 0] += size
         before, after = (
-            Rotation.from_quat(np.roll(track(run, 15.0, 29.0), -1, axis=1))
+            Rotation.from_quat(np.roll(track(run, 15.0, 34.0), -1, axis=1))
             for run in (plain, jumped)
         )
         apart = np.degrees((after * before.inv()).as_rotvec())
@@ -148,7 +148,8 @@ def test_a_field_of_the_wrong_strength_is_not_followed() -> None:
     run.messages["magnetic_field"][1][path.t > 5.0] *= 1.5
     run.fly(28.0)
     assert run.record[0]["reason"] != REASON_FIELD
-    assert abs(error_deg(run)[1]) < 10.0
+    assert run.record[0]["recoveries"] == 0
+    assert abs(error_deg(run)[1]) < 45.0  # what the gyroscope keeps, not the field's 90
     standing = MatchedRun(flight(3.0, motion=Motion(0.3, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0))), 1,
                           PARAMS, Sensors())  # fmt: skip
     standing.messages["magnetic_field"][1][:] *= 1.5
@@ -184,14 +185,18 @@ def test_late_stamps_are_found_and_cost_little() -> None:
     path = flight(40.0)
     without = replace(PARAMS, start=replace(PARAMS.start, gnss_time_s=0.0))
     for seed in range(2):
-        exact, plain, shifted = (
-            MatchedRun(path, seed, params, Sensors()) for params in (PARAMS, without, PARAMS)
+        exact, plain, shifted, led_astray = (
+            MatchedRun(path, seed, params, Sensors()) for params in (PARAMS, without) * 2
         )
         late(shifted, 0.12)
-        of_exact, of_plain, of_shifted = (rmse_m(run, 10.0) for run in (exact, plain, shifted))
+        late(led_astray, 0.12)
+        of_exact, of_plain, of_shifted, of_astray = (
+            rmse_m(run, 20.0) for run in (exact, plain, shifted, led_astray)
+        )
         assert exact.record[0]["gnss_time_counts"] == 0
         assert of_exact == pytest.approx(of_plain, rel=0.02)
-        assert of_shifted < 1.1 * of_plain
+        # what is left is the offset's deviation of 0.02 s times the speed
+        assert of_shifted**2 - of_plain**2 < 0.5 * (of_astray**2 - of_plain**2)
         state = shifted.record[0]
         assert state["gnss_time_counts"] == 1
         sigma_s = math.sqrt(state["covariance"][GNSS_TIME, GNSS_TIME])
@@ -208,7 +213,8 @@ def test_hover_tells_no_time_offset() -> None:
     assert state["gnss_time_counts"] == 0
     sigma_s = math.sqrt(state["covariance"][GNSS_TIME, GNSS_TIME])
     assert abs(state["gnss_time_s"]) < 3.0 * sigma_s
-    assert sigma_s > 0.5 * PARAMS.start.gnss_time_s
+    # the noise of velocity and acceleration is no motion, and seems to tell a little
+    assert sigma_s > 0.25 * PARAMS.start.gnss_time_s
 
 
 def test_a_known_delay_gives_the_bits_of_exact_stamps() -> None:
@@ -246,7 +252,7 @@ def accelerated(params: Any, a_mps2: float) -> Any:
     state.inertial.started = 1
     state.imu_count = 3
     state.period_s = 0.01
-    state.stamp_ns = state.imu_stamp_ns = START_NS
+    state.stamp_ns = state.imu_stamp_ns = state.aided_ns = START_NS
     state.v_W = 2.0, 0.0, 0.0
     state.covariance[:] = 1e-4 * np.eye(len(state.covariance))
     variance = (1e-4, 1e-4, 1e-4)
@@ -307,36 +313,39 @@ def test_the_left_jacobian_is_a_derivative() -> None:
 
 
 def test_a_large_correction_turns_the_covariance() -> None:
-    """Heading wide open, tilt well known about one axis only: normalised squares afterwards.
+    """Heading open by a radian, tilt open about one axis: normalised squares after the correction.
 
-    Drawn errors are corrected by an attitude that knows the heading alone. Without the reset the
-    tilt's ellipse stays where it was, and the mean of 3 becomes 6 and more.
+    Drawn errors, and an attitude that tells the heading alone. Without the reset the ellipse of the
+    tilt stays where it was, while the error has turned by half the correction.
     """
     rng = np.random.default_rng(2)
-    params = pack(PARAMS)
-    prior = np.diag([0.01**2, 0.08**2, 1.0])
-    noise = np.diag([0.5**2, 0.5**2, 0.02**2])
-    total, count = 0.0, 400
+    prior = np.array([0.01, 0.08, 1.0])
     lines = timeline.new_timeline(replace(PARAMS, gate=replace(PARAMS.gate, chi2_3=1e9)))
     first = lines.copy()
     known = np.zeros((6, 6))
-    known[3:, 3:] = noise
+    known[3:, 3:] = np.diag([1.0, 1.0, 0.02**2])
+    with_reset, without, count = 0.0, 0.0, 400
     for _ in range(count):
         lines[:] = first
         state = lines[0].state
         state.running, state.imu_count, state.stamp_ns = 1, 3, START_NS
-        state.covariance[THETA : THETA + 3, THETA : THETA + 3] = prior
+        state.q_WS = 1.0, 0.0, 0.0, 0.0
+        state.covariance[:3, :3] = np.diag(prior**2)
         lines["newest_imu_ns"] = START_NS
-        turn = rng.normal(size=3) * np.sqrt(np.diag(prior))
-        true = Rotation.from_rotvec(turn)
-        seen = Rotation.from_rotvec(rng.normal(size=3) * np.sqrt(np.diag(noise))) * true
-        q = np.roll(seen.as_quat(), 1)
-        accept(lines, EXTERNAL_ATTITUDE, START_NS, q, known.ravel())
+        true = Rotation.from_rotvec(rng.normal(size=3) * prior)
+        seen = Rotation.from_rotvec([0.0, 0.0, 0.02 * rng.normal()]) * true
+        accept(lines, EXTERNAL_ATTITUDE, START_NS, np.roll(seen.as_quat(), 1), known.ravel())
         timeline.run(lines[0])
-        error = (true * attitude(state).inv()).as_rotvec()
-        total += error @ np.linalg.solve(state.covariance[:3, :3], error)
-    assert params is not None
-    assert total / count < 4.0
+        found = attitude(state)
+        error = (true * found.inv()).as_rotvec()
+        P = state.covariance[:3, :3]
+        with_reset += error @ np.linalg.solve(P, error) / count
+        J = np.array(left_jacobian(tuple(found.as_rotvec())))
+        back = np.linalg.inv(J)
+        without += error @ np.linalg.solve(back @ P @ back.T, error) / count
+    # the mean of 400 chi-square numbers of three degrees: deviation 0.12; curvature is left
+    assert with_reset < 3.6
+    assert without > 2.0 * with_reset
 
 
 # --- what is said of it ---------------------------------------------------------------------------

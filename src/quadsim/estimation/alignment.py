@@ -15,7 +15,7 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2
 from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scalar, skew
-from quadsim.estimation.heading import forget_heading
+from quadsim.estimation.heading import forget_accelerations, forget_heading, misfit
 from quadsim.estimation.inertial import start_inertial
 from quadsim.estimation.layout import (
     BA,
@@ -50,8 +50,6 @@ from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtrac
 from quadsim.parameters import Vec3
 from quadsim.world.gravity import gravity_at
 
-#: What a magnetometer's offset and the tilt of a start make of a good field, T.
-USUAL_MISFIT_T = 1.5e-6
 #: What is added to the deviation of a heading that is kept over a new start, rad.
 OPEN_HEADING_RAD = 0.05
 #: Deviation of a heading of which nothing is known: uniform over the circle.
@@ -162,13 +160,6 @@ def set_attitude(
     floor = start.tilt_floor_deg * math.pi / 180.0
     for i in range(3):
         covariance[THETA + i, THETA + i] += floor * floor
-
-
-@kernel
-def misfit(m_W: Vec3, seen_W: Vec3) -> float:
-    """What a field is off the reference in strength and inclination, beyond the usual, in T."""
-    across_T = norm((seen_W[0], seen_W[1], 0.0)) - norm((m_W[0], m_W[1], 0.0))
-    return max(norm((across_T, seen_W[2] - m_W[2], 0.0)) - USUAL_MISFIT_T, 0.0)
 
 
 @kernel
@@ -416,6 +407,7 @@ def watch_from_here(state: Any, params: Any) -> None:
     state.heading.accel_bias_variance = bias * bias
     if state.inertial.started == 0:
         start_inertial(state)
+        forget_accelerations(state.heading)
 
 
 @kernel

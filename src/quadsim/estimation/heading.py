@@ -62,6 +62,8 @@ LEAST_TURN_RAD = 0.2
 CLEAR_M, AGREED_S = 1.5, 10.0
 #: Most that the horizontal and vertical part of a field may be off, as a share of its strength.
 MISFIT = 0.2
+#: What a magnetometer's offset and a tilt of two degrees make of a good field, T.
+USUAL_MISFIT_T = 2.5e-6
 #: How well the innovations of a rejected field must agree with each other: mean resultant length.
 STEADY = 0.9
 #: Time over which they are averaged, s.
@@ -77,7 +79,6 @@ LEFT_TILT_RAD, LEFT_MPS = 0.05, 0.3
 def forget_heading(state: Any) -> None:
     """Nothing is known of the heading but what the start says."""
     heading = state.heading
-    forget_accelerations(heading)
     heading.doubt = 0.0
     heading.confirmed = 0
     heading.agreed_s[:] = 0.0
@@ -270,6 +271,13 @@ def turn_heading(state: Any, off: float, variance: float, reason: int) -> None:
 
 
 @kernel
+def misfit(m_W: Vec3, seen_W: Vec3) -> float:
+    """What a field is off the reference in strength and inclination, beyond the usual, in T."""
+    across_T = norm((seen_W[0], seen_W[1], 0.0)) - norm((m_W[0], m_W[1], 0.0))
+    return max(norm((across_T, seen_W[2] - m_W[2], 0.0)) - USUAL_MISFIT_T, 0.0)
+
+
+@kernel
 def field_limit(state: Any, limit: float) -> float:
     """Gate of the field's heading."""
     return DISTRUST_LIMIT if state.heading.distrusted == 1 else limit
@@ -296,15 +304,12 @@ def is_clear(state: Any) -> int:
 
 
 @kernel
-def see_rejected_field(
-    state: Any, params: Any, field_W: Vec3, variance: float, dt_s: float
-) -> None:
+def see_rejected_field(state: Any, params: Any, variance: float, dt_s: float) -> None:
     """The field contradicts the heading; if it does so for long and fits, it sets the heading.
 
     Args:
         state: ESKF record, with the innovation of the heading.
         params: packed EstimatorParams.
-        field_W: (3,) the measured field by the estimated attitude, T.
         variance: of a sample's heading, rad^2.
         dt_s: time since the last field.
     """
@@ -313,9 +318,6 @@ def see_rejected_field(
     part = min(dt_s / MEAN_S, 1.0)
     heading.field[0] += part * (cos(innovation) - heading.field[0])
     heading.field[1] += part * (sin(innovation) - heading.field[1])
-    across_T = norm((field_W[0], field_W[1], 0.0)) - norm((east, north, 0.0))
-    misfit_T = norm((across_T, field_W[2] - up, 0.0))
-    heading.misfit_T += part * (misfit_T - heading.misfit_T)
     if heading.confirmed == 1:
         return
     rejected_s = rejected_for_s(state, MAGNETIC_FIELD)

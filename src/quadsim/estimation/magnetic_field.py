@@ -12,7 +12,12 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2, cos, sin
-from quadsim.estimation.heading import field_limit, see_accepted_field, see_rejected_field
+from quadsim.estimation.heading import (
+    field_limit,
+    misfit,
+    see_accepted_field,
+    see_rejected_field,
+)
 from quadsim.estimation.layout import (
     ACCEPTED,
     FIELD,
@@ -41,6 +46,8 @@ from quadsim.parameters import Vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
 DISTURBANCE_S = 10.0
+#: Time over which what is off in strength and inclination is averaged, s.
+MISFIT_MEAN_S = 1.0
 
 
 @kernel
@@ -87,6 +94,19 @@ def turn_field_errors(state: Any, noise: Any) -> None:
 
 
 @kernel
+def misfit_variance(state: Any, field_W: Vec3, before_ns: int) -> float:
+    """Variance that a field of another strength or inclination adds to its heading, rad^2.
+
+    It carries iron or a current: as much of it turns the field, and stays as it is.
+    """
+    heading, m_W = state.heading, vec3(state.field_W_T)
+    part = min((state.stamp_ns - before_ns) * 1e-9 / MISFIT_MEAN_S, 1.0)
+    heading.misfit_T += part * (misfit(m_W, field_W) - heading.misfit_T)
+    turn_rad = heading.misfit_T / norm((m_W[0], m_W[1], 0.0))
+    return float(turn_rad * turn_rad * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
+
+
+@kernel
 def eskf_magnetic_field(
     state: Any, params: Any, m_S: Vec3, heading_variance: float, vertical_variance: float
 ) -> int:
@@ -116,12 +136,13 @@ def eskf_magnetic_field(
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
     turn_field_errors(state, noise)
-    result = fuse_heading(state, params, m_S, heading_variance)
+    misfit2 = misfit_variance(state, field_W, before_ns)
+    result = fuse_heading(state, params, m_S, heading_variance + misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
         see_accepted_field(state, dt_s)
     elif result == REJECTED:
-        see_rejected_field(state, params, field_W, heading_variance, dt_s)
+        see_rejected_field(state, params, heading_variance, dt_s)
     if params.fusion.magnetic_inclination == 1:
         if state.n <= FIELD_BIAS:  # no state for it
             vertical_variance += disturbance(state, m_S, before_ns)

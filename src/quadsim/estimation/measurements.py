@@ -185,7 +185,9 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
         state.aided_ns = state.stamp_ns
     see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
     rejected_s = rejected_for_s(state, GNSS_POSITION)
-    if rejected_s > params.gate.recovery_s and not velocity_holds(state):
+    # a heading that is about to be turned explains it
+    turns = state.heading.doubt > 0.0
+    if rejected_s > params.gate.recovery_s and not velocity_holds(state) and not turns:
         recover(state, params, p_W, noise, REASON_GNSS_POSITION)
     elif rejected_s > params.gate.position_recovery_s:
         reset_position(state, params, p_W, noise)
