@@ -162,8 +162,8 @@ class Equations:
     def reference(self) -> Array:
         """(K,) force or torque that each term's figure makes at 5 m/s and the usual rotor speed.
 
-        That of the rotors' inertia is the torque when all of them speed up; the rolling moment is that
-        of rotors that all turn one way, as those of both senses cancel.
+        That of the rotors' inertia is the torque when all of them speed up; the rolling moment is
+        that of rotors that all turn one way, as those of both senses cancel.
         """
         speed = np.full((3, self._grid.speed_radps.shape[1]), np.median(self._grid.speed_radps))
         flow = flow_of(speed, REFERENCE_MPS * np.eye(3), np.zeros((3, 3)), self._vehicle)

@@ -54,7 +54,8 @@ def height_of(pressure_pa: float) -> float:
     """
     ratio = (pressure_pa / SEA_LEVEL_PRESSURE_PA) ** (1.0 / _EXPONENT)
     geopotential_m = SEA_LEVEL_TEMPERATURE_K / LAPSE_RATE_K_PER_M * (1.0 - ratio)
-    geopotential_m = max(geopotential_m, -DEEPEST_M)  # of a pressure that cannot be
+    if geopotential_m < -DEEPEST_M:  # of a pressure that cannot be; NaN stays
+        geopotential_m = -DEEPEST_M
     return float(EARTH_RADIUS_M * geopotential_m / (EARTH_RADIUS_M - geopotential_m))
 
 
