@@ -119,7 +119,10 @@ ONE_AND_MORE = [
 def test_figures_come_back_within_five_per_cent(name, seed):
     true = truth_of(name)
     result = found(name, seed)
-    for figure in (result.figures[key] for key in FIGURES if true[key]):
+    # in vertical flight the airframe's linear drag looks like the rotors' inflow, of which it is a
+    # tenth; the rolling moments of both senses of rotation cancel
+    hidden = {"rolling_moment"} | ({"body_drag_z"} if true["inflow"] else set())
+    for figure in (result.figures[key] for key in FIGURES if true[key] and key not in hidden):
         assert figure.origin == "flight", figure
         assert figure.value == pytest.approx(true[figure.name], rel=0.05), figure
         assert figure.high - figure.low < 2.0 * 0.05 * figure.value, figure

@@ -21,6 +21,7 @@ from quadsim.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
+from quadsim.sim.scenario import installed, load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene import EMPTY_SCENE
 
@@ -325,3 +326,75 @@ def test_stated_variance_is_that_of_the_samples(device):
     ratio = found[:, noisy].std(axis=0) / np.sqrt(variance[noisy])
     # the quantisation error is not quite independent of the noise: half a percent
     assert np.all((ratio > low - 0.005) & (ratio < high + 0.005)), ratio
+
+
+def allan_deviation(values, n):
+    """Overlapping Allan deviation of (N, axes) samples at averages over n of them."""
+    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    means = (total[n:] - total[:-n]) / n
+    return np.sqrt(0.5 * np.mean((means[n:] - means[:-n]) ** 2, axis=0))
+
+
+#: In-run stability by data sheets, or by the files where those are silent: mg and deg/h.
+IN_RUN = {
+    "adis16448": (0.25, 14.5),
+    "bmi088": (0.030, 2.0),
+    "bmi270": (0.040, 5.0),
+    "icm42688p": (0.020, 3.0),
+    "mpu6000": (0.036, 4.6),
+    "adxl330_lypr540ah": (0.1, 60.0),
+    "xsens_dot": (0.03, 10.0),
+}
+
+
+@pytest.mark.parametrize("name", IN_RUN)
+def test_in_run_stability_is_the_data_sheets_and_bounded(name):
+    """The bias alone, at a sample a second for 14 hours: nothing rises above the sheet's figure.
+
+    At the top of a Gauss-Markov process, 1.89 of its correlation time.
+    """
+    sheet = load_device("imu", name)
+    bias = replace(ImuParams(rate_hz=1.0), **{
+        f"{channel}_{key}": getattr(sheet, f"{channel}_{key}")
+        for channel in ("accel", "gyro")
+        for key in ("instability", "instability_time_s", "bias_walk")
+    })  # fmt: skip
+    values = units_sampled(bias, standing(50_000, 1.0), [3])[0]
+    # of n averages over 100 to 1500 s the deviation is known to sqrt(tau / (2 T)), 2.5 to 12 %,
+    # and three axes are taken together
+    units = (9.80665e-3, math.radians(1.0) / 3600.0)
+    for (channel, axes), figure, unit in zip(TRIADS, IN_RUN[name], units, strict=True):
+        for tau_s in (100, 300, 1000):
+            found = np.sqrt(np.mean(allan_deviation(values[:, axes], tau_s) ** 2))
+            assert found < 1.15 * figure * unit
+        top_s = round(1.89 * getattr(sheet, f"{channel}_instability_time_s"))
+        top = np.sqrt(np.mean(allan_deviation(values[:, axes], top_s) ** 2))
+        assert top == pytest.approx(figure * unit, rel=0.2)
+
+
+def test_the_default_imu_has_its_in_run_stability_at_100_s():
+    """Its white noise included: the sheet's 0.25 mg and 14.5 deg/h."""
+    sheet = load_device("imu", "adis16448")
+    lasting = {
+        f"{channel}_{key}": 0.0 for channel in ("accel", "gyro")
+        for key in ("turn_on_sigma", "step", "range", "bandwidth_hz")
+    }  # fmt: skip
+    device = replace(sheet, rate_hz=1.0, **lasting)
+    values = units_sampled(device, standing(50_000, 1.0), [5])[0]
+    accel, gyro = (
+        np.sqrt(np.mean(allan_deviation(values[:, axes], 100) ** 2)) for _, axes in TRIADS
+    )
+    # 500 independent averages on three axes: 2 %
+    assert accel / 9.80665e-3 == pytest.approx(0.25, rel=0.08)
+    assert math.degrees(gyro) * 3600.0 == pytest.approx(14.5, rel=0.08)
+
+
+def test_the_filter_takes_its_walk_from_the_device():
+    """Of a Gauss-Markov process in short times: sigma sqrt(2 / T)."""
+    scenario = load_scenario("hover")
+    noise = scenario.estimator.noise
+    assert noise.accel_bias_walk == pytest.approx(3.967e-3 * math.sqrt(2.0 / 53.0), rel=1e-12)
+    assert noise.gyro_bias_walk == pytest.approx(1.1375e-4 * math.sqrt(2.0 / 53.0), rel=1e-12)
+    own = replace(scenario.estimator, noise=replace(noise, accel_bias_walk=1e-5))
+    kept = installed(own, scenario.sensors, scenario.environment)
+    assert kept.noise.accel_bias_walk == 1e-5

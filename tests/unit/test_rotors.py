@@ -466,3 +466,13 @@ def test_spinning_up_turns_the_body_back():
     expected = -5e-5 * 2 * (800.0 - 200.0) / 0.03
     # after 20 and more time constants; both are linear in the speeds
     assert fleet.truth(0).w_B[2] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("speed", [0.0, 5e-324, 1e-200, 1e-80, 1e-3])
+@pytest.mark.parametrize("sink_mps", [1e-300, 1e-3, 5.0, 200.0])
+def test_a_stopping_rotor_in_a_descent_has_finite_thrust(speed, sink_mps):
+    """A lost motor's speed falls through all numbers there are."""
+    force, torque = wrench(X500, [speed] * 4, (0.0, 0.0, -sink_mps))
+    assert np.isfinite(force).all()
+    assert np.isfinite(torque).all()
+    assert 0.0 <= force[2] <= 2.0 * 4 * X500.thrust_coefficient_N_s2 * speed**2 + 1e-12

@@ -66,6 +66,8 @@ def eskf_pressure(state: Any, params: Any, pressure_pa: float, variance_pa2: flo
     height_m = height_of(pressure_pa)
     slope = pressure_slope(pressure_pa, height_m)
     variance = variance_pa2 * slope * slope
+    if not math.isfinite(variance):  # next to no pressure: it tells no height
+        return IGNORED
     if state.pressure_started == 0:
         start_pressure(state, height_m, variance)
         return ACCEPTED

@@ -28,7 +28,9 @@ from quadsim.vehicle.parameters import VehicleParams
 Array = NDArray[np.float64]
 
 NAMES = tuple(TERMS)
-THRUST, TORQUE, SPIN = (NAMES.index(name) for name in ("thrust", "torque", "rotor_inertia"))
+THRUST, TORQUE, SPIN, ROLLING = (
+    NAMES.index(name) for name in ("thrust", "torque", "rotor_inertia", "rolling_moment")
+)
 
 UP = np.array([0.0, 0.0, 1.0])
 
@@ -160,13 +162,15 @@ class Equations:
     def reference(self) -> Array:
         """(K,) force or torque that each term's figure makes at 5 m/s and the usual rotor speed.
 
-        That of the rotors' inertia is the torque when all of them speed up.
+        That of the rotors' inertia is the torque when all of them speed up; the rolling moment is
+        that of rotors that all turn one way, as those of both senses cancel.
         """
         speed = np.full((3, self._grid.speed_radps.shape[1]), np.median(self._grid.speed_radps))
         flow = flow_of(speed, REFERENCE_MPS * np.eye(3), np.zeros((3, 3)), self._vehicle)
         wrenches = (np.abs(np.hstack(term(flow))) for term in TERMS.values())
         found = [float((both[:, :3] if both[:, :3].any() else both).max()) for both in wrenches]
         found[SPIN] = SPIN_UP_RADPS2 * speed.shape[1]
+        found[ROLLING] = REFERENCE_MPS * float(speed[0].sum())
         return np.array(found)
 
     @property

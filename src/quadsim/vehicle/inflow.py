@@ -34,6 +34,8 @@ LINE_ENDS, FIT_BEGINS = 0.25, 0.75
 WINDMILL_BEGINS = -2.0423273
 #: Bound on the thrust in descent over that of hover at this speed: the blades stall (ours).
 STALL_GAIN = 2.0
+#: Fastest descent over v_h that is told apart.
+FASTEST = 50.0
 _ITERATIONS = 4
 
 
@@ -109,7 +111,8 @@ def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Any)
         return 0.0
     rotor = params.rotor
     disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
-    x = w_mps / math.sqrt(static_N / disc)
+    # a rotor that hardly turns falls without bound over its v_h; the blades stall long before
+    x = max(w_mps / math.sqrt(static_N / disc), -FASTEST)
     part = min(max((-x - LINE_ENDS) / (FIT_BEGINS - LINE_ENDS), 0.0), 1.0)
     part *= part * (3.0 - 2.0 * part)
     line = rotor.inflow_N_s2 * speed_radps * w_mps

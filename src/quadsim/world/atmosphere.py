@@ -14,6 +14,8 @@ GAS_CONSTANT_J_PER_KG_K = 287.05287
 STANDARD_GRAVITY_MPS2 = 9.80665
 #: Radius of the earth by which ISO 2533 makes geopotential heights of geometric ones, in m.
 EARTH_RADIUS_M = 6356766.0
+#: Depth below which heights of pressures do not go, so that they stay finite.
+DEEPEST_M = 1e6
 _EXPONENT = STANDARD_GRAVITY_MPS2 / (GAS_CONSTANT_J_PER_KG_K * LAPSE_RATE_K_PER_M)
 
 
@@ -53,6 +55,8 @@ def height_of(pressure_pa: float) -> float:
     """
     ratio = power(pressure_pa / SEA_LEVEL_PRESSURE_PA, 1.0 / _EXPONENT)
     geopotential_m = SEA_LEVEL_TEMPERATURE_K / LAPSE_RATE_K_PER_M * (1.0 - ratio)
+    if geopotential_m < -DEEPEST_M:  # of a pressure that cannot be; NaN stays
+        geopotential_m = -DEEPEST_M
     return float(EARTH_RADIUS_M * geopotential_m / (EARTH_RADIUS_M - geopotential_m))
 
 
