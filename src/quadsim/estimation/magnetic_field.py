@@ -29,6 +29,9 @@ from quadsim.parameters import Vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
 DISTURBANCE_S = 10.0
+#: How many headings the default of an unknown noise counts for, and the least that is believed.
+HEADING_PRIOR = 10
+LEAST_HEADING_RAD = 0.03
 
 
 @kernel
@@ -65,22 +68,41 @@ def eskf_magnetic_field(
         What became of the heading.
     """
     noise = params.noise
-    if heading_variance == 0.0:
-        heading_variance = noise.heading_sigma_rad * noise.heading_sigma_rad
+    default = noise.heading_sigma_rad * noise.heading_sigma_rad
     if vertical_variance == 0.0:
         vertical_variance = noise.field_sigma_T * noise.field_sigma_T
     if state.running == 0 and state.imu_count == 0:
         return IGNORED
     if state.running == 0 or state.realigning == 1:
-        add_field(state.alignment, m_S, heading_variance)
+        add_field(state.alignment, m_S, heading_variance if heading_variance > 0.0 else default)
     if state.running == 0:
         return ACCEPTED
     result = fuse_heading(state, params, m_S, heading_variance)
     if params.fusion.magnetic_inclination == 1:
-        if state.n <= FIELD_BIAS:  # no state for it
+        if params.start.field_bias_T == 0.0:  # no state for it
             vertical_variance += disturbance(state, m_S)
         fuse_inclination(state, params, m_S, vertical_variance)
     return result
+
+
+@kernel
+def learn_heading(state: Any, params: Any, innovation: float) -> float:
+    """Variance of a heading whose message states none, from the innovations of those before.
+
+    Their mean square over ten seconds, from the default on. It holds the estimate's own error too,
+    and a disturbance that stays: it claims too little, never too much.
+    """
+    default = params.noise.heading_sigma_rad * params.noise.heading_sigma_rad
+    if state.heading_count == 0:
+        state.heading_variance = default
+        state.heading_ns = state.stamp_ns
+    dt_s = (state.stamp_ns - state.heading_ns) * 1e-9
+    variance = max(float(state.heading_variance), LEAST_HEADING_RAD * LEAST_HEADING_RAD)
+    state.heading_ns = state.stamp_ns
+    state.heading_count += 1
+    part = max(1.0 / (HEADING_PRIOR + state.heading_count), min(dt_s / DISTURBANCE_S, 1.0))
+    state.heading_variance += part * (innovation * innovation - state.heading_variance)
+    return variance
 
 
 @kernel
@@ -98,6 +120,8 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
         return IGNORED  # nearly vertical: no heading in it
     east, north, up = vec3(state.field_W_T)
     innovation = wrap(math.atan2(north, east) - math.atan2(y, x))
+    if variance == 0.0:
+        variance = learn_heading(state, params, innovation)
     horizontal2 = east * east + north * north
     row = state.row
     row[:] = 0.0

@@ -11,8 +11,10 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
+from quadsim.estimation.covariance import skew
 from quadsim.estimation.layout import (
     ACCEPTED,
+    ANTENNA,
     BG,
     GNSS_BIAS,
     GNSS_POSITION,
@@ -26,7 +28,7 @@ from quadsim.estimation.layout import (
 )
 from quadsim.estimation.update import Sym3, recover, rejected_for_s, update_vector
 from quadsim.estimation.window import add_fix, add_velocity
-from quadsim.geometry.rotation import Mat3, quat, rotate, to_matrix
+from quadsim.geometry.rotation import Mat3, compose, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, cross, store, subtract, vec3
 from quadsim.parameters import Vec3
 
@@ -122,6 +124,14 @@ def set_skew(rows: Any, at: int, a: Vec3) -> None:
 
 
 @kernel
+def set_block(rows: Any, at: int, A: Mat3) -> None:
+    """Write a matrix into three rows."""
+    for i in range(3):
+        a = A[i]
+        rows[i, at], rows[i, at + 1], rows[i, at + 2] = a[0], a[1], a[2]
+
+
+@kernel
 def eskf_gnss_position(state: Any, params: Any, p_W: Vec3, covariance: Any) -> int:
     """Fuse the antenna's position.
 
@@ -149,6 +159,8 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
         return ACCEPTED
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
+    if state.n > ANTENNA:
+        set_block(state.rows, ANTENNA, to_matrix(quat(state.q_WS)))
     predicted_W = add(vec3(state.p_W), lever_W)
     share = params.noise.gnss_correlated_share
     if share > 0.0 and state.n > GNSS_BIAS:
@@ -221,6 +233,8 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
     R = to_matrix(quat(state.q_WS))
     swing_W = velocity_rows(state, R, w_S, vec3(state.antenna_S))
+    if state.n > ANTENNA:  # R (w x l)
+        set_block(state.rows, ANTENNA, compose(R, skew(w_S)))
     innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
     result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:

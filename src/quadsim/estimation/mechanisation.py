@@ -20,6 +20,8 @@ from quadsim.world.gravity import gravity_at
 VIBRATION_MEAN_S = 2.0
 #: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it.
 SCALE_ERROR_S = 1.0
+#: Time over which rate and acceleration are averaged for that: noise is no rotation.
+SCALE_MEAN_S = 0.1
 
 
 @kernel
@@ -137,9 +139,14 @@ def advance(
     # errors of scale and axes are no states: white noise of the density of an error that lasts
     noise = params.noise
     lasting_s = dt_s * SCALE_ERROR_S
-    angle_more += noise.gyro_scale * noise.gyro_scale * dot(w_S, w_S) * lasting_s
+    part = min(dt_s / SCALE_MEAN_S, 1.0)
     a_W = (f_W[0], f_W[1], f_W[2] - gravity_mps2)
-    velocity_more += noise.accel_scale * noise.accel_scale * dot(a_W, a_W) * lasting_s
+    for i in range(3):
+        state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
+        state.pushing_W[i] += part * (a_W[i] - state.pushing_W[i])
+    w, a = vec3(state.turning_S), vec3(state.pushing_W)
+    angle_more += noise.gyro_scale * noise.gyro_scale * dot(w, w) * lasting_s
+    velocity_more += noise.accel_scale * noise.accel_scale * dot(a, a) * lasting_s
     angle_variance = (
         w_variance[0] * share + angle_more,
         w_variance[1] * share + angle_more,

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.covariance import fuse, times_row
+from quadsim.estimation.covariance import fuse, scaled, shear, times_row
 from quadsim.estimation.layout import (
     ACCEPTED,
+    ANTENNA,
     BA,
     BG,
     FIELD,
@@ -26,12 +27,15 @@ from quadsim.estimation.layout import (
     V,
 )
 from quadsim.estimation.window import clear
-from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
 from quadsim.geometry.vector import store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
+
+#: Mean square of the distance from one end to a point anywhere on a line of length one.
+BETWEEN = 1.0 / 3.0
 
 
 @kernel
@@ -47,6 +51,7 @@ def correct(state: Any) -> None:
         state.accel_bias_S[i] += x[BA + i]
         state.gnss_bias_W[i] += x[GNSS_BIAS + i]
         state.field_bias_S_T[i] += x[FIELD_BIAS + i]
+        state.antenna_S[i] += x[ANTENNA + i]
         state.field_W_T[i] += x[FIELD + i]
     state.pressure_offset_m += x[PRESSURE]
     state.terrain_height_m += x[TERRAIN]
@@ -194,6 +199,29 @@ def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -
 
 
 @kernel
+def has_lever_arm(state: Any, params: Any) -> bool:
+    """Whether the lever arm from IMU to antenna is a state that is not known."""
+    return bool(state.n > ANTENNA and params.start.lever_arm_m > 0.0)
+
+
+@kernel
+def imu_position_B(state: Any, params: Any) -> Vec3:
+    """Position of the IMU in ``base_link``: as mounted, or from a lever arm that is a state."""
+    if has_lever_arm(state, params):
+        lever_B = rotate(quat(state.q_BS), vec3(state.antenna_S))
+        return subtract(vec3(params.mount.antenna_position_B_m), lever_B)
+    return vec3(params.mount.imu_position_B_m)
+
+
+@kernel
+def add_lever_arm(state: Any, params: Any, at: int) -> None:
+    """Covariance of a position that was found from the antenna's: it holds its place's error."""
+    if has_lever_arm(state, params):
+        R = to_matrix(quat(state.q_WS))
+        shear(state.covariance, state.n, at, ANTENNA, scaled(-1.0, R))
+
+
+@kernel
 def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
     """Begin again in place from a fix: the estimate had left what GNSS says for too long.
 
@@ -234,6 +262,7 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
+    add_lever_arm(state, params, P)
     covariance[PRESSURE, PRESSURE] = 1.0
     state.pressure_started = 0
     state.terrain_started = 0
