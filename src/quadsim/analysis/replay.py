@@ -27,7 +27,7 @@ from quadsim.analysis.kept import KeptTrack
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
-from quadsim.estimation.assumptions import assumed
+from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.parameters import EstimatorParams
@@ -298,7 +298,7 @@ def _params_of(
     bag: Bag, settings: Settings, datum: Datum | None
 ) -> tuple[EstimatorParams, list[str]]:
     """Parameters of the estimators: as flown, or with an assumption for all that nobody says."""
-    known, field_W_T = set(settings.known), field_of(bag)
+    known, field_W_T = set(settings.known) | differing_keys(settings.params), field_of(bag)
     flown = estimator_of(bag) if settings.as_flown else None
     params = settings.params if flown is None else changed(flown, settings.changes)
     by_change = "magnetic_field_W_T" in {text.partition("=")[0] for text in settings.changes}

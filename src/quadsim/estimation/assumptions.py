@@ -37,8 +37,8 @@ ACCURATE_SHARE = 0.5
 NO_DATE_YEAR, SAME_STRENGTH = 2026.0, 1e-3
 #: Of the Gregorian calendar, on average.
 SECONDS_PER_YEAR = 365.2425 * 86400.0
-#: Less than this is not told from a white error.
-LEAST_SHARE = 0.25
+#: Less than this is not told from a white error; more would leave nothing of a fix.
+LEAST_SHARE, LARGEST_SHARE = 0.25, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,12 @@ def date_year_of(stamp_ns: int) -> float | None:
     """
     year = 1970.0 + stamp_ns * 1e-9 / SECONDS_PER_YEAR
     return year if MODEL_YEARS[0] <= year < MODEL_YEARS[1] else None
+
+
+def differing_keys(params: EstimatorParams) -> set[str]:
+    """Dotted keys of the parameters that differ from their defaults: somebody has set them."""
+    defaults = flatten(EstimatorParams())
+    return {key for key, value in flatten(params).items() if value != defaults[key]}
 
 
 def assumed(
@@ -196,6 +202,7 @@ def _with_correlation(
     if share < LEAST_SHARE:
         notes.append("assumed: errors of the fixes are white")
         return params
+    share = min(share, LARGEST_SHARE)
     time_s = MULTIPATH_S if accurate else IONOSPHERE_S
     if "noise.gnss_correlation_s" in known:
         time_s = params.noise.gnss_correlation_s
@@ -242,9 +249,7 @@ class Unknown:
 
     def update(self, params: EstimatorParams) -> EstimatorParams:
         """Take other parameters, and give them with what is assumed already."""
-        defaults = flatten(EstimatorParams())
-        self._params = params
-        self._known = {key for key, value in flatten(params).items() if value != defaults[key]}
+        self._params, self._known = params, differing_keys(params)
         return self.assume() if self.notes else params
 
     def hear(self, sensor: str, covariance: NDArray[np.float64]) -> None:
