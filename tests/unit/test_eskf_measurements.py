@@ -230,10 +230,8 @@ UNIT = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
 
 
 def base_position(state: Any, params: EstimatorParams) -> Array:
-    """``base_link``, by the antenna: the lever arm is a state."""
     R_WB = attitude(state) * mount_of(params).inv()
-    antenna_W = R_WB.apply(params.mount.antenna_position_B_m)
-    return predicted_position(state, params) - antenna_W
+    return np.array(state.p_W) - R_WB.apply(params.mount.imu_position_B_m)
 
 
 def foot_height(state: Any, range_m: float, params: EstimatorParams) -> float:

@@ -13,7 +13,6 @@ from quadsim.compiled import kernel
 from quadsim.estimation.alignment import start_from_pose
 from quadsim.estimation.layout import (
     ACCEPTED,
-    ANTENNA,
     BA,
     BG,
     DRAG,
@@ -28,10 +27,9 @@ from quadsim.estimation.layout import (
     ZERO_VELOCITY,
     V,
 )
-from quadsim.estimation.measurements import position_rows, set_block
+from quadsim.estimation.measurements import position_rows
 from quadsim.estimation.update import (
     Sym3,
-    imu_position_B,
     rejected_for_s,
     update_scalar,
     update_vector,
@@ -70,11 +68,9 @@ def fuse_external_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> i
     store(state.pose_variance, (noise[0], noise[3], noise[5]))
     if state.running == 0:
         return ACCEPTED if state.imu_count > 0 else IGNORED
-    imu_B = imu_position_B(state, params)
+    imu_B = vec3(params.mount.imu_position_B_m)
     lever_W = rotate(quat(state.q_WS), unrotate(quat(state.q_BS), scale(-1.0, imu_B)))
     position_rows(state, lever_W)
-    if state.n > ANTENNA:
-        set_block(state.rows, ANTENNA, to_matrix(quat(state.q_WS)))
     innovation = subtract(p_W, add(vec3(state.p_W), lever_W))
     result = update_vector(state, EXTERNAL_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:

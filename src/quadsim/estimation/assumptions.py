@@ -25,7 +25,7 @@ MOUNTING_DEG, SCALE = 1.0, 0.01
 #: Deviation of a magnetometer's offset after calibration (``config/sensors``: 0.3 to 2 uT).
 FIELD_OFFSET_T = 5e-7
 #: Deviation of each part of the lever arm from IMU to antenna of a vehicle that a person carries.
-LEVER_ARM_M = 0.1
+LEVER_ARM_M = 0.05
 #: A fix that is less accurate says too little of a lever arm of that size.
 ACCURATE_FIX_M = 0.3
 #: How long the correlated error of a fix lasts: multipath of an accurate one, else the orbits and
@@ -183,7 +183,7 @@ def _with_antenna(
         return params
     notes.append(
         f"assumed: lever arm from IMU to antenna 0 +- {LEVER_ARM_M:g} m, estimated; base_link is"
-        " at the antenna"
+        " at the IMU"
     )
     return replace(params, start=replace(params.start, lever_arm_m=LEVER_ARM_M))
 
@@ -261,7 +261,8 @@ class Unknown:
         self._place, self._date_year = place, date_year_of(now_ns)
 
     def hear_fix(self, covariance: NDArray[np.float64]) -> None:
-        """Take the covariance (9,) of a fix, m^2; all zero: unknown."""
+        """Take the covariance (3, 3) of a fix, m^2; all zero: unknown."""
+        covariance = covariance.reshape(-1)
         self.hear("gnss_position", covariance)
         if self._fix_sigma_m is None:
             sigma_m = math.sqrt(max(0.5 * (covariance[0] + covariance[4]), 0.0))

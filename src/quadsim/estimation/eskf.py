@@ -13,11 +13,10 @@ from quadsim.compiled import kernel, new_record
 from quadsim.estimation.alignment import carried
 from quadsim.estimation.covariance import skew, times_row
 from quadsim.estimation.heights import eskf_pressure, eskf_range
-from quadsim.estimation.layout import ANTENNA, BG, ESKF, THETA, P, V
+from quadsim.estimation.layout import BG, ESKF, THETA, P, V
 from quadsim.estimation.magnetic_field import eskf_magnetic_field
 from quadsim.estimation.measurements import eskf_gnss_position, eskf_gnss_velocity
 from quadsim.estimation.mechanisation import eskf_imu
-from quadsim.estimation.update import BETWEEN, has_lever_arm, imu_position_B
 from quadsim.geometry.rotation import (
     conjugate,
     from_euler,
@@ -76,9 +75,8 @@ def new_eskf(params: Any) -> Any:
 def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
     """Motion of ``base_link``: what the filter knows of the IMU, moved by its mount.
 
-    p_B = p_S - R r, v_B = v_S - R (w x r) with r the IMU's position. The variances are those of
-    the moved point, in the world's axes. Where the lever arm is a state, the antenna is taken to be
-    where it is mounted, and ``base_link`` may be anywhere between there and the IMU.
+    p_B = p_S - R r, v_B = v_S - R (w x r) with r the IMU's place. The variances are those of the
+    moved point, in the world's axes.
 
     Args:
         state: ESKF record.
@@ -88,9 +86,8 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
     covariance = state.covariance
     q_BS = quat(state.q_BS)
     q_WB = multiply(quat(state.q_WS), conjugate(q_BS))
-    r_B = imu_position_B(state, params)
-    w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
-    w_B = rotate(q_BS, w_S)
+    r_B = vec3(params.mount.imu_position_B_m)
+    w_B = rotate(q_BS, subtract(vec3(state.w_S), vec3(state.gyro_bias_S)))
     odometry.stamp_ns = state.stamp_ns
     store(odometry.q_WB, q_WB)
     store(odometry.w_B, w_B)
@@ -100,8 +97,7 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         odometry.p_variance[i] = covariance[P + i, P + i]
         odometry.v_variance[i] = covariance[V + i, V + i]
         odometry.attitude_variance[i] = covariance[THETA + i, THETA + i]
-    known = not has_lever_arm(state, params)
-    if known and r_B[0] == 0.0 and r_B[1] == 0.0 and r_B[2] == 0.0:
+    if r_B[0] == 0.0 and r_B[1] == 0.0 and r_B[2] == 0.0:
         return
     lever_W = rotate(q_WB, r_B)
     swing_W = rotate(q_WB, cross(w_B, r_B))
@@ -114,12 +110,7 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         row[:] = 0.0
         row[P + i] = 1.0
         put_cross(row, THETA, i, lever_W)
-        if not known:
-            store(row[ANTENNA : ANTENNA + 3], R_WS[i])
-            odometry.p_variance[i] = BETWEEN * lever_W[i] * lever_W[i]
-        else:
-            odometry.p_variance[i] = 0.0
-        odometry.p_variance[i] += times_row(covariance, state.n, row, product)
+        odometry.p_variance[i] = times_row(covariance, state.n, row, product)
         row[:] = 0.0
         row[V + i] = 1.0
         put_cross(row, THETA, i, swing_W)
@@ -128,9 +119,6 @@ def eskf_odometry(state: Any, params: Any, odometry: Any) -> None:
         for k in range(3):
             row[BG + k] = -of_rate[k]
             variance += of_rate[k] * of_rate[k] * noise[k]
-        if not known:  # R (w x l): (R_i x w) . l
-            store(row[ANTENNA : ANTENNA + 3], cross(R_WS[i], w_S))
-            variance += BETWEEN * swing_W[i] * swing_W[i]
         odometry.v_variance[i] = times_row(covariance, state.n, row, product) + variance
 
 

@@ -9,19 +9,9 @@ from numpy.typing import NDArray
 
 from quadsim.compiled import kernel, owning_kernel
 from quadsim.estimation.covariance import skew
-from quadsim.estimation.layout import ANTENNA, BG, THETA, N, P, V
-from quadsim.estimation.update import BETWEEN, has_lever_arm, imu_position_B
-from quadsim.geometry.rotation import (
-    Mat3,
-    compose,
-    conjugate,
-    multiply,
-    quat,
-    rotate,
-    to_matrix,
-)
-from quadsim.geometry.vector import cross, subtract, vec3
-from quadsim.parameters import Vec3
+from quadsim.estimation.layout import BG, THETA, N, P, V
+from quadsim.geometry.rotation import Mat3, conjugate, multiply, quat, rotate, to_matrix
+from quadsim.geometry.vector import vec3
 
 
 @kernel
@@ -69,26 +59,15 @@ def pose_covariance(lines: Any) -> NDArray[np.float64]:
     """
     state, params = lines[0].state, lines[0].params
     q_WB = multiply(quat(state.q_WS), conjugate(quat(state.q_BS)))
-    lever_W = rotate(q_WB, imu_position_B(state, params))
+    lever_W = rotate(q_WB, vec3(params.mount.imu_position_B_m))
     one = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     J = np.zeros((6, N))
     put(J, 0, P, 1.0, one)
     put(J, 0, THETA, 1.0, skew(lever_W))  # p_S - R r, and -theta x (R r) = (R r) x theta
     put(J, 3, THETA, 1.0, one)
     out = np.zeros((6, 6))
-    if has_lever_arm(state, params):
-        put(J, 0, ANTENNA, 1.0, to_matrix(quat(state.q_WS)))
-        add_square(out, BETWEEN, lever_W)
     sandwich(J, state.covariance, out)
     return out
-
-
-@kernel
-def add_square(out: Any, factor: float, a: Vec3) -> None:
-    """Add factor a a^T to the first block."""
-    for i in range(3):
-        for k in range(3):
-            out[i, k] += factor * a[i] * a[k]
 
 
 @owning_kernel
@@ -109,8 +88,7 @@ def twist_covariance(lines: Any) -> NDArray[np.float64]:
     q_BW = multiply(q_BS, conjugate(quat(state.q_WS)))
     R_BW = to_matrix(q_BW)
     R_BS = to_matrix(q_BS)
-    r_B = imu_position_B(state, params)
-    swing = skew(r_B)
+    swing = skew(vec3(params.mount.imu_position_B_m))
     G = np.zeros((6, 3))  # of an error of the rate, in S
     for c in range(3):
         for i in range(3):
@@ -131,10 +109,6 @@ def twist_covariance(lines: Any) -> NDArray[np.float64]:
         for c in range(3):
             J[i, BG + c] = -G[i, c]
     out = np.zeros((6, 6))
-    if has_lever_arm(state, params):
-        w_B = rotate(q_BS, subtract(vec3(state.w_S), vec3(state.gyro_bias_S)))
-        put(J, 0, ANTENNA, 1.0, compose(skew(w_B), R_BS))
-        add_square(out, BETWEEN, cross(w_B, r_B))
     sandwich(J, state.covariance, out)
     noise = np.zeros((3, 3))
     for c in range(3):

@@ -34,9 +34,6 @@ from quadsim.parameters import Vec3
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
 
-#: Mean square of the distance from one end to a point anywhere on a line of length one.
-BETWEEN = 1.0 / 3.0
-
 
 @kernel
 def correct(state: Any) -> None:
@@ -202,15 +199,6 @@ def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -
 def has_lever_arm(state: Any, params: Any) -> bool:
     """Whether the lever arm from IMU to antenna is a state that is not known."""
     return bool(state.n > ANTENNA and params.start.lever_arm_m > 0.0)
-
-
-@kernel
-def imu_position_B(state: Any, params: Any) -> Vec3:
-    """Position of the IMU in ``base_link``: as mounted, or from a lever arm that is a state."""
-    if has_lever_arm(state, params):
-        lever_B = rotate(quat(state.q_BS), vec3(state.antenna_S))
-        return subtract(vec3(params.mount.antenna_position_B_m), lever_B)
-    return vec3(params.mount.imu_position_B_m)
 
 
 @kernel
