@@ -23,6 +23,7 @@ from quadsim.estimation.eskf import (
 )
 from quadsim.estimation.layout import (
     ACCEPTED,
+    ANTENNA,
     BA,
     BG,
     FIELD,
@@ -62,7 +63,7 @@ FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 #: Every state is carried; the field counts as heading alone where no test is about its inclination.
 FULL = replace(
     EstimatorParams(),
-    start=StartParams(field_bias_T=1e-6, field_T=1e-6),
+    start=StartParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6),
     fusion=FusionParams(drag_per_s=0.3, magnetic_inclination=False),
 )
 MOUNTED = replace(
@@ -88,13 +89,14 @@ NOMINAL = (
     "terrain_height_m",
     "gnss_bias_W",
     "field_bias_S_T",
+    "antenna_S",
     "field_W_T",
     "wind_W_mps",
     "covariance",
 )
 #: Of the error states: fields are microteslas.
 SCALE = np.ones(N)
-SCALE[FIELD_BIAS : FIELD + 3] = 1e-6
+SCALE[FIELD_BIAS : FIELD_BIAS + 3] = SCALE[FIELD : FIELD + 3] = 1e-6
 
 
 def mount_of(params: EstimatorParams) -> Rotation:
@@ -149,24 +151,19 @@ def moved(state: Any, x: Array) -> Any:
     other.terrain_height_m += x[TERRAIN]
     other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
     other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
+    other.antenna_S += x[ANTENNA : ANTENNA + 3]
     other.field_W_T += x[FIELD : FIELD + 3]
     other.wind_W_mps += x[WIND : WIND + 2]
     return other
 
 
 def predicted_position(state: Any, params: EstimatorParams) -> Array:
-    mount = params.mount
-    lever = np.subtract(mount.antenna_position_B_m, mount.imu_position_B_m)
-    R_WB = attitude(state) * mount_of(params).inv()
-    return np.array(state.p_W) + R_WB.apply(lever)
+    return np.array(state.p_W) + attitude(state).apply(state.antenna_S)
 
 
 def predicted_velocity(state: Any, params: EstimatorParams) -> Array:
-    mount = params.mount
-    lever = np.subtract(mount.antenna_position_B_m, mount.imu_position_B_m)
-    R_WB = attitude(state) * mount_of(params).inv()
-    w_B = mount_of(params).apply(np.array(state.w_S) - state.gyro_bias_S)
-    return np.array(state.v_W) + R_WB.apply(np.cross(w_B, lever))
+    w_S = np.array(state.w_S) - state.gyro_bias_S
+    return np.array(state.v_W) + attitude(state).apply(np.cross(w_S, state.antenna_S))
 
 
 def late_position(state: Any, params: EstimatorParams) -> Array:
@@ -229,6 +226,7 @@ def correction_of(before: Any, after: Any) -> Array:
     x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
     x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
     x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
+    x[ANTENNA : ANTENNA + 3] = after.antenna_S - before.antenna_S
     x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
     x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
     return x
@@ -418,6 +416,7 @@ def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyP
         state = running(params, rng, size=1e-3)
         state.gnss_bias_W = rng.normal(0.0, 1.0, 3)
         state.field_W_T = FIELD_W + rng.normal(0.0, 5e-6, 3)
+        state.antenna_S += rng.normal(0.0, 0.1, 3)
         z = model.ideal(state, params)
         H = -differences(state, lambda s, z=z, p=params: model.innovation(s, z, p))
         innovation = np.atleast_1d(model.innovation(state, z, params))
@@ -666,7 +665,7 @@ def test_joseph_form_survives_tiny_variances() -> None:
 def test_recovery_from_a_lost_position() -> None:
     """Rejected for two seconds at 5 Hz: position and velocity are GNSS's then, with a reason."""
     rng = np.random.default_rng(22)
-    params = pack(FULL)
+    params = pack(replace(FULL, start=replace(FULL.start, lever_arm_m=0.0)))
     state = running(FULL, rng, size=0.01)
     truth_p, truth_v = np.array([100.0, -50.0, 20.0]), np.array([3.0, 0.0, -1.0])
     results = []

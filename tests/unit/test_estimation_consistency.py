@@ -76,11 +76,12 @@ def runs(path: Flight) -> list[Errors]:
 
 
 def of(runs: list[Errors], what: str) -> tuple[Array, Array]:
-    """Errors (seeds, epochs, n) and covariances of what is in use: there is no terrain."""
+    """Errors (seeds, epochs, n) and covariances of what is in use: no terrain, no lever arm."""
     errors = np.array([getattr(run, what) for run in runs])
     covariances = np.array([getattr(run, WHAT[what]) for run in runs])
     if what == "state":
-        used = np.delete(np.arange(errors.shape[-1]), TERRAIN)
+        used = np.flatnonzero(covariances[0, 0].diagonal() > 0.0)
+        used = used[used != TERRAIN]
         return errors[..., used], covariances[..., used[:, None], used]
     return errors, covariances
 

@@ -20,9 +20,10 @@ from quadsim.analysis.bag.flight import streams_of, write_flight
 from quadsim.analysis.bag.origin import origin_of, run_facts
 from quadsim.analysis.bag.profiles import Recording
 from quadsim.analysis.bag.writer import BagWriter
-from quadsim.analysis.replay import Settings, replay, sets_field
+from quadsim.analysis.replay import Settings, known_keys, replay
 from quadsim.cli.main import main
 from quadsim.errors import FlightError, InputError
+from quadsim.estimation.parameters import EstimatorParams
 from quadsim.files import known
 from quadsim.nodes import qos, topics
 from quadsim.sim.closed_loop import run
@@ -260,13 +261,16 @@ def test_a_wrong_belief_replays_too(tmp_path):
     found = replay(tmp_path / "bag", Settings(as_flown=True)).log.estimates["eskf"]
     np.testing.assert_allclose(found.q_WB, estimate["q_WB"], atol=1e-7, rtol=0.0)
     true = replace(scenario.estimator, magnetic_field_W_T=scenario.environment.field_W_T())
-    for keeps, params in ((True, scenario.estimator), (False, true)):
-        settings = Settings(params=scenario.estimator, keeps_field=keeps)
-        given = replay(tmp_path / "bag", settings).log.estimates["eskf"]
-        same = replay(tmp_path / "bag", Settings(params=params, keeps_field=True))
-        np.testing.assert_array_equal(given.q_WB, same.log.estimates["eskf"].q_WB)
-    assert sets_field(None, ["magnetic_field_W_T=[0.0, 2.0e-5, -4.0e-5]"])
-    assert not sets_field("eskf", ["noise.gyro_density=0.02"])
+    unset = replace(true, magnetic_field_W_T=EstimatorParams().magnetic_field_W_T)
+    with_true, with_unset = (
+        replay(tmp_path / "bag", Settings(params=params)).log.estimates["eskf"].q_WB
+        for params in (true, unset)
+    )
+    np.testing.assert_array_equal(with_unset, with_true)
+    with_wrong = replay(tmp_path / "bag", Settings(params=scenario.estimator)).log.estimates
+    assert np.abs(with_wrong["eskf"].q_WB - with_true).max() > 0.01
+    assert known_keys(None, ["magnetic_field_W_T=[0.0, 2.0e-5, -4.0e-5]"]) == {"magnetic_field_W_T"}
+    assert known_keys(None, ["noise.gyro_density=0.02"]) == {"noise.gyro_density"}
 
 
 def test_late_lost_and_wrong_samples_replay_too(tmp_path):

@@ -6,7 +6,7 @@ One that needs the whole flight, the smoother, collects while the others run, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from quadsim.analysis.arrivals import Overheard
+from quadsim.analysis.bag.heard import heard_of
 from quadsim.analysis.bag.log import LogReader
 from quadsim.analysis.bag.mcap_records import find_messages
 from quadsim.analysis.bag.measurements import SENSORS, measurements
@@ -24,8 +25,10 @@ from quadsim.analysis.bag.topics import TRUTH, datum_of, field_of, topic
 from quadsim.analysis.inside import Believed, inside_of_smoothed
 from quadsim.analysis.kept import KeptTrack
 from quadsim.analysis.truth import read_truth, truth_topic
+from quadsim.changes import given_keys
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.parameters import EstimatorParams
@@ -101,13 +104,13 @@ class Settings:
         estimators: names, the one that is asked about first.
         namespace: the vehicle.
         params: of the estimators; a magnetic field that the bag states takes the place of theirs,
-            unless ``keeps_field``.
+            unless that was set.
         datum: origin of ``map``; None takes the bag's.
         truth: topic of odometry or of poses that the estimates are judged by, relative to the
             namespace or absolute; None takes ``ground_truth/odom``, and does without.
         as_flown: where the bag states the parameters of the estimator that flew, those are taken.
         changes: of those, as of :func:`changed`.
-        keeps_field: the magnetic field of ``params`` or ``changes`` was set, and is kept.
+        known: keys of the parameters that somebody has set; see :func:`known_keys`.
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.analysis.bag.reading.open_bag`.
     """
@@ -119,15 +122,8 @@ class Settings:
     truth: str | None = None
     as_flown: bool = False
     changes: Sequence[str] = ()
+    known: Collection[str] = ()
     driver: str | None = None
-    keeps_field: bool = False
-
-
-def sets_field(config: str | None, changes: Sequence[str]) -> bool:
-    """Whether somebody sets the magnetic field: a file of parameters, or a change."""
-    key = "magnetic_field_W_T"
-    given = read_yaml(find("estimators", config)) if config else {}
-    return key in given or any(change.startswith(f"{key}=") for change in changes)
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -170,6 +166,49 @@ def changed(params: EstimatorParams, changes: Sequence[str]) -> EstimatorParams:
     return unflatten(EstimatorParams, flat, "--set")
 
 
+def known_keys(config: str | None, changes: Sequence[str] = ()) -> frozenset[str]:
+    """Keys that a file or changes set, which no assumption replaces; None: the default file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    keys = {change.partition("=")[0] for change in changes}
+    if config is not None:
+        keys |= set(given_keys(read_yaml(find("estimators", config))))
+    return frozenset(keys)
+
+
+def described(
+    params: EstimatorParams, known: Collection[str], sensors: str
+) -> tuple[EstimatorParams, frozenset[str]]:
+    """Parameters of a vehicle that carries a suite of sensors, and the keys that are known by it.
+
+    Args:
+        params: the others.
+        known: keys that stay as they are.
+        sensors: name of a file in ``config/sensors/suites``, or its path.
+
+    Raises:
+        InputError: of the suite.
+    """
+    from quadsim.sensors.devices import load_suite
+    from quadsim.sim.installation import installed  # here: a replay needs no scenario
+    from quadsim.world.environment import EnvironmentParams
+
+    told = flatten(installed(params, load_suite(sensors), EnvironmentParams()))
+    parts = ("mount.", "noise.", "start.", "gps_ins.")
+    taken = {
+        key: value for key, value in told.items() if key.startswith(parts) and key not in known
+    }
+    by_suite = {
+        key for key in taken if key.startswith("mount.") or taken[key] != flatten(params)[key]
+    }
+    return (
+        unflatten(EstimatorParams, flatten(params) | taken, sensors),
+        frozenset(known) | by_suite,
+    )
+
+
 def load_kernels(settings: Settings) -> None:
     """Load (or, the first time, compile) what the estimators run on, before any clock starts."""
     for name in settings.estimators:
@@ -209,16 +248,9 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     """
     begin_s = time.perf_counter()
     with open_bag(path, settings.driver) as bag:
-        datum = settings.datum or datum_of(bag)
-        if datum is None and bag.counts.get(topic(settings.namespace, "gps/fix")):
-            raise InputError(f"{path}: no /datum; say where map begins with --datum LAT,LON,H")
-        params, field_W_T = settings.params, field_of(bag)
-        flown = estimator_of(bag) if settings.as_flown else None
-        if flown is not None:
-            params = changed(flown, settings.changes)
-        # of a flight of ours the estimator's own is kept, which may be another than the true one
-        if field_W_T is not None and flown is None and not settings.keeps_field:
-            params = replace(params, magnetic_field_W_T=field_W_T)
+        datum, notes = _datum_of(bag, settings)
+        params, more = _params_of(bag, settings, datum)
+        notes += more
         runs = {name: _Run(_estimator(name)(params, datum)) for name in settings.estimators}
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
@@ -234,9 +266,40 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     started = {name: parts for name, parts in found.items() if len(parts[0])}
     log.estimates = {name: track for name, (track, _) in started.items()}
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
+    log.notes += notes
     log.notes += [f"{name}: never started" for name in found if name not in started]
     counts = {name: run.estimator.counts for name, run in runs.items()}
     return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
+
+
+def _datum_of(bag: Bag, settings: Settings) -> tuple[Datum | None, list[str]]:
+    """Origin of ``map``: as given, of the bag, or the first fix where nothing else needs it.
+
+    Raises:
+        InputError: the truth needs it, and nobody says.
+    """
+    datum, fix = settings.datum or datum_of(bag), topic(settings.namespace, "gps/fix")
+    if datum is not None or not bag.counts.get(fix):
+        return datum, []
+    if settings.truth is not None or bag.counts.get(topic(settings.namespace, TRUTH)):
+        raise InputError(f"{bag.path}: no /datum; say where map begins with --datum LAT,LON,H")
+    datum = heard_of(bag, settings.namespace, None).place
+    return datum, [] if datum is None else ["assumed: map begins at the first fix"]
+
+
+def _params_of(
+    bag: Bag, settings: Settings, datum: Datum | None
+) -> tuple[EstimatorParams, list[str]]:
+    """Parameters of the estimators: as flown, or with an assumption for all that nobody says."""
+    known, field_W_T = set(settings.known) | differing_keys(settings.params), field_of(bag)
+    flown = estimator_of(bag) if settings.as_flown else None
+    params = settings.params if flown is None else changed(flown, settings.changes)
+    if flown is not None:  # what it believed of the field may be another than the true one
+        return params, []
+    if field_W_T is not None and "magnetic_field_W_T" not in known:
+        params = replace(params, magnetic_field_W_T=field_W_T)
+        known.add("magnetic_field_W_T")
+    return assumed(params, known, heard_of(bag, settings.namespace, datum))
 
 
 def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:

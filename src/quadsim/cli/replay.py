@@ -78,6 +78,12 @@ class EstimatorOption(click.Option):
     "  [default: as flown, where the bag says so, else eskf]",
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a parameter.")
+@click.option(
+    "--sensors",
+    metavar="SUITE",
+    help="What the vehicle carried: a file of config/sensors/suites, or a path.  [default: as"
+    " flown, where the bag says so, else assumptions, which are said]",
+)
 @datum_option
 @click.option(
     "--truth",
@@ -127,6 +133,7 @@ def replay(
     settle_s: float,
     configs: tuple[str, ...],
     changes: tuple[str, ...],
+    sensors: str | None,
     datum: Datum | None,
     truth: str | None,
     align: str,
@@ -163,27 +170,37 @@ def replay(
         ctx.exit(status)
     from quadsim.analysis.comparison import combined, titles
     from quadsim.analysis.exports import export_csv, export_tum
-    from quadsim.analysis.replay import Settings, estimator_params, load_kernels, sets_field
+    from quadsim.analysis.replay import (
+        Settings,
+        described,
+        estimator_params,
+        known_keys,
+        load_kernels,
+    )
     from quadsim.analysis.scoring import Scoring
     from quadsim.analysis.trajectory import SPANS, span_of
     from quadsim.analysis.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 
     files = configs or (None,)
-    settings = [
-        Settings(
-            estimators,
-            namespace,
-            estimator_params(file, changes),
-            datum,
-            truth,
-            as_flown=file is None,
-            changes=changes,
-            driver=driver,
-            keeps_field=sets_field(file, changes),
+    settings = []
+    for file in files:
+        params, known = estimator_params(file, changes), known_keys(file, changes)
+        if sensors is not None:
+            params, known = described(params, known, sensors)
+        settings.append(
+            Settings(
+                estimators,
+                namespace,
+                params,
+                datum,
+                truth,
+                as_flown=file is None and sensors is None,
+                changes=changes,
+                known=known,
+                driver=driver,
+            )
         )
-        for file in files
-    ]
     scoring = Scoring(settle_s, align, tuple(span_of(text) for text in spans) or SPANS)
     _check_report(report, pictures, len(bags) * len(files))
     with loading("loading the kernels"):

@@ -26,11 +26,15 @@ from quadsim.estimation.layout import (
     THETA,
     WIND,
     ZERO_VELOCITY,
-    N,
     V,
 )
 from quadsim.estimation.measurements import position_rows
-from quadsim.estimation.update import Sym3, rejected_for_s, update_scalar, update_vector
+from quadsim.estimation.update import (
+    Sym3,
+    rejected_for_s,
+    update_scalar,
+    update_vector,
+)
 from quadsim.geometry.rotation import (
     Quat,
     conjugate,
@@ -155,7 +159,7 @@ def hold_attitude(state: Any, params: Any) -> None:
         state: ESKF record, whose ``f_mean_W`` is integrated since ``mean_ns``.
         params: packed EstimatorParams.
     """
-    with_drag = params.fusion.drag_per_s > 0.0 and state.n == N
+    with_drag = params.fusion.drag_per_s > 0.0 and state.n > WIND
     elapsed_ns = state.stamp_ns - state.mean_ns
     period_ns = DRAG_PERIOD_NS if with_drag else GRAVITY_PERIOD_NS
     if elapsed_ns < period_ns:

@@ -18,6 +18,7 @@ from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scal
 from quadsim.estimation.heading import forget_accelerations, forget_heading, misfit
 from quadsim.estimation.inertial import start_inertial
 from quadsim.estimation.layout import (
+    ANTENNA,
     BA,
     BG,
     FIELD,
@@ -32,7 +33,7 @@ from quadsim.estimation.layout import (
     P,
     V,
 )
-from quadsim.estimation.update import Sym3, position_from_fixes
+from quadsim.estimation.update import Sym3, add_lever_arm, has_lever_arm, position_from_fixes
 from quadsim.estimation.window import clear, is_standing, scale_errors
 from quadsim.geometry.rotation import (
     Mat3,
@@ -72,6 +73,7 @@ def restart(state: Any, reason: int) -> None:
     state.range_ns = 0
     state.field_ns = 0
     state.field_count = 0
+    state.heading_count = 0
     state.strength_error_T = 0.0
     state.pose_ns = 0
     state.rejected_in_row[:] = 0
@@ -283,8 +285,10 @@ def carried(params: Any) -> int:
         return N
     if params.start.field_T > 0.0:
         return WIND
-    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
+    if params.start.lever_arm_m > 0.0:
         return FIELD
+    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
+        return ANTENNA
     if params.flat_ground == 0 or noise.range_offset_m > 0.0 or noise.range_scale > 0.0:
         return FIELD_BIAS
     return TERRAIN if noise.gnss_correlated_share > 0.0 else GNSS_BIAS
@@ -309,6 +313,7 @@ def begin_options(state: Any, params: Any) -> None:
         bias2 = start.field_bias_T * start.field_bias_T
         covariance[FIELD_BIAS + i, FIELD_BIAS + i] = bias2 + constant[i]
         covariance[FIELD + i, FIELD + i] = start.field_T * start.field_T
+        covariance[ANTENNA + i, ANTENNA + i] = start.lever_arm_m * start.lever_arm_m
     if state.n == N:
         for i in range(2):
             covariance[WIND + i, WIND + i] = start.wind_mps * start.wind_mps
@@ -362,6 +367,7 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
     lever_W = rotate(q_WS, vec3(state.antenna_S))
     if window.fix_count > 0:
         shear(covariance, state.n, P, THETA, skew(lever_W))
+        add_lever_arm(state, params, P)
     of_start = start.position_m * start.position_m
     none, unknown = (0.0, 0.0, 0.0), (of_start, of_start, of_start)
     set_position(state, params, scale(-1.0, lever_W), none, unknown)
@@ -462,6 +468,10 @@ def start_in_flight(
         f_0 = scale(1.0 / spread, product)
         slope = scale(1.0 / (count * spread), vec3(window.velocity_variance_sum))
         f_variance_W = add(f_variance_W, slope)
+        # an antenna that is elsewhere by d swings by w x d, which changes within the window
+        rate, lever_m = vec3(state.w_S), start.lever_arm_m
+        swung = 2.0 * lever_m * lever_m * dot(rate, rate) / (t_s * t_s)
+        f_variance_W = add(f_variance_W, (swung, swung, swung))
     else:
         a_W = (0.0, 0.0, 0.0)
         f_0 = scale(1.0 / t_s, s_end_0)
@@ -498,6 +508,9 @@ def start_in_flight(
             covariance[V + i, V + i] = window.velocity_variance_sum[i] / (count * count)
         shear(covariance, state.n, V, THETA, skew((-since_W[0], -since_W[1], -since_W[2])))
         shear(covariance, state.n, V, BA, scaled(t_mean - t_s, R_WS))
+        if has_lever_arm(state, params):  # the antenna's swing about the IMU in the window
+            swing = times(R_WS, skew(scale(-1.0 / n, vec3(window.w_sum_S))))
+            shear(covariance, state.n, V, ANTENNA, swing)
     else:
         state.v_W[:] = 0.0
         for i in range(3):
@@ -519,6 +532,7 @@ def start_in_flight(
     shear(covariance, state.n, P, THETA, skew((-lean_W[0], -lean_W[1], -lean_W[2])))
     of_bias = (t_s - t_fix) * t_s - 0.5 * (t_s * t_s - t2_fix)
     shear(covariance, state.n, P, BA, scaled(of_bias, R_WS))
+    add_lever_arm(state, params, P)
     set_position(state, params, motion_W, p_W, p_variance)
     watch_from_here(state, params)
     return True

@@ -27,6 +27,7 @@ from quadsim.estimation.covariance import (
     turn_attitude,
 )
 from quadsim.estimation.layout import (
+    ANTENNA,
     BA,
     BG,
     ESKF,
@@ -103,6 +104,7 @@ def difference(a: Any, b: Any, out: Any) -> None:
         out[BA + i] = a.accel_bias_S[i] - b.accel_bias_S[i]
         out[GNSS_BIAS + i] = a.gnss_bias_W[i] - b.gnss_bias_W[i]
         out[FIELD_BIAS + i] = a.field_bias_S_T[i] - b.field_bias_S_T[i]
+        out[ANTENNA + i] = a.antenna_S[i] - b.antenna_S[i]
         out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
     out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
     out[GNSS_TIME] = a.gnss_time_s - b.gnss_time_s

@@ -10,7 +10,7 @@ from typing import Any
 
 from quadsim.compiled import kernel, lane_kernel
 from quadsim.elementary import cos, sin
-from quadsim.estimation.layout import FIELD, TERRAIN, THETA, N
+from quadsim.estimation.layout import ANTENNA, TERRAIN, THETA, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import dot
 from quadsim.parameters import Vec3
@@ -209,8 +209,8 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         state.correction[k] += gain[k] * rest
     if n == TERRAIN:
         spread(state, variance, TERRAIN)
-    elif n == FIELD:
-        spread(state, variance, FIELD)
+    elif n == ANTENNA:
+        spread(state, variance, ANTENNA)
     else:
         spread(state, variance, n)
 

@@ -13,6 +13,7 @@ from quadsim.estimation.axes import AxesMonitor
 from quadsim.estimation.batches import eskf_messages
 from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
 from quadsim.estimation.layout import (
+    ANTENNA,
     BA,
     BG,
     EXTERNAL_ATTITUDE,
@@ -159,6 +160,7 @@ class ErrorStateEkf(Estimator):
             ("gyro_bias_sigma_radps", BG),
             ("accel_bias_sigma_mps2", BA),
             ("field_bias_sigma_T", FIELD_BIAS),
+            ("lever_arm_sigma_m", ANTENNA),
         ):
             result[name] = float(np.max(sigma[at : at + 3]))
         for i, axis in enumerate("xyz"):
@@ -176,6 +178,7 @@ class ErrorStateEkf(Estimator):
             result[f"gyro_bias_{axis}_radps"] = float(state.gyro_bias_S[i])
             result[f"accel_bias_{axis}_mps2"] = float(state.accel_bias_S[i])
             result[f"field_bias_{axis}_T"] = float(state.field_bias_S_T[i])
+            result[f"lever_arm_{axis}_m"] = float(state.antenna_S[i])
         for sensor, name in enumerate(SENSORS):
             limit = gate.chi2_3 if sensor in VECTORS else gate.chi2_1
             accepted = int(state.accepted[sensor])

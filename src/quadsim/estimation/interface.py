@@ -227,9 +227,11 @@ class Estimator(ABC):
 
     def set_params(self, params: EstimatorParams) -> None:
         """Go on with other parameters."""
+        before = self.params.mount
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
-        timeline.remount(self._lines)
+        if self.params.mount != before:  # a lever arm that is a state stays as it was learned
+            timeline.remount(self._lines)
 
     @property
     def lines(self) -> NDArray[np.record]:

@@ -16,12 +16,13 @@ from quadsim.compiled import record_dtype
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
 #: accelerometer bias, offset of the pressure's height (1 wide), time offset of GNSS stamps (1), the
-#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, reference field,
-#: wind east and north (2); the others are three wide.
+#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, lever arm from
+#: IMU to GNSS antenna in the IMU's axes, reference field, wind east and north (2); the others are
+#: three wide.
 THETA, V, P, BG, BA, PRESSURE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16
-GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, WIND = 17, 20, 21, 24, 27
+GNSS_BIAS, TERRAIN, FIELD_BIAS, ANTENNA, FIELD, WIND = 17, 20, 21, 24, 27, 30
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 29
+N = 32
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
@@ -174,6 +175,8 @@ ESKF = record_dtype(
         ("w_S", np.float64, (3,)),  # newest rate as measured
         ("w_variance", np.float64, (3,)),
         ("f_S", np.float64, (3,)),  # newest specific force as measured
+        ("turning_S", np.float64, (3,)),  # rate, and force less hover's, without their noise
+        ("pushing_S", np.float64, (3,)),
         ("f_vibration", np.float64, (3,)),  # variance of a sample, from the data
         ("w_vibration", np.float64, (3,)),
         ("aided_ns", np.int64),  # when something that holds the attitude was last accepted
@@ -198,6 +201,9 @@ ESKF = record_dtype(
         ("field_ns", np.int64),  # newest magnetic field
         ("field_count", np.int64),
         ("field_q_WS", np.float64, (4,)),  # attitude at that field
+        ("heading_ns", np.int64),  # newest one of unknown noise
+        ("heading_count", np.int64),
+        ("heading_variance", np.float64),  # of their innovations
         ("strength_error_T", np.float64),  # of the field, mean of ten seconds
         ("pose_ns", np.int64),  # newest external position
         ("pose_p_W", np.float64, (3,)),

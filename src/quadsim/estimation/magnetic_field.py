@@ -48,6 +48,16 @@ from quadsim.parameters import Vec3
 DISTURBANCE_S = 10.0
 #: Time over which what is off in strength and inclination is averaged, s.
 MISFIT_MEAN_S = 1.0
+#: How many headings the default of an unknown noise counts for, and the least that is believed.
+HEADING_PRIOR = 10
+LEAST_HEADING_RAD = 0.03
+
+
+@kernel
+def has_bias(params: Any) -> bool:
+    """Whether the magnetometer's bias is a state that is not known."""
+    offset_T, noise = params.start.field_bias_T, params.noise
+    return bool(offset_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0)
 
 
 @kernel
@@ -123,36 +133,64 @@ def eskf_magnetic_field(
         What became of the heading.
     """
     noise = params.noise
+    known_variance = heading_variance
     if heading_variance == 0.0:
-        heading_variance = noise.heading_sigma_rad * noise.heading_sigma_rad
+        known_variance = noise.heading_sigma_rad * noise.heading_sigma_rad
     if vertical_variance == 0.0:
         vertical_variance = noise.field_sigma_T * noise.field_sigma_T
     if state.running == 0 and state.imu_count == 0:
         return IGNORED
     if state.running == 0 or state.realigning == 1:
-        add_field(state.alignment, m_S, heading_variance)
+        add_field(state.alignment, m_S, known_variance)
     if state.running == 0:
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
     turn_field_errors(state, noise)
     misfit2 = misfit_variance(state, field_W, before_ns)
-    result = fuse_heading(state, params, m_S, heading_variance + misfit2)
+    result = fuse_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
         see_accepted_field(state, dt_s)
     elif result == REJECTED:
-        see_rejected_field(state, params, heading_variance, dt_s)
+        see_rejected_field(state, params, known_variance, dt_s)
     if params.fusion.magnetic_inclination == 1:
-        if state.n <= FIELD_BIAS:  # no state for it
+        if not has_bias(params):
             vertical_variance += disturbance(state, m_S, before_ns)
-        fuse_inclination(state, params, m_S, heading_variance, vertical_variance)
+        fuse_inclination(state, params, m_S, known_variance, vertical_variance)
     return result
 
 
 @kernel
-def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
+def learn_heading(state: Any, params: Any, innovation: float) -> float:
+    """Variance of a heading whose message states none, from the innovations of those before.
+
+    Their mean square over ten seconds, from the default on. It holds the estimate's own error too,
+    and a disturbance that stays: it claims too little, never too much.
+    """
+    default = params.noise.heading_sigma_rad * params.noise.heading_sigma_rad
+    if state.heading_count == 0:
+        state.heading_variance = default
+        state.heading_ns = state.stamp_ns
+    dt_s = (state.stamp_ns - state.heading_ns) * 1e-9
+    variance = max(float(state.heading_variance), LEAST_HEADING_RAD * LEAST_HEADING_RAD)
+    state.heading_ns = state.stamp_ns
+    state.heading_count += 1
+    part = max(1.0 / (HEADING_PRIOR + state.heading_count), min(dt_s / DISTURBANCE_S, 1.0))
+    state.heading_variance += part * (innovation * innovation - state.heading_variance)
+    return variance
+
+
+@kernel
+def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: float) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        m_S: (3,) T.
+        variance: rad^2; zero: unknown, and learned.
+        misfit2: what is added to it, rad^2; see :func:`misfit_variance`.
 
     The heading so levelled depends on the tilt too; both columns are kept, else a tilt error
     becomes a heading error the filter knows nothing of. They are taken at the reference field, not
@@ -165,6 +203,9 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float) -> int:
         return IGNORED  # nearly vertical: no heading in it
     east, north, up = vec3(state.field_W_T)
     innovation = wrap(atan2(north, east) - atan2(y, x))
+    if variance == 0.0:
+        variance = learn_heading(state, params, innovation)
+    variance += misfit2
     horizontal2 = east * east + north * north
     row = state.row
     row[:] = 0.0

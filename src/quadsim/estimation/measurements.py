@@ -11,11 +11,13 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.elementary import exp
+from quadsim.estimation.covariance import skew
 from quadsim.estimation.gnss_time import judge_time
 from quadsim.estimation.heading import see_position, see_velocity
 from quadsim.estimation.inertial import motion_before
 from quadsim.estimation.layout import (
     ACCEPTED,
+    ANTENNA,
     BG,
     GNSS_BIAS,
     GNSS_POSITION,
@@ -38,7 +40,7 @@ from quadsim.estimation.update import (
     velocity_holds,
 )
 from quadsim.estimation.window import add_fix, add_velocity
-from quadsim.geometry.rotation import Mat3, apply, quat, rotate, to_matrix
+from quadsim.geometry.rotation import Mat3, apply, compose, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
@@ -134,6 +136,14 @@ def set_skew(rows: Any, at: int, a: Vec3) -> None:
 
 
 @kernel
+def set_block(rows: Any, at: int, A: Mat3) -> None:
+    """Write a matrix into three rows."""
+    for i in range(3):
+        a = A[i]
+        rows[i, at], rows[i, at + 1], rows[i, at + 2] = a[0], a[1], a[2]
+
+
+@kernel
 def eskf_gnss_position(state: Any, params: Any, p_W: Vec3, covariance: Any) -> int:
     """Fuse the antenna's position.
 
@@ -161,6 +171,8 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
         return ACCEPTED
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
+    if state.n > ANTENNA:
+        set_block(state.rows, ANTENNA, to_matrix(quat(state.q_WS)))
     predicted_W = add(vec3(state.p_W), lever_W)
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
         R = to_matrix(quat(state.q_WS))
@@ -246,6 +258,8 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
     R = to_matrix(quat(state.q_WS))
     swing_W = velocity_rows(state, R, w_S, vec3(state.antenna_S))
+    if state.n > ANTENNA:  # R (w x l)
+        set_block(state.rows, ANTENNA, compose(R, skew(w_S)))
     innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
         _, gained_W, a_W = motion_before(state, params, state.gnss_time_s)

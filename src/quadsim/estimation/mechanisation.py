@@ -21,6 +21,8 @@ from quadsim.world.gravity import gravity_at
 VIBRATION_MEAN_S = 2.0
 #: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it.
 SCALE_ERROR_S = 1.0
+#: Time over which rate and acceleration are averaged for that: noise is no rotation.
+SCALE_MEAN_S = 0.1
 
 
 @kernel
@@ -140,10 +142,14 @@ def advance(
     # errors of scale and axes are no states: white noise of the density of an error that lasts
     noise = params.noise
     lasting_s = dt_s * SCALE_ERROR_S
-    angle = scale_errors(w_S, noise.gyro_scale, noise.gyro_axes)
     # a multirotor's force lies along its z: in hover the accelerometer's error is a bias
     hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
-    velocity = scale_errors(subtract(f_S, hover_S), noise.accel_scale, noise.accel_axes)
+    part = min(dt_s / SCALE_MEAN_S, 1.0)
+    for i in range(3):
+        state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
+        state.pushing_S[i] += part * (f_S[i] - hover_S[i] - state.pushing_S[i])
+    angle = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+    velocity = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)
     angle_variance = (
         w_variance[0] * share + angle_more + angle[0] * lasting_s,
         w_variance[1] * share + angle_more + angle[1] * lasting_s,

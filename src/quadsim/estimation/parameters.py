@@ -248,6 +248,9 @@ class StartParams:
     field_T: Annotated[
         float, Spec("sigma of the reference field; 0: it is taken as exact", "T", ge=0.0)
     ] = 0.0
+    lever_arm_m: Annotated[
+        float, Spec("sigma of the lever arm, IMU to antenna; 0: known", "m", ge=0.0, le=10.0)
+    ] = 0.0
     wind_mps: Annotated[float, Spec("sigma of the wind", "m/s", ge=0.0)] = 5.0
     terrain_m: Annotated[float, Spec("sigma of the terrain under the first range", "m")] = 0.1
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0

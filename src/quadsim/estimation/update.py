@@ -6,9 +6,17 @@ import math
 from typing import Any
 
 from quadsim.compiled import kernel
-from quadsim.estimation.covariance import fuse, left_jacobian, times_row, turn_attitude
+from quadsim.estimation.covariance import (
+    fuse,
+    left_jacobian,
+    scaled,
+    shear,
+    times_row,
+    turn_attitude,
+)
 from quadsim.estimation.layout import (
     ACCEPTED,
+    ANTENNA,
     BA,
     BG,
     FIELD,
@@ -30,7 +38,7 @@ from quadsim.estimation.layout import (
     V,
 )
 from quadsim.estimation.window import clear
-from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
 from quadsim.geometry.vector import dot, store, subtract, vec3
 from quadsim.parameters import Vec3
 
@@ -72,6 +80,7 @@ def move(state: Any) -> None:
         state.accel_bias_S[i] += x[BA + i]
         state.gnss_bias_W[i] += x[GNSS_BIAS + i]
         state.field_bias_S_T[i] += x[FIELD_BIAS + i]
+        state.antenna_S[i] += x[ANTENNA + i]
         state.field_W_T[i] += x[FIELD + i]
     reach_s = GNSS_TIME_REACH_S
     state.gnss_time_s = min(max(state.gnss_time_s + x[GNSS_TIME], -reach_s), reach_s)
@@ -326,6 +335,20 @@ def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
 
 
 @kernel
+def has_lever_arm(state: Any, params: Any) -> bool:
+    """Whether the lever arm from IMU to antenna is a state that is not known."""
+    return bool(state.n > ANTENNA and params.start.lever_arm_m > 0.0)
+
+
+@kernel
+def add_lever_arm(state: Any, params: Any, at: int) -> None:
+    """Covariance of a position that was found from the antenna's: it holds its place's error."""
+    if has_lever_arm(state, params):
+        R = to_matrix(quat(state.q_WS))
+        shear(state.covariance, state.n, at, ANTENNA, scaled(-1.0, R))
+
+
+@kernel
 def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
     """Begin again in place from a fix: the estimate had left all that GNSS says for too long.
 
@@ -363,6 +386,7 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
+    add_lever_arm(state, params, P)
     covariance[PRESSURE, PRESSURE] = 1.0
     state.pressure_started = 0
     state.terrain_started = 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from rclpy.context import Context
 from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
 from quadsim.errors import InputError
 from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.assumptions import Unknown, date_year_of
 from quadsim.estimation.blind import BlindIns
 from quadsim.estimation.filter import ErrorStateEkf
 from quadsim.estimation.interface import Estimator
@@ -73,6 +75,7 @@ class EstimatorNode(QuadsimNode):
         node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
         names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
         datum = node_params.datum if node_params.datum_source == "parameter" else None
+        self._unknown = Unknown(params) if node_params.installation == "unknown" else None
         self.filter = ErrorStateEkf(params, datum)
         self._blind = BlindIns(params, datum)
         self._beside = self._make_beside(names, params, datum)
@@ -213,6 +216,7 @@ class EstimatorNode(QuadsimNode):
         self._stamp_ns = stamp_ns
         # copies: kernels want aligned numbers, and compile anew for others
         sample = [view[name].copy() for name in IMU_FIELDS]
+        self._assume(sample[2])
         verdict = self.filter.imu(stamp_ns, *sample)
         for estimator in self._beside.values():
             estimator.imu(stamp_ns, *sample)
@@ -228,6 +232,21 @@ class EstimatorNode(QuadsimNode):
         if self.filter.running:
             self._blind.imu(stamp_ns, *sample)
             self._publish(stamp_ns, view)
+
+    def _assume(self, f_covariance: Any) -> None:
+        """Assume what is not known, as soon as enough was heard and while the filter aligns."""
+        unknown = self._unknown
+        if unknown is None or unknown.notes or self.filter.running:
+            return
+        unknown.hear("imu", f_covariance)
+        if unknown.is_ready:
+            self._set_params(unknown.assume())
+            for words in unknown.notes:
+                self.get_logger().info(words)
+
+    def _date_ns(self, stamp_ns: int) -> int:
+        """A time since 1970 that may be a date: a stamp, or what the clock says."""
+        return stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
 
     def _publish(self, stamp_ns: int, view: Any) -> None:
         before_ns, self._published_ns = self._published_ns, stamp_ns
@@ -276,13 +295,19 @@ class EstimatorNode(QuadsimNode):
         covariance = view["covariance"].copy()
         if view["covariance_type"] == NavSatFix.COVARIANCE_TYPE_UNKNOWN:
             covariance[:] = 0.0
+        if self._unknown is not None and self.filter.datum is not None:
+            self._unknown.hear_place(self.filter.datum, self._date_ns(stamp_ns))
+            self._unknown.hear_fix(covariance)
         self._tell("gnss_position", stamp_ns, geodetic, covariance)
 
     def _on_gps_velocity(self, stamp_ns: int, view: Any) -> None:
         self._tell("gnss_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
 
     def _on_magnetic_field(self, stamp_ns: int, view: Any) -> None:
-        self._tell("magnetic_field", stamp_ns, view["m"].copy(), view["covariance"].copy())
+        m_S, covariance = view["m"].copy(), view["covariance"].copy()
+        if self._unknown is not None:
+            self._unknown.hear_field(m_S, covariance)
+        self._tell("magnetic_field", stamp_ns, m_S, covariance)
 
     def _on_pressure(self, stamp_ns: int, view: Any) -> None:
         self._tell("pressure", stamp_ns, float(view["pressure"]), float(view["variance"]))
@@ -295,7 +320,10 @@ class EstimatorNode(QuadsimNode):
         distance_m = message.range
         if distance_m < message.min_range or 0.0 < message.max_range < distance_m:
             distance_m = math.inf  # nothing in range, REP 117
-        self._tell("range", stamp_ns, distance_m, getattr(message, "variance", 0.0))
+        variance = getattr(message, "variance", 0.0)
+        if self._unknown is not None:
+            self._unknown.hear("range", np.array([variance]))
+        self._tell("range", stamp_ns, distance_m, variance)
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
         self._tell("external_pose", stamp_ns, *pose_of(view))
@@ -321,6 +349,9 @@ class EstimatorNode(QuadsimNode):
             estimator.datum = datum
 
     def _apply(self, params: EstimatorParams) -> None:
+        self._set_params(params if self._unknown is None else self._unknown.update(params))
+
+    def _set_params(self, params: EstimatorParams) -> None:
         for estimator in (self.filter, self._blind, *self._beside.values()):
             estimator.set_params(params)
         self._transforms.move(mounts_of(params))
@@ -377,6 +408,7 @@ class EstimatorNode(QuadsimNode):
             {
                 "imu_messages": self._received,
                 "imu_last_ns": self._last_ns,
+                "assumed": "; ".join(self._unknown.notes if self._unknown else ()),
                 **values,
                 **innovations(self.filter.state),
             },

@@ -46,6 +46,13 @@ class EstimatorNodeParams:
             choices=("none", "pose", "pose_with_covariance", "odometry"),
         ),
     ] = "none"
+    installation: Annotated[
+        str,
+        Spec(
+            "unknown: what keeps its default (field, lever arm, mounts) is assumed, and said",
+            choices=("known", "unknown"),
+        ),
+    ] = "unknown"
     sampled_rate_hz: Annotated[
         float,
         Spec("rate of odometry/sampled, at most the IMU's; 0: there is none", "Hz", ge=0.0, le=2e3),

@@ -185,7 +185,11 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
         }
         if "scene" in needs_of(kind, params):
             said[kind] |= _scene(scenario)
-    said["estimator"] = {"config": scenario.file.estimator, **prefixed(scenario.estimator)}
+    said["estimator"] = {
+        "config": scenario.file.estimator,
+        "installation": "known",
+        **prefixed(scenario.estimator),
+    }
     said["autopilot"] = {
         "mission": str(scenario.path),
         "use_truth": scenario.file.fly_on == "truth",
@@ -279,6 +283,10 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         executable: {**source, **said, **chosen.get(executable, {})}
         for executable, said in said_by_files.items()
     }
+    if "magnetometer" in parameters and "magnetometer" not in drivers.nodes:
+        # a real one: its field is that of the real place, not of the scenario's
+        parameters["estimator"].pop("magnetic_field_W_T")
+        parameters["estimator"] |= {"installation": "unknown"}
     if "autopilot" in sampled:
         rate_hz = scenario.autopilot.position.rate_hz
         parameters["estimator"] |= {"sampled_rate_hz": rate_hz}

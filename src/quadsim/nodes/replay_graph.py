@@ -15,7 +15,7 @@ from typing import Any
 from quadsim.analysis.bag.origin import DIGEST, SCENARIO_YAML, estimator_of, surroundings
 from quadsim.analysis.bag.reading import Bag, open_bag
 from quadsim.analysis.bag.topics import field_of, namespaces
-from quadsim.analysis.replay import changed, estimator_params, sets_field
+from quadsim.analysis.replay import changed, estimator_params, known_keys
 from quadsim.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.nodes.drivers import REPLACEABLE
@@ -181,8 +181,8 @@ def _estimator(bag: Bag, options: ReplayOptions) -> dict[str, Any]:
     else:
         params = changed(flown, options.changes)
     field_W_T = field_of(bag)
-    keeps = flown is not None or sets_field(options.config, options.changes)
-    if field_W_T is not None and not keeps:
+    known = known_keys(options.config, options.changes)
+    if field_W_T is not None and flown is None and "magnetic_field_W_T" not in known:
         params = replace(params, magnetic_field_W_T=field_W_T)
     parameters = {"config": options.config or "eskf", "use_sim_time": True, **prefixed(params)}
     if options.datum is not None:
