@@ -162,10 +162,10 @@ def _with_mounting(
     mounted = "mount.imu_roll_pitch_yaw_deg" in known
     error = SCALE if mounted else math.hypot(SCALE, math.radians(MOUNTING_DEG))
     noise, told = params.noise, False
-    for sensor in ("gyro", "accel"):
-        keys = f"{sensor}_scale", f"{sensor}_axes"
-        if not any(f"noise.{key}" in known or getattr(noise, key) > 0.0 for key in keys):
-            noise, told = replace(noise, **dict.fromkeys(keys, error)), True
+    if not {"noise.gyro_scale", "noise.gyro_axes"} & set(known) and noise.gyro_scale == 0.0:
+        noise, told = replace(noise, gyro_scale=error, gyro_axes=error), True
+    if not {"noise.accel_scale", "noise.accel_axes"} & set(known) and noise.accel_scale == 0.0:
+        noise, told = replace(noise, accel_scale=error, accel_axes=error), True
     if told:
         axes = "" if mounted else f"axes are those of base_link within {MOUNTING_DEG:g} deg, "
         notes.append(f"assumed: the IMU's {axes}scale within {100.0 * SCALE:g} %")

@@ -182,7 +182,7 @@ def learn_heading(state: Any, params: Any, innovation: float) -> float:
 
 
 @kernel
-def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: float) -> int:
+def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: float = 0.0) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.
 
     Args:
