@@ -16,7 +16,8 @@ import quadsim
 
 ROOT = Path(quadsim.__file__).parent
 HELPER = Path(__file__).parents[1] / "helpers" / "flown_bits.py"
-#: The usual flight; turbulence; several vehicles; a course; three rotors.
+#: The usual flight; turbulence; several vehicles; a course; three rotors. Courses through points
+#: come with each.
 FLIGHTS = ("square", "windy_square", "crossing", "figure_of_eight", "failsafe_motor_loss")
 AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 PLAIN: dict[str, dict[str, str]] = {
