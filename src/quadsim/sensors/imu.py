@@ -171,7 +171,7 @@ class ImuParams:
         walk = np.array(getattr(self, f"{name}_bias_walk"))
         time_s = getattr(self, f"{name}_instability_time_s")
         instability = np.array(getattr(self, f"{name}_instability")) * math.sqrt(2.0 / time_s)
-        return float(np.hypot(walk, instability).max())
+        return float(np.sqrt(walk * walk + instability * instability).max())
 
     def floor_S(self, name: str) -> NDArray[np.float64]:
         """Vibration floor of "accel" or "gyro" at the reference speed, (3,) sensor axes."""

@@ -34,8 +34,8 @@ LINE_ENDS, FIT_BEGINS = 0.25, 0.75
 WINDMILL_BEGINS = -2.0423273
 #: Bound on the thrust in descent over that of hover at this speed: the blades stall (ours).
 STALL_GAIN = 2.0
-#: A rotor with less thrust than this, N, stands still: what is divided by its v_h is not finite.
-LEAST_THRUST_N = 1e-9
+#: Fastest descent over v_h that is told apart.
+FASTEST = 50.0
 _ITERATIONS = 4
 
 
@@ -107,11 +107,12 @@ def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Any)
         w_mps: air speed along the shaft, below zero.
         params: packed VehicleParams.
     """
-    if static_N < LEAST_THRUST_N:
+    if static_N <= 0.0:
         return 0.0
     rotor = params.rotor
     disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
-    x = w_mps / math.sqrt(static_N / disc)
+    # a rotor that hardly turns falls without bound over its v_h; the blades stall long before
+    x = max(w_mps / math.sqrt(static_N / disc), -FASTEST)
     part = min(max((-x - LINE_ENDS) / (FIT_BEGINS - LINE_ENDS), 0.0), 1.0)
     part *= part * (3.0 - 2.0 * part)
     line = rotor.inflow_N_s2 * speed_radps * w_mps
