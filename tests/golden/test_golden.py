@@ -59,7 +59,7 @@ def test_a_recorded_flight_is_estimated_as_ever(path, update_golden):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_is_flown_as_ever(name, update_golden):
     scenario = load_scenario(name)
-    log, _ = run(scenario)
+    log, digest = run(scenario)
     summary = summarize(log, scenario.criteria)
     now = {
         "duration_s": summary["duration_s"],
@@ -68,6 +68,8 @@ def test_a_scenario_is_flown_as_ever(name, update_golden):
         "landing": summary["landing"],
         "estimators": figures_of(summary["estimators"]),
         "events": [f"{event.name}: {event.message}" for event in log.events],
+        "digest": digest,
+        "digest_versions": golden.digest_versions(),
     }
     changed = golden.check(HERE / "expected" / f"sim_{name}.yaml", now, update_golden)
     assert not changed, changed
@@ -100,3 +102,14 @@ def test_figures_are_written_only_when_that_is_asked_for(tmp_path):
     assert path.read_text().splitlines()[1:] == ["a: 1.235", "b.0: true", "b.1: null"]
     assert golden.check(path, now, update=False) == ""
     assert "--update-golden" in golden.check(path, {"a": 1.24, "b": [True, None]}, update=False)
+
+
+def test_digests_are_compared_where_the_versions_are_the_same(tmp_path):
+    path = tmp_path / "x.yaml"
+    then = {"a": 1.0, "digest": "0123", "digest_versions": golden.digest_versions()}
+    golden.check(path, then, update=True)
+    assert golden.check(path, then, update=False) == ""
+    assert "- digest: 0123\n+ digest: 4567" in golden.check(path, then | {"digest": "4567"}, False)
+    other = {"digest": "4567", "digest_versions": "x86_64, Python 3.11, numpy 3.0.0, numba 1.0.0"}
+    assert golden.check(path, then | other, update=False) == ""
+    assert "+ a: 2.0" in golden.check(path, then | other | {"a": 2.0}, update=False)

@@ -1,16 +1,19 @@
 """Figures of a flight as a text that people read, and what differs between two such texts.
 
-A line is a name and a value: a number to four digits, or words. Two processors may round otherwise
-and add in another order; RELATIVE leaves room for that, and none for a change of behaviour.
+A line is a name and a value: a number to four digits, or words. A digest is compared where it was
+made with the same versions; RELATIVE leaves room for others, and none for a change of behaviour.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from quadsim.analysis.surroundings import versions
 
 DIGITS = 4
 #: Twice what four digits can be off by their own rounding, 5e-4 where the first is a 1.
@@ -75,6 +78,22 @@ def difference(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def digest_versions() -> str:
+    """What a digest depends on beside the sources."""
+    found = versions()
+    parts = [platform.machine(), f"Python {'.'.join(found['python'].split('.')[:2])}"]
+    return ", ".join([*parts, *(f"{name} {found[name]}" for name in ("numpy", "numba"))])
+
+
+def _without_digest(
+    one: Mapping[str, Any], now: Mapping[str, Any], then: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Figures alone, where the two digests were made with different versions."""
+    if now.get("digest_versions") == then.get("digest_versions"):
+        return one
+    return {key: one[key] for key in one if key not in ("digest", "digest_versions")}
+
+
 def check(path: Path, now: Mapping[str, Any], update: bool) -> str:
     """Compare figures with a file, or write it.
 
@@ -91,7 +110,8 @@ def check(path: Path, now: Mapping[str, Any], update: bool) -> str:
         return ""
     if not path.is_file():
         return f"{path}: not there; write it with --update-golden"
-    lines = difference(now, yaml.safe_load(path.read_text(encoding="utf-8")))
+    then = yaml.safe_load(path.read_text(encoding="utf-8"))
+    lines = difference(*(_without_digest(one, now, then) for one in (now, then)))
     if not lines:
         return ""
     how = f"./quadsim test tests/golden --update-golden rewrites {path.name}, if that is meant:"

@@ -16,7 +16,8 @@ import quadsim
 
 ROOT = Path(quadsim.__file__).parent
 HELPER = Path(__file__).parents[1] / "helpers" / "flown_bits.py"
-#: The usual flight; turbulence; several vehicles; a course; three rotors.
+#: The usual flight; turbulence; several vehicles; a course; three rotors. Courses through points
+#: come with each.
 FLIGHTS = ("square", "windy_square", "crossing", "figure_of_eight", "failsafe_motor_loss")
 AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 PLAIN: dict[str, dict[str, str]] = {
@@ -81,12 +82,9 @@ def test_digest_is_the_same_compiled_for_another_processor(name):
 
 ROOMS = ("control", "estimation", "geometry", "mission", "sensors", "sim", "vehicle", "world")
 #: The guard, the planner, the rehearsal and what finds a bag's axes: not in a scenario's digest.
-#: Courses through points (LAPACK, Nelder and Mead): to the last bit those of one machine.
 ELSEWHERE = (
     "control/avoidance.py", "control/guard", "estimation/axes", "mission/planner.py",
     "mission/planning/", "sim/rehearsal/", "vehicle/reference.py", "world/fields.py",
-    "mission/trajectories/minimum_snap.py", "mission/trajectories/polynomials.py",
-    "mission/trajectories/timed.py", "mission/trajectories/yaw.py",
 )  # fmt: skip
 LIBRARY = {
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 from quadsim.control.parameters import FlightParams
@@ -34,6 +35,10 @@ FENCE_SLACK_M = 0.3
 #: Time before a braking begins, s.
 BRAKING_LAG_S = 0.3
 
+#: Without a motor: growth of the acceleration upwards, beyond that of the thrust, by which a strike
+#: on the ground is felt, m/s^2, within a time, ns; largest sink rate after it, m/s, and height, m.
+STRIKE_MPS2, STRIKE_NS, STRIKE_SINK_MPS, STRIKE_BELOW_M = 2.0, 100_000_000, 0.2, 1.0
+
 #: Time between two looks at course and battery, ns.
 LOOK_NS = 100_000_000
 
@@ -58,6 +63,7 @@ class Failsafes(Recovery):
         self._off_ns: int | None = None  # since when the vehicle has been off course
         self._looked_ns = 0
         self._outside = False
+        self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
 
     # what comes in
 
@@ -291,6 +297,33 @@ class Failsafes(Recovery):
             setpoints["mode"] = MODE_ATTITUDE
             setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
             setpoints["thrust"] = self._thrust
+
+    def _is_down(self) -> bool:
+        """Whether the ground has carried the vehicle for a while; without a motor, has met it."""
+        return super()._is_down() or (self._crippled and self._strikes())
+
+    def _strikes(self) -> bool:
+        """Whether the ground stops the vehicle: more than its thrust does.
+
+        On three rotors it comes down spinning, on one foot: control that goes on until the ground
+        carries it would turn it over. What thrust is left is unknown, so changes are compared.
+        """
+        past, now_s, span_s = self._sinking, self._stamp_ns * 1e-9, STRIKE_NS * 1e-9
+        past.append((now_s, self._v_up, self._thrust))
+        while past[0][0] < now_s - 2.01 * span_s:
+            past.popleft()
+        if past[0][0] > now_s - 1.5 * span_s or self._v_up < -STRIKE_SINK_MPS:
+            return False
+        middle = next(i for i, one in enumerate(past) if one[0] > now_s - 1.01 * span_s)
+        first, between, last = past[0], past[middle], past[-1]
+        if not first[0] < between[0] < last[0]:
+            return False
+        before_mps2 = (between[1] - first[1]) / (between[0] - first[0])
+        after_mps2 = (last[1] - between[1]) / (last[0] - between[0])
+        thrusts = [one[2] for one in past]
+        risen_mps2 = max(0.0, max(thrusts[middle:]) - min(thrusts[: middle + 1]))
+        felt_mps2 = after_mps2 - before_mps2 - risen_mps2
+        return felt_mps2 > STRIKE_MPS2 and self._height_m() < STRIKE_BELOW_M
 
     def _on_failsafe_landing(self) -> None:
         back = self._verdict == GOOD and self._good_s >= self._params.failsafe.estimate_return_s

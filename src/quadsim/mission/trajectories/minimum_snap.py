@@ -14,14 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from quadsim.elementary import each, exp
+from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.polynomials import (
-    ORDERS,
     Array,
     Polynomials,
-    derivative_row,
+    differentiated,
     peaks,
     sampled,
 )
+from quadsim.mission.trajectories.splines import rest_spline, segments
 from quadsim.parameters import Vec3
 
 #: Samples of a segment by which the optimiser judges it; the result is scaled exactly.
@@ -51,60 +53,30 @@ class Limits:
         )
 
 
-def solve(waypoints: Array, durations_s: Array) -> Array:
-    """Coefficients of the least snap through waypoints at given times.
-
-    Args:
-        waypoints: (K + 1, D).
-        durations_s: (K,) of the segments.
-
-    Returns:
-        (K, D, 8) in ascending powers of tau in [0, 1].
-    """
-    count = len(durations_s)
-    matrix = np.zeros((ORDERS * count, ORDERS * count))
-    wanted = np.zeros((ORDERS * count, waypoints.shape[1]))
-    at_start = np.stack([derivative_row(k, 0.0) / math.factorial(k) for k in range(ORDERS)])
-    at_end = np.stack([derivative_row(k, 1.0) / math.factorial(k) for k in range(ORDERS)])
-    matrix[:4, :ORDERS] = at_start[:4]
-    matrix[4:8, -ORDERS:] = at_end[:4]
-    wanted[0], wanted[4] = waypoints[0], waypoints[-1]
-    for i in range(count - 1):
-        rows = ORDERS * (i + 1)
-        before, after = slice(ORDERS * i, rows), slice(rows, rows + ORDERS)
-        matrix[rows, before], matrix[rows + 1, after] = at_end[0], at_start[0]
-        wanted[rows] = wanted[rows + 1] = waypoints[i + 1]
-        ratio = durations_s[i] / durations_s[i + 1]
-        for k in range(1, 7):
-            matrix[rows + 1 + k, before] = at_end[k]
-            matrix[rows + 1 + k, after] = -(ratio**k) * at_start[k]
-    found = np.linalg.solve(matrix, wanted)
-    return np.asarray(found.reshape(count, ORDERS, -1).transpose(0, 2, 1))
-
-
 def course(waypoints: Array, durations_s: Array) -> Polynomials:
-    """The course through waypoints (K + 1, 3) in segments of given durations (K,)."""
+    """The course of least snap through waypoints (K + 1, 3) in segments of durations (K,)."""
     knots = np.concatenate([[0.0], np.cumsum(durations_s)])
-    return Polynomials(knots, solve(waypoints, durations_s))
+    derivatives = rest_spline(waypoints, durations_s, 4)
+    return Polynomials(knots, segments(derivatives, durations_s))
 
 
 def snap_cost(path: Polynomials) -> float:
-    """Integral of squared snap over the course, m^2/s^7, by Gauss-Legendre (exact)."""
-    points, weights = np.polynomial.legendre.leggauss(5)
-    total = 0.0
-    for axes, step_s in zip(path.coefficients, np.diff(path.knots_s), strict=True):
-        for point, weight in zip(0.5 * (points + 1.0), 0.5 * weights, strict=True):
-            snap = axes[:3] @ derivative_row(4, point) / step_s**4
-            total += weight * step_s * float(snap @ snap)
-    return total
+    """Integral of squared snap over the course, m^2/s^7."""
+    snap = path.coefficients[:, :3]
+    for _ in range(4):
+        snap = differentiated(snap) / np.diff(path.knots_s)[:, None, None]
+    order = np.arange(snap.shape[-1])
+    weights = 1.0 / (order[:, None] + order + 1.0)  # integrals of tau^i tau^j
+    squares = np.einsum("kdi,kdj,ij->k", snap, snap, weights)
+    return float(np.sum(squares * np.diff(path.knots_s)))
 
 
 def _trial_stretch(waypoints: Array, durations_s: Array, limits: Limits) -> float:
     _, _, v, a = sampled(course(waypoints, durations_s), TRIAL_SAMPLES)
     up = float(v[:, 2].max())
     down = float(-v[:, 2].min())
-    speed = float(np.linalg.norm(v, axis=1).max())
-    return limits.stretch(speed, float(np.linalg.norm(a, axis=1).max()), max(up, 0), max(down, 0))
+    speed, acceleration = float(lengths(v).max()), float(lengths(a).max())
+    return limits.stretch(speed, acceleration, max(up, 0), max(down, 0))
 
 
 def allocate(waypoints: Sequence[Vec3], limits: Limits, optimise: bool = False) -> Array:
@@ -119,12 +91,12 @@ def allocate(waypoints: Sequence[Vec3], limits: Limits, optimise: bool = False) 
         optimise: whether to look for the shortest.
     """
     points = np.array(waypoints, dtype=float)
-    durations = np.sqrt(np.linalg.norm(np.diff(points, axis=0), axis=1))
+    durations = np.sqrt(lengths(np.diff(points, axis=0)))
     if optimise and len(durations) > 1:
         from scipy.optimize import minimize
 
         def total_s(shares: Array) -> float:
-            trial = durations * np.exp(np.clip(np.append(shares, 0.0), -2.0, 2.0))
+            trial = durations * each(exp, np.clip(np.append(shares, 0.0), -2.0, 2.0))
             return _trial_stretch(points, trial, limits) * float(trial.sum())
 
         count = len(durations) - 1
@@ -135,5 +107,5 @@ def allocate(waypoints: Sequence[Vec3], limits: Limits, optimise: bool = False) 
             method="Nelder-Mead",
             options={"maxfev": MOST_TRIALS, "fatol": 1e-3, "initial_simplex": corners},
         )
-        durations = durations * np.exp(np.clip(np.append(found.x, 0.0), -2.0, 2.0))
+        durations = durations * each(exp, np.clip(np.append(found.x, 0.0), -2.0, 2.0))
     return np.asarray(durations * limits.stretch(*peaks(course(points, durations))))

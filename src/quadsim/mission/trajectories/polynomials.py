@@ -1,4 +1,4 @@
-"""Courses made of polynomials of degree 7, one for each of x, y, z and yaw between two knots."""
+"""Courses made of polynomials, one for each of x, y, z and, maybe, yaw between two knots."""
 
 from __future__ import annotations
 
@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.compiled import kernel, owning_kernel
 from quadsim.mission.trajectories.yaw import YawLaw
 from quadsim.mission.trajectory import Motion
 
 Array = NDArray[np.float64]
-
-DEGREE = 7
-ORDERS = DEGREE + 1
-
-
-def derivative_row(order: int, tau: float) -> Array:
-    """Weights of the coefficients in the derivative of an order at tau in [0, 1]."""
-    row = np.zeros(ORDERS)
-    for k in range(order, ORDERS):
-        row[k] = math.perm(k, order) * tau ** (k - order)
-    return row
 
 
 def differentiated(coefficients: Array) -> Array:
@@ -36,16 +26,15 @@ class Polynomials:
 
     Args:
         knots_s: (K + 1,) rising nominal times from 0 on.
-        coefficients: (K, 3, 8) or, with the yaw, (K, 4, 8); ascending powers of tau in [0, 1].
+        coefficients: (K, 3, n) or, with the yaw, (K, 4, n); ascending powers of tau in [0, 1].
         yaw: the yaw, where it is no polynomial.
     """
 
     def __init__(self, knots_s: Array, coefficients: Array, yaw: YawLaw | None = None) -> None:
         self.knots_s, self.coefficients = knots_s, coefficients
         self._knots: list[float] = [float(knot) for knot in knots_s]
-        axes = np.concatenate(
-            [coefficients, np.zeros((len(coefficients), 4 - coefficients.shape[1], ORDERS))], axis=1
-        )
+        segments, given, orders = coefficients.shape
+        axes = np.concatenate([coefficients, np.zeros((segments, 4 - given, orders))], axis=1)
         self._axes: list[list[list[float]]] = axes.tolist()
         self._yaw = yaw
 
@@ -82,26 +71,78 @@ def sampled(path: Polynomials, per_segment: int) -> tuple[Array, Array, Array, A
     steps = np.diff(path.knots_s)
     found: list[Any] = []
     coefficients = path.coefficients[:, :3]
-    for order in range(3):
-        powers = tau[:, None] ** np.arange(coefficients.shape[-1])
-        value = np.einsum("kdc,nc->knd", coefficients, powers) / steps[:, None, None] ** order
+    for _ in range(3):
+        value: Any = np.zeros((len(steps), per_segment, 3))
+        for column in range(coefficients.shape[-1] - 1, -1, -1):
+            value = value * tau[:, None] + coefficients[:, None, :, column]
         found.append(value.reshape(-1, 3))
-        coefficients = differentiated(coefficients)
+        coefficients = differentiated(coefficients) / steps[:, None, None]
     times = (path.knots_s[:-1, None] + steps[:, None] * tau).reshape(-1)
     return times, found[0], found[1], found[2]
 
 
+@kernel
+def _value(row: Array, t: float) -> float:
+    """Value of a polynomial, ascending."""
+    value = 0.0
+    for k in range(len(row) - 1, -1, -1):
+        value = value * t + row[k]
+    return value
+
+
+@kernel
+def _root(row: Array, low: float, high: float) -> float:
+    """Where a polynomial that is monotone between two points changes its sign: by halving."""
+    begins_below = _value(row, low) < 0.0
+    while True:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            return middle
+        if (_value(row, middle) < 0.0) == begins_below:
+            low = middle
+        else:
+            high = middle
+
+
+@owning_kernel
 def largest(polynomials: Array) -> float:
-    """Largest value on [0, 1] of polynomials (K, n), ascending: at an end or where it is level."""
-    most = -math.inf
+    """Largest value on [0, 1] of polynomials (K, n), ascending: at an end or where it is level.
+
+    Between two roots of a derivative, what it is the derivative of is monotone: so the roots of
+    each follow from those of the next higher one.
+    """
+    most, count = -math.inf, polynomials.shape[1]
+    derivatives, points = np.zeros((count, count)), np.zeros(count + 1)
     for row in polynomials:
-        slope = differentiated(row)
-        slope = slope[: 1 + max(np.flatnonzero(np.abs(slope) > 0.0), default=0)]
-        roots = np.polynomial.polynomial.polyroots(slope)
-        real = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > 0.0) & (roots.real < 1.0)]
-        points = np.concatenate([[0.0, 1.0], real])
-        most = max(most, float(np.polynomial.polynomial.polyval(points, row).max()))
+        derivatives[0] = row
+        for m in range(1, count):
+            for k in range(count - m):
+                derivatives[m, k] = (k + 1) * derivatives[m - 1, k + 1]
+        points[1], last = 1.0, 1
+        for m in range(count - 2, 0, -1):
+            found, low = 0, 0.0
+            for i in range(last):
+                high = points[i + 1]
+                slopes = derivatives[m, : count - m]
+                if (_value(slopes, low) < 0.0) != (_value(slopes, high) < 0.0):
+                    found += 1
+                    points[found] = _root(slopes, low, high)
+                low = high
+            last = found + 1
+            points[last] = 1.0
+        for i in range(last + 1):
+            most = max(most, _value(row, points[i]))
     return most
+
+
+def _squared(vectors: Array) -> Array:
+    """Squared lengths (K, 2 n - 1) of vectors of polynomials (K, D, n), ascending."""
+    count = vectors.shape[-1]
+    found = np.zeros((len(vectors), 2 * count - 1))
+    for axis in range(vectors.shape[1]):
+        for k in range(count):
+            found[:, k : k + count] += vectors[:, axis, k, None] * vectors[:, axis]
+    return found
 
 
 def peaks(path: Polynomials) -> tuple[float, float, float, float]:
@@ -109,15 +150,9 @@ def peaks(path: Polynomials) -> tuple[float, float, float, float]:
     steps = np.diff(path.knots_s)[:, None, None]
     first = differentiated(path.coefficients[:, :3]) / steps
     second = differentiated(first) / steps
-
-    def squared(vectors: Array) -> Array:
-        return np.array(
-            [sum(np.convolve(axis, axis) for axis in vector) for vector in vectors], dtype=float
-        )
-
     return (
-        math.sqrt(max(largest(squared(first)), 0.0)),
-        math.sqrt(max(largest(squared(second)), 0.0)),
+        math.sqrt(max(largest(_squared(first)), 0.0)),
+        math.sqrt(max(largest(_squared(second)), 0.0)),
         max(largest(first[:, 2]), 0.0),
         max(largest(-first[:, 2]), 0.0),
     )

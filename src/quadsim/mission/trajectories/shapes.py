@@ -9,10 +9,17 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from quadsim.compiled import kernel
 from quadsim.elementary import cos_sin
 from quadsim.mission.trajectories.yaw import YawLaw
 from quadsim.mission.trajectory import Motion
 from quadsim.parameters import Vec3
+
+
+@kernel
+def _cos_sin(angle: float) -> tuple[float, float]:
+    """Cosine and sine: compiled, as it is called in each step of a flight."""
+    return cos_sin(angle)
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Coil:
         """Position and its derivatives by theta."""
         r, g, s = self.radius + self.growth * theta, self.growth, self.sign
         angle = self.start + s * theta
-        ex, ey = cos_sin(angle)  # outwards; along the way: (-ey, ex) times sign
+        ex, ey = _cos_sin(angle)  # outwards; along the way: (-ey, ex) times sign
         x, y, z = self.center_W
         return (
             (x + r * ex, y + r * ey, z + self.climb * theta),
@@ -68,11 +75,11 @@ class Eight:
 
     @cached_property
     def _heading(self) -> tuple[float, float]:
-        return cos_sin(self.heading)
+        return _cos_sin(self.heading)
 
     def at(self, theta: float) -> tuple[Vec3, Vec3, Vec3]:
         """Position and its derivatives by theta."""
-        c, s = cos_sin(theta)
+        c, s = _cos_sin(theta)
         s2, c2 = 2.0 * s * c, 1.0 - 2.0 * s * s
         x, y, z = self.center_W
         p = self._turned(self.half_length * s, self.half_width * s2)

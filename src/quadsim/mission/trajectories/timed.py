@@ -14,7 +14,8 @@ import numpy as np
 
 from quadsim.errors import InputError
 from quadsim.files import read_limited
-from quadsim.mission.trajectories.polynomials import ORDERS, Array, Polynomials
+from quadsim.mission.trajectories.polynomials import Polynomials
+from quadsim.mission.trajectories.splines import cubic_slopes, rest_spline, segments
 from quadsim.parameters import Vec3
 
 #: Largest file of points.
@@ -68,29 +69,6 @@ def check_points(points: Sequence[TrajectoryPoint]) -> None:
             raise InputError(f"points[{i + 1}]: its time {after.t_s:g} is not after {before.t_s:g}")
 
 
-def _quintic(values: Array, first: Array, second: Array, steps: Array) -> Array:
-    """Coefficients (K, D, 8) from values and derivatives (K + 1, D) at the knots."""
-    h = steps[:, None]
-    p, v, a = values[:-1], first[:-1] * h, second[:-1] * h * h
-    dp = values[1:] - p - v - 0.5 * a
-    dv, da = first[1:] * h - v - a, second[1:] * h * h - a
-    found = np.zeros((*p.shape, ORDERS))
-    found[..., 0], found[..., 1], found[..., 2] = p, v, 0.5 * a
-    found[..., 3] = 10.0 * dp - 4.0 * dv + 0.5 * da
-    found[..., 4] = -15.0 * dp + 7.0 * dv - da
-    found[..., 5] = 6.0 * dp - 3.0 * dv + 0.5 * da
-    return found
-
-
-def _spline(times: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Values and derivatives (K + 1, D) of the quintic spline, at rest at both ends."""
-    from scipy.interpolate import make_interp_spline
-
-    rest = [(1, np.zeros(values.shape[1])), (2, np.zeros(values.shape[1]))]
-    spline = make_interp_spline(times, values, k=5, bc_type=(rest, rest))
-    return values, spline(times, 1), spline(times, 2)
-
-
 def course_of(points: Sequence[TrajectoryPoint]) -> Polynomials:
     """The course through timed points.
 
@@ -105,27 +83,26 @@ def course_of(points: Sequence[TrajectoryPoint]) -> Polynomials:
     check_points(points)
     times = np.array([point.t_s for point in points])
     times -= times[0]
+    steps_s = np.diff(times)
     values = np.array([point.p_W for point in points])
     if points[0].v_W is None:
-        position = _spline(times, values)
+        position = rest_spline(values, steps_s, 3)
     else:
-        from scipy.interpolate import CubicSpline
-
         first = np.array([point.v_W for point in points], dtype=float)
         if points[0].a_W is None:
-            second = CubicSpline(times, first)(times, 1)
+            second = cubic_slopes(times, first)
         else:
             second = np.array([point.a_W for point in points], dtype=float)
-        position = (values, first, second)
+        position = np.stack([values, first, second], axis=1)
     yaws = np.array(np.unwrap([point.yaw for point in points]), dtype=float)[:, None]
     rates = [point.yaw_rate for point in points]
     if any(rate is None for rate in rates):
-        heading = _spline(times, yaws)
+        heading = rest_spline(yaws, steps_s, 3)
     else:
-        turn = np.array(rates, dtype=float)[:, None]
-        heading = (yaws, turn, np.array(np.gradient(turn[:, 0], times))[:, None])
-    knots = [np.hstack(pair) for pair in zip(position, heading, strict=True)]
-    return Polynomials(times, _quintic(knots[0], knots[1], knots[2], np.diff(times)))
+        turn = np.array(rates, dtype=float)
+        heading = np.stack([yaws[:, 0], turn, np.gradient(turn, times)], axis=1)[..., None]
+    knots = np.concatenate([position, heading], axis=2)
+    return Polynomials(times, segments(knots, steps_s))
 
 
 def stated(

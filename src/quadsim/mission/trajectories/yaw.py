@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.elementary import atan2
+from quadsim.compiled import kernel
+from quadsim.elementary import atan2, cos, each
+from quadsim.geometry.linear import lengths
 from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
@@ -18,6 +20,12 @@ Array = NDArray[np.float64]
 ALONG_SHARE = 0.1
 #: Share of the limit below which the slope between samples keeps the cubics within it.
 RATE_SHARE = 0.95
+
+
+@kernel
+def _direction(x: float, y: float) -> float:
+    """Angle in rad of a direction: compiled, as it is called in each step of a flight."""
+    return atan2(y, x)
 
 
 class YawLaw(Protocol):
@@ -49,7 +57,7 @@ class Along:
         """Yaw and its derivative: the way's direction, and its curvature times the speed."""
         square = first[0] * first[0] + first[1] * first[1]
         turn = (first[0] * second[1] - first[1] * second[0]) / square
-        return atan2(first[1], first[0]) + self.offset, turn
+        return _direction(first[0], first[1]) + self.offset, turn
 
 
 class Table:
@@ -90,19 +98,22 @@ def along_table(length_s: float, velocity: Array, rate_max: float, offset: float
         rate_max: fastest turn, rad/s.
         offset: of the nose from the way, rad.
     """
-    speed = np.hypot(velocity[:, 0], velocity[:, 1])
+    speed = lengths(velocity[:, :2])
     fast = np.flatnonzero(speed > ALONG_SHARE * max(float(speed.max()), 1e-9))
     rows = np.arange(len(velocity))
     if not len(fast):
         return Table(length_s / (len(rows) - 1), np.full(len(rows), offset))
-    yaws = np.unwrap(np.arctan2(velocity[fast, 1], velocity[fast, 0]))
+    yaws = np.unwrap(each(_direction, velocity[fast, 0], velocity[fast, 1]))
     yaws = np.interp(rows, fast, yaws) + offset
     step_s = length_s / (len(rows) - 1)
     smooth, half = yaws, max(len(rows) // 60, 1)
     while half <= len(rows) // 2:
-        window = np.hanning(2 * half + 3)[1:-1]
+        # Hann's window, without the zeros at its ends
+        window = 0.5 + 0.5 * each(cos, np.arange(-half, half + 1) * (math.pi / (half + 1)))
         padded = np.concatenate([np.full(half, yaws[0]), yaws, np.full(half, yaws[-1])])
-        smooth = np.convolve(padded, window / window.sum(), mode="valid")
+        smooth = np.zeros(len(yaws))
+        for k, weight in enumerate(window / window.sum()):
+            smooth += weight * padded[k : k + len(yaws)]
         if float(np.abs(np.diff(smooth)).max()) <= RATE_SHARE * rate_max * step_s:
             break
         half = math.ceil(1.3 * half)
