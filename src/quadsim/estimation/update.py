@@ -387,6 +387,10 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
     store(state.p_W, subtract(p_W, lever_W))
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
     add_lever_arm(state, params, P)
+    # the time offset has taken up what it could of the error
+    if state.gnss_time_counts == 0:
+        state.gnss_time_s = 0.0
+        covariance[GNSS_TIME, GNSS_TIME] = start.gnss_time_s * start.gnss_time_s
     covariance[PRESSURE, PRESSURE] = 1.0
     state.pressure_started = 0
     state.terrain_started = 0

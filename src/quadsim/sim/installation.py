@@ -220,6 +220,7 @@ def _of_imu(imu: Any, environment: EnvironmentParams, believed: BelievedParams) 
 def _of_gnss(gnss: Any, environment: EnvironmentParams, believed: BelievedParams) -> dict[str, Any]:
     return {
         "mount.antenna_position_B_m": _sum(gnss.position_B_m, believed.antenna_position_B_m),
+        "start.gnss_time_s": 0.0,  # a simulated receiver stamps its fixes exactly
         "noise.gnss_correlated_share": gnss.correlated_share,
         "noise.gnss_correlation_s": gnss.correlation_time_s,
     }
