@@ -286,7 +286,7 @@ def test_a_device_that_is_not_as_specified_fails(monkeypatch, tmp_path):
 
     class Loud:
         def __init__(self, generator):
-            self._generator = generator
+            self._generator, self.bit_generator = generator, generator.bit_generator
 
         def standard_normal(self, size=None):
             return 1.5 * self._generator.standard_normal(size)

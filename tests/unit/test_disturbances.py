@@ -29,6 +29,7 @@ from quadsim.vehicle.disturbances import (
 )
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
+from quadsim.vehicle.propulsion import RotorParams
 from quadsim.vehicle.state import HELD
 from quadsim.world.environment import EnvironmentParams
 
@@ -231,6 +232,7 @@ FREE = replace(
     contact=ContactParams(points_B_m=()),
     body_drag_N_s_m=(0.0, 0.0, 0.0),
     drag_area_m2=(0.0, 0.0, 0.0),
+    rotor=RotorParams(radius_m=X500.rotor.radius_m),
 )
 
 

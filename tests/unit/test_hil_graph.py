@@ -240,7 +240,9 @@ def test_the_guard_compares_the_pose_with_the_autopilots_own():
 
 
 def test_the_driver_holds_commands_to_the_guards_file(tmp_path):
-    (tmp_path / "slow.yaml").write_text("limits: {speed_max_mps: 0.5}\nwatch: {late_s: 0.05}\n")
+    (tmp_path / "slow.yaml").write_text(
+        "limits: {speed_max_mps: 0.5}\nwatch: {late_s: 0.05}\nvehicle: {measured_on: a flight}\n"
+    )
     nodes = by_name(described(drivers="mavros", guard=str(tmp_path / "slow.yaml")))
     for name in ("guard", "driver"):
         assert nodes[name].parameters["limits.speed_max_mps"] == 0.5

@@ -396,5 +396,6 @@ def test_the_filter_takes_its_walk_from_the_device():
     assert noise.accel_bias_walk == pytest.approx(3.967e-3 * math.sqrt(2.0 / 53.0), rel=1e-12)
     assert noise.gyro_bias_walk == pytest.approx(1.1375e-4 * math.sqrt(2.0 / 53.0), rel=1e-12)
     own = replace(scenario.estimator, noise=replace(noise, accel_bias_walk=1e-5))
-    kept = installed(own, scenario.sensors, scenario.environment)
+    given = frozenset({"noise.accel_bias_walk"})
+    kept = installed(own, scenario.sensors, scenario.environment, given=given)
     assert kept.noise.accel_bias_walk == 1e-5

@@ -64,8 +64,8 @@ def test_the_bias_is_learned_of_the_same_time_only():
 def test_the_gyroscope_is_used_only_where_it_has_the_axes_of_the_body():
     scenario = load_scenario("square")
     assert graph.said_of(scenario)["mixer"]["gyro_fallback"] is True
-    turned = replace(scenario.imu, rotation_deg=(180.0, 0.0, 0.0))
-    scenario = replace(scenario, sensors={**scenario.sensors, "imu": turned})
+    turned = {"estimator.mount.imu_roll_pitch_yaw_deg": [180.0, 0.0, 0.0]}
+    scenario = load_scenario("square", turned)
     assert graph.said_of(scenario)["mixer"]["gyro_fallback"] is False
 
 

@@ -16,6 +16,7 @@ from quadsim.parameters import from_mapping, load
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import ContactParams, LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, INTEGRATORS, PhysicsParams
+from quadsim.vehicle.propulsion import RotorParams
 from quadsim.vehicle.state import LOAD_P, LOAD_V
 from quadsim.vehicle.suspension import check_ropes
 from quadsim.vehicle.suspension_rows import SLUNG, TETHER
@@ -31,6 +32,7 @@ BARE = replace(
     rolling_moment_N_s2=0.0,
     body_drag_N_s_m=(0.0, 0.0, 0.0),
     air_density_kg_m3=0.0,
+    rotor=RotorParams(radius_m=X500.rotor.radius_m),
 )
 OFFSET = (0.1, -0.05, -0.1)
 SLUNG_LOAD = LoadParams(mass_kg=0.5, rope_length_m=1.2, attachment_B_m=OFFSET)

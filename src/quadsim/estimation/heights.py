@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, portable
 from quadsim.elementary import atan2, cos, sin
 from quadsim.estimation.covariance import times_row
 from quadsim.estimation.layout import (
@@ -38,11 +38,12 @@ from quadsim.world.atmosphere import (
 )
 
 
-@kernel
+@portable
 def pressure_slope(pressure_pa: float, height_m: float) -> float:
     """Derivative of the standard atmosphere's height by pressure, m/Pa (hydrostatic balance)."""
-    over_geopotential = (1.0 + height_m / EARTH_RADIUS_M) ** 2
-    gas = GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, 0.0) * over_geopotential
+    over_geopotential = 1.0 + height_m / EARTH_RADIUS_M
+    gas = GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, 0.0)
+    gas *= over_geopotential * over_geopotential
     return -gas / (STANDARD_GRAVITY_MPS2 * pressure_pa)
 
 

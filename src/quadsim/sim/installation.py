@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.compiled import plain
 from quadsim.control.airframe import AirframeParams
 from quadsim.elementary import atan2, cos, sin
 from quadsim.errors import InputError
@@ -249,7 +248,7 @@ def _of_barometer(
     device: Any, environment: EnvironmentParams, believed: BelievedParams
 ) -> dict[str, Any]:
     height_m = environment.datum.height_m
-    slope = abs(plain(pressure_slope)(plain(pressure_at)(height_m), height_m))
+    slope = abs(pressure_slope(pressure_at(height_m), height_m))
     return {"noise.pressure_walk": device.bias_walk * slope}
 
 

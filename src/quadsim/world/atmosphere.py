@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.compiled import kernel, portable
 from quadsim.elementary import power
 
 SEA_LEVEL_PRESSURE_PA = 101325.0
@@ -19,13 +19,13 @@ DEEPEST_M = 1e6
 _EXPONENT = STANDARD_GRAVITY_MPS2 / (GAS_CONSTANT_J_PER_KG_K * LAPSE_RATE_K_PER_M)
 
 
-@kernel
+@portable
 def geopotential_height(height_m: float) -> float:
     """Geopotential height in m of a geometric one above mean sea level (ISO 2533, eq. 8)."""
     return float(EARTH_RADIUS_M * height_m / (EARTH_RADIUS_M + height_m))
 
 
-@kernel
+@portable
 def temperature_at(height_m: float, offset_K: float) -> float:
     """Temperature of the air in K at a height above mean sea level in m.
 
@@ -37,7 +37,7 @@ def temperature_at(height_m: float, offset_K: float) -> float:
     return float(SEA_LEVEL_TEMPERATURE_K + offset_K - lost_K)
 
 
-@kernel
+@portable
 def pressure_at(height_m: float, offset_K: float = 0.0) -> float:
     """Static pressure in Pa at a height above mean sea level in m; see :func:`temperature_at`.
 
@@ -47,7 +47,7 @@ def pressure_at(height_m: float, offset_K: float = 0.0) -> float:
     return float(SEA_LEVEL_PRESSURE_PA * power(ratio, _EXPONENT))
 
 
-@kernel
+@portable
 def height_of(pressure_pa: float) -> float:
     """Geometric height above mean sea level in m at a static pressure in Pa.
 
@@ -60,7 +60,7 @@ def height_of(pressure_pa: float) -> float:
     return float(EARTH_RADIUS_M * geopotential_m / (EARTH_RADIUS_M - geopotential_m))
 
 
-@kernel
+@portable
 def density_at(height_m: float, pressure_pa: float, offset_K: float = 0.0) -> float:
     """Density of the air in kg/m^3 at a height in m, where the static pressure is known."""
     return float(pressure_pa / (GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, offset_K)))

@@ -94,7 +94,8 @@ def _date_year(bag: Bag, namespace: str, first: dict[str, Block]) -> float | Non
         year = date_year_of(int(block.stamp_ns[0]))
         if year is not None:
             return year
-    return date_year_of(next(bag.messages([topic(namespace, IMU)])).log_ns)
+    recorded = next(bag.messages([topic(namespace, IMU)]), None)
+    return None if recorded is None else date_year_of(recorded.log_ns)
 
 
 def _strength_T(m_S: Rows) -> float:
