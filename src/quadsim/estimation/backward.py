@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
+from quadsim.elementary import cos, sin
 from quadsim.estimation.covariance import (
     crossed,
-    left_jacobian,
     less,
     scaled,
     shear,
@@ -218,6 +218,27 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
 
 
 @kernel
+def inverse_left_jacobian(turn: Vec3) -> Mat3:
+    """Inverse of the left Jacobian J of a rotation vector t.
+
+    J^-1 = 1 - [t]x / 2 + (1 - (a/2) cot(a/2)) / a^2 [t]x^2 with a = |t| (Sola 2017, eq. 184, for
+    the other side).
+    """
+    a2 = dot(turn, turn)
+    half = 0.5 * math.sqrt(a2)
+    second = 1.0 / 12.0 + a2 / 720.0
+    if half > 5e-4:
+        second = (1.0 - half * cos(half) / sin(half)) / a2
+    x, y, z = turn
+    diagonal = 1.0 - second * a2
+    return (
+        (diagonal + second * x * x, second * x * y + 0.5 * z, second * x * z - 0.5 * y),
+        (second * x * y - 0.5 * z, diagonal + second * y * y, second * y * z + 0.5 * x),
+        (second * x * z + 0.5 * y, second * y * z - 0.5 * x, diagonal + second * z * z),
+    )
+
+
+@kernel
 def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
     """Adjoint before measurements from that after them.
 
@@ -237,8 +258,7 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     difference(after, before, adjoint.scaling)
     turn_W = triple(adjoint.scaling, THETA)
     if dot(turn_W, turn_W) > LARGE_TURN_RAD * LARGE_TURN_RAD:
-        back = scale(-1.0, turn_W)  # J(t)^-1 = J(-t)^-T, which is J(-t) to the second order
-        turn_attitude(work, n, left_jacobian(back))
+        turn_attitude(work, n, inverse_left_jacobian(turn_W))
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]
