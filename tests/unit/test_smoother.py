@@ -500,9 +500,9 @@ def test_replay_smooths_beside_others(circle_bag: FilePath) -> None:
     assert smoothed.stamp_ns[-1] == filtered.stamp_ns[-1]
     assert smoothed.sigma is not None
     assert filtered.sigma is not None
-    # the end is that of two filters: without the offset of GNSS stamps, and conditioned on none
-    rounding = 1.0 + 1e-9
-    assert (smoothed.sigma[-len(filtered) :, :3] <= rounding * filtered.sigma[:, :3]).all()
+    # the ends are of two filters: without the offset of GNSS stamps, and linear at one near zero
+    near = 1.0 + 1e-6
+    assert (smoothed.sigma[-len(filtered) :, :3] <= near * filtered.sigma[:, :3]).all()
     distance = np.linalg.norm(smoothed.p_W - result.log.truth.p_W, axis=1)
     assert np.max(distance) < 0.01  # the heading's own second order, over the first second
 

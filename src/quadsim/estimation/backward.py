@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import cos, sin
 from quadsim.estimation.covariance import (
     crossed,
     less,
@@ -48,7 +47,7 @@ from quadsim.estimation.outputs import transpose
 from quadsim.estimation.smoothed import CORE, give_out, run_back
 from quadsim.estimation.tape import AGE, BEGIN, FUSE, PREDICT
 from quadsim.estimation.timeline import triple
-from quadsim.estimation.update import LARGE_TURN_RAD, move
+from quadsim.estimation.update import move
 from quadsim.geometry.rotation import (
     Mat3,
     apply,
@@ -59,7 +58,7 @@ from quadsim.geometry.rotation import (
     rotate,
     to_matrix,
 )
-from quadsim.geometry.vector import dot, scale, store, subtract, vec3
+from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: A pivot of a correlation matrix so small is nothing but rounding.
@@ -218,24 +217,12 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
 
 
 @kernel
-def inverse_left_jacobian(turn: Vec3) -> Mat3:
-    """Inverse of the left Jacobian J of a rotation vector t.
-
-    J^-1 = 1 - [t]x / 2 + (1 - (a/2) cot(a/2)) / a^2 [t]x^2 with a = |t| (Sola 2017, eq. 184, for
-    the other side).
-    """
-    a2 = dot(turn, turn)
-    half = 0.5 * math.sqrt(a2)
-    second = 1.0 / 12.0 + a2 / 720.0
-    if half > 5e-4:
-        second = (1.0 - half * cos(half) / sin(half)) / a2
-    x, y, z = turn
-    diagonal = 1.0 - second * a2
-    return (
-        (diagonal + second * x * x, second * x * y + 0.5 * z, second * x * z - 0.5 * y),
-        (second * x * y - 0.5 * z, diagonal + second * y * y, second * y * z + 0.5 * x),
-        (second * x * z + 0.5 * y, second * y * z - 0.5 * x, diagonal + second * z * z),
-    )
+def inverse_of(A: Mat3) -> Mat3:
+    """Inverse of a matrix that is near a rotation."""
+    a, b, c = A
+    x, y, z = cross(b, c), cross(c, a), cross(a, b)
+    factor = 1.0 / dot(a, x)
+    return scaled(factor, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
 
 
 @kernel
@@ -243,7 +230,7 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     """Adjoint before measurements from that after them.
 
     The nominal state is composed on the rotations. Where the filter has turned the covariance with
-    a large correction (:func:`~quadsim.estimation.update.correct`), it is turned back.
+    large corrections (:func:`~quadsim.estimation.update.correct`), it is turned back.
     """
     n = after.n
     smooth_state(adjoint, after)
@@ -255,10 +242,8 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    difference(after, before, adjoint.scaling)
-    turn_W = triple(adjoint.scaling, THETA)
-    if dot(turn_W, turn_W) > LARGE_TURN_RAD * LARGE_TURN_RAD:
-        turn_attitude(work, n, inverse_left_jacobian(turn_W))
+    turned = after.turned
+    turn_attitude(work, n, inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2]))))
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]

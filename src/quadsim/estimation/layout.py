@@ -219,5 +219,6 @@ ESKF = record_dtype(
         ("before", np.float64, (N,)),
         ("left", np.float64, (N,)),
         ("correction", np.float64, (N,)),
+        ("turned", np.float64, (3, 3)),  # by corrections, for the smoother
     ]
 )
