@@ -15,7 +15,7 @@ from typing import Any
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2
 from quadsim.estimation.covariance import add_rotated, scaled, shear, shear_scalar, skew
-from quadsim.estimation.heading import forget_accelerations, forget_heading, misfit
+from quadsim.estimation.heading import forget_accelerations, forget_heading, misfit, unusual
 from quadsim.estimation.inertial import start_inertial
 from quadsim.estimation.layout import (
     ANTENNA,
@@ -354,7 +354,8 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
         # a field of another strength or inclination carries iron: as much of it turns the heading
         m_W = vec3(params.magnetic_field_W_T)
         mean_S = scale(1.0 / float(window.field_count), vec3(window.field_sum_S))
-        turn_rad = misfit(m_W, rotate(q_WS, mean_S)) / norm((m_W[0], m_W[1], 0.0))
+        level_T, up_T = misfit(m_W, rotate(q_WS, mean_S))
+        turn_rad = unusual(level_T, up_T) / norm((m_W[0], m_W[1], 0.0))
         covariance[THETA + 2, THETA + 2] += turn_rad * turn_rad
     state.v_W[:] = 0.0
     count = max(float(window.velocity_count), 1.0)

@@ -18,7 +18,6 @@ import numpy as np
 from quadsim.compiled import kernel, record_dtype
 from quadsim.estimation.covariance import (
     crossed,
-    left_jacobian,
     less,
     scaled,
     shear,
@@ -48,7 +47,7 @@ from quadsim.estimation.outputs import transpose
 from quadsim.estimation.smoothed import CORE, give_out, run_back
 from quadsim.estimation.tape import AGE, BEGIN, FUSE, PREDICT
 from quadsim.estimation.timeline import triple
-from quadsim.estimation.update import LARGE_TURN_RAD, move
+from quadsim.estimation.update import move
 from quadsim.geometry.rotation import (
     Mat3,
     apply,
@@ -59,7 +58,7 @@ from quadsim.geometry.rotation import (
     rotate,
     to_matrix,
 )
-from quadsim.geometry.vector import dot, scale, store, subtract, vec3
+from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
 from quadsim.parameters import Vec3
 
 #: A pivot of a correlation matrix so small is nothing but rounding.
@@ -218,11 +217,20 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
 
 
 @kernel
+def inverse_of(A: Mat3) -> Mat3:
+    """Inverse of a matrix that is near a rotation."""
+    a, b, c = A
+    x, y, z = cross(b, c), cross(c, a), cross(a, b)
+    factor = 1.0 / dot(a, x)
+    return scaled(factor, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
+
+
+@kernel
 def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
     """Adjoint before measurements from that after them.
 
     The nominal state is composed on the rotations. Where the filter has turned the covariance with
-    a large correction (:func:`~quadsim.estimation.update.correct`), it is turned back.
+    large corrections (:func:`~quadsim.estimation.update.correct`), it is turned back.
     """
     n = after.n
     smooth_state(adjoint, after)
@@ -234,11 +242,8 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    difference(after, before, adjoint.scaling)
-    turn_W = triple(adjoint.scaling, THETA)
-    if dot(turn_W, turn_W) > LARGE_TURN_RAD * LARGE_TURN_RAD:
-        back = scale(-1.0, turn_W)  # J(t)^-1 = J(-t)^-T, which is J(-t) to the second order
-        turn_attitude(work, n, left_jacobian(back))
+    turned = after.turned
+    turn_attitude(work, n, inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2]))))
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]

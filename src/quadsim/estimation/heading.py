@@ -84,7 +84,7 @@ def forget_heading(state: Any) -> None:
     heading.agreed_s[:] = 0.0
     heading.distrusted = 0
     heading.field[:] = 0.0
-    heading.misfit_T = 0.0
+    heading.misfit_T[:] = 0.0
     heading.start_m = state.p_W[2]
 
 
@@ -271,10 +271,16 @@ def turn_heading(state: Any, off: float, variance: float, reason: int) -> None:
 
 
 @kernel
-def misfit(m_W: Vec3, seen_W: Vec3) -> float:
-    """What a field is off the reference in strength and inclination, beyond the usual, in T."""
-    across_T = norm((seen_W[0], seen_W[1], 0.0)) - norm((m_W[0], m_W[1], 0.0))
-    return max(norm((across_T, seen_W[2] - m_W[2], 0.0)) - USUAL_MISFIT_T, 0.0)
+def misfit(m_W: Vec3, seen_W: Vec3) -> tuple[float, float]:
+    """What a field is off the reference, whatever its heading, in T: level part and upward part."""
+    level_T = norm((seen_W[0], seen_W[1], 0.0)) - norm((m_W[0], m_W[1], 0.0))
+    return level_T, seen_W[2] - m_W[2]
+
+
+@kernel
+def unusual(level_T: float, up_T: float) -> float:
+    """Size of a misfit beyond the usual, in T."""
+    return max(math.sqrt(level_T * level_T + up_T * up_T) - USUAL_MISFIT_T, 0.0)
 
 
 @kernel
@@ -325,7 +331,8 @@ def see_rejected_field(state: Any, params: Any, variance: float, dt_s: float) ->
         return
     strength_T = math.sqrt(east * east + north * north + up * up)
     steady = norm((heading.field[0], heading.field[1], 0.0)) > STEADY
-    if steady and heading.misfit_T < MISFIT * strength_T:
+    off_T = unusual(heading.misfit_T[0], heading.misfit_T[1])
+    if steady and off_T < MISFIT * strength_T:
         off = atan2(heading.field[1], heading.field[0])
         turn_heading(state, off, variance + LEAST_RAD * LEAST_RAD, REASON_FIELD)
 

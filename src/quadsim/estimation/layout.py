@@ -136,7 +136,7 @@ HEADING = record_dtype(
         ("agreed_s", np.float64, (2,)),  # for which the field has agreed: on the ground, in the air
         ("distrusted", np.int64),  # the field, after the heading was set against it
         ("field", np.float64, (2,)),  # mean direction of the rejected field's innovation
-        ("misfit_T", np.float64),  # mean of what strength and inclination are off
+        ("misfit_T", np.float64, (2,)),  # mean of what the field is off: level, up
         ("start_m", np.float64),  # height at which the filter started
         ("accel_bias_variance", np.float64),  # at the start
     ]
@@ -219,5 +219,6 @@ ESKF = record_dtype(
         ("before", np.float64, (N,)),
         ("left", np.float64, (N,)),
         ("correction", np.float64, (N,)),
+        ("turned", np.float64, (3, 3)),  # by corrections, for the smoother
     ]
 )

@@ -17,6 +17,7 @@ from quadsim.estimation.heading import (
     misfit,
     see_accepted_field,
     see_rejected_field,
+    unusual,
 )
 from quadsim.estimation.layout import (
     ACCEPTED,
@@ -107,12 +108,16 @@ def turn_field_errors(state: Any, noise: Any) -> None:
 def misfit_variance(state: Any, field_W: Vec3, before_ns: int) -> float:
     """Variance that a field of another strength or inclination adds to its heading, rad^2.
 
-    It carries iron or a current: as much of it turns the field, and stays as it is.
+    It carries iron or a current: as much of it turns the field, and stays as it is. The misfit is
+    averaged before its size is taken, so that white noise is none.
     """
     heading, m_W = state.heading, vec3(state.field_W_T)
     part = min((state.stamp_ns - before_ns) * 1e-9 / MISFIT_MEAN_S, 1.0)
-    heading.misfit_T += part * (misfit(m_W, field_W) - heading.misfit_T)
-    turn_rad = heading.misfit_T / norm((m_W[0], m_W[1], 0.0))
+    off_T = misfit(m_W, field_W)
+    for i in range(2):
+        heading.misfit_T[i] += part * (off_T[i] - heading.misfit_T[i])
+    mean_T = unusual(heading.misfit_T[0], heading.misfit_T[1])
+    turn_rad = mean_T / norm((m_W[0], m_W[1], 0.0))
     return float(turn_rad * turn_rad * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
 
 

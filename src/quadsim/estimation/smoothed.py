@@ -22,8 +22,13 @@ BACK_S = 5.0
 
 @kernel
 def give_out(state: Any, params: Any, row: int, out: Any, covariances: Any) -> None:
-    """Write a smoothed state down."""
+    """Write a smoothed state down.
+
+    Whether the time offset of GNSS counts is decided once for the whole flight. Here it is a state
+    like others, or none.
+    """
     smoothed = out[row]
+    state.gnss_time_counts = 1
     eskf_odometry(state, params, smoothed.odometry)
     for i in range(3):
         smoothed.gyro_bias_S[i] = state.gyro_bias_S[i]

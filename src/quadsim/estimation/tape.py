@@ -79,6 +79,14 @@ def drain(lines: Any, store: Any, at: int) -> int:
 
 
 @kernel
+def begin_turn(state: Any) -> None:
+    """What corrections turn is counted from here on."""
+    for i in range(3):
+        for k in range(3):
+            state.turned[i, k] = 1.0 if i == k else 0.0
+
+
+@kernel
 def note(
     points: Any, steps: Any, count: int, state: Any, kind: int, event: int, row: int, dt_s: float
 ) -> int:
@@ -86,6 +94,8 @@ def note(
     if points.size == 0:
         return 0
     points[count] = state
+    if kind != FUSE:
+        begin_turn(points[count])
     step = steps[count]
     step.kind = kind
     step.event = event
@@ -218,19 +228,25 @@ def measure(
         )  # fmt: skip
         if state.running == 1 and dt_s > 0.0:
             count = note(points, steps, count, state, PREDICT, sample_at, row, dt_s)
+            begin_turn(state)
     was_running, begins, range_ns = state.running, state.starts + state.recoveries, state.range_ns
     unaged = count
     if was_running == 1:
         count = note_ageing(points, steps, count, state, line.params, events[i])
+        if count != unaged:
+            begin_turn(state)
     line.events[0] = events[i]
     fuse_event(line, 0)
     if state.running == 0:
         return count
     if state.starts + state.recoveries != begins:
+        begin_turn(state)
         return note(
             points, steps, count, state, BEGIN, sample_at if was_running == 0 else -1, row, 0.0
         )
     if events[i].kind == RANGE and state.range_ns == range_ns:
+        if count != unaged:
+            state.turned = points[unaged - 1].turned
         return unaged  # it was ignored
     return note_measurement(points, steps, count, state)
 
@@ -243,6 +259,7 @@ def predict(line: Any, events: Any, i: int, row: int, points: Any, steps: Any, c
     f_variance, w_variance = triple(values, 6), triple(values, 9)
     was_running, starts, before_ns = state.running, state.starts, state.stamp_ns
     held = state.accepted[GRAVITY] + state.accepted[DRAG]
+    begin_turn(state)
     eskf_imu(state, line.params, stamp_ns, f_S, w_S, f_variance, w_variance)
     if state.running == 0 or points.size == 0:
         return count
@@ -285,6 +302,7 @@ def forward(
     state = line.state
     count = 0
     if state.running == 1:
+        begin_turn(state)
         count = note(points, steps, count, state, JOIN, -1, -1, 0.0)
     i = first
     while i < last:

@@ -63,7 +63,12 @@ def correct(state: Any) -> None:
     x = state.correction
     turn = (x[THETA], x[THETA + 1], x[THETA + 2])
     if dot(turn, turn) > LARGE_TURN_RAD * LARGE_TURN_RAD:
-        turn_attitude(state.covariance, state.n, left_jacobian(turn))
+        J = left_jacobian(turn)
+        turn_attitude(state.covariance, state.n, J)
+        for k in range(3):
+            turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
+            for i in range(3):
+                state.turned[i, k] = dot(J[i], turned)
     move(state)
 
 
