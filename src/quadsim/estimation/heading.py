@@ -31,8 +31,6 @@ from quadsim.elementary import exp as decay
 from quadsim.estimation.inertial import frame_turn, start_inertial
 from quadsim.estimation.layout import (
     BA,
-    GNSS_POSITION,
-    GNSS_VELOCITY,
     MAGNETIC_FIELD,
     REASON_ACCELERATION,
     REASON_FIELD,
@@ -50,9 +48,8 @@ INTERVAL_S, INTERVAL_MAX_S = 0.38, 2.0
 MEMORY_S = 15.0
 #: Tilt of F against the filter's world beyond which it is begun anew, rad.
 LEAN_MAX_RAD = 0.15
-#: Chance that accelerations which have nothing to do with each other are so well correlated; the
-#: second while GNSS is rejected, when something is wrong for sure.
-CHANCE, CHANCE_IN_TROUBLE = 1e-6, 3e-3
+#: Chance that accelerations which have nothing to do with each other are so well correlated.
+CHANCE = 1e-6
 #: Least deviation of a heading by acceleration, rad: the tilt of F, the antenna's swing.
 LEAST_RAD = 0.05
 #: A heading that is off by less is left to the filter, rad.
@@ -186,16 +183,12 @@ def add_pair(heading: Any, dt_s: float, sx: float, sy: float, zx: float, zy: flo
 
 
 @kernel
-def heading_seen(heading: Any, chance: float) -> tuple[float, float]:
+def heading_seen(heading: Any) -> tuple[float, float]:
     """Angle that turns F into the world, by the accelerations, and its variance; below 0: unknown.
 
     The covariance of z and s has the phase psi. With r^2 the squared coherence of n pairs, the
     variance of a phase is (1 - r^2) / (2 r^2 (n - 2)), and chance gives r^2 or more with
     (1 - r^2)^(n - 2) (Goodman 1963).
-
-    Args:
-        heading: HEADING record.
-        chance: above it nothing is known.
     """
     n = heading.count
     if n < 4.0:
@@ -208,7 +201,7 @@ def heading_seen(heading: Any, chance: float) -> tuple[float, float]:
     if not (ss > 0.0 and zz > 0.0):
         return 0.0, -1.0
     coherence = min((real * real + imaginary * imaginary) / (ss * zz), 1.0)
-    if power(1.0 - coherence, n - 2.0) > chance:
+    if power(1.0 - coherence, n - 2.0) > CHANCE:
         return 0.0, -1.0
     variance = (1.0 - coherence) / (2.0 * coherence * (n - 2.0)) + LEAST_RAD * LEAST_RAD
     return atan2(imaginary, real), variance
@@ -223,8 +216,7 @@ def judge_heading(state: Any) -> None:
         start_inertial(state)
         forget_accelerations(heading)
         return
-    rejected = max(state.rejected_in_row[GNSS_POSITION], state.rejected_in_row[GNSS_VELOCITY])
-    psi, variance = heading_seen(heading, CHANCE_IN_TROUBLE if rejected >= 3 else CHANCE)
+    psi, variance = heading_seen(heading)
     doubted, heading.doubt = heading.doubt > 0.0, 0.0
     if variance < 0.0:
         return

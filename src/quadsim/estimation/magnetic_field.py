@@ -12,6 +12,7 @@ from typing import Any
 
 from quadsim.compiled import kernel
 from quadsim.elementary import atan2, cos, sin
+from quadsim.estimation.covariance import times_row
 from quadsim.estimation.heading import (
     field_limit,
     misfit,
@@ -210,7 +211,6 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: f
     innovation = wrap(atan2(north, east) - atan2(y, x))
     if variance == 0.0:
         variance = learn_heading(state, params, innovation)
-    variance += misfit2
     horizontal2 = east * east + north * north
     row = state.row
     row[:] = 0.0
@@ -224,7 +224,10 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: f
     row[FIELD] = north / horizontal2
     row[FIELD + 1] = -east / horizontal2
     limit = field_limit(state, params.gate.chi2_1)
-    return update_scalar(state, MAGNETIC_FIELD, innovation, variance, limit)
+    if misfit2 > 0.0:  # what a misfit makes unsure of a heading does not make it agree
+        total = times_row(state.covariance, state.n, row, state.product) + variance
+        limit *= total / (total + misfit2)
+    return update_scalar(state, MAGNETIC_FIELD, innovation, variance + misfit2, limit)
 
 
 @kernel
