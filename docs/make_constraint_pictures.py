@@ -88,6 +88,18 @@ def rope_picture() -> go.Figure:
     return figure.update_layout(margin={"t": 90}, legend={"y": 1.07})
 
 
+def tell_impacts() -> None:
+    """What each rule of impact takes from the lecture's mass."""
+    for rule in ("radial", "vertical"):
+        motion = swing(replace(LECTURE, impact=rule), 8.0)
+        taut = int(np.argmax(motion[:, TAUT] > 0.0))
+        speed = np.hypot(*motion[taut, STATE + V : STATE + V + 2])
+        sys.stdout.write(
+            f"impact, {rule}: {motion[-1, STATE + IMPACT_J]:.2f} J lost, {speed:.2f} m/s after it,"
+            f" highest point {motion[taut:, STATE + X + 1].max():.2f} m\n"
+        )
+
+
 def drift_picture() -> go.Figure:
     """What becomes of a taut rope's length in a minute, at steps of 10 ms without friction."""
     figure = go.Figure()
@@ -142,6 +154,7 @@ def load_picture() -> go.Figure:
 def main() -> None:
     """Draw ``images/rope.png``, ``images/rope_drift.png`` and ``images/slung_load.png``."""
     IMAGES.mkdir(exist_ok=True)
+    tell_impacts()
     save_picture(rope_picture(), IMAGES / "rope.png", 1100, 560)
     save_picture(drift_picture(), IMAGES / "rope_drift.png", 1000, 400)
     save_picture(load_picture(), IMAGES / "slung_load.png", 1000, 600)
