@@ -29,12 +29,7 @@ from quadsim.estimation.layout import (
     V,
 )
 from quadsim.estimation.measurements import position_rows
-from quadsim.estimation.update import (
-    Sym3,
-    rejected_for_s,
-    update_scalar,
-    update_vector,
-)
+from quadsim.estimation.update import Sym3, rejected_for_s, update_scalar, update_vector
 from quadsim.geometry.rotation import (
     Quat,
     conjugate,
