@@ -144,7 +144,7 @@ setup(
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",
-            *(f"{node} = {NAME}.nodes.{node}:main" for node in NODES),
+            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in NODES),
         ],
     },
 )

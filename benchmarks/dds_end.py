@@ -22,10 +22,10 @@ from rclpy.context import Context
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
 
-from quadsim.nodes import qos, topics
-from quadsim.nodes.cdr import Writer, stamp_of
-from quadsim.nodes.runtime import make_executor
-from quadsim.nodes.topics import Topic
+from quadsim.ros.messages.cdr import Writer, stamp_of
+from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime.runtime import make_executor
+from quadsim.ros.runtime.topics import Topic
 
 #: The node ``swarm`` publishes at its ticks what came since the last.
 TICK_HZ = 50

@@ -26,7 +26,7 @@ from typing import Any
 from dds_cases import GROUPS, PROFILES, Case, words
 from hosts import LINKS, SWITCH, Host, become_a_switch, lay_switch, need
 
-from quadsim.analysis.surroundings import machine, versions
+from quadsim.base.surroundings import machine, versions
 
 END = Path(__file__).with_name("dds_end.py")
 SERVER_PORT = 11811

@@ -32,15 +32,15 @@ import psutil
 import yaml
 from hosts import become_a_switch, need, run
 
-from quadsim.analysis.surroundings import installed_version, machine, versions
-from quadsim.experiments.batch import stream
-from quadsim.experiments.campaign.flying import Row, Terms, decisive_versions, fly
-from quadsim.experiments.campaign.plan import Campaign, Run, load_campaign
-from quadsim.experiments.campaign.record import LINES, Record
-from quadsim.experiments.campaign.tables import TABLE, write_tables
-from quadsim.experiments.cluster import Cluster
-from quadsim.files import find
-from quadsim.parameters import read_yaml
+from quadsim.base.files import find
+from quadsim.base.parameters import read_yaml
+from quadsim.base.surroundings import installed_version, machine, versions
+from quadsim.lab.campaign.batch import stream
+from quadsim.lab.campaign.cluster import Cluster
+from quadsim.lab.campaign.flying import Row, Terms, decisive_versions, fly
+from quadsim.lab.campaign.plan import Campaign, Run, load_campaign
+from quadsim.lab.campaign.record import LINES, Record
+from quadsim.lab.campaign.tables import TABLE, write_tables
 from quadsim.sim.library import Library
 
 CAMPAIGN = "thousand"

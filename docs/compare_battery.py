@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from quadsim.files import find
+from quadsim.base.files import find
+from quadsim.base.parameters import read_yaml
 from quadsim.geometry.rotation import quat, rotate, yaw_of
-from quadsim.parameters import read_yaml
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams

@@ -16,11 +16,11 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import LoadParams, VehicleParams
-from quadsim.vehicle.rope import (
+from quadsim.vehicle.ropes.rope import (
     FRICTION_J,
     IMPACT_J,
     STATE,

@@ -18,15 +18,15 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, TRUTH, WAYPOINTS, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.files import find
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.geometry.rotation import from_euler
-from quadsim.parameters import load
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.state import P, Q
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.obstacles import Obstacle, Plane, Pose
-from quadsim.world.scene import scene_of
+from quadsim.world.scene.obstacles import Obstacle, Plane, Pose
+from quadsim.world.scene.scene import scene_of
 
 IMAGES = Path(__file__).parent / "images"
 X500 = load(VehicleParams, find("vehicles", "x500"))

@@ -21,10 +21,10 @@ from scipy import stats
 
 from quadsim.analysis.report.figures import RUNS, style
 from quadsim.analysis.report.pictures import save_picture
+from quadsim.base.records import KINEMATICS
 from quadsim.estimation import EstimatorParams
-from quadsim.estimation.layout import BA, BG, TERRAIN, THETA, WIND, N, P, V
-from quadsim.estimation.parameters import MountParams, NoiseParams, StartParams
-from quadsim.records import KINEMATICS
+from quadsim.estimation.eskf.layout import BA, BG, TERRAIN, THETA, WIND, N, P, V
+from quadsim.estimation.eskf.parameters import MountParams, NoiseParams, StartParams
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams
 from quadsim.sensors.model import SimulatedSensor

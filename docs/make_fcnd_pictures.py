@@ -13,10 +13,10 @@ from pathlib import Path
 from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.fcnd import SCENARIOS, run
-from quadsim.experiments.fcnd_figures import WIDTH_PX
-from quadsim.experiments.fcnd_fleets import FLEETS, run_fleets
-from quadsim.experiments.fcnd_fleets_figures import part_picture
+from quadsim.lab.reproduce.fcnd import SCENARIOS, run
+from quadsim.lab.reproduce.fcnd_figures import WIDTH_PX
+from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_fleets
+from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
 
 IMAGES = Path(__file__).parent / "images"
 

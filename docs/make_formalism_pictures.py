@@ -14,11 +14,11 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.compiled import kernel
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.base.compiled import kernel
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.integrators import mean_derivative
+from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.multirotor import derivative
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams

@@ -15,11 +15,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 
 from point_mass import PointMass, fly
 
-from quadsim.control.guard import Guard, GuardParams
-from quadsim.files import find
-from quadsim.parameters import load
-from quadsim.sim.rehearsal.rehearsal import TAKEOFF_S, load_rehearsal
-from quadsim.sim.rehearsal.stand_in import StandIn, VelocityCommand
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.hil.guard.guard import Guard, GuardParams
+from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, load_rehearsal
+from quadsim.hil.rehearsal.stand_in import StandIn, VelocityCommand
 
 #: From the guard's output to the vehicle: the rehearsals' mean delay of a radio link.
 LINK_S = 0.03

@@ -19,10 +19,10 @@ from point_mass import Flight, PointMass, fly
 
 from quadsim.analysis.report.figures import style
 from quadsim.analysis.report.pictures import save_picture
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.control.avoidance import speed_of
-from quadsim.control.guard import Guard, GuardParams
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.hil.guard.guard import Guard, GuardParams
 
 PATH = Path(__file__).parent / "images" / "guard.png"
 WIDTH_PX, HEIGHT_PX, COLOURS = 1500, 560, 96

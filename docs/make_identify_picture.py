@@ -14,14 +14,14 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.bag.reading import open_bag
 from quadsim.analysis.report.figures import ESTIMATE, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.figures import MEANING
-from quadsim.experiments.flight_data import read_flight
-from quadsim.experiments.identification import Identified, identify
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.bag.reading import open_bag
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.lab.identify.figures import MEANING
+from quadsim.lab.identify.flight_data import read_flight
+from quadsim.lab.identify.identification import Identified, identify
 from quadsim.vehicle.parameters import VehicleParams
 
 IMAGES = Path(__file__).parent / "images"

@@ -13,8 +13,8 @@ from pathlib import Path
 from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.ntnu import SCENARIOS, run
-from quadsim.experiments.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+from quadsim.lab.reproduce.ntnu import SCENARIOS, run
+from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quadsim.analysis.bag.log import read_log
-from quadsim.analysis.bag.reading import open_bag
 from quadsim.analysis.report.pictures import save_picture, square_picture
+from quadsim.bag.log import read_log
+from quadsim.bag.reading import open_bag
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -22,10 +22,10 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.rehearsal_figures import outline
-from quadsim.sim.rehearsal.flight import Flight
-from quadsim.sim.rehearsal.rehearsal import load_rehearsal
-from quadsim.world.fields import Field
+from quadsim.hil.rehearsal.flight import Flight
+from quadsim.hil.rehearsal.rehearsal import load_rehearsal
+from quadsim.lab.rehearsal_figures import outline
+from quadsim.world.scene.obstacle_fields import Field
 
 TARGET = Path(__file__).parent / "images" / "planner.png"
 SCENARIO, SEED = "dead_end", 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.batch import run_batch
-from quadsim.experiments.rehearsal_figures import picture
-from quadsim.experiments.rehearsals import fly_one
+from quadsim.lab.campaign.batch import run_batch
+from quadsim.lab.rehearsal_figures import picture
+from quadsim.lab.rehearsals import fly_one
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -20,7 +20,7 @@ from plotly.subplots import make_subplots
 from quadsim.analysis.metrics import at_stamps
 from quadsim.analysis.report.figures import ESTIMATE, FIXES, REFERENCE, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.experiments.batch import run_batch
+from quadsim.lab.campaign.batch import run_batch
 from quadsim.mission.items import Hover, Land, Takeoff, name_of
 from quadsim.mission.trajectories.items import (
     Circle,

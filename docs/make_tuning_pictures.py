@@ -24,11 +24,11 @@ from quadsim.analysis.report.figures import REFERENCE, RUNS, style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.control.pid import clamp, derivative, integral_step, low_pass, low_pass_weight
-from quadsim.experiments.limit_cycle import LimitCycle, limit_cycle
-from quadsim.experiments.relay_flight import switched
-from quadsim.experiments.tuned import HEIGHT_PX, picture
-from quadsim.experiments.tuned import WIDTH_PX as STEPS_WIDTH_PX
-from quadsim.experiments.tuning import load_vehicle, tune
+from quadsim.lab.tune.limit_cycle import LimitCycle, limit_cycle
+from quadsim.lab.tune.relay_flight import switched
+from quadsim.lab.tune.tuned import HEIGHT_PX, picture
+from quadsim.lab.tune.tuned import WIDTH_PX as STEPS_WIDTH_PX
+from quadsim.lab.tune.tuning import load_vehicle, tune
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from PIL import Image, ImageChops
 
-from quadsim.analysis.bag.reading import open_bag
-from quadsim.analysis.surroundings import browser
+from quadsim.bag.reading import open_bag
+from quadsim.base.surroundings import browser
 from quadsim.sim.scenario import load_scenario
 from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.output import send_to, viewer

@@ -16,12 +16,12 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.spectra import Spectrum, welch
-from quadsim.compiled import kernel
-from quadsim.parameters import pack
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import pack
+from quadsim.world.air.wind import WIND_STATE, white_width, wind_start, wind_step
+from quadsim.world.air.wind_file import no_wind
+from quadsim.world.air.wind_parameters import WindParams
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.wind import WIND_STATE, white_width, wind_start, wind_step
-from quadsim.world.wind_file import no_wind
-from quadsim.world.wind_parameters import WindParams
 
 Array = NDArray[np.float64]
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from quadsim.files import find, find_world, known_worlds
-from quadsim.models.shapes import height_over_ground_m, parts_of
-from quadsim.parameters import load
+from quadsim.base.files import find, find_world, known_worlds
+from quadsim.base.parameters import load
+from quadsim.gazebo.shapes import height_over_ground_m, parts_of
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.world.obstacles import Obstacle, Pose
-from quadsim.world.scene import Scene, cast_rays, scene_of
-from quadsim.world.sdf import load_world
+from quadsim.world.scene.obstacles import Obstacle, Pose
+from quadsim.world.scene.scene import Scene, cast_rays, scene_of
+from quadsim.world.sdf.world_file import load_world
 
 Array = NDArray[np.float64]
 

@@ -18,13 +18,13 @@ from plotly.subplots import make_subplots
 from scipy.optimize import brentq
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.files import find
-from quadsim.parameters import load, pack
+from quadsim.base.files import find
+from quadsim.base.parameters import load, pack
 from quadsim.vehicle.downwash import downwash_W
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.ground_effect import image_share
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.propulsion import MotorParams
+from quadsim.vehicle.propulsion.ground_effect import image_share
+from quadsim.vehicle.propulsion.parameters import MotorParams
 from quadsim.world.environment import EnvironmentParams
 
 IMAGES = Path(__file__).parent / "images"

@@ -2,12 +2,12 @@
 
 ``physics:=gazebo`` lets Gazebo fly the vehicle, ``gazebo:=view`` lets it show what our physics fly.
 Gazebo's world, its bridges, our nodes and their parameters are those of
-``quadsim.nodes.gazebo_graph``.
+``quadsim.ros.graph.gazebo_graph``.
 """
 
-from quadsim.nodes.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.nodes.gazebo_graph import describe_gazebo, gazebo_processes
-from quadsim.nodes.launching import launch_description, process_action
+from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
+from quadsim.ros.graph.gazebo_graph import describe_gazebo, gazebo_processes
+from quadsim.ros.graph.launching import launch_description, process_action
 
 
 def gazebo(values):

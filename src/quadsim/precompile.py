@@ -15,7 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from quadsim.compiled import new_record
+from quadsim.base.compiled import new_record
+from quadsim.base.kernel_folder import set_filled
+from quadsim.base.parameters import pack
+from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
     assisted_step,
@@ -24,21 +27,18 @@ from quadsim.control.assisted import (
     new_assisted,
     write_assisted,
 )
+from quadsim.control.inner_loop import INNER_LOOP, inner_loop_from_python
 from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
-from quadsim.control.watchdog import INNER_LOOP, inner_loop_from_python
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.blind import BlindIns
-from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.eskf.filter import ErrorStateEkf
+from quadsim.estimation.eskf.standing import STANDING, node_stands
 from quadsim.estimation.interface import Estimator
-from quadsim.estimation.standing import STANDING, node_stands
 from quadsim.geometry.rotation import rotate, unrotate
-from quadsim.kernel_folder import set_filled
-from quadsim.mission.flight import FlightManager
-from quadsim.mission.terrain_following import TerrainFollowing
-from quadsim.mission.trajectory import leg_above_setpoint, new_leg
-from quadsim.parameters import pack
-from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
+from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.reference.legs import leg_above_setpoint, new_leg
+from quadsim.mission.reference.terrain_following import TerrainFollowing
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
@@ -105,7 +105,7 @@ def precompile_replays(scenario: Scenario) -> None:
 
 def precompile_smoother(scenario: Scenario) -> None:
     """The smoother, as replays call it."""
-    from quadsim.estimation.smoother import Smoother
+    from quadsim.estimation.smoother.smoother import Smoother
 
     smoother = Smoother(scenario.estimator, scenario.environment.datum)
     stand(smoother, scenario)
@@ -177,7 +177,7 @@ def precompile_assisted(params: FlightParams) -> None:
 
 def precompile_planner() -> None:
     """The planner's map, as the planner marks a scan in it."""
-    from quadsim.mission.planner import Planner, PlannerParams
+    from quadsim.hil.planner.planner import Planner, PlannerParams
 
     planner = Planner(PlannerParams())
     planner.take_goals(np.array([[5.0, 0.0, 2.0]]))
@@ -189,8 +189,8 @@ def precompile_planner() -> None:
 
 def precompile_guard() -> None:
     """Half-spaces and certificate, as the guard steps with a wish and an obstacle."""
-    from quadsim.control.guard import Guard, GuardParams
-    from quadsim.control.guard_parameters import WatchParams
+    from quadsim.hil.guard.guard import Guard, GuardParams
+    from quadsim.hil.guard.parameters import WatchParams
 
     guard = Guard(GuardParams(watch=WatchParams(dead_man=False)))
     p_W, level = (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0)

@@ -10,10 +10,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from quadsim.analysis.bag.flight import write_flight
-from quadsim.analysis.bag.origin import run_facts
-from quadsim.analysis.bag.profiles import Recording
-from quadsim.analysis.bag.writer import BagWriter
+from quadsim.bag.flight import write_flight
+from quadsim.bag.origin import run_facts
+from quadsim.bag.profiles import Recording
+from quadsim.bag.writer import BagWriter
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.sim.scenario import load_scenario
 

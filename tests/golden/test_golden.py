@@ -7,12 +7,12 @@ from pathlib import Path
 import golden
 import pytest
 
-from quadsim.analysis.bag.origin import origin_of
 from quadsim.analysis.replay import Settings, replay
 from quadsim.analysis.summary import summarize
-from quadsim.estimation.parameters import EstimatorParams
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.bag.origin import origin_of
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.sim.closed_loop import run
 from quadsim.sim.installation import installed
 from quadsim.sim.scenario import Scenario, load_scenario

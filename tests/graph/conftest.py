@@ -27,10 +27,10 @@ from rclpy.context import Context
 from rclpy.executors import Executor
 from rclpy.signals import SignalHandlerOptions
 
-from quadsim.errors import InputError
-from quadsim.files import find
-from quadsim.nodes.domain import held
-from quadsim.nodes.runtime import make_executor
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.ros.runtime.domain import held
+from quadsim.ros.runtime.runtime import make_executor
 
 # Workers of one run share their parent, and take turns, so that no two use a domain at a time.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

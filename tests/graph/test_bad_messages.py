@@ -45,12 +45,13 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
-from quadsim.control.guard import Guard
-from quadsim.control.guard_emergency import Emergency
-from quadsim.control.guard_law import Law
-from quadsim.control.guard_parameters import WatchParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.nodes import (
+from quadsim.hil.guard.emergency import Emergency
+from quadsim.hil.guard.guard import Guard
+from quadsim.hil.guard.law import Law
+from quadsim.hil.guard.parameters import WatchParams
+from quadsim.ros.messages.world import make_time
+from quadsim.ros.nodes import (
     autopilot,
     driver,
     estimator,
@@ -58,11 +59,10 @@ from quadsim.nodes import (
     mixer,
     monitor,
     planner,
-    qos,
     recorder,
     stand_in,
 )
-from quadsim.nodes.world_messages import make_time
+from quadsim.ros.runtime import qos
 
 STEP_NS = 20_000_000
 #: Simulated time after which a good input has to be obeyed again, in steps: 4 s.
@@ -639,7 +639,7 @@ def test_a_guard_that_fails_brakes_lands_is_named_and_ends_then(bench, sent, mon
         raise Broken("here")
 
     monkeypatch.setattr(Law, "safe", fail)
-    monkeypatch.setattr("quadsim.control.guard_emergency.LAST_S", 12.0)
+    monkeypatch.setattr("quadsim.hil.guard.emergency.LAST_S", 12.0)
     asked = []
     client = next(c for c in fed.node.clients if c.srv_name.endswith("vehicle/land"))
 

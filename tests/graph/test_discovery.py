@@ -17,7 +17,7 @@ WITHIN_S, OFTEN = 10.0, 10
 NODE = """
 import sys
 import rclpy
-from quadsim.nodes.dds_environment import set_dds_environment
+from quadsim.ros.runtime.dds_environment import set_dds_environment
 set_dds_environment()
 rclpy.init(domain_id=int(sys.argv[1]))
 node = rclpy.create_node("somebody")

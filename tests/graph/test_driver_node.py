@@ -35,13 +35,13 @@ from sensor_msgs.msg import (
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.errors import InputError
-from quadsim.nodes import qos
-from quadsim.nodes.graph import GraphOptions, NodeSpec, describe
-from quadsim.nodes.packages import installed
-from quadsim.nodes.processes import maker
-from quadsim.nodes.runtime import make_executor
-from quadsim.nodes.world_messages import make_time
+from quadsim.base.errors import InputError
+from quadsim.ros.graph.graph import GraphOptions, NodeSpec, describe
+from quadsim.ros.messages.world import make_time
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.packages import installed
+from quadsim.ros.runtime.processes import maker
+from quadsim.ros.runtime.runtime import make_executor
 from quadsim.sim.scenario import load_scenario
 
 #: A box on the vehicle, with conventions of its own: forward, right, down; north, east, down;
@@ -168,8 +168,8 @@ TAKEN = {
 
 def test_every_sensor_is_exchanged_in_flight(bench, tmp_path, long_hover, monkeypatch):
     """One after the other: the box's begins, ours ends, and the flight goes on."""
-    monkeypatch.setattr("quadsim.nodes.driver.PATIENCE_S", 0.0)  # for its lidar, found by a *
-    monkeypatch.setattr("quadsim.nodes.driver.LATE_SEARCH_PERIOD_S", 0.2)
+    monkeypatch.setattr("quadsim.ros.nodes.driver.PATIENCE_S", 0.0)  # for its lidar, found by a *
+    monkeypatch.setattr("quadsim.ros.nodes.driver.LATE_SEARCH_PERIOD_S", 0.2)
     (tmp_path / "box.yaml").write_text(BOX)
     scenario = load_scenario(str(long_hover))
     options = GraphOptions(pacing="lockstep", rate=0.0, paused=True, arm=True)
@@ -449,7 +449,7 @@ def test_of_commands_that_pile_up_the_last_one_goes_out(bench, tmp_path):
 
 def test_a_vehicle_is_asked_until_its_state_says_so(bench, tmp_path, monkeypatch):
     """As with mavros, an answer says no more than that the question went out."""
-    monkeypatch.setattr("quadsim.nodes.driver_services.STATE_S", 0.3)
+    monkeypatch.setattr("quadsim.ros.drivers.services.STATE_S", 0.3)
     rover = Rover(bench, tmp_path, **PATIENT)
 
     def state(value) -> None:
@@ -478,8 +478,8 @@ def test_a_vehicle_is_asked_until_its_state_says_so(bench, tmp_path, monkeypatch
 
 def test_what_ends_a_flight_of_lost_setpoints_is_read_and_judged(bench, tmp_path, monkeypatch):
     """As mavros offers GUID_TIMEOUT: a ROS parameter of its node param, once it knows it."""
-    monkeypatch.setattr("quadsim.nodes.driver_parameters.ASK_S", 0.2)
-    monkeypatch.setattr("quadsim.nodes.driver_parameters.AGAIN_S", 0.2)
+    monkeypatch.setattr("quadsim.ros.drivers.parameters.ASK_S", 0.2)
+    monkeypatch.setattr("quadsim.ros.drivers.parameters.AGAIN_S", 0.2)
     monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
 parameters:
   - {name: GUID_TIMEOUT, node: param, most: 1.0, why: it flies on when setpoints end}
@@ -544,8 +544,8 @@ commands:
 
 
 def test_what_is_discovered_first_is_not_taken_for_the_rest(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr("quadsim.nodes.driver.PATIENCE_S", 1e6)
-    monkeypatch.setattr("quadsim.nodes.driver.SILENT_S", 1e6)
+    monkeypatch.setattr("quadsim.ros.nodes.driver.PATIENCE_S", 1e6)
+    monkeypatch.setattr("quadsim.ros.nodes.driver.SILENT_S", 1e6)
     (tmp_path / "towed.yaml").write_text(TOWED)
     parameters = {"drivers": str(tmp_path / "towed.yaml")}
     node = bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))
@@ -566,7 +566,7 @@ def test_what_is_discovered_first_is_not_taken_for_the_rest(bench, tmp_path, mon
 
 def test_a_topic_that_brings_nothing_is_named_once(bench, tmp_path, monkeypatch):
     """As mavros's range, where its plugin is there and no sensor is configured."""
-    monkeypatch.setattr("quadsim.nodes.driver.SILENT_S", 0.5)
+    monkeypatch.setattr("quadsim.ros.nodes.driver.SILENT_S", 0.5)
     (tmp_path / "towed.yaml").write_text(TOWED)
     here, said = bench.node, []
     here.create_subscription(Log, "/rosout", lambda m: said.append(m.msg), qos.RELIABLE)

@@ -13,10 +13,11 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_msgs.msg import Bool
 
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
-from quadsim.nodes import estimator, qos
-from quadsim.nodes.world_messages import make_time
+from quadsim.ros.messages.world import make_time
+from quadsim.ros.nodes import estimator
+from quadsim.ros.runtime import qos
 
 START_NS = 5_000_000_000
 PERIOD_NS = 5_000_000

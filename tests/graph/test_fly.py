@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 from rosgraph_msgs.msg import Clock
 
-from quadsim.analysis.bag.reading import open_bag
+from quadsim.bag.reading import open_bag
 from quadsim.cli.main import main
-from quadsim.nodes import qos
-from quadsim.nodes.domain import held
-from quadsim.nodes.preload import NODES
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.domain import held
+from quadsim.ros.runtime.preload import NODES
 
 GRAPH = set(NODES) - {"lidar"}  # which the default set has not
 
@@ -96,7 +96,7 @@ def test_a_flight_in_lockstep(fly):
 def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     flight = fly("--drivers", "sim:-gnss", "--pacing", "lockstep", "--json")
-    driver = command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.gnss")
+    driver = command("--ros-args", "-r", "__ns:=/quad", module="quadsim.ros.nodes.gnss")
     status, out = flight.finish()
     assert status == 0, flight.log
     summary = summary_of(out)
@@ -214,7 +214,7 @@ def test_a_foreign_clock_is_refused(bench, fly, command, domain, tmp_path, monke
         )
     )
     assert flight.running
-    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.nodes.imu")
+    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.ros.nodes.imu")
     while flight.running:
         bench.executor.spin_once(0.1)
     status, _ = flight.finish()

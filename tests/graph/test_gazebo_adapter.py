@@ -9,8 +9,9 @@ import pytest
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, MagneticField, NavSatFix
 
-from quadsim.errors import InputError
-from quadsim.nodes import gazebo_adapter, qos
+from quadsim.base.errors import InputError
+from quadsim.ros.nodes import gazebo_adapter
+from quadsim.ros.runtime import qos
 
 SECOND_NS = 10**9
 

@@ -30,12 +30,12 @@ from sensor_msgs.msg import (
     Range,
 )
 
-from quadsim.files import find
-from quadsim.nodes import qos, topics
-from quadsim.nodes.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.nodes.gazebo_graph import describe_gazebo
-from quadsim.nodes.graph import GraphOptions, describe
-from quadsim.nodes.processes import maker
+from quadsim.base.files import find
+from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
+from quadsim.ros.graph.gazebo_graph import describe_gazebo
+from quadsim.ros.graph.graph import GraphOptions, describe
+from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime.processes import maker
 from quadsim.sim.scenario import Scenario, load_scenario
 
 #: Where the stand-in's own topics are.

@@ -12,8 +12,9 @@ from nav_msgs.msg import Odometry
 from rclpy.task import Future
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 
-from quadsim.errors import InputError
-from quadsim.nodes import gazebo_view, qos
+from quadsim.base.errors import InputError
+from quadsim.ros.nodes import gazebo_view
+from quadsim.ros.runtime import qos
 
 SECOND_NS = 10**9
 

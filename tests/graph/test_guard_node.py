@@ -14,8 +14,9 @@ from sensor_msgs.msg import Joy, LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.errors import InputError
-from quadsim.nodes import guard, qos
+from quadsim.base.errors import InputError
+from quadsim.ros.nodes import guard
+from quadsim.ros.runtime import qos
 
 #: Times that a machine full of other work keeps too.
 PATIENT = {
@@ -228,8 +229,8 @@ def test_it_ends_when_the_vehicle_leaves_offboard_mode(bench):
 
 def test_landing_is_asked_for_until_the_vehicle_has_left_offboard_mode(bench, monkeypatch):
     """A yes says that the question went out; what stays deaf is named."""
-    monkeypatch.setattr("quadsim.nodes.guard.ASK_AGAIN_S", 0.1)
-    monkeypatch.setattr("quadsim.nodes.guard.DEAF_S", 0.5)
+    monkeypatch.setattr("quadsim.ros.nodes.guard.ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr("quadsim.ros.nodes.guard.DEAF_S", 0.5)
     hall = Hall(bench)
     asked = []
 

@@ -11,11 +11,12 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Joy
 
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.joystick import Joystick, load_joystick
-from quadsim.nodes import autopilot, qos
-from quadsim.nodes.pilot import BUTTONS, Keypad, PilotNode, PilotParams
-from quadsim.nodes.world_messages import make_time
-from quadsim.records import MODE_POSITION
+from quadsim.ros.messages.world import make_time
+from quadsim.ros.nodes import autopilot
+from quadsim.ros.nodes.pilot import BUTTONS, Keypad, PilotNode, PilotParams
+from quadsim.ros.runtime import qos
 
 TICK_NS = 20_000_000
 XBOX = load_joystick("xbox")

@@ -16,9 +16,9 @@ from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.errors import InputError
-from quadsim.nodes import qos
-from quadsim.nodes.keys import Keyboard, KeysNode, force_of
+from quadsim.base.errors import InputError
+from quadsim.ros.nodes.keys import Keyboard, KeysNode, force_of
+from quadsim.ros.runtime import qos
 
 NORTH = math.pi / 2
 

@@ -13,8 +13,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.nodes import qos
-from quadsim.nodes.graph import GraphOptions, describe
+from quadsim.ros.graph.graph import GraphOptions, describe
+from quadsim.ros.runtime import qos
 from quadsim.sim.scenario import load_scenario
 
 
@@ -33,7 +33,7 @@ def launched(command, domain, tmp_path, monkeypatch, pacing):
         file = tmp_path / f"{spec.executable}.yaml"
         file.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(spec.parameters)}}))
         names = ("-r", f"__node:={spec.executable}", "-r", f"__ns:={spec.namespace}")
-        module = f"quadsim.nodes.{spec.executable}"
+        module = f"quadsim.ros.nodes.{spec.executable}"
         started.append(command("--ros-args", *names, "--params-file", str(file), module=module))
     return started
 

@@ -12,9 +12,10 @@ import pytest
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from quadsim.analysis.bag.reading import open_bag
-from quadsim.errors import InputError
-from quadsim.nodes import lidar, qos
+from quadsim.bag.reading import open_bag
+from quadsim.base.errors import InputError
+from quadsim.ros.nodes import lidar
+from quadsim.ros.runtime import qos
 
 STEP_NS = 10_000_000
 WORLD = """<sdf version="1.9"><world name="wall">

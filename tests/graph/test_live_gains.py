@@ -12,12 +12,13 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from quadsim.compiled import new_record
-from quadsim.files import find
-from quadsim.nodes import mixer, qos
-from quadsim.nodes.base import make_status
-from quadsim.nodes.command_messages import AttitudeWriter
-from quadsim.records import ATTITUDE_COMMAND
+from quadsim.base.compiled import new_record
+from quadsim.base.files import find
+from quadsim.base.records import ATTITUDE_COMMAND
+from quadsim.ros.messages.commands import AttitudeWriter
+from quadsim.ros.nodes import mixer
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.base import make_status
 
 
 class Flight:

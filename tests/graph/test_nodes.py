@@ -19,11 +19,12 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
-from quadsim.files import find
-from quadsim.models.urdf import robot_description
-from quadsim.nodes import description, dynamics, mixer, qos
-from quadsim.nodes.preload import NODES
-from quadsim.parameters import load
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.gazebo.urdf import robot_description
+from quadsim.ros.nodes import description, dynamics, mixer
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.preload import NODES
 from quadsim.sensors.devices import load_suite
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -44,7 +45,7 @@ def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.chdir(tmp_path)  # the recorder names its bag there
     args = ["--ros-args", "-r", "__ns:=/quad7", "-r", "__node:=other"]
-    node = command(*args, module=f"quadsim.nodes.{name}")
+    node = command(*args, module=f"quadsim.ros.nodes.{name}")
     bench.until(lambda: "/quad7/other" in bench.reports)
     node.interrupt()
     node.interrupt()
@@ -66,7 +67,7 @@ def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
 )
 def test_a_wrong_parameter_is_one_line(command, domain, monkeypatch, name, parameter, word):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-    node = command("--ros-args", "-p", parameter, module=f"quadsim.nodes.{name}")
+    node = command("--ros-args", "-p", parameter, module=f"quadsim.ros.nodes.{name}")
     status, _ = node.finish()
     assert status == 2
     (line,) = node.log.splitlines()

@@ -12,10 +12,11 @@ from planned_flight import level_ranges
 from sensor_msgs.msg import LaserScan
 from visualization_msgs.msg import MarkerArray
 
-from quadsim.errors import InputError
-from quadsim.nodes import planner, qos, topics
-from quadsim.nodes.command_messages import make_path
-from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose
+from quadsim.base.errors import InputError
+from quadsim.ros.messages.commands import make_path
+from quadsim.ros.nodes import planner
+from quadsim.ros.runtime import qos, topics
+from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose
 
 PERIOD_NS = 20_000_000
 RAYS = 240

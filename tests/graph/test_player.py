@@ -18,15 +18,16 @@ from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.analysis.bag.metadata import qos_yaml
-from quadsim.analysis.bag.reading import open_bag
-from quadsim.analysis.bag.writer import BagWriter
 from quadsim.analysis.replay import Settings, replay
-from quadsim.errors import InputError
+from quadsim.bag.metadata import qos_yaml
+from quadsim.bag.reading import open_bag
+from quadsim.bag.writer import BagWriter
+from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
-from quadsim.nodes import estimator, player, qos
-from quadsim.nodes.cdr import stamp_of
-from quadsim.nodes.world_messages import make_datum, make_time, stamp_ns_of
+from quadsim.ros.messages.cdr import stamp_of
+from quadsim.ros.messages.world import make_datum, make_time, stamp_ns_of
+from quadsim.ros.nodes import estimator, player
+from quadsim.ros.runtime import qos
 
 START_NS = 1_000_000_000_000
 PERIOD_NS = 10_000_000

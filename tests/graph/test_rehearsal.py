@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 
-from quadsim.analysis.bag.reading import open_bag
+from quadsim.bag.reading import open_bag
 
 #: One pillar in the middle of a way of 9 m.
 RADIUS_M, START_W, GOAL_W, PILLAR_W = 0.5, (0.0, 0.0, 2.0), (9.0, 0.0, 2.0), (4.5, 0.1)

@@ -14,9 +14,10 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import Trigger
 
-from quadsim.files import find
-from quadsim.nodes import imu, qos
-from quadsim.nodes.base import make_status
+from quadsim.base.files import find
+from quadsim.ros.nodes import imu
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.base import make_status
 
 #: Noise density of the accelerometer in the second flight, m/s^2/sqrt(Hz); before: 0.002.
 LOUD = 0.02

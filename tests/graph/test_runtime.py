@@ -13,10 +13,10 @@ from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Imu
 
-from quadsim.nodes import topics
-from quadsim.nodes.base import QuadsimNode
-from quadsim.nodes.handing import share
-from quadsim.nodes.runtime import spin
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.intra_process import share
+from quadsim.ros.runtime.runtime import spin
 
 #: So many messages take ten seconds: who has not ended by then does not end.
 NEVER = 1_000_000
@@ -89,7 +89,7 @@ def test_a_bad_keystore_is_one_line(domain, tmp_path, node, keys):
                      "governance.p7s", "permissions.p7s"):  # fmt: skip
             (store / "enclaves" / name).write_text("no key")
     done = subprocess.run(
-        [sys.executable, "-m", f"quadsim.nodes.{node}"],
+        [sys.executable, "-m", f"quadsim.ros.nodes.{node}"],
         env={**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_SECURITY_ENABLE": "true",
              "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": str(store)},
         capture_output=True,

@@ -11,7 +11,8 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, Range
 
-from quadsim.nodes import lidar, qos, rangefinder
+from quadsim.ros.nodes import lidar, rangefinder
+from quadsim.ros.runtime import qos
 
 PERIOD_NS = 10_000_000
 BEST_EFFORT = qos.best_effort(qos.FAST)

@@ -15,12 +15,13 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import FluidPressure, MagneticField, NavSatFix, NavSatStatus
 
-from quadsim.analysis.bag.reading import open_bag
-from quadsim.analysis.bag.topics import field_of
-from quadsim.errors import InputError
+from quadsim.bag.reading import open_bag
+from quadsim.bag.topics import field_of
+from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
-from quadsim.nodes import barometer, gnss, magnetometer, qos, recorder
-from quadsim.world.magnetic import field_W_T
+from quadsim.ros.nodes import barometer, gnss, magnetometer, recorder
+from quadsim.ros.runtime import qos
+from quadsim.world.earth.magnetic import field_W_T
 
 STEP_NS = 10_000_000
 

@@ -13,10 +13,10 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.files import find
-from quadsim.nodes import topics
-from quadsim.nodes.swarm import SwarmNode
-from quadsim.nodes.world_messages import stamp_ns_of
+from quadsim.base.files import find
+from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.nodes.swarm import SwarmNode
+from quadsim.ros.runtime import topics
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.swarm import Swarm
 

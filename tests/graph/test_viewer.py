@@ -15,9 +15,10 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from rerun.experimental import RrdReader
 
-from quadsim.nodes import topics, viewer
-from quadsim.nodes.runtime import run
-from quadsim.nodes.world_messages import make_time
+from quadsim.ros.messages.world import make_time
+from quadsim.ros.parts import viewer
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.runtime import run
 from quadsim.sim.scenario import load_scenario
 from quadsim.view.flights import Picture, new_recording
 from quadsim.view.output import send_to

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from quadsim.analysis.surroundings import versions
+from quadsim.base.surroundings import versions
 
 DIGITS = 4
 #: Twice what four digits can be off by their own rounding, 5e-4 where the first is a 1.

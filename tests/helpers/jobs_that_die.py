@@ -35,7 +35,7 @@ def end_once(job):
 
 def hang(terms):
     """A run that, where its time is short, never looks at the clock again."""
-    from quadsim.experiments.campaign import flying
+    from quadsim.lab.campaign import flying
 
     flying.GRACE_S = 0.2
     with flying._limited(terms):

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
-from quadsim.estimation import EstimatorParams, layout, timeline
-from quadsim.estimation.border import accept, accept_imu
-from quadsim.estimation.layout import N
-from quadsim.estimation.outputs import pose_covariance, twist_covariance
-from quadsim.estimation.parameters import MountParams
-from quadsim.records import ODOMETRY
-from quadsim.world.atmosphere import pressure_at
+from quadsim.base.records import ODOMETRY
+from quadsim.estimation import EstimatorParams
+from quadsim.estimation.eskf import layout
+from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.input_validation import accept, accept_imu
+from quadsim.estimation.eskf.layout import N
+from quadsim.estimation.eskf.outputs import pose_covariance, twist_covariance
+from quadsim.estimation.eskf.parameters import MountParams
+from quadsim.world.air.atmosphere import pressure_at
 
 Array = NDArray[np.float64]
 GRAVITY_W = np.array([0.0, 0.0, -9.80665])

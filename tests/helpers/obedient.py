@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.control.parameters import FailsafeParams, FlightParams
-from quadsim.mission.flight import FlightManager
-from quadsim.mission.items import Goto, Takeoff
-from quadsim.records import (
+from quadsim.base.records import (
     MODE_DESCEND,
     MODE_IDLE,
     MODE_POSITION,
@@ -16,6 +13,9 @@ from quadsim.records import (
     ODOMETRY,
     SETPOINT,
 )
+from quadsim.control.parameters import FailsafeParams, FlightParams
+from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.items import Goto, Takeoff
 
 TICK_NS = 20_000_000
 LIMITS = FailsafeParams()

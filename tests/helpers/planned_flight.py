@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quadsim.geometry.rotation import yaw_of
-from quadsim.mission.planner import Planner, PlannerOutput
-from quadsim.world.movers import Movers
-from quadsim.world.obstacles import Cylinder
+from quadsim.hil.planner.planner import Planner, PlannerOutput
+from quadsim.world.scene.movers import Movers
+from quadsim.world.scene.obstacles import Cylinder
 
 BEGIN_NS = 1_000_000_000
 STEP_S = 0.04

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.control.guard import Guard, GuardOutput
+from quadsim.hil.guard.guard import Guard, GuardOutput
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from launch_stand_ins import load
 
-from quadsim.nodes import domain
+from quadsim.ros.runtime import domain
 
 
 @pytest.fixture(autouse=True)

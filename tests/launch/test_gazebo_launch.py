@@ -10,15 +10,15 @@ import yaml
 from defusedxml.ElementTree import fromstring, parse
 from launch_stand_ins import actions, declared, plain
 
-from quadsim.errors import InputError
-from quadsim.files import share_dir
-from quadsim.nodes.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.nodes.gazebo_graph import describe_gazebo
-from quadsim.nodes.graph import LAUNCH_ARGUMENTS, describe_launch
-from quadsim.nodes.topics import VEHICLE_TOPICS, full_name
+from quadsim.base.errors import InputError
+from quadsim.base.files import share_dir
+from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
+from quadsim.ros.graph.gazebo_graph import describe_gazebo
+from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, describe_launch
+from quadsim.ros.runtime.topics import VEHICLE_TOPICS, full_name
 from quadsim.sim.scenario import load_scenario
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.sdf import load_world
+from quadsim.world.sdf.world_file import load_world
 
 DEFAULTS = {name: default for name, (default, _) in GAZEBO_ARGUMENTS.items()}
 VIEW = {"gazebo": "view", "sensors": "lidar", "lent": "lidar,camera"}
@@ -167,7 +167,7 @@ def test_gazebos_topics_are_those_that_the_bridge_asks_for(count):
 
 
 def test_bridged_types_are_those_of_the_nodes():
-    from quadsim.nodes import topics
+    from quadsim.ros.runtime import topics
 
     table = {
         topic.name: topic.type_name

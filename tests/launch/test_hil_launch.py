@@ -10,7 +10,7 @@ pytest.importorskip("rclpy")
 
 from launch_stand_ins import actions, declared, plain
 
-from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}

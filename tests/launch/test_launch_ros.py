@@ -21,10 +21,10 @@ from launch.actions import ExecuteProcess, OpaqueFunction
 from launch.substitutions import TextSubstitution
 
 from launch import LaunchContext
-from quadsim.nodes.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.nodes.gazebo_graph import describe_gazebo
-from quadsim.nodes.graph import LAUNCH_ARGUMENTS, NodeSpec, describe_launch
-from quadsim.nodes.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
+from quadsim.ros.graph.gazebo_graph import describe_gazebo
+from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, NodeSpec, describe_launch
+from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
 
 FOLDER = Path(__file__).parents[2] / "launch"
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")

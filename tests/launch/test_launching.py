@@ -9,9 +9,9 @@ import sys
 import pytest
 from launch_stand_ins import Recorded, actions, declared
 
-from quadsim.errors import InputError
-from quadsim.nodes.graph import NodeSpec
-from quadsim.nodes.launching import launch_description
+from quadsim.base.errors import InputError
+from quadsim.ros.graph.graph import NodeSpec
+from quadsim.ros.graph.launching import launch_description
 
 
 def test_a_node_of_another_package_is_started_from_there(launch_module):
@@ -36,7 +36,7 @@ HOLDER = """
 import os
 import subprocess
 import sys
-from quadsim.nodes.domain import hold_for_good
+from quadsim.ros.runtime.domain import hold_for_good
 hold_for_good(int(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -46,7 +46,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("name", ["hil", "sim", "swarm"])
 def test_a_second_launch_on_a_domain_is_refused(launch_module, monkeypatch, tmp_path, name):
     """The first one is another process, of the same user; it ends, and the domain is free."""
-    from quadsim.nodes.hil_graph import HIL_ARGUMENTS
+    from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS
 
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     description = launch_module(name).generate_launch_description()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from launch_stand_ins import actions, declared, plain
 
-from quadsim.analysis.bag.writer import BagWriter
-from quadsim.errors import InputError
-from quadsim.nodes.replay_graph import REPLAY_ARGUMENTS, describe_replay_launch
+from quadsim.bag.writer import BagWriter
+from quadsim.base.errors import InputError
+from quadsim.ros.graph.replay_graph import REPLAY_ARGUMENTS, describe_replay_launch
 
 DEFAULTS = {name: default for name, (default, _) in REPLAY_ARGUMENTS.items()}
 

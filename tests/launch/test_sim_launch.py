@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from launch_stand_ins import Recorded, actions, declared, plain
 
-from quadsim.errors import InputError
-from quadsim.nodes.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.base.errors import InputError
+from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
 from quadsim.sim.scenario import load_scenario
 
 DEFAULTS = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from launch_stand_ins import actions, declared, plain
 
-from quadsim.errors import InputError
-from quadsim.nodes.graph import GraphOptions, describe
-from quadsim.nodes.swarm_graph import (
+from quadsim.base.errors import InputError
+from quadsim.ros.graph.graph import GraphOptions, describe
+from quadsim.ros.graph.swarm_graph import (
     SWARM_ARGUMENTS,
     describe_swarm,
     describe_swarm_launch,

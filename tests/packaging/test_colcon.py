@@ -95,10 +95,10 @@ def test_ros2_run_finds_the_node(prefix: Path, node: str) -> None:
 
 
 def test_every_node_has_an_executable(prefix: Path) -> None:
-    """A module with a main() in nodes/ is a node; each stands in setup.py."""
+    """A module with a main() in ros/nodes/ is a node; each stands in setup.py."""
     with_main = {
         path.stem
-        for path in (ROOT / "src/quadsim/nodes").glob("*.py")
+        for path in (ROOT / "src/quadsim/ros/nodes").glob("*.py")
         if "\ndef main(" in path.read_text(encoding="utf-8")
     }
     assert with_main == set(NODES)
@@ -108,7 +108,7 @@ def test_every_node_has_an_executable(prefix: Path) -> None:
 def test_installed_package_runs_from_its_prefix(prefix: Path) -> None:
     """Sourcing the workspace puts its site-packages first; config is then found in its share."""
     (site_packages,) = prefix.glob("lib/python3.*/site-packages")
-    code = "import quadsim.files; print(quadsim.__file__); print(quadsim.files.share_dir())"
+    code = "from quadsim.base import files; print(files.__file__); print(files.share_dir())"
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(site_packages)},
@@ -118,7 +118,7 @@ def test_installed_package_runs_from_its_prefix(prefix: Path) -> None:
         check=True,
     )
     module, share = run.stdout.splitlines()
-    assert module == str(site_packages / "quadsim/__init__.py")
+    assert module == str(site_packages / "quadsim/base/files.py")
     assert share == str(prefix / "share/quadsim")
     assert (site_packages / "quadsim/py.typed").is_file()
 

@@ -40,7 +40,7 @@ def test_imports_go_one_way() -> None:
         ("geometry", "import quadsim.world", "Imports go one way"),
         ("world", "import quadsim.sensors", "Imports go one way"),
         ("mission", "import quadsim.sim", "Imports go one way"),
-        ("sim", "import quadsim.nodes", "Imports go one way"),
+        ("sim", "import quadsim.ros", "Imports go one way"),
         ("vehicle", "import rclpy", "Only nodes and the command"),
         ("analysis", "from sensor_msgs.msg import Imu", "Only nodes and the command"),
         ("another", "", "Imports go one way"),  # a new folder must be given its place

@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadsim.compiled import new_record
+from quadsim.base.compiled import new_record
+from quadsim.base.parameters import pack
+from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, MODE_POSITION, ODOMETRY, SETPOINT
 from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.attitude import thrust_limits
+from quadsim.control.inner_loop import inner_loop, new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
-from quadsim.control.watchdog import inner_loop, new_inner_loop
 from quadsim.geometry.rotation import from_euler, multiply, to_euler
-from quadsim.parameters import pack
-from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, MODE_POSITION, ODOMETRY, SETPOINT
 
 AIRFRAME = AirframeParams(
     mass_kg=1.0,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.estimation.eskf import (
+from quadsim.base.parameters import pack
+from quadsim.estimation.eskf.kernels import (
     eskf_gnss_position,
     eskf_gnss_velocity,
     eskf_imu,
@@ -20,9 +21,8 @@ from quadsim.estimation.eskf import (
     eskf_range,
     new_eskf,
 )
-from quadsim.estimation.layout import BG, THETA, N, P, V
-from quadsim.estimation.parameters import EstimatorParams, MountParams
-from quadsim.parameters import pack
+from quadsim.estimation.eskf.layout import BG, THETA, N, P, V
+from quadsim.estimation.eskf.parameters import EstimatorParams, MountParams
 
 Array = NDArray[np.float64]
 FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])

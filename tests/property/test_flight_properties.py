@@ -9,11 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams, ManualParams
-from quadsim.geometry.rotation import from_euler
-from quadsim.mission.flight import STATES, FlightManager
-from quadsim.mission.items import Goto, Hover, Land, Takeoff
-from quadsim.records import (
+from quadsim.base.records import (
     MODE_ATTITUDE,
     MODE_DESCEND,
     MODE_IDLE,
@@ -23,6 +19,10 @@ from quadsim.records import (
     ODOMETRY,
     SETPOINT,
 )
+from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams, ManualParams
+from quadsim.geometry.rotation import from_euler
+from quadsim.mission.flight.flight import STATES, FlightManager
+from quadsim.mission.items import Goto, Hover, Land, Takeoff
 
 TICK_NS = 20_000_000
 MISSION = (

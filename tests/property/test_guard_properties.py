@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from point_mass import LEVEL, PointMass, fly
 
-from quadsim.control.guard import STATES, Guard, GuardParams, Shape
-from quadsim.files import find
-from quadsim.parameters import load
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.hil.guard.guard import STATES, Guard, GuardParams, Shape
 
 PARAMS = load(GuardParams, find("guards", "default"))
 HEIGHT_M = 1.5

@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from quadsim.base.errors import InputError
+from quadsim.base.records import MAX_ROTORS
 from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
 from quadsim.control.mixer import mix
-from quadsim.errors import InputError
-from quadsim.records import MAX_ROTORS
 
 
 def ring(rotors: int, first_deg: float, radii=None, turns=None) -> AirframeParams:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadsim.files import find
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.geometry.rotation import from_euler, multiply, rotate
-from quadsim.parameters import load
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.state import ROTOR, P, Q, V, W

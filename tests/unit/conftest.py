@@ -13,8 +13,8 @@ import pymap3d
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis.bag.metadata import qos_yaml
-from quadsim.analysis.bag.writer import BagWriter
+from quadsim.bag.metadata import qos_yaml
+from quadsim.bag.writer import BagWriter
 from quadsim.sim.log import Arrivals, Event, FlightLog, Innovations, Inside, Track
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from quadsim.analysis.bag.cdr import HEADER, STAMP_END
-from quadsim.analysis.bag.definitions import standard_types
-from quadsim.analysis.bag.payloads import Payloads
-from quadsim.analysis.bag.reading import Bag, BagMessage, Batch
-from quadsim.analysis.bag.topics import topic as topic_of
-from quadsim.analysis.kept import KeptRows, forget, slices
-from quadsim.errors import QuadsimError
+from quadsim.bag.reading import Bag, BagMessage, Batch
+from quadsim.bag.topics import topic as topic_of
+from quadsim.base.errors import QuadsimError
+from quadsim.sim.disk_arrays import KeptRows, forget, slices
 from quadsim.sim.log import Arrivals, Stamps
+from quadsim.wire.decode import HEADER, STAMP_END
+from quadsim.wire.definitions import standard_types
+from quadsim.wire.payloads import Payloads
 
 #: A gap is longer than so many median periods.
 GAP_PERIODS = 3.0
@@ -59,7 +59,7 @@ class _Topic:
 class Overheard:
     """A bag of which every message is read while somebody reads some, to the end, once.
 
-    Else it has what a :class:`~quadsim.analysis.bag.reading.Bag` has.
+    Else it has what a :class:`~quadsim.bag.reading.Bag` has.
 
     Args:
         bag: an open bag.

@@ -12,7 +12,7 @@ from quadsim.analysis.exports import file_stem
 from quadsim.analysis.metrics import Score
 from quadsim.analysis.scoring import Run
 from quadsim.analysis.summary import Summary
-from quadsim.analysis.surroundings import machine, versions
+from quadsim.base.surroundings import machine, versions
 
 #: Figures of which the worst is named, all of them errors: the largest.
 _ERRORS = tuple(name for name in Score.__dataclass_fields__ if name != "count")

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv  # scipy.stats takes half a second to load
 
-from quadsim.analysis.kept import forget, slices
 from quadsim.analysis.metrics import MAX_GAP_S, Errors, Mean
+from quadsim.sim.disk_arrays import forget, slices
 from quadsim.sim.log import Array, Innovations, Stamps
 
 #: Two-sided, of the chi-square intervals.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import MAX_GAP_S
 from quadsim.analysis.signals import SIGNALS, Logs, Series
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
 from quadsim.sim.log import ERROR, Array, Event, FlightLog
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from quadsim.analysis import metrics
 from quadsim.analysis.scoring import Run
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
 
 #: Columns of a CSV after the stamp; what the truth does not say is empty.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.analysis.kept import forget_track, slices
 from quadsim.analysis.metrics import body_z
+from quadsim.sim.disk_arrays import forget_track, slices
 from quadsim.sim.log import FlightLog, Track
 
 #: The last stretch of a descent, m above where it ended.

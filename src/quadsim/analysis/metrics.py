@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.bag.axes import multiply
-from quadsim.analysis.kept import forget_track, parts_of
+from quadsim.sim.disk_arrays import forget_track, parts_of
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
+from quadsim.wire.axes import multiply
 
 MAX_GAP_S = 0.5
 SETTLE_S = 5.0

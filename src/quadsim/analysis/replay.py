@@ -15,29 +15,29 @@ from typing import Any, cast
 import numpy as np
 
 from quadsim.analysis.arrivals import Overheard
-from quadsim.analysis.bag.heard import heard_of
-from quadsim.analysis.bag.log import LogReader
-from quadsim.analysis.bag.mcap_records import find_messages
-from quadsim.analysis.bag.measurements import SENSORS, measurements
-from quadsim.analysis.bag.origin import estimator_of
-from quadsim.analysis.bag.reading import Bag, open_bag
-from quadsim.analysis.bag.topics import TRUTH, datum_of, field_of, topic
-from quadsim.analysis.inside import Believed, inside_of_smoothed
-from quadsim.analysis.kept import KeptTrack
+from quadsim.analysis.innovations import Believed, inside_of_smoothed
 from quadsim.analysis.truth import read_truth, truth_topic
-from quadsim.changes import given_keys
-from quadsim.errors import InputError
+from quadsim.bag.heard import heard_of
+from quadsim.bag.log import LogReader
+from quadsim.bag.mcap_records import find_messages
+from quadsim.bag.measurements import SENSORS, measurements
+from quadsim.bag.origin import estimator_of
+from quadsim.bag.reading import Bag, open_bag
+from quadsim.bag.topics import TRUTH, datum_of, field_of, topic
+from quadsim.base.changes import given_keys
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.assumptions import assumed, differing_keys
+from quadsim.estimation.eskf.measurement_buffer import IMU
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
-from quadsim.estimation.parameters import EstimatorParams
 from quadsim.estimation.running import Running
-from quadsim.estimation.smoother import Smoother
-from quadsim.estimation.timeline import IMU
-from quadsim.files import find
+from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
+from quadsim.sim.disk_arrays import KeptTrack
 from quadsim.sim.log import FlightLog, Inside, Track, track_of
 
 Progress = Callable[[float], None]
@@ -112,7 +112,7 @@ class Settings:
         changes: of those, as of :func:`changed`.
         known: keys of the parameters that somebody has set; see :func:`known_keys`.
         driver: who published the bag, if not quadsim; see
-            :func:`~quadsim.analysis.bag.reading.open_bag`.
+            :func:`~quadsim.bag.reading.open_bag`.
     """
 
     estimators: Sequence[str] = ("eskf",)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis import consistency, metrics, trajectory
-from quadsim.analysis.kept import forget, forget_track
 from quadsim.analysis.replay import Replay
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
+from quadsim.sim.disk_arrays import forget, forget_track
 from quadsim.sim.log import Arrivals, FlightLog, Track
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
 from quadsim.sim.log import Array
 
 #: Settled is what stays within this part of the step.

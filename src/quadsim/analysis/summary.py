@@ -11,12 +11,12 @@ import numpy as np
 
 from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_event, judge_signal, surprises
-from quadsim.analysis.kept import forget, slices
 from quadsim.analysis.landing import landing
 from quadsim.analysis.signals import SIGNALS, Signal
-from quadsim.analysis.surroundings import machine, versions
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
+from quadsim.base.surroundings import machine, versions
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
+from quadsim.sim.disk_arrays import forget, slices
 from quadsim.sim.log import FlightLog
 
 Criteria = Sequence[AnyCriterion]

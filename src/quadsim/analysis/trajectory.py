@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bag.axes import multiply
-from quadsim.analysis.kept import KeptTrack, forget, forget_track, parts_of, slices, taken
 from quadsim.analysis.metrics import at_stamps, conjugate, rms, rotation_vector
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
+from quadsim.sim.disk_arrays import KeptTrack, forget, forget_track, parts_of, slices, taken
 from quadsim.sim.log import Array, Stamps, Track
+from quadsim.wire.axes import multiply
 
 #: Nothing; position and yaw; position and attitude; these and the scale.
 NONE, YAW, SE3, SIM3 = ALIGNMENTS = ("none", "yaw", "se3", "sim3")

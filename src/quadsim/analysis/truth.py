@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from quadsim.analysis.bag.cdr import Block, decode
-from quadsim.analysis.bag.damaged import decoded
-from quadsim.analysis.bag.log import ODOMETRY, POSE, read_track
-from quadsim.analysis.bag.reading import BLOCK, Bag
-from quadsim.analysis.bag.topics import topic
-from quadsim.errors import InputError
+from quadsim.bag.log import ODOMETRY, POSE, read_track
+from quadsim.bag.reading import BLOCK, Bag
+from quadsim.bag.topics import topic
+from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
+from quadsim.wire.damaged import decoded
+from quadsim.wire.decode import Block, decode
 
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 TYPES = (ODOMETRY, POSE, POSE_WITH_COVARIANCE)

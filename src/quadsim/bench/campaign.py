@@ -21,10 +21,10 @@ def campaign(session: Session) -> dict[str, Any]:
     """
     import numpy as np
 
-    from quadsim.experiments.batch import Processes, cores
-    from quadsim.experiments.campaign.engine import fly_campaign, prepare
-    from quadsim.experiments.campaign.plan import load_campaign
-    from quadsim.experiments.campaign.tables import TABLE, TIMES, read_table
+    from quadsim.lab.campaign.batch import Processes, cores
+    from quadsim.lab.campaign.engine import fly_campaign, prepare
+    from quadsim.lab.campaign.plan import load_campaign
+    from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
     loaded = session.once("campaign", lambda: load_campaign(CAMPAIGN))
     if session.short:

@@ -13,8 +13,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from quadsim.base.errors import FlightError
 from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.errors import FlightError
 
 if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario

@@ -13,7 +13,7 @@ import numpy as np
 from quadsim.bench.figure import Line, Measurement, Session
 
 if TYPE_CHECKING:
-    from quadsim.vehicle.crowd import Crowd
+    from quadsim.vehicle.batched.vehicles import Crowd
 
 COUNT, STEPS, HEIGHT_M = 10_000, 100, 1.0
 
@@ -27,9 +27,9 @@ def million_a_second(call: Callable[[], object], vehicle_steps: int) -> float:
 
 def x500s(count: int = COUNT, threads: int = 0) -> Callable[[], Crowd]:
     """What gives a crowd at its start, rotor commands about hover."""
-    from quadsim.files import find
-    from quadsim.parameters import load
-    from quadsim.vehicle.crowd import Crowd
+    from quadsim.base.files import find
+    from quadsim.base.parameters import load
+    from quadsim.vehicle.batched.vehicles import Crowd
     from quadsim.vehicle.parameters import VehicleParams
     from quadsim.world.environment import EnvironmentParams
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim.base.errors import FlightError
 from quadsim.bench.figure import Line, Measurement, Session
 from quadsim.bench.timing import median_s
-from quadsim.errors import FlightError
 
 if TYPE_CHECKING:
+    from quadsim.estimation.eskf.parameters import EstimatorParams
     from quadsim.estimation.interface import Estimator
-    from quadsim.estimation.parameters import EstimatorParams
 
 G = 9.80665
 CALLS, SAMPLES, LATE, FLOWN = 2000, 2000, 200, 3000
@@ -34,7 +34,7 @@ FLIGHTS = ("eskf", "ekf7", "gps_ins", "blind", "smoother")
 
 def everything() -> EstimatorParams:
     """Parameters that ask for all 28 states instead of 17."""
-    from quadsim.estimation.parameters import (
+    from quadsim.estimation.eskf.parameters import (
         EstimatorParams,
         FusionParams,
         NoiseParams,
@@ -59,7 +59,7 @@ def hover(estimator: Estimator, first: int, count: int) -> None:
     IMU at 500 Hz, field at 100 Hz, pressure at 50 Hz, fixes at 5 Hz.
     """
     from quadsim.geometry.geodesy import Datum
-    from quadsim.world.atmosphere import pressure_at
+    from quadsim.world.air.atmosphere import pressure_at
 
     variance = (0.05 * FIELD_W[1]) ** 2 * np.eye(3)
     geodetic, pressure_Pa = Datum().to_geodetic((0.0, 0.0, 5.0)), pressure_at(500.0)
@@ -78,7 +78,7 @@ def hover(estimator: Estimator, first: int, count: int) -> None:
 def fresh(name: str, params: EstimatorParams | None = None) -> Estimator:
     """An estimator that has seen nothing yet."""
     from quadsim.estimation import ESTIMATORS
-    from quadsim.estimation.parameters import EstimatorParams
+    from quadsim.estimation.eskf.parameters import EstimatorParams
     from quadsim.geometry.geodesy import Datum
 
     return ESTIMATORS[name](params or EstimatorParams(), Datum())
@@ -99,7 +99,7 @@ def started(params: EstimatorParams | None = None) -> Estimator:
 
 def late(estimator: Estimator) -> None:
     """Pressures that come 200 ms late, one between two IMU samples each."""
-    from quadsim.world.atmosphere import pressure_at
+    from quadsim.world.air.atmosphere import pressure_at
 
     for k in range(1000, 1000 + LATE):
         stamp_ns, f_S, w_S = level(k)
@@ -143,7 +143,7 @@ def measure_flights(session: Session) -> dict[str, Any]:
     """Each estimator over the messages of six seconds, from its start; nothing is read."""
 
     def fly(estimator: Estimator) -> None:
-        from quadsim.estimation.smoother import Smoother
+        from quadsim.estimation.smoother.smoother import Smoother
 
         hover(estimator, 0, FLOWN)
         if isinstance(estimator, Smoother):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import kernel
-from quadsim.estimation.eskf import eskf_imu, eskf_magnetic_field, eskf_pressure
-from quadsim.estimation.measurements import fuse_gnss_position
+from quadsim.base.compiled import kernel
+from quadsim.estimation.eskf.gnss import fuse_gnss_position
+from quadsim.estimation.eskf.kernels import eskf_imu, eskf_magnetic_field, eskf_pressure
 
 
 @kernel

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from quadsim.errors import QuadsimError
+from quadsim.base.errors import QuadsimError
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import subprocess
 from datetime import datetime, timezone
 from typing import Any
 
-from quadsim.analysis.surroundings import machine, versions
-from quadsim.errors import InputError
-from quadsim.files import share_dir
+from quadsim.base.errors import InputError
+from quadsim.base.files import share_dir
+from quadsim.base.surroundings import machine, versions
 
 
 def commit() -> str | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadsim.base.errors import FlightError, InputError
 from quadsim.bench.figure import Line, Measurement, Session, Unavailable
 from quadsim.bench.peer_program import (
     FRESH,
@@ -31,10 +32,9 @@ from quadsim.bench.peer_program import (
     Flyers,
     commands,
 )
-from quadsim.errors import FlightError, InputError
 
 if TYPE_CHECKING:
-    from quadsim.vehicle.crowd_law import AttitudeLaw
+    from quadsim.vehicle.batched.control import AttitudeLaw
     from quadsim.vehicle.parameters import VehicleParams
 
 #: Vehicles at once, turns of a round, and time that one RotorPy flies in a turn.
@@ -54,7 +54,7 @@ INERTIA_KG_M2 = (16.8e-6, 16.8e-6, 29.8e-6)
 def crazyflie() -> VehicleParams:
     """Crazyflow's ``cf2x_L250`` for a crowd."""
     from quadsim.vehicle.parameters import VehicleParams
-    from quadsim.vehicle.propulsion import RotorParams
+    from quadsim.vehicle.propulsion.parameters import RotorParams
 
     thrust = THRUST_N_RPM2 / RPM**2
     return VehicleParams(
@@ -78,7 +78,7 @@ def crazyflie() -> VehicleParams:
 
 def firmware_law() -> AttitudeLaw:
     """The gains of the Crazyflie's firmware, from motor commands (PWM) to angular acceleration."""
-    from quadsim.vehicle.crowd_law import AttitudeLaw
+    from quadsim.vehicle.batched.control import AttitudeLaw
 
     level = 2.0 * LEVER_M * THRUST_MAX_N / PWM_MAX  # N m over the PWM of roll and pitch
     yaw = 4.0 * TORQUE_RATIO_M * THRUST_MAX_N / PWM_MAX
@@ -102,7 +102,7 @@ class Ours(Flyers):
     """Crazyflies of a crowd in the air, rotors at hover."""
 
     def __init__(self, count: int) -> None:
-        from quadsim.vehicle.crowd import Crowd
+        from quadsim.vehicle.batched.vehicles import Crowd
         from quadsim.world.environment import EnvironmentParams
 
         params = crazyflie()

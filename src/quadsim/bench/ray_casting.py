@@ -14,9 +14,9 @@ from scipy.spatial.transform import Rotation
 from quadsim.bench.figure import Line, Measurement, Session
 
 if TYPE_CHECKING:
-    from quadsim.world.obstacles import Obstacle
-    from quadsim.world.scene import Scene
-    from quadsim.world.terrain import Heightmap
+    from quadsim.world.scene.obstacles import Obstacle
+    from quadsim.world.scene.scene import Scene
+    from quadsim.world.scene.terrain import Heightmap
 
 OBSTACLES, CELLS, SIZE_M, RANGE_M, HEIGHT_M = 100, 256, 256.0, 100.0, 15.0
 
@@ -33,7 +33,7 @@ SCENES = {
 
 def terrain(rng: np.random.Generator) -> Heightmap:
     """Hills of some metres."""
-    from quadsim.world.terrain import Heightmap
+    from quadsim.world.scene.terrain import Heightmap
 
     x, y = np.meshgrid(*2 * [np.linspace(0.0, SIZE_M, CELLS + 1)])
     heights = 6.0 * np.sin(x / 15.0) * np.cos(y / 11.0) + rng.normal(0.0, 0.05, x.shape)
@@ -42,7 +42,7 @@ def terrain(rng: np.random.Generator) -> Heightmap:
 
 def obstacles(rng: np.random.Generator) -> list[Obstacle]:
     """Boxes, spheres and cylinders, strewn over the terrain."""
-    from quadsim.world.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
+    from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
 
     shapes: list[Box | Sphere | Cylinder] = [Box((2.0, 3.0, 4.0)), Sphere(2.0), Cylinder(0.5, 12.0)]
     found = []
@@ -55,7 +55,7 @@ def obstacles(rng: np.random.Generator) -> list[Obstacle]:
 
 def scenes() -> dict[str, Scene]:
     """What the rays meet, by the names of :data:`SCENES`."""
-    from quadsim.world.scene import EMPTY_SCENE, scene_of
+    from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
     rng = np.random.default_rng(1)
     hills, things = terrain(rng), obstacles(rng)
@@ -69,7 +69,7 @@ def scenes() -> dict[str, Scene]:
 
 def caster(scene: Scene, directions: NDArray[np.float64]) -> Callable[[], None]:
     """A call that casts all rays from one point."""
-    from quadsim.world.scene import cast_rays
+    from quadsim.world.scene.scene import cast_rays
 
     count = len(directions)
     origins = np.tile([0.0, 0.0, HEIGHT_M], (count, 1))

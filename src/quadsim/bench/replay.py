@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from quadsim.base.files import find
+from quadsim.base.parameters import read_yaml
 from quadsim.bench.figure import Line, Measurement, Session
 from quadsim.bench.timing import Ended, run_command
-from quadsim.files import find
-from quadsim.parameters import read_yaml
 
 #: Hover of a flight, s, which with climb and landing makes a minute, and ten minutes; in a short
 #: round.

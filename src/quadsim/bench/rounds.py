@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 import quadsim.bench
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.bench.figure import Figure, Line, Measurement, Session, Unavailable
-from quadsim.errors import InputError, QuadsimError
 
 
 def all_measurements() -> list[Measurement]:

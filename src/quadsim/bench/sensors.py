@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import kernel
+from quadsim.base.noise import stream
+from quadsim.base.parameters import pack
+from quadsim.base.records import KINEMATICS
 from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.compiled import kernel
-from quadsim.noise import stream
-from quadsim.parameters import pack
-from quadsim.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import barometer_step
 from quadsim.sensors.devices import load_suite
@@ -29,8 +29,8 @@ from quadsim.sensors.model import SensorParams
 from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import Scene, scene_of
-from quadsim.world.terrain_hills import HillsParams, hills
+from quadsim.world.scene.scene import Scene, scene_of
+from quadsim.world.scene.terrain_hills import HillsParams, hills
 
 Array = NDArray[np.float64]
 

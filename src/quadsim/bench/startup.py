@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.files import share_dir
 from quadsim.bench.figure import Line, Measurement, Session, Unavailable
-from quadsim.errors import InputError, QuadsimError
-from quadsim.files import share_dir
 
 FLOWN_S = 10.0
 #: Longest time that anything here may take, s.
@@ -95,8 +95,8 @@ def hover_to_the_end(folder: Path) -> Path:
     """The scenario ``hover``, so short that it has just landed after its 10 s, as a file."""
     import yaml
 
-    from quadsim.files import find
-    from quadsim.parameters import read_yaml
+    from quadsim.base.files import find
+    from quadsim.base.parameters import read_yaml
 
     content = read_yaml(find("scenarios", "hover"))
     content["mission"][1]["hover"]["duration_s"] = 2.5
@@ -109,7 +109,7 @@ def hover_to_the_end(folder: Path) -> Path:
 
 def free_domain() -> int:
     """A DDS domain in which no graph of this user flies."""
-    from quadsim.nodes.domain import held
+    from quadsim.ros.runtime.domain import held
 
     def is_free(domain: int) -> bool:
         try:

@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from quadsim.base.errors import FlightError
 from quadsim.bench.figure import Line, Measurement, Session, Unavailable
 from quadsim.bench.startup import free_domain
-from quadsim.errors import FlightError
-from quadsim.nodes.dds_environment import set_dds_environment
+from quadsim.ros.runtime.dds_environment import set_dds_environment
 
 #: Vehicles of the closed loop's figures.
 COUNTS = (1, 10, 50, 100)
@@ -72,7 +72,7 @@ def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[by
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "quadsim.nodes.swarm", "--ros-args", *arguments],
+        [sys.executable, "-m", "quadsim.ros.nodes.swarm", "--ros-args", *arguments],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     try:
         import psutil
 
-        from quadsim.nodes.swarm_listener import SwarmListener
+        from quadsim.ros.swarm.listener import SwarmListener
     except ImportError as error:
         raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
     from quadsim.sim.scenario import load_scenario

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from quadsim.errors import FlightError
+from quadsim.base.errors import FlightError
 
 T = TypeVar("T")
 

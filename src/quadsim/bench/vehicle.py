@@ -39,7 +39,7 @@ KINDS = {
 
 def everything(params: VehicleParams) -> VehicleParams:
     """A vehicle with every effect; figures of ordinary size, as only their cost counts here."""
-    from quadsim.vehicle.propulsion import MotorParams
+    from quadsim.vehicle.propulsion.parameters import MotorParams
 
     return replace(
         params,
@@ -60,8 +60,8 @@ def everything(params: VehicleParams) -> VehicleParams:
 
 def stormy() -> EnvironmentParams:
     """Wind with shear and turbulence, gravity by latitude and height."""
+    from quadsim.world.air.wind_parameters import WindParams
     from quadsim.world.environment import EnvironmentParams
-    from quadsim.world.wind_parameters import WindParams
 
     return EnvironmentParams(
         gravity="model",
@@ -96,9 +96,9 @@ def fly(fleet: Fleet) -> None:
 
 def hovers() -> dict[str, Hover]:
     """What is measured, by the names of :data:`KINDS`."""
-    from quadsim.files import find
-    from quadsim.parameters import load
-    from quadsim.vehicle.crowd import drag_model
+    from quadsim.base.files import find
+    from quadsim.base.parameters import load
+    from quadsim.vehicle.batched.vehicles import drag_model
     from quadsim.vehicle.fleet import Fleet
     from quadsim.vehicle.parameters import LoadParams, VehicleParams
     from quadsim.vehicle.physics import FORMALISMS, PhysicsParams

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quadsim.base.kernel_folder import is_filled
 from quadsim.cli.common import exit_status, json_option, one_line, print_json, say
-from quadsim.kernel_folder import is_filled
 
 if TYPE_CHECKING:
     from quadsim.bench.rounds import Chosen

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quadsim.base.errors import InputError
 from quadsim.cli.common import (
     FlightProgress,
     exit_status,
@@ -21,11 +22,10 @@ from quadsim.cli.common import (
     to_json,
 )
 from quadsim.cli.counting import counting, processes_option
-from quadsim.errors import InputError
 
 if TYPE_CHECKING:
-    from quadsim.experiments.batch import Pool
-    from quadsim.experiments.campaign.plan import Campaign
+    from quadsim.lab.campaign.batch import Pool
+    from quadsim.lab.campaign.plan import Campaign
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 120
@@ -76,8 +76,8 @@ def campaign(
     """
     _check(dask, processes, number, bag, resume)
     with loading("loading"):
-        from quadsim.experiments.campaign.engine import prepare
-        from quadsim.experiments.campaign.plan import load_campaign
+        from quadsim.lab.campaign.engine import prepare
+        from quadsim.lab.campaign.plan import load_campaign
 
         loaded = load_campaign(campaign)
         folder = output or Path("runs") / f"campaign-{loaded.name}"
@@ -85,8 +85,8 @@ def campaign(
             contents = prepare(loaded)
     if number is not None:
         ctx.exit(_fly_one(loaded, folder, number, bag, as_json))
-    from quadsim.experiments.campaign.engine import fly_campaign
-    from quadsim.experiments.campaign.record import Record
+    from quadsim.lab.campaign.engine import fly_campaign
+    from quadsim.lab.campaign.record import Record
 
     Record.check(folder, contents, resume)
     states: Counter[str] = Counter()
@@ -123,12 +123,12 @@ def _check(
 def _pool(dask: str | None, processes: int) -> Iterator[Pool]:
     """Where runs are flown."""
     if dask is None:
-        from quadsim.experiments.batch import Processes
+        from quadsim.lab.campaign.batch import Processes
 
         with Processes(processes) as local:
             yield local
         return
-    from quadsim.experiments.cluster import Cluster
+    from quadsim.lab.campaign.cluster import Cluster
 
     with Cluster(dask) as cluster:
         yield cluster
@@ -136,11 +136,11 @@ def _pool(dask: str | None, processes: int) -> Iterator[Pool]:
 
 def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: bool) -> int:
     """Summary and report of the tables that there are; the exit status."""
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.whole_files import write_whole
     from quadsim.cli.common import working
-    from quadsim.experiments.campaign.page import write_report
-    from quadsim.experiments.campaign.results import summarize
-    from quadsim.experiments.campaign.tables import TABLE, TIMES, read_table
+    from quadsim.lab.campaign.page import write_report
+    from quadsim.lab.campaign.results import summarize
+    from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
     table = read_table(folder / TABLE)
     summary = summarize(loaded, table, folder) | {
@@ -163,8 +163,8 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
 
 def _fly_one(loaded: Campaign, folder: Path, number: int, bag: Path | None, as_json: bool) -> int:
     """One run by itself, beside what the table says of it; the exit status."""
-    from quadsim.analysis.bag.profiles import Recording
     from quadsim.analysis.summary import summarize_all
+    from quadsim.bag.profiles import Recording
     from quadsim.cli.show import show_summary
     from quadsim.cli.sim import fly_once
 
@@ -195,7 +195,7 @@ def _kept_digest(folder: Path, number: int) -> str | None:
     """Digest of a run in a folder's table, if it is there."""
     import pyarrow.parquet as pq
 
-    from quadsim.experiments.campaign.tables import TABLE
+    from quadsim.lab.campaign.tables import TABLE
 
     if not (folder / TABLE).is_file():
         return None

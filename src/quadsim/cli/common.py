@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quadsim.errors import InputError, QuadsimError
-from quadsim.kernel_folder import is_filled, set_filled
+from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.kernel_folder import is_filled, set_filled
 
 if TYPE_CHECKING:
     from quadsim.geometry.geodesy import Datum
@@ -85,8 +85,8 @@ def flight_options(command: F) -> F:
 def _datum(ctx: click.Context, param: click.Parameter, text: str | None) -> Datum | None:
     if text is None:
         return None
+    from quadsim.base.parameters import from_mapping
     from quadsim.geometry.geodesy import Datum
-    from quadsim.parameters import from_mapping
 
     try:
         latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
@@ -123,7 +123,7 @@ def _pictures_folder(
 ) -> Path | None:
     """The folder of ``--pictures``; what draws them is looked for before any work is done."""
     if folder is not None:
-        from quadsim.analysis.surroundings import browser
+        from quadsim.base.surroundings import browser
 
         if browser() is None:
             raise InputError(
@@ -222,7 +222,7 @@ def ready_for_ros() -> None:
         raise InputError("rclpy is not installed: pip install 'quadsim[ros]', or source a ROS 2")
     if "AMENT_PREFIX_PATH" not in os.environ:
         os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
-    from quadsim.nodes.dds_environment import set_dds_environment
+    from quadsim.ros.runtime.dds_environment import set_dds_environment
 
     set_dds_environment()
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from quadsim import __version__
-from quadsim.analysis.surroundings import browser, installed_version, machine, versions
+from quadsim.base.surroundings import browser, installed_version, machine, versions
 from quadsim.cli.common import exit_status, json_option, print_json
 
 #: Import name: what the core does with it.

@@ -78,11 +78,11 @@ def fcnd(
     """
     folder = run_folder("fcnd", output)
     with loading("loading"):
-        from quadsim.experiments.demands import chosen
-        from quadsim.experiments.fcnd import SCENARIOS, summarize
-        from quadsim.experiments.fcnd_figures import WIDTH_PX
-        from quadsim.experiments.fcnd_fleets import FLEETS, run_parts
-        from quadsim.experiments.fcnd_fleets_figures import part_picture
+        from quadsim.lab.demands import chosen
+        from quadsim.lab.reproduce.fcnd import SCENARIOS, summarize
+        from quadsim.lab.reproduce.fcnd_figures import WIDTH_PX
+        from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_parts
+        from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
 
         scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
@@ -131,9 +131,9 @@ def ntnu(
     """
     folder = run_folder("ntnu", output)
     with loading("loading"):
-        from quadsim.experiments.demands import chosen
-        from quadsim.experiments.ntnu import SCENARIOS, run, summarize
-        from quadsim.experiments.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+        from quadsim.lab.demands import chosen
+        from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
+        from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
 
         scenarios = chosen(names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
@@ -187,8 +187,8 @@ def consistency(
     """
     folder = run_folder("consistency", output)
     with loading("loading"):
-        from quadsim.experiments.consistency import SCENARIOS, SUITES, run, summarize
-        from quadsim.experiments.demands import chosen
+        from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
+        from quadsim.lab.demands import chosen
 
         scenarios = chosen(names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
@@ -228,7 +228,7 @@ def keep(
     width_px: int,
 ) -> dict[str, Any]:
     """Write summary and pictures into the run's folder; the whole summary."""
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.whole_files import write_whole
 
     with staged(folder) as scratch:
         pictures = [folder / name for name in _draw(figures, width_px, scratch)]
@@ -240,8 +240,8 @@ def keep(
 def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
     """Write pictures (figure and height in px), or pages where no browser draws; their names."""
     from quadsim.analysis.report.pictures import save_picture
-    from quadsim.analysis.surroundings import browser
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.surroundings import browser
+    from quadsim.base.whole_files import write_whole
 
     kind = "png" if browser() else "html"
     if kind == "html":
@@ -273,7 +273,7 @@ def _show_ntnu(summary: dict[str, Any]) -> None:
     from rich.text import Text
 
     from quadsim.cli.show import number, verdict
-    from quadsim.experiments.ntnu_table import TITLES, table_rows
+    from quadsim.lab.reproduce.ntnu_table import TITLES, table_rows
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quadsim.base.errors import FlightError, InputError
 from quadsim.cli.common import (
     INTERRUPTED,
     FlightProgress,
@@ -29,10 +30,9 @@ from quadsim.cli.common import (
     working,
     write_pictures,
 )
-from quadsim.errors import FlightError, InputError
 
 if TYPE_CHECKING:
-    from quadsim.nodes.supervisor import Outcome
+    from quadsim.ros.graph.supervisor import Outcome
     from quadsim.sim.scenario import Scenario
 
 
@@ -82,7 +82,7 @@ def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
 
 def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
     """What the summary says of the graph beyond the flight."""
-    from quadsim.nodes.supervisor import ITSELF
+    from quadsim.ros.graph.supervisor import ITSELF
 
     dynamics = outcome.reports.get("/dynamics") or outcome.reports.get("/swarm")
     shares = {name: asdict(share) for name, share in outcome.cpu.items()}
@@ -230,21 +230,21 @@ def fly(
         duration_s = PILOTED_S
     folder = run_folder(scenario, output)
     ready_for_ros()
-    from quadsim.nodes.domain import chosen_domain, held
+    from quadsim.ros.runtime.domain import chosen_domain, held
 
     domain = chosen_domain(domain)
     with held(domain):
-        from quadsim.nodes.processes import prepare
+        from quadsim.ros.runtime.processes import prepare
 
         prepare()  # the server loads meanwhile
         with loading("starting the nodes"):
-            from quadsim.analysis.bag.profiles import Recording
-            from quadsim.analysis.bag.writer import need_room
             from quadsim.analysis.criteria import check_signals
+            from quadsim.bag.profiles import Recording
+            from quadsim.bag.writer import need_room
             from quadsim.control.joystick import load_joystick
-            from quadsim.nodes.graph import GraphOptions, describe
-            from quadsim.nodes.supervisor import Interrupted, Supervisor
-            from quadsim.nodes.swarm_graph import (
+            from quadsim.ros.graph.graph import GraphOptions, describe
+            from quadsim.ros.graph.supervisor import Interrupted, Supervisor
+            from quadsim.ros.graph.swarm_graph import (
                 NOT_WITH_A_SWARM,
                 describe_swarm,
                 flies_as_swarm,
@@ -312,9 +312,9 @@ def fly(
                 _quiet if pilot else progress,
             )
             if keys or pilot:
-                from quadsim.nodes.keys import KeysNode, at_terminal
-                from quadsim.nodes.pilot import PilotNode
-                from quadsim.nodes.vehicles import namespaces
+                from quadsim.ros.graph.vehicles import namespaces
+                from quadsim.ros.nodes.keys import KeysNode, at_terminal
+                from quadsim.ros.nodes.pilot import PilotNode
 
                 node = PilotNode if pilot else KeysNode
                 stack.enter_context(at_terminal(node, domain, namespaces(count)[0]))
@@ -331,7 +331,7 @@ def fly(
     if failure == "interrupted":
         say(f"bag: {bag}")
         ctx.exit(INTERRUPTED)
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.whole_files import write_whole
 
     summary = _finish(folder, bag, loaded, supervisor.outcome, failure, report, pictures, count)
     summary |= _graph_values(supervisor.outcome, loaded, [spec.full_name for spec in specs])
@@ -353,13 +353,13 @@ def _finish(
     count: int,
 ) -> dict[str, Any]:
     """Read the bag, score every vehicle's flight, write the report."""
-    from quadsim.analysis.bag.log import read_logs
-    from quadsim.analysis.bag.reading import open_bag
     from quadsim.analysis.criteria import need_imu
     from quadsim.analysis.report.page import runs_of, write_report
     from quadsim.analysis.summary import summarize_all
-    from quadsim.nodes.recorder import STOPPED
-    from quadsim.nodes.vehicles import namespaces
+    from quadsim.bag.log import read_logs
+    from quadsim.bag.reading import open_bag
+    from quadsim.ros.graph.vehicles import namespaces
+    from quadsim.ros.nodes.recorder import STOPPED
     from quadsim.sim.log import ERROR, Event
     from quadsim.vehicle.outline import outline_m
     from quadsim.world.build import ground_beneath

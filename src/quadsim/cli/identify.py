@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from quadsim.base.errors import InputError
 from quadsim.cli.common import exit_status, json_option, print_json, working
-from quadsim.errors import InputError
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 120
@@ -100,13 +100,13 @@ def identify(
     if brakes:
         _identify_brakes(bag, namespace, odometry, command, guard, path, as_json)
         return
-    from quadsim.analysis.bag.reading import open_bag
-    from quadsim.analysis.whole_files import write_whole
-    from quadsim.experiments.flight_data import read_flight
-    from quadsim.experiments.identification import identify as estimate
-    from quadsim.experiments.identified import summary, vehicle_text
-    from quadsim.files import find
-    from quadsim.parameters import from_mapping, read_yaml
+    from quadsim.bag.reading import open_bag
+    from quadsim.base.files import find
+    from quadsim.base.parameters import from_mapping, read_yaml
+    from quadsim.base.whole_files import write_whole
+    from quadsim.lab.identify.flight_data import read_flight
+    from quadsim.lab.identify.identification import identify as estimate
+    from quadsim.lab.identify.identified import summary, vehicle_text
     from quadsim.vehicle.parameters import VehicleParams
 
     file = find("vehicles", vehicle)
@@ -135,18 +135,18 @@ def _identify_brakes(
     as_json: bool,
 ) -> None:
     """Measure how the vehicle stops, and write the guard's file."""
-    from quadsim.analysis.bag.reading import open_bag
-    from quadsim.analysis.whole_files import write_whole
-    from quadsim.control.guard_parameters import GuardParams
-    from quadsim.experiments.brakes import (
+    from quadsim.bag.reading import open_bag
+    from quadsim.base.files import find
+    from quadsim.base.parameters import from_mapping, read_yaml
+    from quadsim.base.whole_files import write_whole
+    from quadsim.hil.guard.parameters import GuardParams
+    from quadsim.lab.identify.brakes import (
         guard_text,
         measure_brakes,
         read_brake_flight,
         speed_limit,
         summary,
     )
-    from quadsim.files import find
-    from quadsim.parameters import from_mapping, read_yaml
 
     file = find("guards", guard)
     raw = read_yaml(file)

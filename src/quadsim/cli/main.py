@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from quadsim import __version__
+from quadsim.base.errors import QuadsimError
 from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
-from quadsim.errors import QuadsimError
 
 #: Name: module and attribute of the click command, and the line of the overview.
 COMMANDS = {

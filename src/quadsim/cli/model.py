@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quadsim.errors import InputError
-from quadsim.files import find, find_world
+from quadsim.base.errors import InputError
+from quadsim.base.files import find, find_world
 
 if TYPE_CHECKING:
     from quadsim.sensors.model import SensorParams
@@ -46,7 +46,7 @@ def _vehicle_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _load(vehicle: str, sensors: str) -> tuple[VehicleParams, dict[str, SensorParams]]:
-    from quadsim.parameters import load
+    from quadsim.base.parameters import load
     from quadsim.sensors.devices import load_suite
     from quadsim.vehicle.parameters import VehicleParams
 
@@ -90,8 +90,8 @@ def sdf(
     output: Path | None,
 ) -> None:
     """Write a vehicle with its sensors as a model of Gazebo."""
-    from quadsim.models.sdf import model_sdf
-    from quadsim.models.sensors import CameraParams
+    from quadsim.gazebo.sdf import model_sdf
+    from quadsim.gazebo.sensors import CameraParams
 
     params, devices = _load(vehicle, sensors)
     text = model_sdf(
@@ -113,7 +113,7 @@ def sdf(
 @output_option
 def urdf(vehicle: str, sensors: str, prefix: str, output: Path | None) -> None:
     """Write a vehicle and the places of its sensors as robot_description."""
-    from quadsim.models.urdf import robot_description
+    from quadsim.gazebo.urdf import robot_description
 
     _write(robot_description(*_load(vehicle, sensors), prefix), output)
 
@@ -124,6 +124,6 @@ def urdf(vehicle: str, sensors: str, prefix: str, output: Path | None) -> None:
 @output_option
 def world(world: str, fortress: bool, output: Path | None) -> None:
     """Write WORLD, of worlds or a file, as a release of Gazebo takes it from anywhere."""
-    from quadsim.models.worlds import for_gazebo
+    from quadsim.gazebo.worlds import for_gazebo
 
     _write(for_gazebo(find_world(world), fortress=fortress), output)

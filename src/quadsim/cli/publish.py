@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from quadsim.base.errors import InputError
 from quadsim.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -26,14 +27,13 @@ from quadsim.cli.common import (
     to_json,
     working,
 )
-from quadsim.errors import InputError
 
 if TYPE_CHECKING:
     from rclpy.context import Context
 
     from quadsim.geometry.geodesy import Datum
-    from quadsim.nodes.graph import NodeSpec
-    from quadsim.nodes.player import PlayerNode
+    from quadsim.ros.graph.graph import NodeSpec
+    from quadsim.ros.nodes.player import PlayerNode
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Where the options lie in the command's context.
@@ -229,11 +229,11 @@ def publish(
     if asked.record is not None and asked.record.exists():
         raise InputError(f"{asked.record}: exists already; name a new folder with --record")
     ready_for_ros()
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_summary
-    from quadsim.nodes.domain import chosen_domain, held
-    from quadsim.nodes.processes import prepare
-    from quadsim.nodes.replay_graph import ReplayOptions, describe_replay
+    from quadsim.ros.graph.replay_graph import ReplayOptions, describe_replay
+    from quadsim.ros.runtime.domain import chosen_domain, held
+    from quadsim.ros.runtime.processes import prepare
 
     domain = chosen_domain(asked.domain)
     with held(domain), ExitStack() as stack:
@@ -294,10 +294,10 @@ def _at_a_terminal() -> bool:
 
 def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str, Any]]:
     """Run the player in this process and the other nodes beside it; exit status and figures."""
-    from quadsim.nodes.beside import beside
-    from quadsim.nodes.keys import Keyboard
-    from quadsim.nodes.processes import maker
-    from quadsim.nodes.runtime import run
+    from quadsim.ros.graph.child_processes import beside
+    from quadsim.ros.nodes.keys import Keyboard
+    from quadsim.ros.runtime.processes import maker
+    from quadsim.ros.runtime.runtime import run
 
     players: list[PlayerNode] = []
     stop = threading.Event()
@@ -347,9 +347,9 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
 
 def _score(recorded: Path, namespace: str, settle_s: float) -> dict[str, Any]:
     """Summary of the recorded bag: how good the live estimator was."""
-    from quadsim.analysis.bag.log import read_log
-    from quadsim.analysis.bag.reading import open_bag
     from quadsim.analysis.summary import summarize
+    from quadsim.bag.log import read_log
+    from quadsim.bag.reading import open_bag
 
     with working("reading the recorded bag"), open_bag(recorded) as opened:
         return summarize(read_log(opened, namespace), settle_s=settle_s)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from quadsim.base.errors import InputError
 from quadsim.cli.common import (
     exit_status,
     json_option,
@@ -19,7 +20,6 @@ from quadsim.cli.common import (
 from quadsim.cli.counting import counting, processes_option
 from quadsim.cli.experiment import FILE_WIDTH, keep
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
-from quadsim.errors import InputError
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
@@ -81,9 +81,9 @@ def rehearse(
     if dds and processes:
         raise InputError("--processes: not with --dds, which flies one at a time")
     with loading("loading"):
-        from quadsim.experiments.rehearsal_figures import chosen, picture
-        from quadsim.experiments.rehearsals import run, summarize
-        from quadsim.sim.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
+        from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
+        from quadsim.lab.rehearsal_figures import chosen, picture
+        from quadsim.lab.rehearsals import run, summarize
 
         first = load_rehearsal(scenario, seed, speed_mps)
         if dds:

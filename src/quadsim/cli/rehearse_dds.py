@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quadsim.base.errors import FlightError, InputError
 from quadsim.cli.common import INTERRUPTED, loading, ready_for_ros, say
-from quadsim.errors import FlightError, InputError
 
 if TYPE_CHECKING:
-    from quadsim.sim.rehearsal.flight import Outcome
+    from quadsim.hil.rehearsal.flight import Outcome
 
 #: Outcomes, what else was measured of each, and the folder that has the bags until they are kept.
 Flown = tuple[list["Outcome"], list[dict[str, float]], Path]
@@ -46,18 +46,18 @@ def fly_on_dds(
         Exit: by a signal.
     """
     ready_for_ros()
-    from quadsim.nodes.domain import chosen_domain, held
+    from quadsim.ros.runtime.domain import chosen_domain, held
 
     flights = flights_of(folder)
     outcomes, measured = [], []
     with held(chosen_domain(domain)):
         with loading("starting the nodes"):
-            from quadsim.nodes.hil_graph import NODES
-            from quadsim.nodes.processes import prepare
+            from quadsim.ros.graph.hil_graph import NODES
+            from quadsim.ros.runtime.processes import prepare
 
             prepare(*NODES)
-            from quadsim.nodes.rehearsing import rehearse_on_dds
-            from quadsim.nodes.supervisor import Interrupted
+            from quadsim.ros.graph.dds_rehearsal import rehearse_on_dds
+            from quadsim.ros.graph.supervisor import Interrupted
         for done, seed in enumerate(seeds):
             tell(done, len(seeds))
             try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.cli.common import (
     BAD_INPUT,
     FlightProgress,
@@ -22,7 +23,6 @@ from quadsim.cli.common import (
     write_pictures,
 )
 from quadsim.cli.publish import publish, publish_options, publishing
-from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
@@ -179,7 +179,7 @@ def replay(
     )
     from quadsim.analysis.scoring import Scoring
     from quadsim.analysis.trajectory import SPANS, span_of
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 
     files = configs or (None,)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from quadsim.base.errors import InputError, shown
 from quadsim.cli.common import exit_status, json_option, print_json, say, working
-from quadsim.errors import InputError, shown
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 120
@@ -65,14 +65,14 @@ def check(
     all is as specified, 1 something is not, 2 bad input.
     """
     sets = {Path(config).stem: _devices(config) for config in configs}
-    from quadsim.analysis.devices.check import Settings
-    from quadsim.analysis.devices.check import check as measure
+    from quadsim.lab.sensor_check.check import Settings
+    from quadsim.lab.sensor_check.check import check as measure
 
     settings = Settings(hours, seed, not no_flight)
     with working("measuring"):
         result = measure(sets, settings, tell=say)
     if report is not None:
-        from quadsim.analysis.devices.report import write_report
+        from quadsim.lab.sensor_check.report import write_report
 
         write_report(result, report)
     if as_json:
@@ -114,9 +114,9 @@ def fit(
     interval; a term that the recording does not show is left out. Exit status: 0 the figures
     explain the recording, 1 they do not (the file is written all the same), 2 bad input.
     """
-    from quadsim.analysis.bag.reading import open_bag
-    from quadsim.analysis.devices import fit, recording
-    from quadsim.analysis.whole_files import write_whole
+    from quadsim.bag.reading import open_bag
+    from quadsim.base.whole_files import write_whole
+    from quadsim.lab.sensor_check import fit, recording
 
     path = output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
     if path.suffix not in (".yaml", ".yml"):
@@ -139,8 +139,8 @@ def fit(
 
 def _devices(config: str) -> Mapping[str, Any]:
     """Devices that an argument names, one or those of a suite: kind to parameters."""
-    from quadsim.files import find, known
-    from quadsim.parameters import read_yaml
+    from quadsim.base.files import find, known
+    from quadsim.base.parameters import read_yaml
     from quadsim.sensors import DEVICES
     from quadsim.sensors.devices import load_device, load_suite
 
@@ -217,8 +217,8 @@ def _show_fit(fitted: Any) -> None:
     """What was found, with intervals."""
     from rich.table import Table
 
-    from quadsim.analysis.devices.fit import figures, floors
     from quadsim.cli.show import number
+    from quadsim.lab.sensor_check.fit import figures, floors
 
     console = _console()
     recording = fitted.recording

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quadsim.base.errors import InputError
 from quadsim.cli.common import (
     FlightProgress,
     exit_status,
@@ -21,11 +22,10 @@ from quadsim.cli.common import (
     to_json,
     write_pictures,
 )
-from quadsim.errors import InputError
 
 if TYPE_CHECKING:
-    from quadsim.analysis.bag.origin import Origin
-    from quadsim.analysis.bag.profiles import Recording
+    from quadsim.bag.origin import Origin
+    from quadsim.bag.profiles import Recording
     from quadsim.sim.log import FlightLog
     from quadsim.sim.scenario import Scenario
 
@@ -42,8 +42,8 @@ def _scenario_of(
     Raises:
         InputError: options that would change the run of a bag.
     """
-    from quadsim.analysis.bag.origin import origin_of
-    from quadsim.changes import parse_changes
+    from quadsim.bag.origin import origin_of
+    from quadsim.base.changes import parse_changes
     from quadsim.sim.scenario import load_scenario
 
     if from_bag is None:
@@ -69,9 +69,9 @@ def fly_once(
     Returns:
         The flight of each vehicle by its name, and the digest of all.
     """
-    from quadsim.analysis.bag.flight import write_flight
-    from quadsim.analysis.bag.origin import DIGEST, run_facts
-    from quadsim.analysis.bag.writer import BagWriter
+    from quadsim.bag.flight import write_flight
+    from quadsim.bag.origin import DIGEST, run_facts
+    from quadsim.bag.writer import BagWriter
     from quadsim.cli.common import say
     from quadsim.sim.closed_loop import vehicle_names
     from quadsim.sim.recorded import RecordedLoop
@@ -162,10 +162,10 @@ def sim(
     digest every time. Exit status: 0 passed, 1 failed a criterion, 2 bad input.
     """
     with loading("loading"):
-        from quadsim.analysis.bag.profiles import Recording
         from quadsim.analysis.criteria import check_signals
         from quadsim.analysis.summary import summarize_all
-        from quadsim.analysis.whole_files import write_whole
+        from quadsim.bag.profiles import Recording
+        from quadsim.base.whole_files import write_whole
         from quadsim.cli.show import show_summary
 
         overrides = {

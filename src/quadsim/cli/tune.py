@@ -22,7 +22,7 @@ from quadsim.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from quadsim.experiments.tuning import Tuning
+    from quadsim.lab.tune.tuning import Tuning
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 130
@@ -113,10 +113,10 @@ def tune(
     """
     folder = run_folder(f"tune-{Path(vehicle).stem}", output)
     with loading("loading"):
-        from quadsim.analysis.whole_files import write_whole
-        from quadsim.experiments.tuned import autopilot_text
-        from quadsim.experiments.tuning import chosen_loops, load_vehicle
-        from quadsim.experiments.tuning import tune as find_gains
+        from quadsim.base.whole_files import write_whole
+        from quadsim.lab.tune.tuned import autopilot_text
+        from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
+        from quadsim.lab.tune.tuning import tune as find_gains
 
         chosen_loops(loops)
         scenario = load_vehicle(vehicle, sensors, autopilot, seed)
@@ -143,9 +143,9 @@ def tune(
 def _draw(found: Tuning, folder: Path) -> str:
     """Write the picture, or a page where no browser draws; its name."""
     from quadsim.analysis.report.pictures import save_picture
-    from quadsim.analysis.surroundings import browser
-    from quadsim.analysis.whole_files import write_whole
-    from quadsim.experiments.tuned import WIDTH_PX, picture
+    from quadsim.base.surroundings import browser
+    from quadsim.base.whole_files import write_whole
+    from quadsim.lab.tune.tuned import WIDTH_PX, picture
 
     figure, height = picture(found)
     if browser():

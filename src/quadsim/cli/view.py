@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.cli.common import (
     FlightProgress,
     datum_option,
@@ -21,7 +22,6 @@ from quadsim.cli.common import (
     ready_for_ros,
     say,
 )
-from quadsim.errors import InputError, QuadsimError
 
 if TYPE_CHECKING:
     from quadsim.geometry.geodesy import Datum
@@ -78,8 +78,8 @@ class Source:
 
     def _live(self, picture: Picture, shown: Viewer | None) -> None:
         ready_for_ros()
-        from quadsim.nodes.domain import chosen_domain
-        from quadsim.nodes.viewer import watch
+        from quadsim.ros.parts.viewer import watch
+        from quadsim.ros.runtime.domain import chosen_domain
 
         watch(picture, self.namespaces, self.datum, chosen_domain(self.domain), shown)
 
@@ -92,7 +92,7 @@ class Source:
             draw_scenario(picture, progress.update)
 
     def _bag(self, picture: Picture, path: Path) -> None:
-        from quadsim.analysis.bag.reading import open_bag
+        from quadsim.bag.reading import open_bag
         from quadsim.view.flights import draw_bag, scenario_of
 
         with open_bag(path, self.driver) as bag:
@@ -255,8 +255,8 @@ def _scenario(
 
 def _vehicle(name: str | None) -> VehicleParams | None:
     """The vehicle to draw whatever flew; None: as the scenario says."""
-    from quadsim.files import find
-    from quadsim.parameters import load
+    from quadsim.base.files import find
+    from quadsim.base.parameters import load
     from quadsim.vehicle.parameters import VehicleParams
 
     return None if name is None else load(VehicleParams, find("vehicles", name))

@@ -12,11 +12,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import new_record, record_dtype
-from quadsim.errors import InputError
+from quadsim.base.compiled import new_record, record_dtype
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 from quadsim.geometry.linear import pseudo_inverse, solve
-from quadsim.parameters import Spec, Vec3
-from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 
 Array = NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def allocation_without(matrix: Array, lost: int) -> tuple[int, Array]:
 
     Rotors that would have to pull down, or nothing, in level flight stop. Where the others still
     give thrust, roll and pitch torque, and level flight without a yaw torque, that is flown; of
-    four rotors three are left, which carry a spinning vehicle (:mod:`quadsim.control.spin`): their
+    four rotors three are left, which carry a spinning vehicle (``three_rotor_flight``): their
     allocation is exact, and its level thrust may be zero or negative.
 
     Args:

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import cos, sin
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2, AssistedParams, ManualParams
 from quadsim.control.pid import clamp, limit_horizontal
-from quadsim.elementary import cos, sin
 from quadsim.geometry.rotation import wrap
 from quadsim.geometry.vector import store
-from quadsim.parameters import Vec3
-from quadsim.records import MODE_POSITION
 
 #: How fast the reference's velocity goes over into the wanted one, and its height, 1/s.
 VELOCITY_GAIN, HEIGHT_GAIN, YAW_GAIN = 4.0, 2.0, 4.0

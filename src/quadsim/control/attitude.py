@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.elementary import atan2, cos, power, sin
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import HELICOPTER, MAX_ROTORS
 from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW
 from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
 from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
-from quadsim.control.spin import spin_control
-from quadsim.elementary import atan2, cos, power, sin
+from quadsim.control.three_rotor_flight import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
-from quadsim.parameters import Vec3
-from quadsim.records import HELICOPTER, MAX_ROTORS
 
 Array = NDArray[np.float64]
 
@@ -197,7 +197,7 @@ def attitude_control(
 ) -> None:
     """One step of the inner loop, at the odometry's rate.
 
-    Inputs must be finite: :func:`quadsim.control.watchdog.inner_loop` sees to it.
+    Inputs must be finite: :func:`quadsim.control.inner_loop.inner_loop` sees to it.
 
     Args:
         state: ATTITUDE_CONTROL record, advanced in place.

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
 
 Array = NDArray[np.float64]
 

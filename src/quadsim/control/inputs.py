@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
 
 #: Sum of sizes that nothing which flies exceeds; squares and products of such numbers are finite.
 LARGEST = 1e9

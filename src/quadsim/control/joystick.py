@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from quadsim.errors import InputError
-from quadsim.files import find
-from quadsim.parameters import Spec, load
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import Spec, load
 
 #: Forward, left, up, yaw; each in [-1, 1].
 Sticks = tuple[float, float, float, float]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
-from quadsim.parameters import Vec3
-from quadsim.records import HELICOPTER
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import HELICOPTER
 
 Array = NDArray[np.float64]
 

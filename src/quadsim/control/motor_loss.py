@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import exp
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import MAX_ROTORS
 from quadsim.control.pid import low_pass, low_pass_weight
-from quadsim.elementary import exp
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import cross
-from quadsim.parameters import Vec3
-from quadsim.records import MAX_ROTORS
 
 Array = NDArray[np.float64]
 

@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import atan2, cos, sin, tan
+from quadsim.base.parameters import Spec
 from quadsim.control.pid import clamp
-from quadsim.elementary import atan2, cos, sin, tan
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import wrap
-from quadsim.parameters import Spec
 
 #: Ways to navigate, in ``position.navigation``.
 NAVIGATIONS = ("trajectory", "nose_on", "acceleration", "velocity")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from quadsim.control.ground import GroundParams
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.navigation import NAVIGATIONS, NavigationParams
-from quadsim.errors import InputError
-from quadsim.parameters import Spec, Vec3
+from quadsim.estimation.terrain import GroundParams
 
 GRAVITY_MPS2 = 9.80665
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from quadsim.compiled import kernel
-from quadsim.elementary import exp
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import exp
 
 #: Steps that a loop takes for what they are; a first step of zero or one after a gap are not.
 LEAST_STEP_S, MOST_STEP_S = 1e-4, 0.1

@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, new_record, record_dtype
+from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.elementary import atan2, cos, sin, tan
+from quadsim.base.parameters import Vec3, pack
+from quadsim.base.records import (
+    MODE_ATTITUDE,
+    MODE_DESCEND,
+    MODE_IDLE,
+    MODE_POSITION,
+    MODE_STOP,
+    MODE_VELOCITY,
+)
 from quadsim.control.attitude import IDLE_THRUST, thrust_limits
-from quadsim.control.descent import DESCENT, along_body_z, descent_force, start_descent
+from quadsim.control.blind_descent import DESCENT, along_body_z, descent_force, start_descent
 from quadsim.control.inputs import is_attitude, is_usable, size
 from quadsim.control.navigation import cyclic, is_cyclic
 from quadsim.control.parameters import AutopilotParams
@@ -26,18 +36,8 @@ from quadsim.control.pid import (
     integral_step,
     limit_horizontal,
 )
-from quadsim.elementary import atan2, cos, sin, tan
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import add, store, subtract, vec3
-from quadsim.parameters import Vec3, pack
-from quadsim.records import (
-    MODE_ATTITUDE,
-    MODE_DESCEND,
-    MODE_IDLE,
-    MODE_POSITION,
-    MODE_STOP,
-    MODE_VELOCITY,
-)
 
 #: State of the position and velocity loops.
 POSITION_CONTROL = record_dtype(
@@ -206,7 +206,7 @@ def position_control(
         state: POSITION_CONTROL record, advanced in place.
         params: packed AutopilotParams.
         odometry: ODOMETRY record.
-        setpoint: SETPOINT record; modes as in :data:`quadsim.records.SETPOINT_MODES`.
+        setpoint: SETPOINT record; modes as in :data:`quadsim.base.records.SETPOINT_MODES`.
         dt_s: time since the last step; taken to be at least LEAST_STEP_S, at most MOST_STEP_S.
         command: ATTITUDE_COMMAND record, the result; it carries the odometry's stamp.
     """

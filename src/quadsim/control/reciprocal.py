@@ -22,9 +22,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, owning_kernel
-from quadsim.elementary import cos, sin
-from quadsim.parameters import Spec
+from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.elementary import cos, sin
+from quadsim.base.parameters import Spec
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

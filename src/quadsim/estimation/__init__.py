@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quadsim.estimation.blind import BlindIns
-from quadsim.estimation.direct_filter import Ekf7, GpsIns
-from quadsim.estimation.filter import ErrorStateEkf
+from quadsim.estimation.eskf.filter import ErrorStateEkf
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import Estimator
-from quadsim.estimation.parameters import EstimatorParams
-from quadsim.estimation.smoother import Smoother
+from quadsim.estimation.reference_filters.filter import Ekf7, GpsIns
+from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
 
 #: Estimators by name: what builds one from its parameters and the datum (None: not known yet).

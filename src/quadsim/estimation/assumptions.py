@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.elementary import atan2
-from quadsim.estimation.parameters import EstimatorParams
+from quadsim.base.elementary import atan2
+from quadsim.base.parameters import flatten
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import flatten
-from quadsim.world.magnetic import MODEL_YEARS, model_field_W_T
+from quadsim.world.earth.magnetic import MODEL_YEARS, model_field_W_T
 
 #: Deviation of the axes of IMU and magnetometer from each other and from the vehicle's, and of the
 #: scale and axes of an uncalibrated MEMS device (data sheets in ``config/sensors``: 0.3 to 1.3 %).

@@ -2,7 +2,7 @@
 
 A call from Python costs several times what a prediction does. Beside the output, everything is
 written down that is seen of the estimator after each message: see
-:mod:`~quadsim.estimation.witness`.
+:mod:`~quadsim.estimation.innovation_log`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from quadsim.compiled import inlined_kernel, kernel
-from quadsim.estimation.border import offer, offer_imu
-from quadsim.estimation.direct_update import direct_odometry
-from quadsim.estimation.ekf7 import ekf7_offer, ekf7_offer_imu
-from quadsim.estimation.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION, RANGE
+from quadsim.base.compiled import inlined_kernel, kernel
+from quadsim.estimation.eskf.input_validation import offer, offer_imu
+from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION, RANGE
+from quadsim.estimation.eskf.measurement_buffer import IMU, OK, line_odometry
+from quadsim.estimation.innovation_log import look, note_biases, note_waiting
 from quadsim.estimation.messages import COVARIANCE, NUMBERS
-from quadsim.estimation.timeline import IMU, OK, line_odometry
-from quadsim.estimation.witness import look, note_biases, note_waiting
+from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
+from quadsim.estimation.reference_filters.update import direct_odometry
 
 
 @inlined_kernel
@@ -42,10 +42,10 @@ def run_through(
         lines: (1,) its record.
         messages: kinds, stamps, places and numbers, as of
             :class:`~quadsim.estimation.messages.Messages`.
-        seen: what is looked at in the record: :class:`~quadsim.estimation.witness.Seen`.
+        seen: what is looked at in the record: :class:`~quadsim.estimation.innovation_log.Seen`.
         witnesses: (1,) WITNESS.
         found: gets the output of every IMU stamp that rises, while there is one, and what was
-            seen: :class:`~quadsim.estimation.witness.Found`.
+            seen: :class:`~quadsim.estimation.innovation_log.Found`.
     """
     kinds, stamps_ns, at, numbers = messages
     witness = witnesses[0]

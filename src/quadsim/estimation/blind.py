@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadsim.estimation.filter import ErrorStateEkf
-from quadsim.estimation.parameters import EstimatorParams
-from quadsim.estimation.timeline import clear_timeline
+from quadsim.estimation.eskf.filter import ErrorStateEkf
+from quadsim.estimation.eskf.measurement_buffer import clear_timeline
+from quadsim.estimation.eskf.parameters import EstimatorParams
 
 #: Longer than any flight, s.
 NEVER_S = 1e9

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.estimation import timeline
-from quadsim.estimation.layout import (
+from quadsim.base.parameters import pack
+from quadsim.base.records import ODOMETRY
+from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_POSITION,
     GNSS_POSITION,
@@ -21,11 +23,9 @@ from quadsim.estimation.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.messages import Messages
-from quadsim.estimation.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import pack
-from quadsim.records import ODOMETRY
 
 _FLOAT = np.dtype(np.float64)
 UNKNOWN = np.zeros(9)
@@ -54,7 +54,7 @@ class Estimator(ABC):
     """An estimator over the messages of one vehicle, in any order of arrival.
 
     Every method that takes a message gives back what the border says of it: ``ok``, or why it is
-    refused (see :data:`~quadsim.estimation.timeline.VERDICTS`); nothing raises on bad data, but on
+    refused (see ``eskf.measurement_buffer.VERDICTS``); nothing raises on bad data, but on
     an array of the wrong size. A message that an estimator has no use for is ``ok``, and counted.
 
     Args:
@@ -62,7 +62,7 @@ class Estimator(ABC):
         datum: origin of ``map``; fixes are refused until there is one.
     """
 
-    #: Kernels that take a message: see :func:`~quadsim.estimation.border.offer_imu`, ``offer``.
+    #: Kernels that take a message: see ``estimation.eskf.input_validation.offer_imu``, ``offer``.
     offer_imu: ClassVar[Callable[..., int]]
     offer: ClassVar[Callable[..., int]]
     #: The kernel that takes many messages (:mod:`~quadsim.estimation.batches`), where there is one.

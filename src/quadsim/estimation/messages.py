@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.estimation.layout import (
+from quadsim.estimation.eskf.layout import (
     EXTERNAL_POSITION,
     GNSS_POSITION,
     GNSS_VELOCITY,
@@ -17,7 +17,7 @@ from quadsim.estimation.layout import (
     RANGE,
     STATIC_PRESSURE,
 )
-from quadsim.estimation.timeline import IMU, KINDS
+from quadsim.estimation.eskf.measurement_buffer import IMU, KINDS
 
 #: Kind of a message to the estimator's method that takes it; a pose is an external position.
 METHODS = {

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.estimation.interface import Estimator
-from quadsim.estimation.layout import (
+from quadsim.base.records import ODOMETRY
+from quadsim.estimation.eskf.layout import (
     EXTERNAL_POSITION,
     GNSS_POSITION,
     SENSORS,
     STATIC_PRESSURE,
 )
+from quadsim.estimation.eskf.measurement_buffer import CAPACITY
+from quadsim.estimation.innovation_log import BIASES, INNOVATION, Found, Seen, new_witness
+from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
-from quadsim.estimation.timeline import CAPACITY
-from quadsim.estimation.witness import BIASES, INNOVATION, Found, Seen, new_witness
-from quadsim.records import ODOMETRY
 
 
 class Running:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, multiply
-from quadsim.parameters import Vec3
 
 _HALF_SQRT2 = 0.7071067811865476
 #: Turns NED axes into ENU axes (its own inverse up to sign).

@@ -9,7 +9,7 @@ import numpy as np
 import pymap3d
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.parameters import Spec
+from quadsim.base.parameters import Spec
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from quadsim.compiled import lane_kernel
+from quadsim.base.compiled import lane_kernel
 
 Four = tuple[float, float, float, float]
 #: Three rows of four: a matrix of nine, and what lies beside it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
 
 #: 2^27 + 1, by which a number is split into two halves whose products are exact (Veltkamp 1968).
 _SPLIT = 134217729.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import lane_kernel
-from quadsim.elementary import asin, atan2, cos, sin
-from quadsim.parameters import Vec3
+from quadsim.base.compiled import lane_kernel
+from quadsim.base.elementary import asin, atan2, cos, sin
+from quadsim.base.parameters import Vec3
 
 Quat = tuple[float, float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import lane_kernel
-from quadsim.parameters import Vec3
+from quadsim.base.compiled import lane_kernel
+from quadsim.base.parameters import Vec3
 
 
 @lane_kernel

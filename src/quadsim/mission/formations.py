@@ -18,9 +18,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.elementary import cos, each, sin
+from quadsim.base.elementary import cos, each, sin
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.mission.waypoint import HEIGHTS
-from quadsim.parameters import Spec, Vec3
 
 Array = NDArray[np.float64]
 

@@ -42,9 +42,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from quadsim.base.errors import InputError, shown
+from quadsim.base.files import find
+from quadsim.base.parameters import Spec, Vec3, from_mapping, read_yaml
 from quadsim.control.parameters import FlightParams
-from quadsim.errors import InputError, shown
-from quadsim.files import find
 from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.trajectories.items import (
     Circle,
@@ -58,7 +59,6 @@ from quadsim.mission.trajectories.items import (
 )
 from quadsim.mission.trajectories.timed import read_csv, stated
 from quadsim.mission.waypoint import HEIGHTS, ReturnHome, Waypoint
-from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml
 
 TimedPoint = tuple[float, float, float, float, float]
 

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from quadsim.errors import InputError
-from quadsim.mission.flight import FlightManager
-from quadsim.parameters import Spec, Vec3, from_mapping
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3, from_mapping
+from quadsim.mission.flight.flight import FlightManager
 
 #: Between two sendings of a velocity.
 PERIOD_NS = 100_000_000

@@ -15,11 +15,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.linear import lengths
-from quadsim.mission.fence import places as places_of
+from quadsim.mission.flight.fence import places as places_of
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Follow, Goto, Item, Takeoff
+from quadsim.mission.reference.legs import PEAK_SPEED, rest_duration
 from quadsim.mission.script import Command, PoseCommand
 from quadsim.mission.trajectories.items import (
     FigureOfEight,
@@ -27,9 +29,7 @@ from quadsim.mission.trajectories.items import (
     Round,
     TimedFollow,
 )
-from quadsim.mission.trajectory import PEAK_SPEED, rest_duration
 from quadsim.mission.waypoint import Waypoint
-from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from quadsim.parameters import Spec, Vec3
+from quadsim.base.parameters import Spec, Vec3
 
 #: What happens at a waypoint.
 TYPES = ("intermediate", "hover", "destination", "land")

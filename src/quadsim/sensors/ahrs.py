@@ -2,7 +2,7 @@
 
 A. Larsen's thesis (NTNU, 2010) gives its filter the attitude with white noise on it, drawn anew now
 and then; how often, it does not say. The device flies in the closed loop, for the filter that takes
-an attitude (:mod:`quadsim.estimation.gps_ins`).
+an attitude (:mod:`quadsim.estimation.reference_filters.gps_ins`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.parameters import Spec
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
-from quadsim.parameters import Spec
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter

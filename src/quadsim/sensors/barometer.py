@@ -13,18 +13,18 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import exp
-from quadsim.errors import InputError
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import exp
+from quadsim.base.errors import InputError
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
-from quadsim.normals import draw_normals
-from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.atmosphere import air_pressure, density_at
+from quadsim.world.air.atmosphere import air_pressure, density_at
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from quadsim.compiled import kernel
-from quadsim.elementary import atan2, exp
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import atan2, exp
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.base.compiled import kernel, record_dtype
 from quadsim.sensors.faults import (
     FAULT_LIST,
     amplify,

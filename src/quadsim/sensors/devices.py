@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quadsim.changes import parts_of, set_keys
-from quadsim.compiled import new_record
-from quadsim.errors import InputError, shown
-from quadsim.files import find
-from quadsim.parameters import from_mapping, read_yaml
+from quadsim.base.changes import parts_of, set_keys
+from quadsim.base.compiled import new_record
+from quadsim.base.errors import InputError, shown
+from quadsim.base.files import find
+from quadsim.base.parameters import from_mapping, read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SensorParams, SimulatedSensor, set_faults
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import Scene
+from quadsim.world.scene.scene import Scene
 
 
 class SeeingSensor(SimulatedSensor):
@@ -50,7 +50,7 @@ def load_device(
         installed: keys that are set instead of the file's, such as where it sits.
         where: what errors of these keys name.
         read: reads the file.
-        changes: dotted keys that are set after all, as of :func:`quadsim.changes.set_keys`.
+        changes: dotted keys that are set after all, as of :func:`quadsim.base.changes.set_keys`.
 
     Raises:
         InputError: the file is missing, of another kind of sensor, or has a key that is refused.

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.compiled import kernel
-from quadsim.elementary import cos
-from quadsim.errors import InputError
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import cos
+from quadsim.base.errors import InputError
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import Spec
 from quadsim.geometry.length import hypot
-from quadsim.normals import draw_normals
-from quadsim.parameters import Spec
 from quadsim.sensors.model import read_out
 
 #: What a device remembers of its errors: the offset and the scale drawn at switch-on, and the

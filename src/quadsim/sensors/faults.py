@@ -15,9 +15,9 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.errors import InputError
-from quadsim.parameters import Spec, from_mapping, read_yaml_text
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, from_mapping, read_yaml_text
 
 STUCK, FROZEN, NOISIER, BIAS, DROPOUT, DELAY, OUTAGE, SPOOFING = range(8)
 FAULTS = ("stuck", "frozen", "noisier", "bias", "dropout", "delay", "outage", "spoofing")

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import exp, log
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import exp, log
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
-from quadsim.normals import draw_normals
-from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.chance import next_state, share, uniform
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.gnss_sky import MAX_SATELLITES, SKY, draw_sky, has_position, look_up

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import cos, each, sin
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import cos, each, sin
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import vec3
-from quadsim.parameters import Vec3
-from quadsim.world.scene import Scene, cast_ray
+from quadsim.world.scene.scene import Scene, cast_ray
 
 #: One bit for each in an int64.
 MAX_SATELLITES = 60

@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.errors import InputError
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.errors import InputError
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
-from quadsim.normals import draw_normals
-from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.imu_channel import (
     CHANNEL,

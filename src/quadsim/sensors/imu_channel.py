@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import exp, tan
-from quadsim.parameters import Vec3
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import exp, tan
+from quadsim.base.parameters import Vec3
 from quadsim.sensors.model import read_out
 
 #: Standard normal numbers for a sample: white noise, Gauss-Markov, walk.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import (
     Quat,
     conjugate,
@@ -16,8 +17,7 @@ from quadsim.geometry.rotation import (
     unrotate,
 )
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
-from quadsim.parameters import Vec3
-from quadsim.world.gravity import gravity_at
+from quadsim.world.earth.gravity import gravity_at
 
 
 @kernel

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.elementary import cos, each, sin
-from quadsim.noise import stream
-from quadsim.normals import draw_normals
-from quadsim.parameters import pack
-from quadsim.records import KINEMATICS
+from quadsim.base.elementary import cos, each, sin
+from quadsim.base.noise import stream
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import pack
+from quadsim.base.records import KINEMATICS
 from quadsim.sensors.echo import start_echo
 from quadsim.sensors.faults import (
     BIAS,
@@ -34,7 +34,7 @@ from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, prepare_scan, 
 from quadsim.sensors.mount import set_mount
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE, Scene
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 KIND = "lidar"
 NEEDS = frozenset({"scene"})

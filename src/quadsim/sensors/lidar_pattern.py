@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.elementary import cos, each, sin
-from quadsim.errors import InputError
-from quadsim.parameters import Spec
+from quadsim.base.elementary import cos, each, sin
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec
 from quadsim.sensors.echo import EchoParams
 from quadsim.sensors.mount import Position, Rotation
 from quadsim.sensors.timing import LossProbability, StampJitter

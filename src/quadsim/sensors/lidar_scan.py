@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, conjugate, exp, log, multiply, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, scale, vec3
-from quadsim.parameters import Vec3
 from quadsim.sensors.echo import ECHO_FIELDS, is_missed, read_echo
 from quadsim.sensors.faults import amplify, delay_s, loss_probability
 from quadsim.sensors.mount import MOUNT_FIELD
 from quadsim.sensors.timing import is_lost, stamp_of_sample
-from quadsim.world.scene import cast_ray
+from quadsim.world.scene.scene import cast_ray
 
 LIDAR_STATE = record_dtype([MOUNT_FIELD, *ECHO_FIELDS])
 

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.errors import InputError
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.errors import InputError
+from quadsim.base.normals import draw_normals
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
-from quadsim.normals import draw_normals
-from quadsim.parameters import Spec, Vec3
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import MOUNT_FIELD, Rotation, set_mount

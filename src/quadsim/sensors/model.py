@@ -20,16 +20,16 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, new_record
-from quadsim.noise import stream
-from quadsim.normals import fill_normals, words_of
-from quadsim.parameters import IsDataclass, pack
-from quadsim.records import KINEMATICS
+from quadsim.base.compiled import kernel, new_record
+from quadsim.base.noise import stream
+from quadsim.base.normals import fill_normals, words_of
+from quadsim.base.parameters import IsDataclass, pack
+from quadsim.base.records import KINEMATICS
 from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
 from quadsim.sensors.faults import FaultParams, add_fault
 from quadsim.sensors.timing import TIMING_WHITE, due
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE, Scene
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 
 class SensorParams(IsDataclass, Protocol):

@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.linear import applied
 from quadsim.geometry.rotation import from_euler, to_matrix
-from quadsim.parameters import Spec, Vec3
 
 Position = Annotated[Vec3, Spec("origin of the sensor in base_link", "m", ge=-10.0, le=10.0)]
 Rotation = Annotated[

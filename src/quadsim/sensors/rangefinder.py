@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import cos, each, sin
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import cos, each, sin
+from quadsim.base.parameters import Spec
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
-from quadsim.parameters import Spec
 from quadsim.sensors.chance import uniform
 from quadsim.sensors.delivery import sample_dtype
 from quadsim.sensors.echo import (
@@ -27,7 +27,7 @@ from quadsim.sensors.echo import (
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.scene import cast_ray
+from quadsim.world.scene.scene import cast_ray
 
 MAX_RAYS = 64
 #: Turn from one ray of the cone to the next: pi (3 - sqrt(5)).

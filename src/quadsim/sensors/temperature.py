@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from quadsim.compiled import kernel
-from quadsim.elementary import exp
-from quadsim.parameters import Spec
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import exp
+from quadsim.base.parameters import Spec
 
 AmbientOffset = Annotated[
     float, Spec("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from quadsim.compiled import kernel
-from quadsim.parameters import Spec
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Spec
 
 Latency = Annotated[float, Spec("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)]
 StampJitter = Annotated[

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.elementary import cos_sin
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.elementary import cos_sin
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import MAX_ROTORS
 from quadsim.geometry.vector import add
-from quadsim.parameters import Spec, Vec3
-from quadsim.records import MAX_ROTORS
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.errors import FlightError
 from quadsim.control.joystick import Sticks
-from quadsim.errors import FlightError
-from quadsim.estimation.gps_ins import gps_ins_begin_at
-from quadsim.mission.flight import FlightManager
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
+from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.mission.swarms import moved_command
 from quadsim.sensors import ahrs
@@ -33,7 +33,7 @@ from quadsim.sim.log import (
 )
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
-from quadsim.vehicle.contact import CRASHES
+from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.vehicle.disturbances import changes as disturbance_changes
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.outline import outline_m

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from quadsim.errors import InputError
-from quadsim.parameters import Spec, from_mapping
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, from_mapping
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from quadsim.base.elementary import atan2, cos, sin
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.airframe import AirframeParams
-from quadsim.elementary import atan2, cos, sin
-from quadsim.errors import InputError
-from quadsim.estimation.heights import pressure_slope
-from quadsim.estimation.parameters import EstimatorParams
+from quadsim.estimation.eskf.heights import pressure_slope
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
-from quadsim.parameters import Spec, Vec3
 from quadsim.sensors import ahrs
 from quadsim.sensors.model import SensorParams
-from quadsim.world.atmosphere import pressure_at
+from quadsim.world.air.atmosphere import pressure_at
 from quadsim.world.environment import EnvironmentParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)

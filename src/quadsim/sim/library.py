@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quadsim.errors import InputError
-from quadsim.files import find_world, share_dir
-from quadsim.parameters import read_yaml
+from quadsim.base.errors import InputError
+from quadsim.base.files import find_world, share_dir
+from quadsim.base.parameters import read_yaml
 from quadsim.world.build import HeightmapParams, make_scene
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import Scene
-from quadsim.world.terrain_hills import HillsParams
+from quadsim.world.scene.scene import Scene
+from quadsim.world.scene.terrain_hills import HillsParams
 
 if TYPE_CHECKING:
     from quadsim.sim.scenario import ScenarioFile
@@ -56,7 +56,7 @@ class Library:
         """Content of a file, for the caller to change.
 
         Raises:
-            InputError: as of :func:`quadsim.parameters.read_yaml`, or it is not as expected.
+            InputError: as of :func:`quadsim.base.parameters.read_yaml`, or it is not as expected.
         """
         if path not in self._read:
             content = read_yaml(path)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, record_dtype
-from quadsim.estimation.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.layout import EXTERNAL_ATTITUDE, GNSS_POSITION, GNSS_VELOCITY
-from quadsim.parameters import dtype_of
-from quadsim.records import KINEMATICS
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.parameters import dtype_of
+from quadsim.base.records import KINEMATICS
+from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, GNSS_POSITION, GNSS_VELOCITY
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
 from quadsim.sensors import ahrs
 from quadsim.sensors.ahrs import AhrsParams, ahrs_step
 from quadsim.sensors.delivery import collect, prepare, send

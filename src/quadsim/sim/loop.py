@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import block_kernel, inlined_kernel, kernel, record_dtype
+from quadsim.base.compiled import block_kernel, inlined_kernel, kernel, record_dtype
+from quadsim.base.parameters import dtype_of
+from quadsim.base.records import ATTITUDE_COMMAND, KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.control.airframe import AIRFRAME
+from quadsim.control.inner_loop import INNER_LOOP, inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
-from quadsim.control.watchdog import INNER_LOOP, inner_loop
-from quadsim.estimation.border import accept, accept_imu
-from quadsim.estimation.direct_update import motion_odometry
-from quadsim.estimation.eskf import eskf_odometry
-from quadsim.estimation.layout import (
+from quadsim.estimation.eskf.input_validation import accept, accept_imu
+from quadsim.estimation.eskf.kernels import eskf_odometry
+from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -32,11 +33,10 @@ from quadsim.estimation.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
-from quadsim.estimation.standing import STANDING, say_standing, stands
-from quadsim.estimation.timeline import CLOCK_JUMP, GAP, OK, TIMELINE, run
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE, run
+from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
+from quadsim.estimation.reference_filters.update import motion_odometry
 from quadsim.geometry.vector import vec3
-from quadsim.parameters import dtype_of
-from quadsim.records import ATTITUDE_COMMAND, KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import barometer_step
 from quadsim.sensors.delivery import collect, prepare, send
@@ -48,7 +48,7 @@ from quadsim.sensors.timing import due
 from quadsim.sim.borrowed import borrowed
 from quadsim.sim.linear import linear_fix, linear_imu, sense_attitude, take_attitude
 from quadsim.vehicle.disturbances import DISTURBANCES, blow
-from quadsim.vehicle.integrators import steps_within
+from quadsim.vehicle.formalisms.integrators import steps_within
 from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams

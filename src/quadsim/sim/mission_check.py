@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FlightParams
-from quadsim.errors import InputError
-from quadsim.mission.fence import mission_fault, places
+from quadsim.mission.flight.fence import mission_fault, places
 from quadsim.mission.items import Item, Takeoff, name_of
 from quadsim.mission.waypoint import ReturnHome
-from quadsim.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.raycast_terrain import terrain_height
-from quadsim.world.scene import Scene
+from quadsim.world.scene.raycast_terrain import terrain_height
+from quadsim.world.scene.scene import Scene
 
 #: Between two places of a leg that are looked at, m.
 LOOK_M = 1.0

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import record_dtype
-from quadsim.records import ATTITUDE_COMMAND, MAX_ROTORS, SETPOINT
+from quadsim.base.compiled import record_dtype
+from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, SETPOINT
 from quadsim.sim.closed_loop import LOG_HZ, ClosedLoop
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from quadsim.changes import given_keys, parts_of, set_keys
+from quadsim.base.changes import given_keys, parts_of, set_keys
+from quadsim.base.errors import InputError, shown
+from quadsim.base.files import find
+from quadsim.base.parameters import P, Spec, Vec3, from_mapping
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams
 from quadsim.control.reciprocal import GiveWayParams
-from quadsim.errors import InputError, shown
-from quadsim.estimation.gps_ins_parameters import ATTITUDES, EXTERNAL
-from quadsim.estimation.parameters import LINEAR, EstimatorParams
-from quadsim.files import find
+from quadsim.estimation.eskf.parameters import LINEAR, EstimatorParams
+from quadsim.estimation.reference_filters.gps_ins_parameters import ATTITUDES, EXTERNAL
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
-from quadsim.parameters import P, Spec, Vec3, from_mapping
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsParams
 from quadsim.sensors.delivery import OUTBOX_SIZE
@@ -36,12 +36,12 @@ from quadsim.sim.mission_check import check_mission
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.ropes.suspension import check_ropes
 from quadsim.vehicle.start import standing_height_m
-from quadsim.vehicle.suspension import check_ropes
 from quadsim.world.build import HeightmapParams, extent_m
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE, Scene
-from quadsim.world.terrain_hills import HillsParams
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
+from quadsim.world.scene.terrain_hills import HillsParams
 
 #: Vehicles that one graph can fly.
 MAX_VEHICLES = 1000

@@ -16,15 +16,15 @@ from typing import Any, cast
 
 import yaml
 
+from quadsim.base.errors import InputError
+from quadsim.base.files import find_world
+from quadsim.base.parameters import IsDataclass, from_mapping, read_yaml_text
 from quadsim.control.parameters import AutopilotParams
-from quadsim.errors import InputError
-from quadsim.estimation.parameters import EstimatorParams
-from quadsim.files import find_world
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import commands_from
 from quadsim.mission.trajectories.items import TimedFollow
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.parameters import IsDataclass, from_mapping, read_yaml_text
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.devices import KINDS
 from quadsim.sim.criterion import criteria_from

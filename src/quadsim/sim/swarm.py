@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
 from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
-from quadsim.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.sensors import SENSORS
 from quadsim.sim.closed_loop import (
     LOG_HZ,

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.noise import stream
+from quadsim.base.parameters import pack
 from quadsim.control.airframe import pack_airframe
+from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
-from quadsim.control.watchdog import new_inner_loop
-from quadsim.estimation.direct import DIRECT, new_direct
-from quadsim.estimation.parameters import LINEAR
-from quadsim.estimation.timeline import new_timeline
+from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.parameters import LINEAR
+from quadsim.estimation.reference_filters.fusion import DIRECT, new_direct
 from quadsim.geometry.rotation import from_euler
-from quadsim.noise import stream
-from quadsim.parameters import pack
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.imu import ImuParams
@@ -30,7 +30,7 @@ from quadsim.sim.white_noise import Source, WhiteNoise
 from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import P
-from quadsim.world.wind import white_width
+from quadsim.world.air.wind import white_width
 
 #: What is kept of every flight, beside the log's rows.
 KEPT = ("imu", "gnss", "rangefinder")

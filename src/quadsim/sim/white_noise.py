@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.normals import Words, fill_normals, words_of
+from quadsim.base.normals import Words, fill_normals, words_of
 
 #: What is drawn at once.
 BLOCK_NS = 1_000_000_000

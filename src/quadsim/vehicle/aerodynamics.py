@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import lane_kernel
-from quadsim.parameters import Vec3
+from quadsim.base.compiled import lane_kernel
+from quadsim.base.parameters import Vec3
 
 #: Density of the air where a vehicle's figures are said to hold in any, in kg/m^3 (ISO 2533).
 STANDARD_DENSITY_KG_M3 = 1.225

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import numpy as np
 import yaml
 
-from quadsim.compiled import kernel, new_record, record_dtype
-from quadsim.elementary import cos
-from quadsim.errors import InputError, shown
-from quadsim.parameters import Spec, Vec3, from_mapping, read_yaml_text
+from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.elementary import cos
+from quadsim.base.errors import InputError, shown
+from quadsim.base.parameters import Spec, Vec3, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Disturbances of one scenario.

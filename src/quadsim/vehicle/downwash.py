@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from quadsim.compiled import kernel, lane_kernel
+from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import add, dot, norm, scale, subtract
-from quadsim.parameters import Vec3
 
 #: Decay constant B of the speed on the axis.
 JET_DECAY = 6.06

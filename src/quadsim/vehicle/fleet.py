@@ -9,13 +9,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.compiled import block_kernel
-from quadsim.errors import FlightError
-from quadsim.noise import stream
-from quadsim.normals import Words, fill_normals, words_of
-from quadsim.parameters import pack
-from quadsim.records import KINEMATICS
-from quadsim.vehicle.contact import CRASHES
+from quadsim.base.compiled import block_kernel
+from quadsim.base.errors import FlightError
+from quadsim.base.noise import stream
+from quadsim.base.normals import Words, fill_normals, words_of
+from quadsim.base.parameters import pack
+from quadsim.base.records import KINEMATICS
+from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.vehicle.disturbances import (
     DISTURBANCES,
     Disturbance,
@@ -23,17 +23,17 @@ from quadsim.vehicle.disturbances import (
     pack_disturbances,
 )
 from quadsim.vehicle.faults import fault_words
-from quadsim.vehicle.formalisms import set_attitude
-from quadsim.vehicle.integrators import steps_within
+from quadsim.vehicle.formalisms.formalisms import set_attitude
+from quadsim.vehicle.formalisms.integrators import steps_within
 from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth, wake
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import LOAD_P, ROTOR, P, V
+from quadsim.world.air.wind import white_width
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene import EMPTY_SCENE, Scene
-from quadsim.world.wind import white_width
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 Array = NDArray[np.float64]
 

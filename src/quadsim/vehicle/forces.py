@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.compiled import lane_kernel
+from quadsim.base.compiled import lane_kernel
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import HELICOPTER
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, subtract, vec3
-from quadsim.parameters import Vec3
-from quadsim.records import HELICOPTER
 from quadsim.vehicle.aerodynamics import body_drag
-from quadsim.vehicle.contact import contact_wrench
+from quadsim.vehicle.contact.contact import contact_wrench
 from quadsim.vehicle.helicopter import helicopter_wrench
-from quadsim.vehicle.rotors import rotor_wrench
+from quadsim.vehicle.propulsion.rotors import rotor_wrench
 from quadsim.vehicle.state import Array
 
 

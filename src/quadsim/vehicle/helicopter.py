@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, cross
-from quadsim.parameters import Vec3
-from quadsim.vehicle.formalisms import attitude_quaternion, set_attitude
+from quadsim.vehicle.formalisms.formalisms import attitude_quaternion, set_attitude
 from quadsim.vehicle.state import ROTOR, three
 
 #: Weight over mass, to which the lift is given: a fixed figure of the vehicle, m/s^2.

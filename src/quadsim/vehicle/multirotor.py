@@ -10,27 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, lane_kernel, record_dtype
+from quadsim.base.compiled import kernel, lane_kernel, record_dtype
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import HELICOPTER, MAX_ROTORS
 from quadsim.geometry.vector import cross, scale, subtract
-from quadsim.parameters import Vec3
-from quadsim.records import HELICOPTER, MAX_ROTORS
-from quadsim.vehicle.contact import FEET, is_clear, settle
+from quadsim.vehicle.contact.contact import FEET, is_clear, settle
 from quadsim.vehicle.disturbances import disturb
 from quadsim.vehicle.forces import forces
-from quadsim.vehicle.formalisms import (
+from quadsim.vehicle.formalisms.formalisms import (
     attitude_matrix,
     attitude_quaternion,
     body_rates,
     finish_step,
     write_attitude_rates,
 )
-from quadsim.vehicle.ground_effect import thrust_gain
+from quadsim.vehicle.formalisms.integrators import mean_derivative
+from quadsim.vehicle.formalisms.quaternion_constraint import constrained_rates
 from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
-from quadsim.vehicle.integrators import mean_derivative
-from quadsim.vehicle.motors import accelerate_rotors, battery_step, in_common, motor_current_A
 from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
-from quadsim.vehicle.quaternion_constraint import constrained_rates
-from quadsim.vehicle.rotors import rotor_momentum, rotor_momentum_rate
+from quadsim.vehicle.propulsion.ground_effect import thrust_gain
+from quadsim.vehicle.propulsion.motors import (
+    accelerate_rotors,
+    battery_step,
+    in_common,
+    motor_current_A,
+)
+from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_rate
+from quadsim.vehicle.ropes.suspension import SUSPENSION, catch, has_load, has_ropes, suspend
 from quadsim.vehicle.state import (
     HELD,
     INPUTS,
@@ -45,11 +51,10 @@ from quadsim.vehicle.state import (
     W,
     three,
 )
-from quadsim.vehicle.suspension import SUSPENSION, catch, has_load, has_ropes, suspend
-from quadsim.world.atmosphere import air_density
-from quadsim.world.gravity import gravity_at
-from quadsim.world.raycast_terrain import terrain_height
-from quadsim.world.wind import WIND_STATE, wind_step
+from quadsim.world.air.atmosphere import air_density
+from quadsim.world.air.wind import WIND_STATE, wind_step
+from quadsim.world.earth.gravity import gravity_at
+from quadsim.world.scene.raycast_terrain import terrain_height
 
 #: Height in rotor radii below which the ground is felt by the rotors.
 GROUND_EFFECT_RADII = 10.0

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from quadsim.compiled import kernel, owning_kernel
+from quadsim.base.compiled import kernel, owning_kernel
 from quadsim.geometry.vector import dot, subtract, vec3
-from quadsim.vehicle.contact import collide
-from quadsim.vehicle.contact_points import prepare
+from quadsim.vehicle.contact.contact import collide
+from quadsim.vehicle.contact.points import prepare
 from quadsim.vehicle.downwash import BEYOND, Wake, is_beyond, wake_at, wake_of
-from quadsim.vehicle.formalisms import attitude_matrix
+from quadsim.vehicle.formalisms.formalisms import attitude_matrix
 from quadsim.vehicle.state import ROTOR, P, V, three
-from quadsim.world.atmosphere import air_density
+from quadsim.world.air.atmosphere import air_density
 
 
 @kernel

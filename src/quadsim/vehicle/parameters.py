@@ -6,17 +6,22 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from quadsim.errors import InputError
-from quadsim.parameters import Spec, Vec3
-from quadsim.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
-from quadsim.vehicle.hull import MAX_FEET, MAX_HULL, hull_points
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
+from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL, hull_points
 from quadsim.vehicle.layout import LAYOUTS, lay_out
-from quadsim.vehicle.propulsion import BatteryParams, MotorParams, RotorParams, check_electric
+from quadsim.vehicle.propulsion.parameters import (
+    BatteryParams,
+    MotorParams,
+    RotorParams,
+    check_electric,
+)
 
 
 @dataclass(frozen=True)
 class ContactParams:
-    """Points that ground, obstacles and vehicles push back; see :mod:`quadsim.vehicle.contact`."""
+    """Points that ground, obstacles and vehicles push back; see ``vehicle.contact.contact``."""
 
     points_B_m: Annotated[
         tuple[Vec3, ...], Spec("feet", "m", ge=-5.0, le=5.0, max_items=MAX_FEET)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from quadsim.errors import InputError
-from quadsim.parameters import Spec
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec
 
 #: How the attitude is kept: unit quaternion normalised after each step; yaw, pitch and roll;
 #: quaternion and its rate under a Lagrange constraint; rotation matrix on its group.

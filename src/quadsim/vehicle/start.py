@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quadsim.elementary import cos_sin
+from quadsim.base.elementary import cos_sin
 from quadsim.geometry.rotation import from_euler
-from quadsim.vehicle.formalisms import set_attitude
+from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
+from quadsim.vehicle.ropes.suspension import hang
 from quadsim.vehicle.state import P
-from quadsim.vehicle.suspension import hang
+from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.raycast_terrain import terrain_height
-from quadsim.world.scene import Scene
-from quadsim.world.wind import wind_start
+from quadsim.world.scene.raycast_terrain import terrain_height
+from quadsim.world.scene.scene import Scene
 
 
 def standing_height_m(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import lane_kernel, record_dtype
-from quadsim.parameters import Vec3
-from quadsim.records import MAX_ROTORS
+from quadsim.base.compiled import lane_kernel, record_dtype
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import MAX_ROTORS
 
 Array = NDArray[np.float64]
 

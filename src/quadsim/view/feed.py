@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.bag.cdr import Block, decode
-from quadsim.analysis.bag.definitions import standard_types
-from quadsim.errors import QuadsimError
+from quadsim.base.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.log import Array, Event, Track
 from quadsim.sim.scenario import Scenario
 from quadsim.view.motion import wxyz
 from quadsim.view.vehicle import BACK_NS, BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
+from quadsim.wire.decode import Block, decode
+from quadsim.wire.definitions import standard_types
 
 ODOMETRY = "nav_msgs/msg/Odometry"
 POSE = "geometry_msgs/msg/PoseStamped"

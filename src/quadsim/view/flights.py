@@ -10,14 +10,14 @@ import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
 
-from quadsim.analysis.bag import topics
-from quadsim.analysis.bag.origin import SCENARIO_YAML
-from quadsim.analysis.bag.reading import Bag
+from quadsim.bag import topics
+from quadsim.bag.origin import SCENARIO_YAML
+from quadsim.bag.reading import Bag
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import load
 from quadsim.control.parameters import FenceParams
-from quadsim.errors import InputError
-from quadsim.files import find
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import load
 from quadsim.sim.closed_loop import Progress
 from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -36,7 +36,7 @@ from quadsim.view.vehicle import (
     Timeline,
     VehicleView,
 )
-from quadsim.world.scene import EMPTY_SCENE
+from quadsim.world.scene.scene import EMPTY_SCENE
 
 APPLICATION = "quadsim"
 #: Series that no message says.

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import rerun as rr
 
-from quadsim.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError, QuadsimError
 
 LOCALHOST = "127.0.0.1"
 #: Until a viewer must listen, s.

@@ -11,9 +11,9 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.sim.log import Array
 from quadsim.view.shapes import Triangles
-from quadsim.world.raycast_terrain import TerrainArrays
-from quadsim.world.raycast_tree import BOX, CYLINDER, MESH, SPHERE
-from quadsim.world.scene import Scene
+from quadsim.world.scene.raycast_terrain import TerrainArrays
+from quadsim.world.scene.raycast_tree import BOX, CYLINDER, MESH, SPHERE
+from quadsim.world.scene.scene import Scene
 
 GROUND = "/world/ground"
 OBSTACLES = "/world/obstacles"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.parameters import Vec3
+from quadsim.base.parameters import Vec3
 from quadsim.sim.log import Array
 from quadsim.vehicle.parameters import VehicleParams
 

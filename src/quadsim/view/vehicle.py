@@ -27,8 +27,8 @@ import numpy as np
 import rerun as rr
 from numpy.typing import NDArray
 
+from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FenceParams
-from quadsim.parameters import Vec3
 from quadsim.sim.log import ERROR, WARN, Array, Event, Stamps, Track
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.motion import ROTOR_SLOWING, Rotors, ellipsoids, heading, spaced, xyzw

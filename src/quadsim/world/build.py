@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
-from quadsim.errors import InputError
-from quadsim.files import find_world
-from quadsim.parameters import Spec, Vec3
+from quadsim.base.compiled import kernel
+from quadsim.base.errors import InputError
+from quadsim.base.files import find_world
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.world.air.wind_file import wind_table
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.raycast_terrain import TerrainArrays, terrain_height
-from quadsim.world.scene import EMPTY_SCENE, Scene, scene_of
-from quadsim.world.sdf import load_world
-from quadsim.world.terrain import Heightmap
-from quadsim.world.terrain_geotiff import read_heightmap_file
-from quadsim.world.terrain_hills import HillsParams, hills
-from quadsim.world.wind_file import wind_table
+from quadsim.world.scene.raycast_terrain import TerrainArrays, terrain_height
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene, scene_of
+from quadsim.world.scene.terrain import Heightmap
+from quadsim.world.scene.terrain_geotiff import read_heightmap_file
+from quadsim.world.scene.terrain_hills import HillsParams, hills
+from quadsim.world.sdf.world_file import load_world
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.geodesy import Datum
-from quadsim.parameters import Spec, Vec3
-from quadsim.world.atmosphere import SEA_LEVEL_PRESSURE_PA, STANDARD_GRAVITY_MPS2
-from quadsim.world.gravity import datum_gravity
-from quadsim.world.magnetic import check_date, field_W_T
-from quadsim.world.wind_parameters import FASTEST_WIND_MPS, WindParams
+from quadsim.world.air.atmosphere import SEA_LEVEL_PRESSURE_PA, STANDARD_GRAVITY_MPS2
+from quadsim.world.air.wind_parameters import FASTEST_WIND_MPS, WindParams
+from quadsim.world.earth.gravity import datum_gravity
+from quadsim.world.earth.magnetic import check_date, field_W_T
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 

@@ -16,8 +16,8 @@ from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.report.script import SCRIPT, figures_json
 from quadsim.analysis.report.template import TEMPLATE
 from quadsim.analysis.summary import Summary
-from quadsim.analysis.whole_files import write_whole
-from quadsim.errors import InputError
+from quadsim.base.errors import InputError
+from quadsim.base.whole_files import write_whole
 from quadsim.sim.log import FlightLog
 
 MAX_RUNS = 8  # colours that everybody tells apart

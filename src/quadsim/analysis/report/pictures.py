@@ -35,9 +35,9 @@ from quadsim.analysis.report.figures import (
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.summary import Summary
-from quadsim.analysis.surroundings import browser
-from quadsim.analysis.whole_files import write_whole
-from quadsim.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.surroundings import browser
+from quadsim.base.whole_files import write_whole
 from quadsim.sim.log import FlightLog
 
 _WIDTH, _HEIGHT = 1200, 675

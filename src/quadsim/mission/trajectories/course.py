@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import wrap
-from quadsim.mission.trajectory import Motion, evaluate, new_leg, plan_leg
-from quadsim.parameters import Vec3
+from quadsim.mission.reference.legs import Motion, evaluate, new_leg, plan_leg
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 

@@ -20,8 +20,9 @@ from typing import Annotated
 
 import numpy as np
 
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.parameters import FlightParams
-from quadsim.errors import InputError
 from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.course import Plan, ramp_duration
 from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course
@@ -29,7 +30,6 @@ from quadsim.mission.trajectories.polynomials import Polynomials
 from quadsim.mission.trajectories.shapes import Coil, Eight, ShapeCourse
 from quadsim.mission.trajectories.timed import TrajectoryPoint, check_points, course_of
 from quadsim.mission.trajectories.yaw import Along, Turning, YawLaw, along_table
-from quadsim.parameters import Spec, Vec3
 
 #: Samples of a turn by which a shape's peaks are found; they are smooth there.
 TURN_SAMPLES = 720

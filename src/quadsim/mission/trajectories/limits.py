@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from quadsim.base.elementary import atan2
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import GRAVITY_MPS2, AutopilotParams, PositionParams
-from quadsim.elementary import atan2
-from quadsim.errors import InputError
 from quadsim.mission.trajectories.course import Flyable
 from quadsim.mission.trajectories.items import TrackItem, plan_of
-from quadsim.parameters import Vec3
 
 #: Samples of a plan by which it is judged: as many a second, and within these numbers.
 SAMPLES_HZ, LEAST_SAMPLES, MOST_SAMPLES = 100.0, 200, 4000

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quadsim.elementary import each, exp
+from quadsim.base.elementary import each, exp
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.polynomials import (
     Array,
@@ -24,7 +25,6 @@ from quadsim.mission.trajectories.polynomials import (
     sampled,
 )
 from quadsim.mission.trajectories.splines import rest_spline, segments
-from quadsim.parameters import Vec3
 
 #: Samples of a segment by which the optimiser judges it; the result is scaled exactly.
 TRIAL_SAMPLES = 24

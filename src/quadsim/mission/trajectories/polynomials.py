@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel, owning_kernel
+from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.mission.reference.legs import Motion
 from quadsim.mission.trajectories.yaw import YawLaw
-from quadsim.mission.trajectory import Motion
 
 Array = NDArray[np.float64]
 

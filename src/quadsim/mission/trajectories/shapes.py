@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from quadsim.compiled import kernel
-from quadsim.elementary import cos_sin
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import cos_sin
+from quadsim.base.parameters import Vec3
+from quadsim.mission.reference.legs import Motion
 from quadsim.mission.trajectories.yaw import YawLaw
-from quadsim.mission.trajectory import Motion
-from quadsim.parameters import Vec3
 
 
 @kernel

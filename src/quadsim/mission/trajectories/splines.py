@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
+from quadsim.base.compiled import kernel
 from quadsim.geometry.linear import solve
 
 Array = NDArray[np.float64]

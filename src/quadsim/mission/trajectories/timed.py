@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quadsim.errors import InputError
-from quadsim.files import read_limited
+from quadsim.base.errors import InputError
+from quadsim.base.files import read_limited
+from quadsim.base.parameters import Vec3
 from quadsim.mission.trajectories.polynomials import Polynomials
 from quadsim.mission.trajectories.splines import cubic_slopes, rest_spline, segments
-from quadsim.parameters import Vec3
 
 #: Largest file of points.
 MOST_BYTES = 20_000_000

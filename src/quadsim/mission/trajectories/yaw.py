@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.compiled import kernel
-from quadsim.elementary import atan2, cos, each
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import atan2, cos, each
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.linear import lengths
-from quadsim.parameters import Vec3
 
 Array = NDArray[np.float64]
 

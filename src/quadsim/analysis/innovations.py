@@ -1,0 +1,124 @@
+"""What an estimator believed besides the motion, kept while it runs.
+
+It is seen by :mod:`~quadsim.estimation.innovation_log`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.estimation.eskf.layout import SENSORS, VECTORS
+from quadsim.estimation.innovation_log import BIAS_STEP_NS, BIASES, INNOVATION, Found
+from quadsim.estimation.interface import Estimator
+from quadsim.sim.disk_arrays import KeptRows, forget
+from quadsim.sim.log import Array, Innovations, Inside
+from quadsim.wire.axes import rotation_matrices
+
+
+class Believed:
+    """Innovations and biases of an estimator.
+
+    Args:
+        estimator: whose they are.
+    """
+
+    def __init__(self, estimator: Estimator) -> None:
+        self._state = estimator.state_of(estimator.lines)
+        self._innovations = [KeptRows(INNOVATION) for _ in SENSORS]
+        self._used = [False] * len(SENSORS)
+        self._biases = KeptRows(BIASES)
+
+    def take(self, found: Found) -> None:
+        """Keep what was seen."""
+        self._biases.append(found.biases.copy())  # it shows memory for many more
+        self.take_innovations(found.innovations)
+
+    def take_innovations(self, rows: NDArray[Any]) -> None:
+        """Keep innovations."""
+        for sensor in np.flatnonzero(np.bincount(rows["sensor"], minlength=1)).tolist():
+            of_it = rows[rows["sensor"] == sensor]
+            of_it["variance"] = np.sqrt(np.maximum(of_it["variance"], 0.0))
+            self._used[sensor] |= bool((of_it["nis"] != 0.0).any())
+            self._innovations[sensor].append(of_it)
+
+    def inside(self) -> Inside:
+        """What was kept; biases along the axes of ``base_link``; nothing more can be taken."""
+        named = "q_BS" in (self._state.dtype.names or ())
+        q_BS = self._state["q_BS"] if named else np.array([[1.0, 0.0, 0.0, 0.0]])
+        innovations = {
+            name: _innovations(self._innovations[sensor].whole(), 3 if sensor in VECTORS else 1)
+            for sensor, name in enumerate(SENSORS)
+            if self._used[sensor]  # what is not fused by a Kalman update has none
+        }
+        rows = self._biases.whole()
+        found = _turned(
+            rows["stamp_ns"],
+            rotation_matrices(q_BS)[0],
+            rows["gyro_bias_S"],
+            rows["accel_bias_S"],
+            rows["gyro_covariance_S"],
+            rows["accel_covariance_S"],
+            innovations,
+        )
+        forget(rows)
+        return found
+
+
+def _innovations(rows: NDArray[Any], width: int) -> Innovations:
+    """Of one sensor; deviations are where the variances were."""
+    accepted = rows["accepted"].astype(bool)
+    forget(rows)
+    return Innovations(
+        rows["stamp_ns"],
+        rows["value"][:, :width],
+        rows["variance"][:, :width],
+        rows["nis"],
+        accepted,
+    )
+
+
+def _turned(
+    stamp_ns: NDArray[np.int64],
+    R_BS: Array,
+    gyro_bias_S: Array,
+    accel_bias_S: Array,
+    gyro_covariance_S: Array,
+    accel_covariance_S: Array,
+    innovations: dict[str, Innovations],
+) -> Inside:
+    """Biases and their (N, 3, 3) covariances, turned from the IMU's axes."""
+    variances = [
+        np.einsum("ij,njk,ik->ni", R_BS, covariance, R_BS)
+        for covariance in (gyro_covariance_S, accel_covariance_S)
+    ]
+    return Inside(
+        stamp_ns,
+        gyro_bias_S @ R_BS.T,
+        accel_bias_S @ R_BS.T,
+        np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0)),
+        innovations,
+    )
+
+
+def inside_of_smoothed(rows: NDArray[Any], q_BS: Array) -> Inside:
+    """Biases of a smoothed flight; there is no innovation in it.
+
+    Args:
+        rows: (N,) SMOOTHED.
+        q_BS: (4,) attitude of the IMU; axes' errors are taken as independent when it turns them.
+    """
+    stamp_ns = rows["odometry"]["stamp_ns"]
+    slots = stamp_ns // BIAS_STEP_NS
+    rows = rows[np.concatenate([[True], slots[1:] > slots[:-1]])[: len(rows)]]
+    return _turned(
+        rows["odometry"]["stamp_ns"],
+        rotation_matrices(q_BS[None])[0],
+        rows["gyro_bias_S"],
+        rows["accel_bias_S"],
+        rows["gyro_bias_variance"][:, :, None] * np.eye(3),
+        rows["accel_bias_variance"][:, :, None] * np.eye(3),
+        {},
+    )

@@ -1,0 +1,142 @@
+"""Sensor messages of a bag as blocks that estimators take, in the order of their log time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.bag.reading import BLOCK, Bag, Batch
+from quadsim.bag.topics import IMU, require, topic
+from quadsim.base.errors import InputError
+from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.layout import (
+    EXTERNAL_POSITION,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+    RANGE,
+    STATIC_PRESSURE,
+)
+from quadsim.estimation.messages import Column, Messages
+from quadsim.wire.damaged import decoded
+from quadsim.wire.decode import Block, decode
+
+Rows = NDArray[np.float64]
+
+
+def _row_major(covariance: NDArray[np.float64]) -> Rows:
+    return covariance.reshape(len(covariance), -1)
+
+
+def _imu(block: Block) -> tuple[Rows, ...]:
+    covariances = (_row_major(block[name]) for name in ("f_covariance", "w_covariance"))
+    return (block["f"], block["w"], *covariances)
+
+
+def _fix(block: Block) -> tuple[Rows, ...]:
+    points = np.stack([block[n] for n in ("latitude_deg", "longitude_deg", "height_m")], axis=1)
+    points[block["status"] < 0] = np.nan  # no fix: the estimator refuses and counts it
+    covariance = block["covariance"]
+    covariance[block["covariance_type"] == 0] = 0.0
+    return points, _row_major(covariance)
+
+
+def _range(block: Block) -> tuple[Rows, ...]:
+    """Distances; what is outside the sensor's limits is "nothing in range" (REP 117)."""
+    distance = block["range"].astype(float)
+    distance[distance > block["max_range"]] = np.inf
+    distance[distance < block["min_range"]] = -np.inf
+    known = "variance" in block.names
+    variance = block["variance"].astype(float) if known else np.zeros(len(block))
+    return distance[:, None], variance[:, None]
+
+
+def _pose(block: Block) -> tuple[Rows, ...]:
+    """Position, quaternion w first, covariance; unknown where the type has none."""
+    q_WB = np.roll(block["q_xyzw"], 1, axis=1)
+    known = "pose_covariance" in block.names
+    covariance = _row_major(block["pose_covariance"]) if known else np.zeros((len(block), 36))
+    return block["p"], q_WB, covariance
+
+
+#: Topic: type, the kind of message it is to an estimator, and a block's numbers.
+SENSORS: dict[str, tuple[str, int, Callable[[Block], tuple[Rows, ...]]]] = {
+    IMU: ("sensor_msgs/msg/Imu", timeline.IMU, _imu),
+    "gps/fix": ("sensor_msgs/msg/NavSatFix", GNSS_POSITION, _fix),
+    "gps/vel": (
+        "geometry_msgs/msg/TwistWithCovarianceStamped",
+        GNSS_VELOCITY,
+        lambda block: (block["v"], _row_major(block["covariance"])),
+    ),
+    "imu/mag": (
+        "sensor_msgs/msg/MagneticField",
+        MAGNETIC_FIELD,
+        lambda block: (block["m"], _row_major(block["covariance"])),
+    ),
+    "imu/static_pressure": (
+        "sensor_msgs/msg/FluidPressure",
+        STATIC_PRESSURE,
+        lambda block: (block["pressure"][:, None], block["variance"][:, None]),
+    ),
+    "range/down": ("sensor_msgs/msg/Range", RANGE, _range),
+    "external/pose": (
+        "geometry_msgs/msg/PoseWithCovarianceStamped",
+        EXTERNAL_POSITION,
+        _pose,
+    ),
+    "external/pose_stamped": ("geometry_msgs/msg/PoseStamped", EXTERNAL_POSITION, _pose),
+    "external/odom": ("nav_msgs/msg/Odometry", EXTERNAL_POSITION, _pose),
+}
+
+
+def sensor_topics(bag: Bag, namespace: str) -> dict[str, str]:
+    """Full topic to relative name, of the sensors that a bag has for a vehicle.
+
+    Raises:
+        InputError: there is no IMU, or a sensor's topic has another type.
+    """
+    require(bag, namespace, IMU, SENSORS[IMU][0])
+    found = {}
+    for name, (type_name, _, _) in SENSORS.items():
+        full = topic(namespace, name)
+        if bag.counts.get(full):
+            found[require(bag, namespace, name, type_name)] = name
+    return found
+
+
+def measurements(bag: Bag, namespace: str) -> Iterator[Messages]:
+    """Sensor measurements of one vehicle in blocks, in the order in which they were recorded.
+
+    The memory is bounded whatever the bag's length.
+
+    Raises:
+        InputError: a topic is missing or a message is not what its type says.
+    """
+    names = sensor_topics(bag, namespace)
+    waiting: list[Batch] = []
+    for batch in bag.batches(names):
+        waiting.append(batch.compact())
+        if sum(map(len, waiting)) >= BLOCK:
+            yield _decoded(bag, Batch.merged(waiting), names)
+            waiting = []
+    if waiting:
+        yield _decoded(bag, Batch.merged(waiting), names)
+
+
+def _decoded(bag: Bag, batch: Batch, names: dict[str, str]) -> Messages:
+    columns = []
+    for full, _, rows in batch.by_topic():
+        type_name, kind, numbers = SENSORS[names[full]]
+        found = decoded(partial(decode, type_name), batch.payloads[rows])
+        if found.good is None:
+            raise InputError(f"{bag.path}: {full}: {found.reason}")
+        if found.bad:
+            bag.notes.append(f"{full}: {len(found.bad)} messages make no sense: left out")
+            rows = np.delete(rows, found.bad)
+        columns.append(
+            Column(kind, rows, found.good.stamp_ns, np.hstack(numbers(found.good)).astype(float))
+        )
+    return Messages.of(columns)

@@ -1,0 +1,1 @@
+"""What every room builds on: parameters, records, compiled kernels, files, errors, noise."""

@@ -1,0 +1,166 @@
+"""Which compiled kernels are still those of the sources.
+
+Numba compares a function's own file with the one that it was compiled from, and does not notice
+that a function which it calls changed in another. Here a kernel is compiled anew where its file, or
+anything that this imports from the package, directly or not, has changed. Numba takes the class by
+``NUMBA_CACHE_LOCATOR_CLASSES`` (from 0.62 on); the package sets that when it is imported.
+
+Two things that take most of the time of a start, and that no kernel needs, are put off here as
+well: the parsing of each loaded kernel's intermediate code, and the import of ``scipy.linalg``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from numba.core.caching import UserProvidedCacheLocator
+
+PACKAGE = Path(__file__).parents[1]
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from (quadsim[\w.]*) import (\([^)]*\)|[^\n]*)|import (quadsim[\w.]*))",
+    re.MULTILINE,
+)
+
+
+def _file_of(module: str) -> Path | None:
+    """Source of a module or package of ours; None if it is neither."""
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@cache
+def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Digest of a file, and the files of the package that it imports."""
+    content = path.read_bytes()
+    modules = set()
+    for package, names, module in _IMPORT.findall(content.decode()):
+        modules.add(package or module)
+        # a name may be a module of its own
+        modules |= {f"{package}.{name}" for name in re.findall(r"\w+", names)}
+    found = sorted(file for file in map(_file_of, modules) if file is not None)
+    return hashlib.sha256(content).digest(), tuple(found)
+
+
+@cache
+def sources_digest(path: Path) -> str:
+    """SHA-256 of a file with every file of the package that it imports, directly or not."""
+    seen: set[Path] = set()
+    ahead = [path]
+    while ahead:
+        file = ahead.pop()
+        if file not in seen:
+            seen.add(file)
+            ahead += _read(file)[1]
+    content = hashlib.sha256()
+    for file in sorted(seen):
+        content.update(_read(file)[0])
+    return content.hexdigest()
+
+
+#: Folders that were found to be writable.
+_WRITABLE: set[str] = set()
+
+
+class SourcesLocator(UserProvidedCacheLocator):
+    """Numba's folder as ever; what is kept there holds as long as the sources are the same."""
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder and see whether it can be written: once, not for each kernel."""
+        folder: str = self._cache_path
+        if folder not in _WRITABLE:
+            super().ensure_cache_path()  # type: ignore[no-untyped-call]
+            _WRITABLE.add(folder)
+
+    def get_source_stamp(self) -> str:
+        """What a compiled kernel is compared by."""
+        return sources_digest(Path(self._py_file))
+
+
+@cache
+def lean_library() -> Any:
+    """Class of loaded kernels of which LLVM's own form is parsed when a caller is compiled.
+
+    The cache keeps it beside the code, for the kernels that call this one. Numba parses it whenever
+    it loads the code, which is two thirds of the time to load.
+
+    Raises:
+        ImportError, AttributeError: this Numba lacks what is changed here, none of which is public.
+    """
+    from llvmlite import binding as llvm
+    from numba.core.codegen import JITCodeLibrary, JitEngine
+
+    _ = JITCodeLibrary._unserialize, JITCodeLibrary._get_module_for_linking
+    _ = JITCodeLibrary.get_pointer_to_function, JitEngine._load_defined_symbols
+    no_code = bytes(llvm.parse_assembly("").as_bitcode())
+
+    class LoadedLibrary(JITCodeLibrary):
+        """A kernel's code."""
+
+        _unparsed: bytes | None = None
+
+        @classmethod
+        def _unserialize(cls, codegen: Any, state: Any) -> Any:
+            name, kind, data = state
+            if kind != "object":
+                return super()._unserialize(codegen, state)  # type: ignore[no-untyped-call]
+            machine_code, bitcode = data
+            self: Any = super()._unserialize(  # type: ignore[no-untyped-call]
+                codegen, (name, kind, (machine_code, no_code))
+            )
+            self._shared_module, self._unparsed = None, bitcode
+            return self
+
+        def get_pointer_to_function(self, name: str) -> Any:
+            """Address of a function of the kernel's own; 0 if it has none of that name."""
+            if self._unparsed is not None and name.encode() in self._unparsed:
+                self._codegen._engine._defined_symbols.add(name)
+            return super().get_pointer_to_function(name)  # type: ignore[no-untyped-call]
+
+        def _get_module_for_linking(self) -> Any:
+            if self._unparsed is not None:
+                self._shared_module = llvm.parse_bitcode(self._unparsed)
+                engine: Any = self._codegen._engine
+                engine._load_defined_symbols(self._shared_module)
+                self._unparsed = None
+            return super()._get_module_for_linking()  # type: ignore[no-untyped-call]
+
+    return LoadedLibrary
+
+
+def load_lean() -> None:
+    """Let Numba load kernels by :func:`lean_library`, and not ask for BLAS before it needs it.
+
+    Numba imports ``scipy.linalg`` to see whether there is a BLAS for ``np.dot`` in a kernel. It
+    finds a stand-in here, and imports the real one should a kernel call it.
+    """
+    with suppress(ImportError, AttributeError):  # else they are loaded as ever
+        from numba.core.codegen import JITCPUCodegen
+
+        _ = JITCPUCodegen._library_class
+        JITCPUCodegen._library_class = lean_library()
+    asked = ("scipy.linalg", "scipy.linalg.cython_blas")
+    if "numba.np.arraymath" in sys.modules or not sys.modules.keys().isdisjoint(asked):
+        return
+    stand_ins = {name: ModuleType(name) for name in asked}
+    sys.modules.update(stand_ins)
+    try:
+        with suppress(ImportError):  # a Numba that has it elsewhere asks when it likes
+            import_module("numba.np.arraymath")
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
+
+
+load_lean()

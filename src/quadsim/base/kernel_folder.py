@@ -1,0 +1,205 @@
+"""The folder of the compiled kernels, chosen and looked at when the package is imported.
+
+Numba keeps kernels as pickles beside machine code: whoever may write the folder runs code as its
+reader. So it is made for its owner alone, and one that others may write is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+
+#: The first Numba that asks :mod:`quadsim.base.kernel_cache` whether a kernel is old.
+FIRST_THAT_ASKS = (0, 62)
+
+
+def _sources_digest() -> str:
+    """SHA-256 of every file that may hold a kernel which another file calls."""
+    digest = hashlib.sha256(sys.version.encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        if source.relative_to(PACKAGE).parts[0] not in ("ros", "cli", "bench"):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _numba_version() -> tuple[int, ...]:
+    """Of the Numba that would be imported; (0, 0) if there is none.
+
+    By the name of its metadata beside it: to import what reads metadata takes longer than
+    ``quadsim --help`` does otherwise.
+    """
+    found = PathFinder.find_spec("numba")
+    if found is None or found.origin is None:
+        return (0, 0)
+    for folder in Path(found.origin).parents[1].glob("numba-*-info"):
+        numbers = folder.name.removeprefix("numba-").split(".")[:2]
+        if all(number.isdecimal() for number in numbers):
+            return tuple(map(int, numbers))
+    return (0, 0)
+
+
+def choose_folder() -> None:
+    """Tell Numba its folder: one for each place where the package lies; a user's stays.
+
+    A Numba that asks nobody whether a kernel is old gets a folder for exactly these sources. Numba
+    reads the variables when it is first imported; after that this changes nothing.
+
+    Raises:
+        SystemExit: others may write the folder.
+    """
+    if "numba" in sys.modules:
+        if "NUMBA_CACHE_DIR" in os.environ:
+            refuse_if_unsafe(Path(os.environ["NUMBA_CACHE_DIR"]))
+        return
+    if _numba_version() >= FIRST_THAT_ASKS:
+        key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
+        os.environ.setdefault(
+            "NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.base.kernel_cache.SourcesLocator"
+        )
+    else:
+        key = _sources_digest()
+    if "NUMBA_CACHE_DIR" in os.environ:
+        folder = Path(os.environ["NUMBA_CACHE_DIR"])
+        refuse_if_unsafe(folder)
+        return
+    given = os.environ.get("XDG_CACHE_HOME")  # others may be meant to read it
+    folder = Path(given or Path.home() / ".cache") / "quadsim" / f"kernels-{key[:16]}"
+    if not given:
+        make_private(folder)
+    refuse_if_unsafe(folder)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+# ---- who may write it --------------------------------------------------------------------------
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of ours, with the one above it, for its owner alone.
+
+    One that is the user's and in which others may write something is emptied, and that is said.
+    """
+    with suppress(OSError):  # where nothing can be written Numba says so
+        folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for ours in (folder.parent, folder):
+            ours.mkdir(mode=0o700, exist_ok=True)
+            found = ours.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                return
+            if ours == folder and found.st_mode & 0o077 and (why := _why_content(folder, found)):
+                from shutil import rmtree  # here, as it takes 2 ms to import
+
+                rmtree(folder)
+                folder.mkdir(mode=0o700)
+                sys.stderr.write(f"quadsim: kernels are compiled anew: {why}\n")
+            elif found.st_mode & 0o077:
+                ours.chmod(0o700)
+
+
+def refuse_if_unsafe(folder: Path) -> None:
+    """End the process, with one line and status 2, where others may write the folder.
+
+    This is while the package is imported, so that no command is there yet to catch an error.
+    """
+    why = _why_unsafe(folder)
+    if why:
+        sys.stderr.write(
+            f"quadsim: error: {why}, and compiled kernels in it would run as you; remove them and"
+            f" the permission (chmod -R go-w), or set NUMBA_CACHE_DIR to a folder of your own\n"
+        )
+        raise SystemExit(2)
+
+
+def _why_unsafe(folder: Path) -> str:
+    """Who else may write the folder, what is in it, or what is above it; empty: nobody."""
+    above = {*folder.absolute().parents, *Path(os.path.realpath(folder)).parents}
+    for place in above:
+        found = _found(place)
+        sticky = found is not None and found.st_mode & stat.S_ISVTX
+        if found is not None and (why := _whose(place, found, bool(sticky))):
+            return why
+    found = _found(folder)
+    return _why_content(folder, found) if found is not None else ""
+
+
+def _why_content(folder: Path, found: os.stat_result) -> str:
+    """Who else may write the folder, or what is in it; empty: nobody."""
+    if why := _whose(folder, found):
+        return why
+    if not found.st_mode & 0o077:
+        return ""  # nobody else gets at what is in it
+    return next((why for place, inside in _inside(folder) if (why := _whose(place, inside))), "")
+
+
+def _found(place: Path) -> os.stat_result | None:
+    try:
+        return place.stat()
+    except OSError:
+        return None
+
+
+def _inside(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All files and folders in a folder."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        with suppress(OSError):
+            yield Path(entry.path), entry.stat()
+            if entry.is_dir(follow_symlinks=False):
+                yield from _inside(Path(entry.path))
+
+
+def _whose(place: Path, found: os.stat_result, sticky: bool = False) -> str:
+    """Why others may write it; empty: they may not.
+
+    Args:
+        place: file or folder.
+        found: what it is.
+        sticky: whether others cannot replace what is not theirs in it.
+    """
+    if found.st_uid not in (os.getuid(), 0):
+        return f"{place} belongs to user {found.st_uid}"
+    if sticky or not found.st_mode & 0o022:
+        return ""
+    if not found.st_mode & stat.S_IWOTH and _is_own_group(found.st_gid):
+        return ""
+    return f"others may write {place} (mode {stat.S_IMODE(found.st_mode):o})"
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group is the user's own, as many systems make one for each user."""
+    import grp  # here, as few need it
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return number == user.pw_gid and group.gr_name == user.pw_name and not group.gr_mem
+
+
+# ---- what is in it -----------------------------------------------------------------------------
+
+
+def is_filled() -> bool:
+    """Whether the folder holds the kernels of these sources."""
+    mark = Path(os.environ.get("NUMBA_CACHE_DIR", "/")) / "sources"
+    return mark.is_file() and mark.read_text() == _sources_digest()
+
+
+def set_filled() -> None:
+    """Note that the folder holds them now; nothing is noted where there is none."""
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        with suppress(OSError):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / "sources").write_text(_sources_digest())

@@ -1,0 +1,325 @@
+"""The inner loop with its watchdog: what the mixer node and the closed loop call.
+
+A lost attitude command ends in a level descent on the odometry's vertical velocity; a lost
+odometry ends in equal rotor speeds a little below hover and a stop after the time that a descent
+from the last known height takes. A message with a NaN counts as not received. See docs/control.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.records import ATTITUDE_COMMAND, HELICOPTER, MAX_ROTORS, ODOMETRY
+from quadsim.control.attitude import (
+    ATTITUDE_CONTROL,
+    attitude_control,
+    is_idle,
+    reset_attitude_control,
+    thrust_limits,
+)
+from quadsim.control.blind_descent import DESCENT, along_body_z, descent_force, start_descent
+from quadsim.control.inputs import is_attitude, is_usable, size
+from quadsim.control.mixer import equal_speeds
+from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor, reset_motor_watch
+from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
+from quadsim.geometry.vector import store, vec3
+
+Array = NDArray[np.float64]
+
+#: waiting: rotors stopped, nothing to fly. flying: commands are obeyed (idling included).
+#: command lost: level descent. odometry lost: open loop. stopped: landed by the watchdog; a
+#: command with thrust 0 ends it.
+PHASES = ("waiting", "flying", "command lost", "odometry lost", "stopped")
+WAITING, FLYING, COMMAND_LOST, ODOMETRY_LOST, STOPPED = range(5)
+
+#: Share of the wanted descent below which the ground holds the vehicle.
+STILL_SHARE = 0.35
+
+#: Time constant with which the thrust that hovers is learned, s.
+HOVER_LEARNING_S = 2.0
+
+#: State of the inner loop.
+INNER_LOOP = record_dtype(
+    [
+        ("phase", np.int64),
+        ("airborne", np.int64),  # the last command asked for more than idling
+        ("attitude", ATTITUDE_CONTROL),
+        ("descent", DESCENT),
+        ("odometry", ODOMETRY),  # the last one that was whole
+        ("odometry_age_s", np.float64),
+        ("command", ATTITUDE_COMMAND),  # likewise
+        ("command_age_s", np.float64),
+        ("hover", np.float64),  # vertical specific force that carries the vehicle, m/s^2
+        ("ground_m", np.float64),  # p_W z when it last stood
+        ("still_s", np.float64),
+        ("time_left_s", np.float64),  # of the open-loop descent
+        ("motors", MOTOR_WATCH),
+        ("measured", np.float64, (MAX_ROTORS,)),  # rotor speeds, rad/s; NaN without telemetry
+        ("commanded", np.float64, (MAX_ROTORS,)),  # in the last step
+        ("gyro_B", np.float64, (3,)),  # the newest rates without their bias, rad/s; NaN: none
+    ]
+)
+
+
+def new_inner_loop() -> np.record:
+    """State before anything was received."""
+    state = new_record(INNER_LOOP)
+    state.odometry_age_s = math.inf
+    state.command_age_s = math.inf
+    state.measured[:] = math.nan
+    state.gyro_B[:] = math.nan
+    return state
+
+
+@kernel
+def _coast(state: Any, dt_s: float) -> bool:
+    """Carry the last attitude on by the gyroscope; whether there is one."""
+    w_B = vec3(state.gyro_B)
+    if not (is_usable(size(w_B)) and is_attitude(state.odometry.q_WB)):
+        return False
+    turn = exp((w_B[0] * dt_s, w_B[1] * dt_s, w_B[2] * dt_s))
+    store(state.odometry.q_WB, normalize(multiply(quat(state.odometry.q_WB), turn)))
+    store(state.odometry.w_B, w_B)
+    return True
+
+
+@kernel
+def _receive_odometry(state: Any, odometry: Any, age_s: float, dt_s: float) -> None:
+    """Keep a whole odometry; one with a NaN was not received, the last one grows older.
+
+    Between two odometries the attitude goes on by the gyroscope, where there is one.
+    """
+    total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
+    if not (is_attitude(odometry.q_WB) and is_usable(total) and math.isfinite(age_s)):
+        state.odometry_age_s += dt_s
+        _coast(state, dt_s)
+        return
+    if age_s > 0.0 and odometry.stamp_ns == state.odometry.stamp_ns and _coast(state, dt_s):
+        state.odometry_age_s = age_s
+        return
+    state.odometry_age_s = age_s
+    state.odometry.stamp_ns = odometry.stamp_ns
+    for i in range(3):
+        state.odometry.p_W[i] = odometry.p_W[i]
+        state.odometry.v_W[i] = odometry.v_W[i]
+        state.odometry.w_B[i] = odometry.w_B[i]
+    store(state.odometry.q_WB, normalize(quat(odometry.q_WB)))
+
+
+@kernel
+def _receive_command(state: Any, command: Any, age_s: float, dt_s: float) -> None:
+    """Keep a whole command; see :func:`_receive_odometry`."""
+    total = abs(command.thrust) + abs(command.yaw_rate)
+    if not (is_attitude(command.q_WB) and is_usable(total) and math.isfinite(age_s)):
+        state.command_age_s += dt_s
+        return
+    state.command_age_s = age_s
+    state.command.stamp_ns = command.stamp_ns
+    state.command.thrust = command.thrust
+    state.command.yaw_rate = command.yaw_rate
+    store(state.command.q_WB, normalize(quat(command.q_WB)))
+
+
+@kernel
+def _next_phase(state: Any, params: Any) -> int:
+    """Phase that the ages and the last command call for."""
+    commanded = state.command_age_s <= params.watchdog.command_timeout_s
+    located = state.odometry_age_s <= params.watchdog.odometry_timeout_s
+    if commanded and state.command.thrust <= 0.0:
+        return WAITING
+    if state.phase == STOPPED:
+        return STOPPED
+    if commanded and located:
+        return FLYING
+    if state.airborne == 0:
+        return WAITING
+    return COMMAND_LOST if located else ODOMETRY_LOST
+
+
+@kernel
+def _enter(state: Any, params: Any, phase: int) -> None:
+    """Start of a phase: what the descents need to know."""
+    if phase == COMMAND_LOST:
+        start_descent(state.descent, state.odometry.v_W[2])
+        state.still_s = 0.0
+    if phase == ODOMETRY_LOST:
+        height = max(state.odometry.p_W[2] - state.ground_m, 0.0)
+        falling = (1.0 - params.watchdog.open_loop_thrust) * params.gravity_mps2
+        state.time_left_s = math.sqrt(2.0 * height / falling) + 1.0
+    if phase in (WAITING, STOPPED):
+        state.airborne = 0
+        state.attitude.lost = 0
+    state.phase = phase
+
+
+@kernel
+def _watch_motors(state: Any, airframe: Any, dt_s: float) -> None:
+    """Find a motor that gives no thrust; the first one counts until the rotors are stopped."""
+    if airframe.kind == HELICOPTER:
+        return
+    w_B = vec3(state.odometry.w_B)
+    lost = lost_motor(state.motors, airframe, state.commanded, state.measured, w_B, dt_s)
+    if lost >= 0 and state.attitude.lost == 0:
+        state.attitude.lost = lost + 1
+
+
+@kernel
+def _fly(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
+    """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
+    recent = state.odometry_age_s <= params.watchdog.odometry_hold_s
+    if recent or is_usable(size(state.gyro_B)):
+        _watch_motors(state, airframe, dt_s)
+        for i in range(MAX_ROTORS):
+            rotor_speeds[i] = state.commanded[i]
+        attitude_control(
+            state.attitude, params, airframe, state.odometry, state.command, dt_s, rotor_speeds
+        )
+        return
+    reset_attitude_control(state.attitude)
+    reset_motor_watch(state.motors)
+    least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+    thrust_N = airframe.mass_kg * clamp(state.command.thrust, least, most)
+    equal_speeds(airframe, thrust_N, rotor_speeds)
+
+
+@kernel
+def _obey(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
+    """Follow the attitude command and learn what thrust hovers."""
+    command, odometry = state.command, state.odometry
+    gravity = params.gravity_mps2
+    if is_idle(command.thrust, airframe):
+        state.airborne = 0
+        state.hover = gravity
+        state.ground_m = odometry.p_W[2]
+        reset_attitude_control(state.attitude)
+        reset_motor_watch(state.motors)
+        equal_speeds(airframe, command.thrust * airframe.mass_kg, rotor_speeds)
+        return
+    state.airborne = 1
+    _fly(state, params, airframe, dt_s, rotor_speeds)
+    up = command.thrust * rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))[2]
+    learned = state.hover + min(dt_s / HOVER_LEARNING_S, 1.0) * (up - state.hover)
+    state.hover = clamp(learned, 0.8 * gravity, 1.2 * gravity)
+
+
+@kernel
+def _descend(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> bool:
+    """Level descent on the odometry, yaw rate 0; tells whether the vehicle has landed."""
+    odometry, command = state.odometry, state.command
+    v_up = odometry.v_W[2]
+    force = descent_force(
+        state.descent, params, -params.watchdog.descent_mps, v_up, state.hover, dt_s
+    )
+    body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
+    least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+    command.thrust = along_body_z(force, body_z[2], least, most)
+    command.yaw_rate = 0.0
+    store(command.q_WB, (1.0, 0.0, 0.0, 0.0))
+    _fly(state, params, airframe, dt_s, rotor_speeds)
+    still = abs(v_up) < STILL_SHARE * params.watchdog.descent_mps
+    state.still_s = state.still_s + dt_s if still else 0.0
+    return bool(state.still_s >= params.watchdog.landed_after_s)
+
+
+@kernel
+def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> int:
+    """Rotor speeds of the phase that the inputs call for; the phase."""
+    phase = _next_phase(state, params)
+    if phase != state.phase:
+        _enter(state, params, phase)
+    if phase == FLYING:
+        _obey(state, params, airframe, dt_s, rotor_speeds)
+        return phase
+    if phase == COMMAND_LOST:
+        if not _descend(state, params, airframe, dt_s, rotor_speeds):
+            return phase
+        _enter(state, params, STOPPED)
+    elif phase == ODOMETRY_LOST:
+        state.time_left_s -= dt_s
+        thrust = params.watchdog.open_loop_thrust * state.hover
+        if state.time_left_s > 0.0:
+            cosine = rotate(quat(state.odometry.q_WB), (0.0, 0.0, 1.0))[2]
+            coasts = is_usable(size(state.gyro_B))
+            least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
+            state.command.thrust = along_body_z(thrust, cosine, least, most) if coasts else thrust
+            state.command.yaw_rate = 0.0
+            store(state.command.q_WB, (1.0, 0.0, 0.0, 0.0))
+            _fly(state, params, airframe, dt_s, rotor_speeds)
+            return phase
+        _enter(state, params, STOPPED)
+    reset_attitude_control(state.attitude)
+    reset_motor_watch(state.motors)
+    equal_speeds(airframe, 0.0, rotor_speeds)
+    return int(state.phase)
+
+
+@kernel
+def inner_loop(
+    state: Any,
+    params: Any,
+    airframe: Any,
+    odometry: Any,
+    odometry_age_s: float,
+    command: Any,
+    command_age_s: float,
+    dt_s: float,
+    rotor_speeds: Array,
+) -> int:
+    """One step of attitude control under the watchdog; the rotor speeds are always finite.
+
+    Args:
+        state: INNER_LOOP record, advanced in place; its ``measured`` is an input too. A lost motor
+            is in its ``attitude.lost``, counted from 1.
+        params: packed AutopilotParams.
+        airframe: AIRFRAME record.
+        odometry: newest ODOMETRY record.
+        odometry_age_s: its age; infinite if there was none yet.
+        command: newest ATTITUDE_COMMAND record.
+        command_age_s: its age; infinite if there was none yet.
+        dt_s: time since the last step; taken to be at least LEAST_STEP_S, at most MOST_STEP_S.
+        rotor_speeds: (MAX_ROTORS,) result in rad/s.
+
+    Returns:
+        The phase, an index of :data:`PHASES`.
+    """
+    dt_s = clamp(dt_s, LEAST_STEP_S, MOST_STEP_S)
+    if state.hover == 0.0:
+        state.hover = params.gravity_mps2
+    _receive_odometry(state, odometry, odometry_age_s, dt_s)
+    _receive_command(state, command, command_age_s, dt_s)
+    phase = _act(state, params, airframe, dt_s, rotor_speeds)
+    for i in range(MAX_ROTORS):
+        state.commanded[i] = rotor_speeds[i]
+    return phase
+
+
+@kernel
+def inner_loop_from_python(
+    states: Any,
+    params: Any,
+    airframes: Any,
+    odometries: Any,
+    odometry_age_s: float,
+    commands: Any,
+    command_age_s: float,
+    dt_s: float,
+    rotor_speeds: Array,
+) -> int:
+    """:func:`inner_loop` with arrays of one record: a record alone takes microseconds to pass."""
+    return inner_loop(
+        states[0],
+        params[0],
+        airframes[0],
+        odometries[0],
+        odometry_age_s,
+        commands[0],
+        command_age_s,
+        dt_s,
+        rotor_speeds,
+    )

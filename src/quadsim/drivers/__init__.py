@@ -1,0 +1,1 @@
+"""Driver files: topics, frames and units of real vehicles, in both directions."""

@@ -1,0 +1,168 @@
+"""What goes out to a vehicle by a driver file: commands as the driver wants them, and services."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec
+from quadsim.drivers.outward import RELAYS, can_send, sendings
+from quadsim.wire.px4 import PACKAGE
+
+_NAME = re.compile(r"/?[A-Za-z_]\w*(/\w+)*")
+#: What can be asked of a vehicle.
+SERVICES = ("arm", "disarm", "offboard", "land")
+#: Types that can be asked, each with the key that it needs, and the field of the answer that says
+#: whether it was heard.
+SERVICE_TYPES = {
+    "std_srvs/srv/Trigger": ("", "success"),
+    "std_srvs/srv/SetBool": ("", "success"),
+    "mavros_msgs/srv/CommandBool": ("", "success"),
+    "mavros_msgs/srv/SetMode": ("mode", "mode_sent"),
+    "px4_msgs/srv/VehicleCommand": ("command", "reply.result"),
+}
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no definite name.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not a name that can be sent to; give one without *")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCommand:
+    """One topic on which a driver takes commands."""
+
+    ours: Annotated[str, Spec("our topic, relative to the vehicle")]
+    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
+    type: Annotated[str, Spec("the driver's, package/msg/Type")]
+    world: Annotated[str, Spec("axes of velocities in the world", choices=("enu", "ned"))] = "enu"
+    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
+    reliability: Annotated[
+        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
+    ] = "reliable"
+    durability: Annotated[
+        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
+    ] = "volatile"
+    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
+
+    def __post_init__(self) -> None:
+        for name in (self.ours, self.name):
+            check_name(name)
+        if self.type.count("/") != 2:
+            raise InputError(f"type: {self.type!r} is not package/msg/Type")
+        if not can_send(self.ours, self.type):
+            raise InputError(
+                f"{self.ours} cannot become {self.type}; what can, of commands: {sendings()}"
+            )
+        if self.type.startswith(PACKAGE) and self.world != "ned":
+            raise InputError(f"{self.type} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRelay:
+    """One topic on which a vehicle's estimator takes a pose from outside."""
+
+    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
+    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
+    world: Annotated[
+        str, Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned"))
+    ] = "enu"
+    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
+    reliability: Annotated[
+        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
+    ] = "reliable"
+    durability: Annotated[
+        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
+    ] = "volatile"
+    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.type.startswith(PACKAGE) and self.world != "ned":
+            raise InputError(f"{self.type} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverParameter:
+    """A parameter of the flight controller without which no flight is safe."""
+
+    name: Annotated[str, Spec("the flight controller's name of it")]
+    most: Annotated[float, Spec("largest value that is allowed, in its own unit")]
+    why: Annotated[str, Spec("what a larger one leads to")]
+    node: Annotated[
+        str,
+        Spec(
+            "the driver's node whose ROS parameters are the flight controller's, relative to its"
+            " namespace, or absolute; empty: this link cannot read them"
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if self.node:
+            check_name(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverService:
+    """How a vehicle is asked for something by its driver."""
+
+    ours: Annotated[str, Spec("what is asked", choices=SERVICES)]
+    name: Annotated[str, Spec("the driver's service, relative to its namespace, or absolute")]
+    type: Annotated[str, Spec("the driver's, package/srv/Type", choices=tuple(SERVICE_TYPES))]
+    value: Annotated[bool, Spec("of SetBool and CommandBool")] = True
+    mode: Annotated[str, Spec("of SetMode: the flight controller's name of the mode")] = ""
+    command: Annotated[int, Spec("of VehicleCommand: VEHICLE_CMD_...", ge=0, le=2**32 - 1)] = 0
+    params: Annotated[tuple[float, ...], Spec("of VehicleCommand: param1 and on")] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        needed = SERVICE_TYPES[self.type][0]
+        if needed and not getattr(self, needed):
+            raise InputError(f"{self.ours}: {self.type} needs the key {needed!r}")
+        if len(self.params) > 7:
+            raise InputError(f"params: {len(self.params)} numbers; allowed: at most 7")
+
+    @property
+    def answer(self) -> str:
+        """Field of the answer that says whether it was heard."""
+        return SERVICE_TYPES[self.type][1]
+
+    def request(self, now_ns: int) -> dict[str, object]:
+        """Fields of the request, by their dotted names.
+
+        Args:
+            now_ns: time of it, by the computer's clock.
+        """
+        if self.type.endswith("/SetMode"):
+            return {"custom_mode": self.mode}
+        if self.type.endswith("/SetBool"):
+            return {"data": self.value}
+        if self.type.endswith("/CommandBool"):
+            return {"value": self.value}
+        if self.type.endswith("/VehicleCommand"):
+            fields: dict[str, object] = {
+                "request.timestamp": now_ns // 1000,
+                "request.command": self.command,
+                # 0 is whoever hears it: the vehicle's MAV_SYS_ID is not known here
+                "request.target_system": 0,
+                "request.target_component": 0,
+                "request.source_system": 1,
+                "request.source_component": 1,
+                "request.from_external": True,
+            }
+            numbers = {f"request.param{i + 1}": value for i, value in enumerate(self.params)}
+            return fields | numbers
+        return {}

@@ -1,0 +1,333 @@
+"""Blocks of a driver's messages as ours: type, axes, units; whatever the driver file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
+
+from quadsim.base.errors import QuadsimError
+from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
+from quadsim.wire import px4
+from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned
+from quadsim.wire.decode import LAYOUTS, Block, decode, encode
+from quadsim.wire.fixed import decode_fixed, fixed_dtype
+from quadsim.wire.standard import (
+    BOOL,
+    FIX,
+    GEO_POINT,
+    IMU,
+    MAGNETIC_FIELD,
+    ODOMETRY,
+    POSE,
+    POSE_WITH_COVARIANCE,
+    PRESSURE,
+    RANGE,
+    SCAN,
+    TWIST,
+    TWIST_STAMPED,
+)
+
+if TYPE_CHECKING:
+    from quadsim.drivers.driver import DriverTopic
+
+Fields = dict[str, Any]
+Array = NDArray[Any]
+
+#: Frames that our messages of a type name.
+_FRAMES = {
+    IMU: ("imu_link",),
+    MAGNETIC_FIELD: ("imu_link",),
+    PRESSURE: ("base_link",),
+    FIX: ("gps_link",),
+    TWIST: ("map",),
+    RANGE: ("range_link",),
+    POSE: ("map",),
+    POSE_WITH_COVARIANCE: ("map",),
+    ODOMETRY: ("map", "base_link"),
+}
+
+
+def _stated(covariance: Array, topic: DriverTopic, wide: int = 3) -> Array:
+    """Covariances as the file wants them: ignored, or filled in where they are unknown.
+
+    A first element that is zero or below says unknown, or that there is no such measurement.
+    """
+    size = covariance.shape[-1]
+    covariance = covariance.copy()
+    unknown = covariance[:, 0, 0] <= 0.0
+    if topic.covariance == "ignored":
+        unknown[:] = True
+    covariance[unknown] = 0.0
+    if topic.sigma:
+        sigma = np.zeros(size)
+        sigma[:wide] = topic.sigma
+        covariance[unknown] = np.diag(sigma**2)
+    return covariance
+
+
+def _imu(block: Block, topic: DriverTopic) -> Fields:
+    """IMU; the scale is that of the specific force, as of one in multiples of g."""
+    R = BODY[topic.body]
+    q_covariance = np.zeros((3, 3))
+    q_covariance[0, 0] = -1.0  # an attitude in the driver's axes is not passed on
+    return {
+        "q_xyzw": (0.0, 0.0, 0.0, 1.0),
+        "q_covariance": q_covariance,
+        "w": turned(R, block["w"]),
+        "w_covariance": about(R, _stated(block["w_covariance"], topic)),
+        "f": topic.scale * turned(R, block["f"]),
+        "f_covariance": about(R, _stated(topic.scale**2 * block["f_covariance"], topic)),
+    }
+
+
+def _magnetic_field(block: Block, topic: DriverTopic) -> Fields:
+    R = BODY[topic.body]
+    scaled = topic.scale**2 * about(R, block["covariance"])
+    return {"m": topic.scale * turned(R, block["m"]), "covariance": _stated(scaled, topic)}
+
+
+def _pressure(block: Block, topic: DriverTopic) -> Fields:
+    variance = topic.scale**2 * block["variance"].reshape(-1, 1, 1)
+    return {
+        "pressure": topic.scale * block["pressure"],
+        "variance": _stated(variance, topic, 1)[:, 0, 0],
+    }
+
+
+def _fix(block: Block, topic: DriverTopic) -> Fields:
+    covariance = block["covariance"]
+    covariance[block["covariance_type"] == 0] = 0.0
+    covariance = _stated(about(WORLD[topic.world], covariance), topic)
+    kept = {n: block[n] for n in ("status", "service", "latitude_deg", "longitude_deg")}
+    known = np.where(covariance[:, 0, 0] > 0, np.maximum(block["covariance_type"], 1), 0)
+    return kept | {
+        "height_m": topic.scale * block["height_m"],
+        "covariance": covariance,
+        "covariance_type": known,
+    }
+
+
+def _geo_point(block: Block, topic: DriverTopic) -> Fields:
+    return {
+        "latitude_deg": block["latitude_deg"],
+        "longitude_deg": block["longitude_deg"],
+        "height_m": topic.scale * block["height_m"],
+    }
+
+
+def _velocity(block: Block, topic: DriverTopic) -> Fields:
+    R = WORLD[topic.world]
+    if "covariance" in block.names:
+        covariance = topic.scale**2 * about_both(R, block["covariance"])
+    else:
+        covariance = np.zeros((len(block), 6, 6))
+    return {"v": topic.scale * turned(R, block["v"]), "covariance": _stated(covariance, topic)}
+
+
+def _range(block: Block, topic: DriverTopic) -> Fields:
+    names = ("radiation_type", "field_of_view", "min_range", "max_range", "range")
+    fields: Fields = {name: block[name] for name in names}
+    for name in names[2:]:
+        fields[name] = topic.scale * fields[name]
+    variance = block["variance"] if "variance" in block.names else np.zeros(len(block))
+    scaled = topic.scale**2 * variance.reshape(-1, 1, 1).astype(float)
+    return fields | {"variance": _stated(scaled, topic, 1)[:, 0, 0]}
+
+
+def _ray(block: Block, topic: DriverTopic) -> Fields:
+    """A scan of one ray, which is how Gazebo measures a distance."""
+    one = block["count"] == 1
+    variance = _stated(np.zeros((len(block), 1, 1)), topic, 1)[:, 0, 0]
+    return {
+        "radiation_type": 1,
+        "min_range": topic.scale * block["min_range"],
+        "max_range": topic.scale * block["max_range"],
+        "range": np.where(one, topic.scale * block["range"], np.nan),
+        "variance": variance,
+    }
+
+
+def _pose(block: Block, topic: DriverTopic) -> Fields:
+    q = attitude(topic.world, topic.body, np.roll(block["q_xyzw"], 1, axis=1))
+    fields: Fields = {
+        "p": topic.scale * turned(WORLD[topic.world], block["p"]),
+        "q_xyzw": np.roll(q, -1, axis=1),
+    }
+    if "pose_covariance" in block.names:
+        covariance = about_both(WORLD[topic.world], block["pose_covariance"])
+        covariance[:, :3, :3] *= topic.scale**2
+        fields["pose_covariance"] = _stated(covariance, topic)
+    return fields
+
+
+def _pose_with_covariance(block: Block, topic: DriverTopic) -> Fields:
+    fields = _pose(block, topic)
+    fields.setdefault("pose_covariance", _stated(np.zeros((len(block), 6, 6)), topic))
+    return fields
+
+
+def _odometry(block: Block, topic: DriverTopic) -> Fields:
+    """Odometry; of a pose alone, the velocities are NaN: not known."""
+    fields = _pose_with_covariance(block, topic)
+    if "v" not in block.names:
+        return fields | {"v": np.nan, "w": np.nan}
+    R = BODY[topic.body]
+    covariance = about_both(R, block["twist_covariance"])
+    if topic.covariance == "ignored":
+        covariance[:] = 0.0
+    return fields | {
+        "v": topic.scale * turned(R, block["v"]),
+        "w": turned(R, block["w"]),
+        "twist_covariance": covariance,
+    }
+
+
+#: (driver's type, our type): the conversion of a block.
+_STANDARD: dict[tuple[str, str], Callable[[Block, DriverTopic], Fields]] = {
+    (IMU, IMU): _imu,
+    (MAGNETIC_FIELD, MAGNETIC_FIELD): _magnetic_field,
+    (PRESSURE, PRESSURE): _pressure,
+    (FIX, FIX): _fix,
+    (GEO_POINT, FIX): _geo_point,
+    (TWIST, TWIST): _velocity,
+    (TWIST_STAMPED, TWIST): _velocity,
+    (RANGE, RANGE): _range,
+    (SCAN, RANGE): _ray,
+    (POSE, POSE): _pose,
+    (POSE_WITH_COVARIANCE, POSE): _pose,
+    (ODOMETRY, POSE): _pose,
+    (POSE, POSE_WITH_COVARIANCE): _pose_with_covariance,
+    (POSE_WITH_COVARIANCE, POSE_WITH_COVARIANCE): _pose_with_covariance,
+    (ODOMETRY, POSE_WITH_COVARIANCE): _pose_with_covariance,
+    (POSE, ODOMETRY): _odometry,
+    (POSE_WITH_COVARIANCE, ODOMETRY): _odometry,
+    (ODOMETRY, ODOMETRY): _odometry,
+}
+_PX4: dict[tuple[str, str], Callable[[Array], Any]] = {
+    ("px4_msgs/msg/SensorCombined", IMU): px4.imu,
+    ("px4_msgs/msg/SensorGps", FIX): px4.fix,
+    ("px4_msgs/msg/SensorGps", TWIST): px4.gnss_velocity,
+    ("px4_msgs/msg/VehicleMagnetometer", MAGNETIC_FIELD): px4.magnetic_field,
+    ("px4_msgs/msg/VehicleAirData", PRESSURE): px4.pressure,
+    ("px4_msgs/msg/DistanceSensor", RANGE): px4.distance,
+    ("px4_msgs/msg/VehicleOdometry", ODOMETRY): px4.odometry,
+}
+_MAVROS_STATE = ("mavros_msgs/msg/State", BOOL)
+_PX4_STATE = ("px4_msgs/msg/VehicleStatus", BOOL)
+_ALL = (*_STANDARD, *_PX4, _MAVROS_STATE, _PX4_STATE)
+
+
+def can_convert(theirs: str, ours: str) -> bool:
+    """Whether there is a conversion from a driver's type to one of ours."""
+    return (theirs, ours) in _ALL
+
+
+def conversions(ours: str) -> str:
+    """What can become one of our types, beside itself, for messages."""
+    return ", ".join(a for a, b in _ALL if b == ours != a) or "nothing"
+
+
+def frames_of(type_name: str, prefix: str = "") -> tuple[str, ...]:
+    """Frames that our messages of a type name; none for a type that is passed on as it is.
+
+    Args:
+        type_name: ours.
+        prefix: of the vehicle's own frames.
+    """
+    return tuple(name if name == "map" else prefix + name for name in _FRAMES.get(type_name, ()))
+
+
+class StrangeDefinition(QuadsimError):
+    """A type whose messages cannot be converted, whatever is in them."""
+
+
+class Converter:
+    """Converts the messages of one topic of a bag.
+
+    Args:
+        topic: what the driver file says.
+        types: the bag's.
+        prefix: of the frames that messages are to name.
+    """
+
+    def __init__(
+        self, topic: DriverTopic, types: Callable[[], Typestore], prefix: str = ""
+    ) -> None:
+        self._topic = topic
+        self._types = types
+        self._frames = frames_of(topic.our_type, prefix)
+        self._dtype: np.dtype[np.void] | None = None
+
+    def convert(self, payloads: list[bytes]) -> list[bytes | None]:
+        """Our messages, one for each; None for one that is not for us.
+
+        Raises:
+            StrangeDefinition: the bag defines the type without a field that is needed.
+            QuadsimError: a message is not what its type says, or the type is not known.
+        """
+        topic = self._topic
+        kinds = (topic.type, topic.our_type)
+        keep = None
+        if kinds == _MAVROS_STATE:
+            return [encode_bool(in_mavros_mode(payload)) for payload in payloads]
+        if kinds == _PX4_STATE:
+            rows = decode_fixed(self._layout(payloads[0]), payloads)
+            return [encode_bool(inside) for inside in in_px4_mode(rows)]
+        if kinds in _PX4:
+            rows = decode_fixed(self._layout(payloads[0]), payloads)
+            try:
+                stamp_ns, fields = px4.stamps(rows), _PX4[kinds](rows)
+            except ValueError as error:  # numpy names the field, or the shape
+                raise StrangeDefinition(
+                    f"{topic.type}, as the bag defines it, cannot be converted: {error}"
+                ) from None
+            if isinstance(fields, tuple):
+                fields, keep = fields
+        else:
+            block = decode(topic.type, payloads)
+            stamp_ns, fields = block.stamp_ns, _STANDARD[kinds](block, topic)
+        known = {field[0] for field in _all_fields(topic.our_type)}
+        made = encode(
+            topic.our_type,
+            stamp_ns,
+            self._frames,
+            {name: values for name, values in fields.items() if name in known},
+        )
+        if keep is None:
+            return list(made)
+        return [payload if kept else None for payload, kept in zip(made, keep, strict=True)]
+
+    def resets(self, payload: bytes) -> int | None:
+        """How often the estimator that sent a message has reset; None: that is not said.
+
+        Raises:
+            QuadsimError: the message is not what its type says.
+        """
+        if self._topic.type != "px4_msgs/msg/VehicleOdometry":
+            return None
+        counted = px4.resets(decode_fixed(self._layout(payload), [payload]))
+        return None if counted is None else int(counted[0])
+
+    def _layout(self, payload: bytes) -> np.dtype[np.void]:
+        if self._dtype is None:
+            name = self._topic.type
+            try:
+                self._dtype = fixed_dtype(self._types(), name)
+            except QuadsimError as error:  # not defined in the bag, or in a way that makes no sense
+                if name not in px4.LEADING:
+                    raise StrangeDefinition(str(error)) from None
+                fits = [text for least, text in px4.LEADING[name] if len(payload) >= least]
+                types = get_typestore(Stores.EMPTY)
+                types.register(get_types_from_msg(fits[-1], name))
+                self._dtype = fixed_dtype(types, name)
+        return self._dtype
+
+
+def _all_fields(type_name: str) -> tuple[tuple[Any, ...], ...]:
+    layout = LAYOUTS[type_name]
+    return (*layout.head, *layout.body, *layout.tail)

@@ -1,0 +1,539 @@
+"""Start of the filter: attitude, velocity and position from one window, standing or in flight.
+
+Two directions give an attitude: specific force and magnetic field. In flight the specific force is
+not gravity's; but its integral in the axes of the window's beginning (turned by the gyroscope) is
+the change of velocity less gravity's, which GNSS knows in the world. A line fitted through both
+gives the pair of vectors (in-motion coarse alignment, e.g. Wu and Pan, *Velocity/position
+integration formula, part I*, 2013). Standing is the case of no change of velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import atan2
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.covariance import add_rotated, scaled, shear, shear_scalar, skew
+from quadsim.estimation.eskf.heading import forget_accelerations, forget_heading, misfit, unusual
+from quadsim.estimation.eskf.inertial import start_inertial
+from quadsim.estimation.eskf.layout import (
+    ANTENNA,
+    BA,
+    BG,
+    FIELD,
+    FIELD_BIAS,
+    GNSS_BIAS,
+    GNSS_TIME,
+    PRESSURE,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.eskf.start_window import clear, is_standing, scale_errors
+from quadsim.estimation.eskf.update import Sym3, add_lever_arm, has_lever_arm, position_from_fixes
+from quadsim.geometry.rotation import (
+    Mat3,
+    Quat,
+    conjugate,
+    exp,
+    multiply,
+    normalize,
+    quat,
+    rotate,
+    to_matrix,
+    unrotate,
+)
+from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtract, vec3
+from quadsim.world.earth.gravity import gravity_at
+
+#: What is added to the deviation of a heading that is kept over a new start, rad.
+OPEN_HEADING_RAD = 0.05
+#: Deviation of a heading of which nothing is known: uniform over the circle.
+UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
+
+
+@kernel
+def restart(state: Any, reason: int) -> None:
+    """Forget everything but the counters, and align anew."""
+    state.running = 0
+    state.realigning = 0
+    state.inertial.started = 0
+    state.imu_count = 0
+    state.period_s = 0.0
+    state.reason = reason
+    state.pressure_started = 0
+    state.pressure_offset_m = 0.0
+    state.terrain_started = 0
+    state.fix_ns = 0
+    state.range_ns = 0
+    state.field_ns = 0
+    state.field_count = 0
+    state.heading_count = 0
+    state.strength_error_T = 0.0
+    state.pose_ns = 0
+    state.rejected_in_row[:] = 0
+    state.velocity_fix_ns = 0
+    clear(state.alignment)
+
+
+@kernel
+def shortest_turn(a: Vec3, b: Vec3) -> Quat:
+    """Quaternion that turns direction a into direction b on the shortest way."""
+    a = scale(1.0 / norm(a), a)
+    b = scale(1.0 / norm(b), b)
+    cosine = dot(a, b)
+    if cosine < -0.999999:  # opposite: half a turn about anything across
+        across = cross(a, (1.0, 0.0, 0.0)) if abs(a[0]) < 0.7 else cross(a, (0.0, 1.0, 0.0))
+        return normalize((0.0, across[0], across[1], across[2]))
+    axis = cross(a, b)
+    return normalize((1.0 + cosine, axis[0], axis[1], axis[2]))
+
+
+@kernel
+def attitude_of(f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> Quat:
+    """Attitude q_WA that maps f_A onto f_W, and m_A onto m_W as far as the turn about f_W can."""
+    q_WA = shortest_turn(f_A, f_W)
+    if not has_field:
+        return q_WA
+    axis = scale(1.0 / norm(f_W), f_W)
+    now_W = rotate(q_WA, m_A)
+    side = cross(axis, now_W)
+    angle = atan2(dot(side, m_W), dot(cross(side, axis), m_W))
+    return multiply(exp(scale(angle, axis)), q_WA)
+
+
+@kernel
+def set_attitude(
+    state: Any,
+    params: Any,
+    q_WS: Quat,
+    f_W: Vec3,
+    f_variance_W: Vec3,
+    turn_variance: float,
+    has_field: bool,
+) -> None:
+    """Attitude and its covariance, from directions of the specific force and of the field.
+
+    The tilt's error about the axes across f_W comes from the specific force, f x df / f^2: from
+    its noise, and from the accelerometer's bias, with which it is correlated; and from the turn
+    since. The error about f_W is what keeps the field's direction: dtheta . (m x u) = noise with
+    u = f x m / |f x m|.
+    """
+    window, start = state.alignment, params.start
+    covariance = state.covariance
+    store(state.q_WS, q_WS)
+    R = to_matrix(q_WS)
+    size = norm(f_W)
+    axis = scale(1.0 / size, f_W)
+    x, y, z = axis
+    across = (
+        (1.0 - x * x, -x * y, -x * z),
+        (-x * y, 1.0 - y * y, -y * z),
+        (-x * z, -y * z, 1.0 - z * z),
+    )
+    add_rotated(covariance, THETA, across, (turn_variance, turn_variance, turn_variance))
+    lean = scaled(1.0 / (size * size), skew(f_W))
+    add_rotated(covariance, THETA, lean, f_variance_W)
+    shear(covariance, state.n, THETA, BA, times(lean, R))
+    heading_variance = UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
+    if has_field:
+        m_W = vec3(params.magnetic_field_W_T)
+        part = dot(m_W, axis)
+        m_across = subtract(m_W, scale(part, axis))
+        k2 = dot(m_across, m_across)
+        c = scale(part / k2, m_across)
+        # theta += axis (c . theta): the parts across f_W stay, so a shear of theta by itself
+        turn_theta(covariance, axis, c)
+        # and what of the field's own error is across: axis (u . (dm + R db)) / k, u = axis x m / k
+        u = scale(1.0 / k2, cross(axis, m_across))
+        of_field = (scale(x, u), scale(y, u), scale(z, u))
+        shear(covariance, state.n, THETA, FIELD, of_field)
+        shear(covariance, state.n, THETA, FIELD_BIAS, times(of_field, R))
+        count = float(window.field_count)
+        horizontal2 = m_W[0] * m_W[0] + m_W[1] * m_W[1]
+        heading_variance = window.heading_variance_sum / (count * count) * horizontal2 / k2
+    columns = ((axis[0], 0.0, 0.0), (axis[1], 0.0, 0.0), (axis[2], 0.0, 0.0))
+    add_rotated(covariance, THETA, columns, (heading_variance, 0.0, 0.0))
+    floor = start.tilt_floor_deg * math.pi / 180.0
+    for i in range(3):
+        covariance[THETA + i, THETA + i] += floor * floor
+
+
+@kernel
+def times(A: Mat3, B: Mat3) -> Mat3:
+    """Matrix product."""
+    c0 = (B[0][0], B[1][0], B[2][0])
+    c1 = (B[0][1], B[1][1], B[2][1])
+    c2 = (B[0][2], B[1][2], B[2][2])
+    return (
+        (dot(A[0], c0), dot(A[0], c1), dot(A[0], c2)),
+        (dot(A[1], c0), dot(A[1], c1), dot(A[1], c2)),
+        (dot(A[2], c0), dot(A[2], c1), dot(A[2], c2)),
+    )
+
+
+@kernel
+def turn_theta(covariance: Any, axis: Vec3, c: Vec3) -> None:
+    """Covariance after theta += axis (c . theta)."""
+    for k in range(N):
+        total = c[0] * covariance[0, k] + c[1] * covariance[1, k] + c[2] * covariance[2, k]
+        for i in range(3):
+            covariance[THETA + i, k] += axis[i] * total
+    for k in range(N):
+        total = c[0] * covariance[k, 0] + c[1] * covariance[k, 1] + c[2] * covariance[k, 2]
+        for i in range(3):
+            covariance[k, THETA + i] += axis[i] * total
+
+
+@kernel
+def try_start(state: Any, params: Any) -> bool:
+    """Start the filter when the window is full and holds what is needed.
+
+    A window that lacks something is stretched up to three times (a moving vehicle needs two GNSS
+    velocities) and then begun anew.
+
+    Returns:
+        Whether the filter runs now.
+    """
+    window, start = state.alignment, params.start
+    t_s = (state.stamp_ns - window.start_ns) * 1e-9
+    if t_s < start.window_s - 0.5 * state.period_s or window.imu_count < 2:
+        return False
+    beside = state.realigning == 1
+    if beside and (window.field_count == 0 or state.heading.distrusted == 1):
+        keep_heading(state, params)
+    has_field = window.field_count > 0
+    complete = (has_field or start.require_heading == 0) and (
+        window.fix_count > 0 or start.require_gnss == 0 or beside
+    )
+    # who starts again may be in the air: a slow hover looks like standing
+    if complete and state.starts == 0 and is_standing(window, params):
+        start_standing(state, params, has_field)
+        return True
+    count = float(window.velocity_count)
+    t_sum = window.velocity_t_sum
+    spread = window.velocity_t2_sum - t_sum * t_sum / max(count, 1.0)
+    has_slope = spread > 0.05 * start.window_s * start.window_s
+    if complete and (has_slope or t_s > 3.0 * start.window_s or start.require_gnss == 0):
+        if start_in_flight(state, params, has_field, t_s, spread, has_slope):
+            return True
+    elif t_s <= 3.0 * start.window_s:
+        return False
+    clear(window)
+    window.start_ns = state.stamp_ns
+    return False
+
+
+@kernel
+def keep_heading(state: Any, params: Any) -> None:
+    """Put a field into the window beside the estimate that says the estimate's own heading."""
+    window = state.alignment
+    q_W0 = multiply(quat(state.q_WS), conjugate(quat(window.q_0S)))
+    window.field_count = 1
+    store(window.field_sum_0, unrotate(q_W0, vec3(params.magnetic_field_W_T)))
+    open_rad = OPEN_HEADING_RAD
+    window.heading_variance_sum = state.covariance[THETA + 2, THETA + 2] + open_rad * open_rad
+
+
+@kernel
+def begin(state: Any, params: Any, standing: bool) -> None:
+    """Nominal state and covariance but for attitude, velocity and position."""
+    start = params.start
+    if state.realigning == 1:
+        state.pressure_started = 0
+        state.terrain_started = 0
+    time_variance = start.gnss_time_s * start.gnss_time_s
+    if state.running == 1:  # the receiver is the same
+        time_variance = state.covariance[GNSS_TIME, GNSS_TIME]
+    else:
+        state.gnss_time_s = 0.0
+        state.gnss_time_counts = 0
+    state.running = 1
+    state.realigning = 0
+    state.starts += 1
+    state.aided_ns = state.stamp_ns
+    state.mean_ns = state.stamp_ns
+    state.f_mean_W[:] = 0.0
+    state.started_standing = 1 if standing else 0
+    state.covariance[:, :] = 0.0
+    state.covariance[GNSS_TIME, GNSS_TIME] = time_variance
+    state.rejected_in_row[:] = 0
+    state.gyro_bias_S[:] = 0.0
+    state.accel_bias_S[:] = 0.0
+    for i in range(3):
+        state.covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
+        state.covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
+    state.covariance[PRESSURE, PRESSURE] = 1.0  # set with the first pressure
+    state.covariance[TERRAIN, TERRAIN] = start.terrain_m * start.terrain_m  # with the first range
+    if params.flat_ground == 1:  # the range finder's offset
+        state.covariance[TERRAIN, TERRAIN] = params.noise.range_offset_m**2
+        state.terrain_height_m = params.ground_height_m
+    state.range_m = 0.0
+    begin_options(state, params)
+
+
+@kernel
+def carried(params: Any) -> int:
+    """Size of the error state that the parameters ask for: up to the last part that is wanted."""
+    noise = params.noise
+    if params.fusion.drag_per_s > 0.0:
+        return N
+    if params.start.field_T > 0.0:
+        return WIND
+    if params.start.lever_arm_m > 0.0:
+        return FIELD
+    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
+        return ANTENNA
+    if params.flat_ground == 0 or noise.range_offset_m > 0.0 or noise.range_scale > 0.0:
+        return FIELD_BIAS
+    return TERRAIN if noise.gnss_correlated_share > 0.0 else GNSS_BIAS
+
+
+@kernel
+def begin_options(state: Any, params: Any) -> None:
+    """Which of the last error states are carried, and their start."""
+    start, covariance = params.start, state.covariance
+    state.n = carried(params)
+    state.field_q_WS[:] = 0.0
+    store(state.field_W_T, vec3(params.magnetic_field_W_T))
+    state.gnss_bias_W[:] = 0.0
+    state.field_bias_S_T[:] = 0.0
+    state.wind_W_mps[:] = 0.0
+    # at one attitude the magnetometer's errors of scale and axes are a bias
+    seen_S = vec3(state.alignment.field_sum_S)
+    factor = norm(vec3(params.magnetic_field_W_T)) / max(norm(seen_S), 1e-12)
+    noise = params.noise
+    constant = scale_errors(scale(factor, seen_S), noise.field_scale, noise.field_axes)
+    for i in range(3):
+        bias2 = start.field_bias_T * start.field_bias_T
+        covariance[FIELD_BIAS + i, FIELD_BIAS + i] = bias2 + constant[i]
+        covariance[FIELD + i, FIELD + i] = start.field_T * start.field_T
+        covariance[ANTENNA + i, ANTENNA + i] = start.lever_arm_m * start.lever_arm_m
+    if state.n == N:
+        for i in range(2):
+            covariance[WIND + i, WIND + i] = start.wind_mps * start.wind_mps
+
+
+@kernel
+def gravity_here(window: Any, params: Any) -> float:
+    """Gravity at the mean height of the fixes, or at z = 0 without any, in m/s^2."""
+    fixes = max(float(window.fix_count), 1.0)
+    return gravity_at(params, window.fix_sum_W[2] / fixes)
+
+
+@kernel
+def start_standing(state: Any, params: Any, has_field: bool) -> None:
+    """Level, heading, gyroscope bias and position of a vehicle at rest."""
+    window, start, covariance = state.alignment, params.start, state.covariance
+    begin(state, params, True)
+    n = float(window.imu_count)
+    prior = start.gyro_bias_radps * start.gyro_bias_radps
+    for i in range(3):
+        noise = window.w_variance_sum[i] / (n * n) + start.still_rate_radps * start.still_rate_radps
+        gain = prior / (prior + noise)
+        state.gyro_bias_S[i] = gain * window.w_sum_S[i] / n
+        covariance[BG + i, BG + i] = (1.0 - gain) * prior
+    f_variance = (
+        window.f_variance_sum[0] + window.f_variance_sum[1] + window.f_variance_sum[2]
+    ) / (3.0 * n * n)
+    up_W = (0.0, 0.0, gravity_here(window, params))
+    q_WS = attitude_of(
+        vec3(window.f_sum_S),
+        up_W,
+        vec3(window.field_sum_S),
+        vec3(params.magnetic_field_W_T),
+        has_field,
+    )
+    set_attitude(state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field)
+    if has_field:
+        # a field of another strength or inclination carries iron: as much of it turns the heading
+        m_W = vec3(params.magnetic_field_W_T)
+        mean_S = scale(1.0 / float(window.field_count), vec3(window.field_sum_S))
+        level_T, up_T = misfit(m_W, rotate(q_WS, mean_S))
+        turn_rad = unusual(level_T, up_T) / norm((m_W[0], m_W[1], 0.0))
+        covariance[THETA + 2, THETA + 2] += turn_rad * turn_rad
+    state.v_W[:] = 0.0
+    count = max(float(window.velocity_count), 1.0)
+    for i in range(3):
+        # what it may move by for all that GNSS says
+        mean = window.velocity_sum_W[i] / count
+        spread = window.velocity_variance_sum[i] / (count * count)
+        still = start.still_speed_mps * start.still_speed_mps
+        covariance[V + i, V + i] = still + mean * mean + spread
+    lever_W = rotate(q_WS, vec3(state.antenna_S))
+    if window.fix_count > 0:
+        shear(covariance, state.n, P, THETA, skew(lever_W))
+        add_lever_arm(state, params, P)
+    of_start = start.position_m * start.position_m
+    none, unknown = (0.0, 0.0, 0.0), (of_start, of_start, of_start)
+    set_position(state, params, scale(-1.0, lever_W), none, unknown)
+    watch_from_here(state, params)
+
+
+@kernel
+def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
+    """Start at once from an external pose: what it does not say, the velocity, is unknown.
+
+    Args:
+        state: ESKF record, with the position of ``base_link`` in ``pose_p_W``.
+        params: packed EstimatorParams.
+        q_WS: attitude of the IMU.
+        noise: upper half of its covariance, rad^2.
+    """
+    start = params.start
+    begin(state, params, False)
+    covariance = state.covariance
+    store(state.q_WS, normalize(q_WS))
+    lever_W = rotate(q_WS, unrotate(quat(state.q_BS), vec3(params.mount.imu_position_B_m)))
+    at = 0
+    for r in range(3):
+        for c in range(r, 3):
+            covariance[THETA + r, THETA + c] = noise[at]
+            covariance[THETA + c, THETA + r] = noise[at]
+            at += 1
+    for i in range(3):
+        state.p_W[i] = state.pose_p_W[i] + lever_W[i]
+        state.v_W[i] = 0.0
+        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        covariance[P + i, P + i] = state.pose_variance[i]
+    shear(covariance, state.n, P, THETA, skew((-lever_W[0], -lever_W[1], -lever_W[2])))
+    watch_from_here(state, params)
+    state.heading.confirmed = 1
+
+
+@kernel
+def watch_from_here(state: Any, params: Any) -> None:
+    """A new attitude: nothing has confirmed its heading yet."""
+    forget_heading(state)
+    bias = params.start.accel_bias_mps2
+    state.heading.accel_bias_variance = bias * bias
+    if state.inertial.started == 0:
+        start_inertial(state)
+        forget_accelerations(state.heading)
+
+
+@kernel
+def set_position(state: Any, params: Any, motion_W: Vec3, p_W: Vec3, p_variance: Vec3) -> None:
+    """Mean of the fixes, moved on: by the motion since, and from the antenna to the IMU.
+
+    Without a fix it is ``p_W``, of that variance.
+    """
+    window, covariance = state.alignment, state.covariance
+    if window.fix_count == 0:
+        store(state.p_W, p_W)
+        for i in range(3):
+            covariance[P + i, P + i] += p_variance[i]
+        return
+    count = float(window.fix_count)
+    for i in range(3):
+        state.p_W[i] = window.fix_sum_W[i] / count + motion_W[i]
+    variance = scale(1.0 / count, vec3(window.fix_variance_sum))
+    position_from_fixes(state, params, variance, count)
+
+
+@kernel
+def start_in_flight(
+    state: Any, params: Any, has_field: bool, t_s: float, spread: float, has_slope: bool
+) -> bool:
+    """Attitude, velocity and position at the window's end of a vehicle in motion.
+
+    With R the attitude at the window's beginning, S and U the first and second integral of the
+    specific force in its axes: v(t) = v(0) + R S(t) + g t, p(t) = p(0) + v(0) t + R U(t) + g t^2/2.
+    The slopes over t of the fixes' v - g t and of S are the pair of vectors.
+
+    Returns:
+        False where specific force and field are too parallel to tell the attitude.
+    """
+    window, start, covariance = state.alignment, params.start, state.covariance
+    g_W = (0.0, 0.0, -gravity_here(window, params))
+    n = float(window.imu_count)
+    count = max(float(window.velocity_count), 1.0)
+    v_mean_W = scale(1.0 / count, vec3(window.velocity_sum_W))
+    t_mean = window.velocity_t_sum / count if window.velocity_count > 0 else t_s
+    s_mean_0 = scale(1.0 / count, vec3(window.velocity_f_integral_sum_0))
+    s_end_0 = vec3(window.f_integral_0)
+    total = window.f_variance_sum[0] + window.f_variance_sum[1] + window.f_variance_sum[2]
+    noise = total / (3.0 * n * n)
+    f_variance_W = (noise, noise, noise)
+    if has_slope:
+        product = subtract(vec3(window.velocity_t_product_W), scale(count * t_mean, v_mean_W))
+        a_W = scale(1.0 / spread, product)
+        product = subtract(
+            vec3(window.velocity_f_integral_t_product_0), scale(count * t_mean, s_mean_0)
+        )
+        f_0 = scale(1.0 / spread, product)
+        slope = scale(1.0 / (count * spread), vec3(window.velocity_variance_sum))
+        f_variance_W = add(f_variance_W, slope)
+        # an antenna that is elsewhere by d swings by w x d, which changes within the window
+        rate, lever_m = vec3(state.w_S), start.lever_arm_m
+        swung = 2.0 * lever_m * lever_m * dot(rate, rate) / (t_s * t_s)
+        f_variance_W = add(f_variance_W, (swung, swung, swung))
+    else:
+        a_W = (0.0, 0.0, 0.0)
+        f_0 = scale(1.0 / t_s, s_end_0)
+    f_W = subtract(a_W, g_W)
+    m_W = vec3(params.magnetic_field_W_T)
+    if norm(f_W) < 1.0 or norm(f_0) < 1.0:
+        return False
+    if has_field and norm(cross(f_W, m_W)) < 0.15 * norm(f_W) * norm(m_W):
+        return False
+    q_W0 = attitude_of(f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
+    q_WS = normalize(multiply(q_W0, quat(window.q_0S)))
+    turn_variance = window.angle_variance / 3.0  # of a random walk's end about its mean
+    p_W, of_start = (0.0, 0.0, 0.0), start.position_m * start.position_m
+    p_variance = (of_start, of_start, of_start)
+    if state.realigning == 1:
+        p_W = vec3(state.p_W)
+        p_variance = (covariance[P, P], covariance[P + 1, P + 1], covariance[P + 2, P + 2])
+    begin(state, params, False)
+    if not has_slope:
+        tilt = start.tilt_flight_deg * math.pi / 180.0
+        turn_variance += tilt * tilt
+    set_attitude(state, params, q_WS, f_W, f_variance_W, turn_variance, has_field)
+    # the directions are those of the window's middle; half a window of gyroscope bias since
+    R_WS = to_matrix(q_WS)
+    shear(covariance, state.n, THETA, BG, scaled(-0.5 * t_s, R_WS))
+
+    since_W = rotate(q_W0, subtract(s_end_0, s_mean_0))
+    v_0_W = (0.0, 0.0, 0.0)
+    if window.velocity_count > 0:
+        v_end_W = add(add(v_mean_W, since_W), scale(t_s - t_mean, g_W))
+        store(state.v_W, v_end_W)
+        v_0_W = subtract(v_end_W, add(rotate(q_W0, s_end_0), scale(t_s, g_W)))
+        for i in range(3):
+            covariance[V + i, V + i] = window.velocity_variance_sum[i] / (count * count)
+        shear(covariance, state.n, V, THETA, skew((-since_W[0], -since_W[1], -since_W[2])))
+        shear(covariance, state.n, V, BA, scaled(t_mean - t_s, R_WS))
+        if has_lever_arm(state, params):  # the antenna's swing about the IMU in the window
+            swing = times(R_WS, skew(scale(-1.0 / n, vec3(window.w_sum_S))))
+            shear(covariance, state.n, V, ANTENNA, swing)
+    else:
+        state.v_W[:] = 0.0
+        for i in range(3):
+            covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+    fixes = max(float(window.fix_count), 1.0)
+    t_fix = window.fix_t_sum / fixes if window.fix_count > 0 else t_s
+    t2_fix = window.fix_t2_sum / fixes if window.fix_count > 0 else t_s * t_s
+    u_0 = subtract(
+        vec3(window.f_integral2_0), scale(1.0 / fixes, vec3(window.fix_f_integral2_sum_0))
+    )
+    motion_W = scale(-1.0, rotate(q_WS, vec3(state.antenna_S)))
+    if window.velocity_count > 0 and window.fix_count > 0:
+        motion_W = add(
+            add(scale(t_s - t_fix, v_0_W), rotate(q_W0, u_0)),
+            scale(0.5 * (t_s * t_s - t2_fix), g_W),
+        )
+    shear_scalar(covariance, state.n, P, V, t_s - t_fix)
+    lean_W = rotate(q_W0, subtract(u_0, scale(t_s - t_fix, s_end_0)))
+    shear(covariance, state.n, P, THETA, skew((-lean_W[0], -lean_W[1], -lean_W[2])))
+    of_bias = (t_s - t_fix) * t_s - 0.5 * (t_s * t_s - t2_fix)
+    shear(covariance, state.n, P, BA, scaled(of_bias, R_WS))
+    add_lever_arm(state, params, P)
+    set_position(state, params, motion_W, p_W, p_variance)
+    watch_from_here(state, params)
+    return True

@@ -1,0 +1,277 @@
+"""The measurements of GNSS, position and velocity; and what all measurements share.
+
+Each kernel takes the ESKF record first and the packed parameters second, fuses at the state's own
+stamp, adds to the start's window while the filter aligns, and says REJECTED, ACCEPTED or IGNORED.
+Rows of H are derivatives by the error state at zero error, R_true = exp([theta]x) R.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.elementary import exp
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.covariance import skew
+from quadsim.estimation.eskf.gnss_time import judge_time
+from quadsim.estimation.eskf.heading import see_position, see_velocity
+from quadsim.estimation.eskf.inertial import motion_before
+from quadsim.estimation.eskf.layout import (
+    ACCEPTED,
+    ANTENNA,
+    BG,
+    GNSS_BIAS,
+    GNSS_POSITION,
+    GNSS_TIME,
+    GNSS_VELOCITY,
+    IGNORED,
+    REASON_GNSS_POSITION,
+    THETA,
+    P,
+    V,
+)
+from quadsim.estimation.eskf.start_window import add_fix, add_velocity
+from quadsim.estimation.eskf.update import (
+    Sym3,
+    has_positions,
+    recover,
+    rejected_for_s,
+    reset_position,
+    reset_velocity,
+    update_vector,
+    velocity_holds,
+)
+from quadsim.geometry.rotation import Mat3, apply, compose, quat, rotate, to_matrix
+from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
+
+
+@kernel
+def symmetric(covariance: Any, sigma: Any) -> Sym3:
+    """Upper half of a (3, 3) covariance; where its diagonal is all zero (unknown), of sigma^2."""
+    if covariance[0, 0] == 0.0 and covariance[1, 1] == 0.0 and covariance[2, 2] == 0.0:
+        return (sigma[0] * sigma[0], 0.0, 0.0, sigma[1] * sigma[1], 0.0, sigma[2] * sigma[2])
+    return (
+        covariance[0, 0], covariance[0, 1], covariance[0, 2],
+        covariance[1, 1], covariance[1, 2], covariance[2, 2],
+    )  # fmt: skip
+
+
+@kernel
+def window_time_s(state: Any) -> float:
+    """Time since the beginning of the start's window."""
+    return float((state.stamp_ns - state.alignment.start_ns) * 1e-9)
+
+
+@kernel
+def repetition(stamp_ns: int, before_ns: int, correlation_s: float) -> float:
+    """How many measurements say as much as one, as their errors are mostly the same.
+
+    An error of correlation time T, sampled each dt, averages like white noise of (1 + a) / (1 - a)
+    times its variance, a = exp(-dt / T) (Bartlett 1946, of the variance of a mean). Taken as white,
+    an offset of 2 cm at 50 Hz would outweigh every fix.
+
+    Args:
+        stamp_ns: of this measurement.
+        before_ns: of the one before; 0 without any.
+        correlation_s: T.
+    """
+    if correlation_s == 0.0 or before_ns == 0:
+        return 1.0
+    a = exp(-(stamp_ns - before_ns) * 1e-9 / correlation_s)
+    return (1.0 + a) / max(1.0 - a, 1e-6)
+
+
+@kernel
+def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -> None:
+    """Correlated part of a GNSS position's error since the last fix: a Gauss-Markov process.
+
+    It decays with its correlation time towards zero, and its variance towards its share of the
+    fix's.
+
+    Args:
+        state: ESKF record.
+        correlation_s: correlation time.
+        share: of the variance.
+        noise: upper half of the fix's covariance.
+    """
+    covariance = state.covariance
+    elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9 if state.fix_ns > 0 else 0.0
+    a = exp(-elapsed_s / max(correlation_s, 1e-3))
+    variance = (share * noise[0], share * noise[3], share * noise[5])
+    for i in range(3):
+        at = GNSS_BIAS + i
+        state.gnss_bias_W[i] *= a
+        for k in range(state.n):
+            covariance[at, k] *= a
+        for k in range(state.n):
+            covariance[k, at] *= a
+        covariance[at, at] += (1.0 - a * a) * variance[i]
+
+
+@kernel
+def scaled_noise(factor: float, noise: Sym3) -> Sym3:
+    """A covariance times a number."""
+    return (
+        factor * noise[0], factor * noise[1], factor * noise[2],
+        factor * noise[3], factor * noise[4], factor * noise[5],
+    )  # fmt: skip
+
+
+@kernel
+def position_rows(state: Any, lever_W: Vec3) -> None:
+    """H of the position of a point beside the IMU: p + R l."""
+    rows = state.rows
+    rows[:, :] = 0.0
+    for i in range(3):
+        rows[i, P + i] = 1.0
+    set_skew(rows, THETA, (-lever_W[0], -lever_W[1], -lever_W[2]))
+
+
+@kernel
+def set_skew(rows: Any, at: int, a: Vec3) -> None:
+    """Write the matrix of a x into three rows."""
+    rows[0, at + 1], rows[0, at + 2] = -a[2], a[1]
+    rows[1, at], rows[1, at + 2] = a[2], -a[0]
+    rows[2, at], rows[2, at + 1] = -a[1], a[0]
+
+
+@kernel
+def set_block(rows: Any, at: int, A: Mat3) -> None:
+    """Write a matrix into three rows."""
+    for i in range(3):
+        a = A[i]
+        rows[i, at], rows[i, at + 1], rows[i, at + 2] = a[0], a[1], a[2]
+
+
+@kernel
+def eskf_gnss_position(state: Any, params: Any, p_W: Vec3, covariance: Any) -> int:
+    """Fuse the antenna's position.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        p_W: (3,) m.
+        covariance: (3, 3) m^2, ENU; diagonal all zero: unknown.
+    """
+    noise = symmetric(covariance, params.noise.gnss_position_sigma_m)
+    return fuse_gnss_position(state, params, p_W, noise)
+
+
+@kernel
+def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
+    """The same, with the upper half of a covariance that is known."""
+    if state.running == 0 and state.imu_count == 0:
+        return IGNORED
+    if state.running == 0 or state.realigning == 1:
+        add_fix(
+            state.alignment, window_time_s(state), p_W, (noise[0], noise[3], noise[5]),
+            vec3(state.antenna_S),
+        )  # fmt: skip
+    if state.running == 0:
+        return ACCEPTED
+    lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
+    position_rows(state, lever_W)
+    if state.n > ANTENNA:
+        set_block(state.rows, ANTENNA, to_matrix(quat(state.q_WS)))
+    predicted_W = add(vec3(state.p_W), lever_W)
+    if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
+        R = to_matrix(quat(state.q_WS))
+        w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
+        swing_W = apply(R, cross(w_S, vec3(state.antenna_S)))
+        moved_W, gained_W, _ = motion_before(state, params, state.gnss_time_s)
+        moved_W = add(moved_W, scale(state.gnss_time_s, swing_W))
+        predicted_W = subtract(predicted_W, moved_W)
+        for i in range(3):
+            state.rows[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
+    share = params.noise.gnss_correlated_share
+    if share > 0.0 and state.n > GNSS_BIAS:
+        age_gnss_bias(state, params.noise.gnss_correlation_s, share, noise)
+        noise = scaled_noise(1.0 - share, noise)
+        predicted_W = add(predicted_W, vec3(state.gnss_bias_W))
+        for i in range(3):
+            state.rows[i, GNSS_BIAS + i] = 1.0
+    state.fix_ns = state.stamp_ns
+    innovation = subtract(p_W, predicted_W)
+    result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
+    if result == ACCEPTED:
+        state.aided_ns = state.stamp_ns
+    see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
+    rejected_s = rejected_for_s(state, GNSS_POSITION)
+    # a heading that is about to be turned explains it
+    turns = state.heading.doubt > 0.0
+    if rejected_s > params.gate.recovery_s and not velocity_holds(state) and not turns:
+        recover(state, params, p_W, noise, REASON_GNSS_POSITION)
+    elif rejected_s > params.gate.position_recovery_s:
+        reset_position(state, params, p_W, noise)
+    return result
+
+
+@kernel
+def velocity_rows(state: Any, R: Mat3, w_S: Vec3, lever_S: Vec3) -> Vec3:
+    """H of the velocity of a point beside the IMU, v + R (w x l); returns R (w x l)."""
+    rows = state.rows
+    rows[:, :] = 0.0
+    for i in range(3):
+        rows[i, V + i] = 1.0
+    swing = cross(w_S, lever_S)
+    swing_W = rotate(quat(state.q_WS), swing)
+    set_skew(rows, THETA, (-swing_W[0], -swing_W[1], -swing_W[2]))
+    # the bias turns w by -bg: R (-bg x l) = R (l x bg)
+    x, y, z = lever_S
+    for i in range(3):
+        r = R[i]
+        rows[i, BG] = r[1] * z - r[2] * y
+        rows[i, BG + 1] = r[2] * x - r[0] * z
+        rows[i, BG + 2] = r[0] * y - r[1] * x
+    return swing_W
+
+
+@kernel
+def eskf_gnss_velocity(state: Any, params: Any, v_W: Vec3, covariance: Any) -> int:
+    """Fuse the antenna's velocity.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        v_W: (3,) m/s, ENU.
+        covariance: (3, 3) (m/s)^2; diagonal all zero: unknown.
+    """
+    noise = symmetric(covariance, params.noise.gnss_velocity_sigma_mps)
+    return fuse_gnss_velocity(state, params, v_W, noise)
+
+
+@kernel
+def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
+    """The same, with the upper half of a covariance that is known."""
+    if state.running == 0 and state.imu_count == 0:
+        return IGNORED
+    if state.running == 0 or state.realigning == 1:
+        add_velocity(
+            state.alignment, window_time_s(state), v_W, (noise[0], noise[3], noise[5]),
+            cross(vec3(state.w_S), vec3(state.antenna_S)),
+        )  # fmt: skip
+    if state.running == 0:
+        return ACCEPTED
+    state.velocity_fix_ns = state.stamp_ns
+    store(state.velocity_fix_W, v_W)
+    store(state.velocity_fix_variance, (noise[0], noise[3], noise[5]))
+    w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
+    R = to_matrix(quat(state.q_WS))
+    swing_W = velocity_rows(state, R, w_S, vec3(state.antenna_S))
+    if state.n > ANTENNA:  # R (w x l)
+        set_block(state.rows, ANTENNA, compose(R, skew(w_S)))
+    innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
+    if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
+        _, gained_W, a_W = motion_before(state, params, state.gnss_time_s)
+        innovation = add(innovation, gained_W)
+        for i in range(3):
+            state.rows[i, GNSS_TIME] = -a_W[i]
+    result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)
+    if result == ACCEPTED:
+        state.aided_ns = state.stamp_ns
+        judge_time(state)
+    see_velocity(state, subtract(v_W, swing_W))
+    # with positions it is theirs to say: where they fit, the velocity lies
+    if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):
+        reset_velocity(state, params, subtract(v_W, swing_W), noise)
+    return result

@@ -1,0 +1,306 @@
+"""The estimator's border: what a message must be to get in, and its way onto the timeline."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.layout import (
+    EXTERNAL_ATTITUDE,
+    EXTERNAL_POSITION,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
+    RANGE,
+    STATIC_PRESSURE,
+    ZERO_VELOCITY,
+)
+from quadsim.estimation.eskf.measurement_buffer import (
+    BACKWARD,
+    BAD_VARIANCE,
+    CAPACITY,
+    CLOCK_JUMP,
+    CLOCK_JUMP_SAMPLES,
+    GAP,
+    HORIZON_NS,
+    IMU,
+    NEVER_NS,
+    NOT_FINITE,
+    OK,
+    OUT_OF_RANGE,
+    OVERFLOW,
+    REPEATED,
+    TOO_EARLY,
+    TOO_LATE,
+    clear_timeline,
+    follows,
+    go_back,
+    insert,
+    run,
+)
+from quadsim.geometry.vector import vec3
+
+#: So many IMU samples in a row with stamps too far ahead: it was silent, and is back.
+AHEAD_SAMPLES = 5
+#: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
+#: kind of the layout. Squares of what is larger would leave the numbers' range.
+LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
+LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
+#: Variances that no message means, in the units of any sensor.
+LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
+
+
+@kernel
+def all_finite(values: Any) -> bool:
+    """Whether no number is NaN or infinite."""
+    bad = 0
+    for i in range(values.size):
+        if not math.isfinite(values[i]):
+            bad += 1
+    return bad == 0
+
+
+@kernel
+def within(values: Any, largest: float) -> bool:
+    """Whether no number is larger than a limit, whatever its sign."""
+    far = 0
+    for i in range(values.size):
+        if abs(values[i]) > largest:
+            far += 1
+    return far == 0
+
+
+@kernel
+def is_variance(variance: float) -> bool:
+    """Whether a number is a variance, or zero, which says that it is unknown."""
+    return variance == 0.0 or LEAST_VARIANCE <= variance <= LARGEST_VARIANCE
+
+
+@kernel
+def judge_imu(
+    line: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Border check of an IMU sample."""
+    finite = all_finite(f_S) and all_finite(w_S)
+    if not (finite and all_finite(f_covariance) and all_finite(w_covariance)):
+        return NOT_FINITE
+    if not (within(f_S, LARGEST_FORCE) and within(w_S, LARGEST_RATE)):
+        return OUT_OF_RANGE
+    for i in range(3):
+        if not (is_variance(f_covariance[4 * i]) and is_variance(w_covariance[4 * i])):
+            return BAD_VARIANCE
+    if stamp_ns == line.newest_imu_ns:
+        return REPEATED
+    if stamp_ns < line.newest_imu_ns:
+        line.backward_in_row += 1
+        return CLOCK_JUMP if line.backward_in_row >= CLOCK_JUMP_SAMPLES else BACKWARD
+    ahead_ns = stamp_ns - line.newest_imu_ns
+    if line.newest_imu_ns != NEVER_NS and ahead_ns * 1e-9 > line.params.gate.gap_max_s:
+        # one stamp of the future must not end the flight; a silence that is over comes with more
+        line.backward_in_row += 1
+        if line.backward_in_row < AHEAD_SAMPLES:
+            return TOO_EARLY
+    line.backward_in_row = 0
+    period_s = line.state.period_s
+    if line.state.imu_count > 2 and (stamp_ns - line.newest_imu_ns) * 1e-9 > 3.0 * period_s:
+        return GAP
+    return OK
+
+
+@kernel
+def accept_imu(
+    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Put an IMU sample onto the timeline, without running the filter.
+
+    Args:
+        lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
+        stamp_ns: end of the sample's interval.
+        f_S: (3,) m/s^2.
+        w_S: (3,) rad/s.
+        f_covariance: (9,) row-major; all zero: unknown.
+        w_covariance: (9,).
+
+    Returns:
+        One of the VERDICTS; refused are all but OK, GAP and CLOCK_JUMP.
+    """
+    line = lines[0]
+    verdict = judge_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    if line.count >= CAPACITY:
+        verdict = OVERFLOW
+    line.received[IMU] += 1
+    line.verdicts[IMU, verdict] += 1
+    if verdict not in (OK, GAP, CLOCK_JUMP):
+        return verdict
+    if verdict == CLOCK_JUMP:
+        clear_timeline(line)
+        line.state.imu_count = 0
+        line.state.running = 0
+    line.newest_imu_ns = stamp_ns
+    values = line.events[insert(line, IMU, stamp_ns)].values
+    for i in range(3):
+        values[i] = f_S[i]
+        values[3 + i] = w_S[i]
+        values[6 + i] = f_covariance[4 * i]
+        values[9 + i] = w_covariance[4 * i]
+    return verdict
+
+
+@kernel
+def offer_imu(
+    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Take an IMU sample, and run the filter as far as it goes; see :func:`accept_imu`."""
+    verdict = accept_imu(lines, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    run(lines[0])
+    return verdict
+
+
+@kernel
+def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance: Any) -> int:
+    """Border check of a measurement; ``variance`` is its diagonal."""
+    if not (all_finite(values) and all_finite(variance)):
+        return NOT_FINITE
+    if not within(values, LARGEST[kind]):
+        return OUT_OF_RANGE
+    if kind == MAGNETIC_FIELD and values[0] == 0.0 and values[1] == 0.0 and values[2] == 0.0:
+        return OUT_OF_RANGE  # there is a field everywhere
+    zeros = 0
+    for i in range(variance.size):
+        if not is_variance(variance[i]):
+            return BAD_VARIANCE
+        if variance[i] == 0.0:
+            zeros += 1
+    if 0 < zeros < variance.size:
+        return BAD_VARIANCE  # known in part only
+    if line.count >= CAPACITY:
+        return OVERFLOW
+    if line.newest_imu_ns - stamp_ns > HORIZON_NS:
+        return TOO_LATE
+    if line.newest_imu_ns != NEVER_NS and stamp_ns - line.newest_imu_ns > HORIZON_NS:
+        return TOO_EARLY
+    i = line.count - 1
+    while i >= 0 and line.events[i].stamp_ns >= stamp_ns:
+        if line.events[i].stamp_ns == stamp_ns and line.events[i].kind == kind:
+            return REPEATED
+        i -= 1
+    return OK
+
+
+@kernel
+def delay_s(delay: Any, kind: int) -> float:
+    """How much later than its measurement a message of a kind is stamped."""
+    if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
+        result = delay.gnss_s
+    elif kind == MAGNETIC_FIELD:
+        result = delay.magnetic_field_s
+    elif kind == STATIC_PRESSURE:
+        result = delay.pressure_s
+    elif kind == RANGE:
+        result = delay.range_s
+    elif kind == EXTERNAL_POSITION or kind == EXTERNAL_ATTITUDE:
+        result = delay.external_pose_s
+    else:
+        result = 0.0
+    return float(result)
+
+
+@kernel
+def write_covariance(out: Any, at: int, covariance: Any, first: int, sigma: Vec3) -> None:
+    """Upper half of a (3, 3) block of a row-major (9,) or (36,); of sigma^2 where it is unknown.
+
+    Args:
+        out: values of an event.
+        at: where to write six of them.
+        covariance: (9,) or (36,).
+        first: row and column at which the block begins.
+        sigma: deviations.
+    """
+    width = 6 if covariance.size == 36 else 3
+    begin = (width + 1) * first
+    if covariance[begin] == 0.0:
+        out[at], out[at + 3], out[at + 5] = sigma[0] ** 2, sigma[1] ** 2, sigma[2] ** 2
+        out[at + 1], out[at + 2], out[at + 4] = 0.0, 0.0, 0.0
+        return
+    for r in range(3):
+        for c in range(r, 3):
+            out[at] = covariance[begin + width * r + c]
+            at += 1
+
+
+@kernel
+def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
+    """Fill an event of a measurement; what is unknown takes the parameters' default."""
+    event, params = line.events[i], line.params
+    out = event.values
+    for k in range(values.size):
+        out[k] = values[k]
+    kind, noise = event.kind, params.noise
+    if kind == GNSS_POSITION:
+        write_covariance(out, 3, covariance, 0, vec3(noise.gnss_position_sigma_m))
+    elif kind == GNSS_VELOCITY:
+        write_covariance(out, 3, covariance, 0, vec3(noise.gnss_velocity_sigma_mps))
+    elif kind == EXTERNAL_POSITION:
+        sigma = noise.external_position_sigma_m
+        write_covariance(out, 3, covariance, 0, (sigma, sigma, sigma))
+    elif kind == EXTERNAL_ATTITUDE:
+        sigma = noise.external_attitude_sigma_rad
+        write_covariance(out, 4, covariance, 3, (sigma, sigma, sigma))
+    elif kind == MAGNETIC_FIELD:
+        reference = params.magnetic_field_W_T
+        horizontal2 = reference[0] * reference[0] + reference[1] * reference[1]
+        mean = (covariance[0] + covariance[4] + covariance[8]) / 3.0
+        white = (1.0 - noise.field_lasting_share) * mean
+        vertical = white - noise.field_turned_share * mean
+        out[3] = white / horizontal2
+        out[4] = vertical if vertical > 1e-6 * mean else 0.0  # rounding; unknown
+    elif kind != ZERO_VELOCITY:
+        out[1] = covariance[0]
+
+
+@kernel
+def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Put a measurement onto the timeline, and go back to it if it is late; run nothing yet.
+
+    What arrives together is accepted first, and run once.
+
+    Args:
+        lines: (1,) TIMELINE.
+        kind: one of the layout's sensors.
+        stamp_ns: what its stamp says; the parameters' delay is taken off.
+        values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude.
+        covariance: (9,), of a twist or a pose (36,), or (1,); all zero: unknown.
+
+    Returns:
+        One of the VERDICTS; all but OK are refused.
+    """
+    line = lines[0]
+    stamp_ns -= round(1e9 * delay_s(line.params.delay, kind))
+    width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
+    first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
+    diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
+    verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
+    late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
+    if verdict == OK and late and not go_back(line, kind, stamp_ns):
+        verdict = TOO_LATE
+    line.received[kind] += 1
+    line.verdicts[kind, verdict] += 1
+    if verdict != OK:
+        return verdict
+    write_values(line, insert(line, kind, stamp_ns), values, covariance)
+    return verdict
+
+
+@kernel
+def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
+
+    See :func:`accept`.
+    """
+    verdict = accept(lines, kind, stamp_ns, values, covariance)
+    run(lines[0])
+    return verdict

@@ -1,0 +1,243 @@
+"""Prediction from the IMU: strapdown mechanisation and covariance, over whole or split samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.aiding import hold_attitude
+from quadsim.estimation.eskf.alignment import restart, try_start
+from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
+from quadsim.estimation.eskf.layout import REASON_IMU_GAP, REASON_NOT_FINITE
+from quadsim.estimation.eskf.propagation import propagate
+from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
+from quadsim.geometry.vector import add, scale, store, subtract, vec3
+from quadsim.world.earth.gravity import gravity_at
+
+#: Time over which the noise of an unknown IMU is averaged.
+VIBRATION_MEAN_S = 2.0
+#: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it.
+SCALE_ERROR_S = 1.0
+#: Time over which rate and acceleration are averaged for that: noise is no rotation.
+SCALE_MEAN_S = 0.1
+
+
+@kernel
+def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
+    """The message's variances, or those of a density where all are zero (unknown)."""
+    if variance[0] == 0.0 and variance[1] == 0.0 and variance[2] == 0.0:
+        default = density * density / period_s
+        return (default, default, default)
+    return variance
+
+
+@kernel
+def known_noise(state: Any, params: Any, f_variance: Vec3, w_variance: Vec3) -> tuple[Vec3, Vec3]:
+    """Variances of a sample: the message's; where unknown those of the data, or the defaults'."""
+    noise = params.noise
+    if noise.estimate_vibration == 1 and state.imu_count > 1:
+        if f_variance[0] + f_variance[1] + f_variance[2] == 0.0:
+            f_variance = vec3(state.f_vibration)
+        if w_variance[0] + w_variance[1] + w_variance[2] == 0.0:
+            w_variance = vec3(state.w_vibration)
+    return (
+        or_default(f_variance, noise.accel_density, state.period_s),
+        or_default(w_variance, noise.gyro_density, state.period_s),
+    )
+
+
+@kernel
+def learn_vibration(state: Any, params: Any, f_S: Vec3, w_S: Vec3, interval_s: float) -> None:
+    """Follow the variance of the samples' noise by half the mean square of their differences.
+
+    White noise of variance s^2 has differences of 2 s^2 (the two-sample variance, Allan 1966, at
+    one sample); the motion's own change within a sample counts as noise too. The mean reaches over
+    two seconds, and starts from the defaults.
+    """
+    noise = params.noise
+    if state.imu_count <= 1:
+        store(state.f_vibration, or_default((0.0, 0.0, 0.0), noise.accel_density, interval_s))
+        store(state.w_vibration, or_default((0.0, 0.0, 0.0), noise.gyro_density, interval_s))
+        return
+    part = min(interval_s / VIBRATION_MEAN_S, 1.0)
+    for i in range(3):
+        f, w = f_S[i] - state.f_S[i], w_S[i] - state.w_S[i]
+        state.f_vibration[i] += part * (0.5 * f * f - state.f_vibration[i])
+        state.w_vibration[i] += part * (0.5 * w * w - state.w_vibration[i])
+
+
+@kernel
+def mechanise(
+    p_W: Vec3,
+    v_W: Vec3,
+    q_WS: tuple[float, float, float, float],
+    f_S: Vec3,
+    w_S: Vec3,
+    gravity_mps2: float,
+    dt_s: float,
+) -> tuple[Vec3, Vec3, tuple[float, float, float, float], tuple[float, float, float, float], Vec3]:
+    """Motion over one step from the interval's averages, by the midpoint rule.
+
+    Returns:
+        p_W, v_W, q_WS after the step; the attitude in its middle; the specific force in W.
+    """
+    q_mid = multiply(q_WS, exp(scale(0.5 * dt_s, w_S)))
+    f_W = rotate(q_mid, f_S)
+    step = scale(dt_s, (f_W[0], f_W[1], f_W[2] - gravity_mps2))
+    p_after = add(p_W, scale(dt_s, add(v_W, scale(0.5, step))))
+    q_after = normalize(multiply(q_WS, exp(scale(dt_s, w_S))))
+    return p_after, add(v_W, step), q_after, q_mid, f_W
+
+
+@kernel
+def advance(
+    state: Any,
+    params: Any,
+    to_ns: int,
+    sample_ns: int,
+    f_S: Vec3,
+    w_S: Vec3,
+    f_variance: Vec3,
+    w_variance: Vec3,
+) -> None:
+    """Bring the state to ``to_ns`` with a sample that averages up to ``sample_ns``.
+
+    A measurement between two IMU samples splits the later one; its white noise is shared out so
+    that the parts together have the variance of the whole.
+    """
+    dt_s = (to_ns - state.stamp_ns) * 1e-9
+    if dt_s <= 0.0:
+        return
+    interval_s = (sample_ns - state.imu_stamp_ns) * 1e-9
+    state.stamp_ns = to_ns
+    if state.running == 0 or state.realigning == 1:
+        integrate_window(state.alignment, f_S, w_S, dt_s)
+    if state.running == 0:
+        return
+    f_variance, w_variance = known_noise(state, params, f_variance, w_variance)
+    share = interval_s * dt_s
+    angle_more, velocity_more = 0.0, 0.0
+    if interval_s > 1.5 * state.period_s:  # samples are missing: the last one stands for them
+        lost_s = interval_s - state.period_s
+        angle = params.gate.gap_rate_radps * lost_s
+        velocity = params.gate.gap_accel_mps2 * lost_s
+        angle_more = angle * angle * dt_s / interval_s
+        velocity_more = velocity * velocity * dt_s / interval_s
+    f_S = subtract(f_S, vec3(state.accel_bias_S))
+    w_S = subtract(w_S, vec3(state.gyro_bias_S))
+    gravity_mps2 = gravity_at(params, state.p_W[2] + 0.5 * dt_s * state.v_W[2])
+    q_FW = frame_turn(state)
+    p_W, v_W, q_WS, q_mid, f_W = mechanise(
+        vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, dt_s
+    )
+    store(state.p_W, p_W)
+    store(state.v_W, v_W)
+    store(state.q_WS, q_WS)
+    integrate_inertial(state, q_FW, q_WS, f_W, dt_s)
+    for i in range(3):
+        state.f_mean_W[i] += f_W[i] * dt_s
+    # errors of scale and axes are no states: white noise of the density of an error that lasts
+    noise = params.noise
+    lasting_s = dt_s * SCALE_ERROR_S
+    # a multirotor's force lies along its z: in hover the accelerometer's error is a bias
+    hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
+    part = min(dt_s / SCALE_MEAN_S, 1.0)
+    for i in range(3):
+        state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
+        state.pushing_S[i] += part * (f_S[i] - hover_S[i] - state.pushing_S[i])
+    angle = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+    velocity = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)
+    angle_variance = (
+        w_variance[0] * share + angle_more + angle[0] * lasting_s,
+        w_variance[1] * share + angle_more + angle[1] * lasting_s,
+        w_variance[2] * share + angle_more + angle[2] * lasting_s,
+    )
+    velocity_variance = (
+        f_variance[0] * share + velocity_more + velocity[0] * lasting_s,
+        f_variance[1] * share + velocity_more + velocity[1] * lasting_s,
+        f_variance[2] * share + velocity_more + velocity[2] * lasting_s,
+    )
+    propagate(
+        state.covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
+        angle_variance, velocity_variance, params.noise,
+    )  # fmt: skip
+
+
+@kernel
+def learn_period(state: Any, interval_s: float) -> None:
+    """Follow the IMU's period.
+
+    A shorter interval is taken at once; a longer one, which is a gap for all one knows, counts as
+    two periods at most and little. The first interval may have begun with a measurement.
+    """
+    if state.imu_count <= 2 or interval_s < 0.67 * state.period_s:
+        state.period_s = interval_s
+    else:
+        state.period_s += 0.02 * (min(interval_s, 2.0 * state.period_s) - state.period_s)
+
+
+@kernel
+def first_sample(state: Any, stamp_ns: int) -> None:
+    """The first sample only tells the time: its interval's beginning is unknown."""
+    state.stamp_ns = stamp_ns
+    state.imu_stamp_ns = stamp_ns
+    state.imu_count = 1
+    clear(state.alignment)
+    state.alignment.start_ns = stamp_ns
+
+
+@kernel
+def eskf_imu(
+    state: Any,
+    params: Any,
+    stamp_ns: int,
+    f_S: Vec3,
+    w_S: Vec3,
+    f_variance: Vec3,
+    w_variance: Vec3,
+) -> None:
+    """Predict to an IMU sample, or add it to the window from which the filter starts.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        stamp_ns: end of the sample's interval; not after the state's: nothing happens.
+        f_S: (3,) mean specific force of the interval, m/s^2.
+        w_S: (3,) mean angular velocity, rad/s.
+        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
+        w_variance: (3,) the same of the rate, (rad/s)^2.
+    """
+    if state.imu_count == 0:
+        first_sample(state, stamp_ns)
+        return
+    interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
+    if interval_s <= 0.0:
+        return
+    if interval_s > params.gate.gap_max_s:
+        restart(state, REASON_IMU_GAP)
+        first_sample(state, stamp_ns)
+        return
+    learn_period(state, interval_s)
+    if params.noise.estimate_vibration == 1:
+        learn_vibration(state, params, f_S, w_S, interval_s)
+    advance(state, params, stamp_ns, stamp_ns, f_S, w_S, f_variance, w_variance)
+    state.imu_stamp_ns = stamp_ns
+    state.imu_count += 1
+    store(state.f_S, f_S)
+    store(state.w_S, w_S)
+    f_known, w_known = known_noise(state, params, f_variance, w_variance)
+    store(state.w_variance, w_known)
+    if state.running == 0 or state.realigning == 1:
+        add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
+        try_start(state, params)
+    if state.running == 1:
+        remember(state)
+        hold_attitude(state, params)
+        total = 0.0
+        for i in range(3):
+            total += state.p_W[i] + state.v_W[i] + state.q_WS[i] + state.covariance[6 + i, 6 + i]
+        if not math.isfinite(total):
+            restart(state, REASON_NOT_FINITE)

@@ -1,0 +1,289 @@
+"""Parameters of the estimators, most of them the error-state Kalman filter's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.estimation.reference_filters.ekf7_parameters import Ekf7Params
+from quadsim.estimation.reference_filters.gps_ins_parameters import GpsInsParams
+
+#: Estimators that the closed loop can fly on.
+ERROR_STATE, LINEAR = "eskf", "gps_ins"
+FILTERS = (ERROR_STATE, LINEAR)
+
+
+@dataclass(frozen=True)
+class MountParams:
+    """Where the sensors are, in the axes of ``base_link``."""
+
+    imu_position_B_m: Annotated[Vec3, Spec("of the IMU", "m", ge=-10.0, le=10.0)] = (0.0, 0.0, 0.0)
+    imu_roll_pitch_yaw_deg: Annotated[
+        Vec3, Spec("attitude of the IMU's axes", "deg", ge=-180.0, le=180.0)
+    ] = (0.0, 0.0, 0.0)
+    antenna_position_B_m: Annotated[Vec3, Spec("of the GNSS antenna", "m", ge=-10.0, le=10.0)] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    rangefinder_position_B_m: Annotated[
+        Vec3, Spec("of the rangefinder, which looks along -z of base_link", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    rangefinder_beam_deg: Annotated[
+        float, Spec("width of its beam, which sees the nearest ground in it", "deg", ge=0.0, le=90)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class DelayParams:
+    """How much later than its measurement a message is stamped, against the IMU's stamps."""
+
+    gnss_s: Annotated[float, Spec("fixes and velocities", "s", ge=0.0, le=0.4)] = 0.0
+    magnetic_field_s: Annotated[float, Spec("magnetic field", "s", ge=0.0, le=0.4)] = 0.0
+    pressure_s: Annotated[float, Spec("static pressure", "s", ge=0.0, le=0.4)] = 0.0
+    range_s: Annotated[float, Spec("range to the ground", "s", ge=0.0, le=0.4)] = 0.0
+    external_pose_s: Annotated[float, Spec("external pose and attitude", "s", ge=0.0, le=0.4)] = 0.0
+
+
+@dataclass(frozen=True)
+class NoiseParams:
+    """What the filter believes where a message says nothing (all zero: unknown), and its walks."""
+
+    accel_density: Annotated[
+        float,
+        Spec("accelerometer, unknown: propeller vibration", "m/s^2/sqrt(Hz)", gt=0.0, le=10.0),
+    ] = 0.4
+    gyro_density: Annotated[
+        float, Spec("gyroscope, unknown: propeller vibration", "rad/s/sqrt(Hz)", gt=0.0, le=1.0)
+    ] = 0.015
+    accel_bias_walk: Annotated[
+        float, Spec("accelerometer bias", "m/s^3/sqrt(Hz)", ge=0.0, le=1.0)
+    ] = 3.0e-3
+    gyro_bias_walk: Annotated[float, Spec("gyroscope bias", "rad/s^2/sqrt(Hz)", ge=0.0, le=0.1)] = (
+        1.0e-4
+    )
+    gyro_scale: Annotated[
+        float, Spec("gyroscope: error of an axis over its own rate (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    gyro_axes: Annotated[
+        float, Spec("gyroscope: the same over another axis's rate (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    accel_scale: Annotated[
+        float,
+        Spec("accelerometer: error of an axis over its own change from hover", ge=0.0, le=0.5),
+    ] = 0.0
+    accel_axes: Annotated[
+        float, Spec("accelerometer: the same over another axis's (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    pressure_walk: Annotated[
+        float, Spec("offset of the pressure's height", "m/s/sqrt(Hz)", ge=0.0, le=10.0)
+    ] = 0.02
+    heading_sigma_rad: Annotated[
+        float, Spec("magnetic heading, unknown", "rad", gt=0.0, le=3.0)
+    ] = 0.1
+    gnss_position_sigma_m: Annotated[
+        Vec3, Spec("GNSS position, unknown", "m", gt=0.0, le=1000.0)
+    ] = (1.5, 1.5, 3.0)
+    gnss_velocity_sigma_mps: Annotated[
+        Vec3, Spec("GNSS velocity, unknown", "m/s", gt=0.0, le=100.0)
+    ] = (0.2, 0.2, 0.4)
+    pressure_sigma_pa: Annotated[float, Spec("pressure, unknown", "Pa", gt=0.0, le=1e4)] = 12.0
+    range_sigma_m: Annotated[float, Spec("range, unknown", "m", gt=0.0, le=100.0)] = 0.05
+    range_correlation_s: Annotated[
+        float, Spec("how long a range's error stays as it is, where it is no state", "s", ge=0.0)
+    ] = 10.0
+    range_offset_m: Annotated[
+        float, Spec("of a range's variance, the constant part: a state (sigma)", "m", ge=0.0)
+    ] = 0.0
+    range_scale: Annotated[
+        float, Spec("the same, over the range: its error of scale (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    field_sigma_T: Annotated[
+        float,
+        Spec(
+            "vertical part of the magnetic field, unknown: chips have 0.04 to 0.3 uT",
+            "T",
+            gt=0.0,
+            le=1e-4,
+        ),
+    ] = 1e-7
+    field_lasting_share: Annotated[
+        float,
+        Spec("of a field's variance, what stays (offset, scale, axes): a state", ge=0.0, le=1.0),
+    ] = 0.0
+    field_turned_share: Annotated[
+        float, Spec("of a field's variance, what turns it about the vertical", ge=0.0, le=1.0)
+    ] = 0.0
+    field_scale: Annotated[
+        float, Spec("magnetometer: error of an axis over the field along it", ge=0.0, le=0.5)
+    ] = 0.0
+    field_axes: Annotated[
+        float, Spec("magnetometer: the same over the field along another axis", ge=0.0, le=0.5)
+    ] = 0.0
+    field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
+        2e-9
+    )
+    field_walk: Annotated[float, Spec("reference field", "T/sqrt(s)", ge=0.0, le=1e-5)] = 0.0
+    gnss_correlated_share: Annotated[
+        float, Spec("of the variance of a GNSS position, correlated: a state", ge=0.0, le=1.0)
+    ] = 0.0
+    gnss_correlation_s: Annotated[
+        float, Spec("how long that share stays as it is", "s", ge=0.0, le=1e5)
+    ] = 60.0
+    terrain_walk: Annotated[
+        float, Spec("terrain height over the distance flown", "m/sqrt(m)", ge=0.0, le=10.0)
+    ] = 0.3
+    wind_walk: Annotated[float, Spec("wind", "m/s/sqrt(s)", ge=0.0, le=10.0)] = 0.2
+    drag_sigma_mps2: Annotated[
+        float, Spec("of the rotor-drag model, mean of 20 ms", "m/s^2", gt=0.0, le=100.0)
+    ] = 0.5
+    maneuver_mps2: Annotated[
+        float, Spec("sigma of the vehicle's horizontal acceleration", "m/s^2", gt=0.0, le=100.0)
+    ] = 3.0
+    maneuver_correlation_s: Annotated[
+        float, Spec("how long an acceleration stays as it is", "s", gt=0.0, le=100.0)
+    ] = 2.0
+    external_position_sigma_m: Annotated[
+        float, Spec("external position, unknown", "m", gt=0.0, le=100.0)
+    ] = 0.01
+    external_attitude_sigma_rad: Annotated[
+        float, Spec("external attitude, unknown", "rad", gt=0.0, le=3.0)
+    ] = 0.02
+    zero_velocity_sigma_mps: Annotated[
+        float, Spec("velocity of a vehicle that stands", "m/s", gt=0.0, le=10.0)
+    ] = 0.05
+    estimate_vibration: Annotated[
+        bool, Spec("unknown IMU noise: estimate it from the differences of samples")
+    ] = False
+
+
+@dataclass(frozen=True)
+class FusionParams:
+    """What is fused, and how, where there is a choice."""
+
+    magnetic_inclination: Annotated[
+        bool, Spec("the field counts in 3-D, its vertical part beside its heading")
+    ] = True
+    gravity_after_s: Annotated[
+        float, Spec("fuse gravity's direction where nothing else has held the attitude", "s", ge=0)
+    ] = 1.0
+    drag_per_s: Annotated[
+        float, Spec("rotor drag over mass and speed; 0: not fused", "1/s", ge=0.0, le=10.0)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class GateParams:
+    """Which measurements are believed, and what happens when none is."""
+
+    chi2_1: Annotated[
+        float, Spec("largest normalised innovation squared of one number", gt=0.0)
+    ] = 15.14
+    chi2_3: Annotated[float, Spec("the same of three numbers", gt=0.0)] = 21.11
+    recovery_s: Annotated[
+        float, Spec("GNSS rejected for so long: recover", "s", gt=0.0, le=60.0)
+    ] = 2.0
+    position_recovery_s: Annotated[
+        float,
+        Spec("GNSS position rejected for so long while its velocity fits: reset it", "s", gt=0.0),
+    ] = 7.0
+    heading_recovery_s: Annotated[
+        float,
+        Spec("field rejected for so long, the heading not confirmed: reset that", "s", gt=0.0),
+    ] = 5.0
+    tilt_max_deg: Annotated[
+        float, Spec("largest tilt at which a range counts", "deg", gt=0.0, lt=90.0)
+    ] = 35.0
+    range_min_m: Annotated[float, Spec("shortest range that counts", "m", ge=0.0)] = 0.02
+    range_max_m: Annotated[float, Spec("longest range that counts", "m", gt=0.0)] = 100.0
+    gap_max_s: Annotated[
+        float, Spec("IMU silent for so long: start anew", "s", gt=0.0, le=10.0)
+    ] = 1.0
+    gap_accel_mps2: Annotated[
+        float, Spec("how far the specific force may change in a gap (sigma)", "m/s^2", ge=0.0)
+    ] = 3.0
+    gap_rate_radps: Annotated[
+        float, Spec("how far the angular velocity may change in a gap (sigma)", "rad/s", ge=0.0)
+    ] = 0.5
+
+
+@dataclass(frozen=True)
+class StartParams:
+    """How the filter starts, standing or in flight; sigmas are of its first covariance."""
+
+    window_s: Annotated[float, Spec("time averaged", "s", gt=0.0, le=60.0)] = 1.0
+    require_gnss: Annotated[bool, Spec("wait for a position fix")] = True
+    require_heading: Annotated[bool, Spec("wait for the magnetic field")] = True
+    standing_accel_mps2: Annotated[
+        float, Spec("standing: specific force differs from g and spreads by less", "m/s^2", gt=0.0)
+    ] = 0.4
+    standing_rate_radps: Annotated[
+        float, Spec("standing: mean angular velocity is less", "rad/s", gt=0.0)
+    ] = 0.05
+    standing_speed_mps: Annotated[
+        float, Spec("standing: mean GNSS velocity is less", "m/s", gt=0.0)
+    ] = 0.2
+    still_rate_radps: Annotated[
+        float, Spec("sigma of the rotation of a standing vehicle", "rad/s", gt=0.0)
+    ] = 0.001
+    still_speed_mps: Annotated[
+        float, Spec("sigma of the velocity of a standing vehicle", "m/s", gt=0.0)
+    ] = 0.02
+    tilt_flight_deg: Annotated[
+        float, Spec("sigma of the tilt in flight without GNSS velocity", "deg", gt=0.0, le=90.0)
+    ] = 30.0
+    tilt_floor_deg: Annotated[float, Spec("least sigma of the tilt", "deg", gt=0.0, le=90.0)] = 0.05
+    gyro_bias_radps: Annotated[float, Spec("sigma before any averaging", "rad/s", gt=0.0)] = 0.02
+    accel_bias_mps2: Annotated[
+        float, Spec("sigma: 10 mg, a calibrated MEMS sensor", "m/s^2", gt=0.0)
+    ] = 0.1
+    gnss_time_s: Annotated[
+        float,
+        Spec("sigma of the time offset of GNSS stamps; 0: they are exact, no state", "s", ge=0.0),
+    ] = 0.1
+    field_bias_T: Annotated[
+        float, Spec("sigma of the magnetometer's bias; 0: it is calibrated, no state", "T", ge=0.0)
+    ] = 0.0
+    field_T: Annotated[
+        float, Spec("sigma of the reference field; 0: it is taken as exact", "T", ge=0.0)
+    ] = 0.0
+    lever_arm_m: Annotated[
+        float, Spec("sigma of the lever arm, IMU to antenna; 0: known", "m", ge=0.0, le=10.0)
+    ] = 0.0
+    wind_mps: Annotated[float, Spec("sigma of the wind", "m/s", ge=0.0)] = 5.0
+    terrain_m: Annotated[float, Spec("sigma of the terrain under the first range", "m")] = 0.1
+    position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
+    velocity_mps: Annotated[float, Spec("sigma in flight without GNSS", "m/s", gt=0.0)] = 5.0
+
+
+@dataclass(frozen=True)
+class EstimatorParams:
+    """The estimators (files of ``config/estimators``): the error-state filter, and others."""
+
+    filter: Annotated[
+        str, Spec("what the closed loop flies on; the graph flies on eskf", choices=FILTERS)
+    ] = "eskf"
+    gravity_mps2: Annotated[
+        float, Spec("gravity at z = 0 of map, downwards", "m/s^2", gt=0.0, le=30.0)
+    ] = 9.80665
+    gravity_gradient_per_s2: Annotated[
+        float, Spec("what gravity loses with each metre up", "1/s^2", ge=0.0, le=1e-3)
+    ] = 0.0
+    magnetic_field_W_T: Annotated[
+        Vec3, Spec("reference field, east, north, up", "T", ge=-1e-3, le=1e-3)
+    ] = (0.0, 2.15e-5, -4.3e-5)
+    ground_height_m: Annotated[
+        float, Spec("height of the flat ground under the rangefinder in map", "m")
+    ] = 0.0
+    flat_ground: Annotated[
+        bool, Spec("the ground is flat and free: what the rangefinder sees is that height")
+    ] = True
+    mount: MountParams = field(default_factory=MountParams)
+    delay: DelayParams = field(default_factory=DelayParams)
+    noise: NoiseParams = field(default_factory=NoiseParams)
+    fusion: FusionParams = field(default_factory=FusionParams)
+    gate: GateParams = field(default_factory=GateParams)
+    start: StartParams = field(default_factory=StartParams)
+    ekf7: Ekf7Params = field(default_factory=Ekf7Params)
+    gps_ins: GpsInsParams = field(default_factory=GpsInsParams)

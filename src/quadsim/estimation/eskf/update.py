@@ -1,0 +1,404 @@
+"""What all measurements share: gate, bookkeeping, correction of the nominal state, recovery."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.covariance import (
+    fuse,
+    left_jacobian,
+    scaled,
+    shear,
+    times_row,
+    turn_attitude,
+)
+from quadsim.estimation.eskf.layout import (
+    ACCEPTED,
+    ANTENNA,
+    BA,
+    BG,
+    FIELD,
+    FIELD_BIAS,
+    GNSS_BIAS,
+    GNSS_POSITION,
+    GNSS_TIME,
+    GNSS_VELOCITY,
+    IGNORED,
+    PRESSURE,
+    REASON_GNSS_POSITION,
+    REASON_GNSS_VELOCITY,
+    REJECTED,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.eskf.start_window import clear
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
+from quadsim.geometry.vector import dot, store, subtract, vec3
+
+#: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
+Sym3 = tuple[float, float, float, float, float, float]
+
+#: A correction of the attitude beyond this turns its covariance. A smaller one turns it by less
+#: than 0.3 degrees, which changes a deviation by half a percent at most.
+LARGE_TURN_RAD = 0.01
+#: Farthest that a fix may have been taken before its stamp, or behind it.
+GNSS_TIME_REACH_S = 0.3
+
+
+@kernel
+def correct(state: Any) -> None:
+    """Move the nominal state by ``state.correction``, and the error state with it.
+
+    What is left of the attitude's error is counted from the new nominal attitude: exp(theta) =
+    exp(theta') exp(x), so theta' = J (theta - x) with the left Jacobian J of x. This reset is Sola
+    2017, section 6.3 (to first order 1 + [x/2]x there; the sign is that of a global error).
+    """
+    x = state.correction
+    turn = (x[THETA], x[THETA + 1], x[THETA + 2])
+    if dot(turn, turn) > LARGE_TURN_RAD * LARGE_TURN_RAD:
+        J = left_jacobian(turn)
+        turn_attitude(state.covariance, state.n, J)
+        for k in range(3):
+            turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
+            for i in range(3):
+                state.turned[i, k] = dot(J[i], turned)
+    move(state)
+
+
+@kernel
+def move(state: Any) -> None:
+    """Move the nominal state by ``state.correction``."""
+    x = state.correction
+    turn = exp((x[THETA], x[THETA + 1], x[THETA + 2]))
+    store(state.q_WS, normalize(multiply(turn, quat(state.q_WS))))
+    for i in range(3):
+        state.v_W[i] += x[V + i]
+        state.p_W[i] += x[P + i]
+        state.gyro_bias_S[i] += x[BG + i]
+        state.accel_bias_S[i] += x[BA + i]
+        state.gnss_bias_W[i] += x[GNSS_BIAS + i]
+        state.field_bias_S_T[i] += x[FIELD_BIAS + i]
+        state.antenna_S[i] += x[ANTENNA + i]
+        state.field_W_T[i] += x[FIELD + i]
+    reach_s = GNSS_TIME_REACH_S
+    state.gnss_time_s = min(max(state.gnss_time_s + x[GNSS_TIME], -reach_s), reach_s)
+    state.pressure_offset_m += x[PRESSURE]
+    state.terrain_height_m += x[TERRAIN]
+    state.wind_W_mps[0] += x[WIND]
+    state.wind_W_mps[1] += x[WIND + 1]
+
+
+@kernel
+def judge(state: Any, sensor: int, nis: float, limit: float) -> bool:
+    """Gate a measurement by its normalised innovation squared, and count it."""
+    state.nis[sensor] = nis
+    if nis <= limit:
+        state.accepted[sensor] += 1
+        state.nis_sum[sensor] += nis
+        state.rejected_in_row[sensor] = 0
+        return True
+    state.rejected[sensor] += 1
+    if state.rejected_in_row[sensor] == 0:
+        state.rejected_since_ns[sensor] = state.stamp_ns
+    state.rejected_in_row[sensor] += 1
+    return False
+
+
+@kernel
+def rejected_for_s(state: Any, sensor: int) -> float:
+    """How long a sensor has been rejected without a break; 0 for less than three times."""
+    if state.rejected_in_row[sensor] < 3:
+        return 0.0
+    return float((state.stamp_ns - state.rejected_since_ns[sensor]) * 1e-9)
+
+
+@kernel
+def update_scalar(state: Any, sensor: int, innovation: float, variance: float, limit: float) -> int:
+    """Gate and fuse one number; its row of H is ``state.row``.
+
+    Returns:
+        ACCEPTED, or REJECTED with nominal state and covariance untouched.
+    """
+    total = times_row(state.covariance, state.n, state.row, state.product) + variance
+    state.innovation[sensor, 0] = innovation
+    state.innovation_variance[sensor, 0] = total
+    if not judge(state, sensor, innovation * innovation / total, limit):
+        return REJECTED
+    state.correction[:] = 0.0
+    fuse(state, innovation, variance, total)
+    correct(state)
+    return ACCEPTED
+
+
+@kernel
+def cholesky(A: Sym3) -> Sym3:
+    """Lower factor L of A = L L^T: l00, l10, l20, l11, l21, l22; not positive: NaN somewhere."""
+    l00 = math.sqrt(A[0]) if A[0] > 0.0 else math.nan
+    l10, l20 = A[1] / l00, A[2] / l00
+    d = A[3] - l10 * l10
+    l11 = math.sqrt(d) if d > 0.0 else math.nan
+    l21 = (A[4] - l20 * l10) / l11
+    e = A[5] - l20 * l20 - l21 * l21
+    l22 = math.sqrt(e) if e > 0.0 else math.nan
+    return (l00, l10, l20, l11, l21, l22)
+
+
+@kernel
+def whiten(L: Sym3, y: Vec3) -> Vec3:
+    """Solution x of L x = y."""
+    a = y[0] / L[0]
+    b = (y[1] - L[1] * a) / L[3]
+    return (a, b, (y[2] - L[2] * a - L[4] * b) / L[5])
+
+
+@kernel
+def take_row(state: Any, i: int) -> None:
+    """Copy one of ``state.rows`` into ``state.row``."""
+    for k in range(N):
+        state.row[k] = state.rows[i, k]
+
+
+@kernel
+def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit: float) -> int:
+    """Gate three numbers together and fuse them as three uncorrelated scalars.
+
+    Their rows of H are ``state.rows``. The gate uses the full innovation covariance; fusion the
+    rows and innovations whitened by the Cholesky factor of the noise.
+
+    Returns:
+        ACCEPTED; REJECTED with nominal state and covariance untouched; or IGNORED where the noise
+        is not positive definite.
+    """
+    L = cholesky(noise)
+    rows, row, product = state.rows, state.row, state.product
+    n = state.n
+    take_row(state, 0)
+    s00 = times_row(state.covariance, n, row, product) + noise[0]
+    s01, s02 = noise[1], noise[2]
+    for k in range(n):
+        s01 += rows[1, k] * product[k]
+        s02 += rows[2, k] * product[k]
+    take_row(state, 1)
+    s11 = times_row(state.covariance, n, row, product) + noise[3]
+    s12 = noise[4]
+    for k in range(n):
+        s12 += rows[2, k] * product[k]
+    take_row(state, 2)
+    s22 = times_row(state.covariance, n, row, product) + noise[5]
+    a, b, c = whiten(cholesky((s00, s01, s02, s11, s12, s22)), innovation)
+    nis = a * a + b * b + c * c
+    if not (math.isfinite(nis) and math.isfinite(L[5])):
+        return IGNORED
+    store(state.innovation[sensor], innovation)
+    store(state.innovation_variance[sensor], (s00, s11, s22))
+    if not judge(state, sensor, nis, limit):
+        return REJECTED
+    y = whiten(L, innovation)
+    for k in range(n):
+        x = whiten(L, (rows[0, k], rows[1, k], rows[2, k]))
+        rows[0, k], rows[1, k], rows[2, k] = x
+    state.correction[:] = 0.0
+    for i in range(3):
+        take_row(state, i)
+        total = times_row(state.covariance, n, row, product) + 1.0
+        fuse(state, y[i], 1.0, total)
+    correct(state)
+    return ACCEPTED
+
+
+@kernel
+def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -> None:
+    """Covariance of a position that is the mean of fixes, and of their correlated error with it.
+
+    Args:
+        state: ESKF record, its covariance of the position and of that error zero.
+        params: packed EstimatorParams.
+        variance: of one fix, m^2.
+        count: of fixes.
+    """
+    for i in range(3):
+        axis_from_fixes(state, params, i, variance[i], count)
+
+
+@kernel
+def axis_from_fixes(state: Any, params: Any, i: int, variance: float, count: float) -> None:
+    """The same of one axis."""
+    covariance, share = state.covariance, params.noise.gnss_correlated_share
+    white, common = (1.0 - share) * variance / count, share * variance
+    covariance[P + i, P + i] += white + common
+    state.gnss_bias_W[i] = 0.0
+    if state.n > GNSS_BIAS:
+        covariance[GNSS_BIAS + i, GNSS_BIAS + i] = common
+        covariance[P + i, GNSS_BIAS + i] -= common
+        covariance[GNSS_BIAS + i, P + i] -= common
+
+
+@kernel
+def forget_links(covariance: Any, at: int) -> None:
+    """Forget the variance of one number of the error state, and what links it to others."""
+    for k in range(N):
+        covariance[at, k] = 0.0
+        covariance[k, at] = 0.0
+
+
+@kernel
+def look_beside(state: Any) -> None:
+    """Fill the window of a new start beside the estimate, from now on."""
+    if state.realigning == 0:
+        state.realigning = 1
+        clear(state.alignment)
+        state.alignment.start_ns = state.stamp_ns
+
+
+@kernel
+def velocity_holds(state: Any) -> bool:
+    """Whether a GNSS velocity of the last second was accepted, and none was rejected since."""
+    age_ns = state.stamp_ns - state.velocity_fix_ns
+    known = state.velocity_fix_ns > 0 and age_ns < 1_000_000_000
+    return bool(known and state.rejected_in_row[GNSS_VELOCITY] == 0)
+
+
+@kernel
+def has_positions(state: Any) -> bool:
+    """Whether GNSS positions come, accepted or not."""
+    return bool(state.fix_ns > 0 and state.stamp_ns - state.fix_ns < 1_000_000_000)
+
+
+@kernel
+def reset_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
+    """Take the position from a fix that has contradicted it for long, and leave the rest alone.
+
+    Height and horizontal position are judged apart: what fits stays.
+
+    Args:
+        state: ESKF record, with the fix's innovation and its variance.
+        params: packed EstimatorParams.
+        p_W: (3,) GNSS position of the antenna.
+        noise: its covariance.
+    """
+    state.recoveries += 1
+    state.reason = REASON_GNSS_POSITION
+    y, variance = state.innovation[GNSS_POSITION], state.innovation_variance[GNSS_POSITION]
+    across = y[0] * y[0] / variance[0] + y[1] * y[1] / variance[1] > params.gate.chi2_3
+    along = y[2] * y[2] / variance[2] > params.gate.chi2_1
+    both = across == along
+    fix_W = subtract(p_W, rotate(quat(state.q_WS), vec3(state.antenna_S)))
+    of_fix = (noise[0], noise[3], noise[5])
+    for i in range(3):
+        if both or (across if i < 2 else along):
+            state.p_W[i] = fix_W[i]
+            forget_links(state.covariance, P + i)
+            if state.n > GNSS_BIAS:
+                forget_links(state.covariance, GNSS_BIAS + i)
+            axis_from_fixes(state, params, i, of_fix[i], 1.0)
+    if both or along:
+        forget_heights(state)
+    state.rejected_in_row[GNSS_POSITION] = 0
+
+
+@kernel
+def forget_heights(state: Any) -> None:
+    """What was set from a height that is none: the pressure's offset, the terrain."""
+    forget_links(state.covariance, PRESSURE)
+    state.covariance[PRESSURE, PRESSURE] = 1.0
+    state.pressure_started = 0
+    state.terrain_started = 0
+
+
+@kernel
+def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
+    """Take the velocity from GNSS, which has contradicted it for long while no positions came.
+
+    It was the attitude that led the velocity away. The window that fills beside the estimate from
+    now on finds that by itself, and the filter starts from it.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        v_W: (3,) GNSS velocity of the IMU.
+        noise: its covariance.
+    """
+    state.recoveries += 1
+    state.reason = REASON_GNSS_VELOCITY
+    of_velocity = (noise[0], noise[3], noise[5])
+    for i in range(3):
+        # the position has gone with the wrong velocity
+        way_m = (v_W[i] - state.v_W[i]) * params.gate.recovery_s
+        state.covariance[P + i, P + i] += way_m * way_m
+        state.v_W[i] = v_W[i]
+        forget_links(state.covariance, V + i)
+        state.covariance[V + i, V + i] = of_velocity[i]
+    state.rejected_in_row[GNSS_VELOCITY] = 0
+    look_beside(state)
+
+
+@kernel
+def has_lever_arm(state: Any, params: Any) -> bool:
+    """Whether the lever arm from IMU to antenna is a state that is not known."""
+    return bool(state.n > ANTENNA and params.start.lever_arm_m > 0.0)
+
+
+@kernel
+def add_lever_arm(state: Any, params: Any, at: int) -> None:
+    """Covariance of a position that was found from the antenna's: it holds its place's error."""
+    if has_lever_arm(state, params):
+        R = to_matrix(quat(state.q_WS))
+        shear(state.covariance, state.n, at, ANTENNA, scaled(-1.0, R))
+
+
+@kernel
+def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
+    """Begin again in place from a fix: the estimate had left all that GNSS says for too long.
+
+    Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove
+    position and velocity away is not known. They hold until the window of a new start is full,
+    which is filled beside the estimate from now on; a filter that is off by more than its linear
+    equations reach would not find back by itself.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        p_W: (3,) GNSS position of the antenna.
+        noise: its covariance.
+        reason: one of the REASONs.
+    """
+    start, covariance = params.start, state.covariance
+    state.recoveries += 1
+    look_beside(state)
+    state.reason = reason
+    tilt = start.tilt_flight_deg * math.pi / 180.0
+    for i in range(N):
+        for k in range(N):
+            if i != k or i < PRESSURE:  # the others' variances stay
+                covariance[i, k] = 0.0
+    fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
+    for i in range(3):
+        covariance[THETA + i, THETA + i] = tilt * tilt
+        covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
+        covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
+        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        if fresh:
+            state.v_W[i] = state.velocity_fix_W[i]
+            # up to a second old: a metre per second of change
+            covariance[V + i, V + i] = state.velocity_fix_variance[i] + 1.0
+    lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
+    store(state.p_W, subtract(p_W, lever_W))
+    position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
+    add_lever_arm(state, params, P)
+    # the time offset has taken up what it could of the error
+    if state.gnss_time_counts == 0:
+        state.gnss_time_s = 0.0
+        covariance[GNSS_TIME, GNSS_TIME] = start.gnss_time_s * start.gnss_time_s
+    covariance[PRESSURE, PRESSURE] = 1.0
+    state.pressure_started = 0
+    state.terrain_started = 0
+    state.aided_ns = state.stamp_ns
+    state.rejected_in_row[:] = 0
+    state.nis[GNSS_POSITION] = 0.0

@@ -1,0 +1,1 @@
+"""Swapped, mirrored and turned sensor axes, found in flight."""

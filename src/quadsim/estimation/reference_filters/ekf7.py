@@ -1,0 +1,153 @@
+"""The FCND estimation project's estimator: a complementary filter and an EKF of seven states.
+
+Roll and pitch come from ``complementary``; position, velocity and yaw from an
+EKF. After Udacity's *Estimation for Quadrotors* (Tellex, Brown and Lupashin, 2018), whose frames
+are NED and FRD; here ENU and FLU, in which every equation keeps its form but for gravity's sign.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.layout import GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, triple
+from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
+from quadsim.estimation.reference_filters.fusion import (
+    HEADING,
+    POSITION,
+    VELOCITY,
+    admit,
+    admit_imu,
+    check_finite,
+    take_time,
+    turn_to,
+)
+from quadsim.estimation.reference_filters.update import (
+    correct,
+    fuse_heading,
+    fuse_vector,
+    move,
+    turn,
+)
+from quadsim.geometry.rotation import from_euler, quat, rotate
+from quadsim.geometry.vector import vec3
+
+
+@kernel
+def ekf7_predict(motion: Any, params: Any, q_BS: Any, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
+    """Prediction with one IMU sample: first the attitude, then the EKF with it.
+
+    p += v dt, v += (R f - g e_z) dt; P = G P G^T + Q dt, G the identity but for dt in the rows of
+    the position and d(R f)/d(yaw) dt = (e_z x R f) dt, called R_bg' f dt, in those of the velocity.
+
+    Args:
+        motion: MOTION record.
+        params: packed EstimatorParams.
+        q_BS: attitude of the IMU.
+        f_S: (3,) m/s^2.
+        w_S: (3,) rad/s.
+        dt_s: since the sample before.
+    """
+    own, gravity_mps2 = params.ekf7, params.gravity_mps2
+    f_B, w_B = rotate(q_BS, f_S), rotate(q_BS, w_S)
+    roll, pitch, yaw = integrate_angles(
+        quat(motion.q_WB), f_B, w_B, dt_s, own.attitude_tau_s, gravity_mps2
+    )
+    q_WB = from_euler(roll, pitch, yaw)
+    turn_to(motion, q_WB, q_BS)
+    f_W = rotate(q_WB, f_B)
+    for i in range(3):
+        motion.p_W[i] += dt_s * motion.v_W[i]
+        motion.v_W[i] += dt_s * f_W[i]
+    motion.v_W[2] -= dt_s * gravity_mps2
+    P = motion.covariance
+    move(P, dt_s)
+    turn(P, (-dt_s * f_W[1], dt_s * f_W[0], 0.0))
+    walks = (own.position_walk_xy, own.position_walk_xy, own.position_walk_z)
+    for i in range(3):
+        P[POSITION + i, POSITION + i] += dt_s * walks[i] * walks[i]
+    walks = (own.velocity_walk_xy, own.velocity_walk_xy, own.velocity_walk_z)
+    for i in range(3):
+        P[VELOCITY + i, VELOCITY + i] += dt_s * walks[i] * walks[i]
+    P[HEADING, HEADING] += dt_s * own.yaw_walk * own.yaw_walk
+
+
+@kernel
+def sigmas_of(params: Any, sensor: int) -> Vec3:
+    """What the filter believes of GPS, whatever the messages say: m, or m/s."""
+    own = params.ekf7
+    if sensor == GNSS_POSITION:
+        return (own.gps_position_xy_m, own.gps_position_xy_m, own.gps_position_z_m)
+    return (own.gps_velocity_xy_mps, own.gps_velocity_xy_mps, own.gps_velocity_z_mps)
+
+
+@kernel
+def ekf7_begin(line: Any) -> None:
+    """First covariance: the filter's own variances over the number of what the start averaged."""
+    motion, params, window = line.motion, line.params, line.state.alignment
+    P, own = motion.covariance, params.ekf7
+    p_sigma, v_sigma = sigmas_of(params, GNSS_POSITION), sigmas_of(params, GNSS_VELOCITY)
+    for i in range(3):
+        P[POSITION + i, POSITION + i] = params.start.position_m**2
+        if window.fix_count > 0:
+            P[POSITION + i, POSITION + i] = p_sigma[i] ** 2 / window.fix_count
+        P[VELOCITY + i, VELOCITY + i] = params.start.velocity_mps**2
+        if window.velocity_count > 0:
+            P[VELOCITY + i, VELOCITY + i] = v_sigma[i] ** 2 / window.velocity_count
+    P[HEADING, HEADING] = own.mag_yaw_rad**2 / max(window.field_count, 1)
+    motion.tilt_variance = own.attitude_sigma_rad**2
+
+
+@kernel
+def ekf7_fuse(line: Any, i: int) -> None:
+    """Fuse an event, now; only GPS and the field have a place in this filter."""
+    event, motion, params = line.events[i], line.motion, line.params
+    kind, values = event.kind, event.values
+    q_BS = quat(line.state.q_BS)
+    if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
+        x, y, z = sigmas_of(params, kind)
+        noise = (x * x, 0.0, 0.0, y * y, 0.0, z * z)
+        if kind == GNSS_POSITION:
+            predicted, at = vec3(motion.p_W), POSITION
+        else:
+            predicted, at = vec3(motion.v_W), VELOCITY
+        fuse_vector(motion, kind, at, triple(values, 0), predicted, noise)
+        correct(motion, q_BS)
+    elif kind == MAGNETIC_FIELD:
+        m_B = rotate(q_BS, triple(values, 0))
+        roll, pitch, _ = vec3(motion.angles)
+        yaw, known = magnetic_yaw(m_B, roll, pitch, vec3(params.magnetic_field_W_T))
+        if known:
+            fuse_heading(motion, kind, yaw, params.ekf7.mag_yaw_rad**2)
+            correct(motion, q_BS)
+
+
+@kernel
+def ekf7_offer_imu(
+    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+) -> int:
+    """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.offer_imu`."""
+    line = lines[0]
+    verdict = admit_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    if verdict != OK and verdict != GAP and verdict != CLOCK_JUMP:
+        return verdict
+    f, w = vec3(f_S), vec3(w_S)
+    dt_s = take_time(line, stamp_ns, f, w, f_covariance, w_covariance)
+    if dt_s > 0.0:
+        ekf7_predict(line.motion, line.params, quat(line.state.q_BS), f, w, dt_s)
+        check_finite(line)
+    elif dt_s < 0.0:
+        ekf7_begin(line)
+    return verdict
+
+
+@kernel
+def ekf7_offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+    """Take a measurement and fuse it; see ``estimation.eskf.input_validation.offer``."""
+    line = lines[0]
+    verdict, i = admit(line, kind, stamp_ns, values, covariance)
+    if verdict == OK and line.motion.running == 1:
+        ekf7_fuse(line, i)
+    return verdict

@@ -1,0 +1,82 @@
+"""The source systems' filters for nodes and replay: plain numpy in and out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.estimation.batches import ekf7_messages, gps_ins_messages
+from quadsim.estimation.eskf.layout import REASONS, SENSORS, VECTORS
+from quadsim.estimation.interface import DERIVED, Estimator
+from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
+from quadsim.estimation.reference_filters.fusion import new_direct
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
+from quadsim.estimation.reference_filters.update import (
+    direct_odometry,
+    direct_pose_covariance,
+    direct_twist_covariance,
+)
+
+
+class DirectFilter(Estimator):
+    """What fuses a message when it arrives, in whatever order, and refuses none by its value."""
+
+    fill_odometry = staticmethod(direct_odometry)
+    covariance_of_pose = staticmethod(direct_pose_covariance)
+    covariance_of_twist = staticmethod(direct_twist_covariance)
+
+    def new_lines(self) -> NDArray[np.record]:
+        """The (1,) DIRECT record of a filter that has seen nothing yet."""
+        return new_direct(self.params)
+
+    @staticmethod
+    def state_of(lines: NDArray[np.record]) -> NDArray[np.record]:
+        """The MOTION record in it."""
+        motion: NDArray[np.record] = lines["motion"]
+        return motion
+
+    def health(self) -> dict[str, float | str]:
+        """Status, deviations, and of each sensor the normalised innovations squared.
+
+        ``<sensor>_test_ratio`` is the last one over the error-state filter's limit, for comparison:
+        nothing is rejected here.
+        """
+        motion, aligner, gate = self.state, self._lines[0].state, self.params.gate
+        result: dict[str, float | str] = {
+            "status": "running" if motion.running else "aligning",
+            "reason": REASONS[int(aligner.reason)],
+            "starts": float(aligner.starts),
+            "started": ("in flight", "standing")[int(aligner.started_standing)],
+        }
+        variances = np.maximum(np.diagonal(motion.covariance), 0.0)
+        tilt_variance = float(motion.tilt_variance)
+        result["attitude_sigma_rad"] = float(np.sqrt(max(variances[6], tilt_variance)))
+        result["velocity_sigma_mps"] = float(np.sqrt(np.max(variances[3:6])))
+        result["position_sigma_m"] = float(np.sqrt(np.max(variances[:3])))
+        for sensor, name in enumerate(SENSORS):
+            if name in DERIVED:
+                continue
+            limit = gate.chi2_3 if sensor in VECTORS else gate.chi2_1
+            accepted = float(motion.accepted[sensor])
+            result[f"{name}_test_ratio"] = float(motion.nis[sensor]) / limit
+            result[f"{name}_nis_mean"] = float(motion.nis_sum[sensor]) / max(accepted, 1.0)
+            result[f"{name}_accepted"] = accepted
+            result[f"{name}_rejected"] = 0.0
+        result.update({name: float(number) for name, number in self.counts.items()})
+        return result
+
+
+class Ekf7(DirectFilter):
+    """The FCND project's estimator; see :mod:`~quadsim.estimation.reference_filters.ekf7`."""
+
+    offer_imu = staticmethod(ekf7_offer_imu)
+    offer = staticmethod(ekf7_offer)
+    take_messages = staticmethod(ekf7_messages)
+
+
+class GpsIns(DirectFilter):
+    """The thesis' linear GPS/INS filter; see ``estimation.reference_filters.gps_ins``."""
+
+    offer_imu = staticmethod(gps_ins_offer_imu)
+    offer = staticmethod(gps_ins_offer)
+    take_messages = staticmethod(gps_ins_messages)

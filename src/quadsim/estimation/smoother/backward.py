@@ -1,0 +1,346 @@
+"""The smoother's backward pass: the adjoint of the filter's steps, after Bryson and Frazier.
+
+With the filter's estimate x, P at some time and the adjoint variables l (N,) and L (N, N) there,
+which hold what all later measurements say, the smoothed estimate is x - P l with the covariance
+P - P L P. Back over a prediction with transition F they go as F^T l and F^T L F, free of an inverse
+(Bierman, *Fixed interval smoothing with discrete measurements*, Int. J. Control 18, 1973). Over
+measurements the smoothed estimate is the same before and after, which gives l and L before them
+from that estimate and the filter's covariance there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.covariance import (
+    crossed,
+    less,
+    scaled,
+    shear,
+    shear_scalar,
+    skew,
+    turn_attitude,
+)
+from quadsim.estimation.eskf.layout import (
+    ANTENNA,
+    BA,
+    BG,
+    ESKF,
+    FIELD,
+    FIELD_BIAS,
+    GNSS_BIAS,
+    GNSS_TIME,
+    PRESSURE,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.eskf.measurement_buffer import triple
+from quadsim.estimation.eskf.mechanisation import mechanise
+from quadsim.estimation.eskf.outputs import transpose
+from quadsim.estimation.eskf.update import move
+from quadsim.estimation.smoother.forward_pass import AGE, BEGIN, FUSE, PREDICT
+from quadsim.estimation.smoother.output import CORE, give_out, run_back
+from quadsim.geometry.rotation import (
+    Mat3,
+    apply,
+    conjugate,
+    log,
+    multiply,
+    quat,
+    rotate,
+    to_matrix,
+)
+from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
+
+#: A pivot of a correlation matrix so small is nothing but rounding.
+SINGULAR = 1e-13
+
+#: The adjoint, and the working memory of the backward pass.
+ADJOINT = record_dtype(
+    [
+        ("vector", np.float64, (N,)),
+        ("matrix", np.float64, (N, N)),
+        ("state", ESKF),  # smoothed
+        ("error", np.float64, (N,)),
+        ("scaling", np.float64, (N,)),
+        ("inverse", np.float64, (N, N)),
+        ("product", np.float64, (N, N)),
+        ("work", np.float64, (N, N)),
+    ]
+)
+
+
+@kernel
+def product_of(A: Any, B: Any, rows: int, n: int, out: Any) -> None:
+    """First rows of the product of two (n, n) matrices."""
+    for i in range(rows):
+        for k in range(n):
+            out[i, k] = 0.0
+        for j in range(n):
+            a = A[i, j]
+            if a != 0.0:
+                for k in range(n):
+                    out[i, k] += a * B[j, k]
+
+
+@kernel
+def difference(a: Any, b: Any, out: Any) -> None:
+    """Error state of b whose truth is a: what ``move`` would add to b to make a of it."""
+    store(out[THETA : THETA + 3], log(multiply(quat(a.q_WS), conjugate(quat(b.q_WS)))))
+    for i in range(3):
+        out[V + i] = a.v_W[i] - b.v_W[i]
+        out[P + i] = a.p_W[i] - b.p_W[i]
+        out[BG + i] = a.gyro_bias_S[i] - b.gyro_bias_S[i]
+        out[BA + i] = a.accel_bias_S[i] - b.accel_bias_S[i]
+        out[GNSS_BIAS + i] = a.gnss_bias_W[i] - b.gnss_bias_W[i]
+        out[FIELD_BIAS + i] = a.field_bias_S_T[i] - b.field_bias_S_T[i]
+        out[ANTENNA + i] = a.antenna_S[i] - b.antenna_S[i]
+        out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
+    out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
+    out[GNSS_TIME] = a.gnss_time_s - b.gnss_time_s
+    out[TERRAIN] = a.terrain_height_m - b.terrain_height_m
+    for i in range(2):
+        out[WIND + i] = a.wind_W_mps[i] - b.wind_W_mps[i]
+
+
+@kernel
+def shear_vector(vector: Any, to: int, source: int, A: Mat3) -> None:
+    """x[to:to+3] += A x[source:source+3]."""
+    more = apply(A, triple(vector, source))
+    for i in range(3):
+        vector[to + i] += more[i]
+
+
+@kernel
+def back_over_shear(adjoint: Any, n: int, to: int, source: int, A: Mat3) -> None:
+    """Adjoint before x[to:to+3] += A x[source:source+3]."""
+    shear_vector(adjoint.vector, source, to, transpose(A))
+    shear(adjoint.matrix, n, source, to, transpose(A))
+
+
+@kernel
+def back_over_shear_scalar(adjoint: Any, n: int, to: int, source: int, factor: float) -> None:
+    """Adjoint before x[to:to+3] += factor x[source:source+3]."""
+    for i in range(3):
+        adjoint.vector[source + i] += factor * adjoint.vector[to + i]
+    shear_scalar(adjoint.matrix, n, source, to, factor)
+
+
+@kernel
+def back_over_transition(
+    adjoint: Any, n: int, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float
+) -> None:
+    """Adjoint before a prediction: the shears of ``propagate``, transposed, the last one first.
+
+    Args:
+        adjoint: ADJOINT record.
+        n: size of the part of the error state that is carried.
+        R_WS: attitude in the middle of the step.
+        f_W: specific force in the world, m/s^2.
+        turn_W: rotation of the step, rad.
+        dt_s: its length.
+    """
+    half_s = 0.5 * dt_s
+    step = scaled(-half_s, R_WS)
+    quarter = crossed((0.25 * turn_W[0], 0.25 * turn_W[1], 0.25 * turn_W[2]), step)
+    back_over_shear_scalar(adjoint, n, P, V, half_s)
+    back_over_shear(adjoint, n, THETA, BG, less(step, scaled(-1.0, quarter)))
+    back_over_shear(adjoint, n, V, BA, scaled(-dt_s, R_WS))
+    back_over_shear(adjoint, n, V, THETA, skew((-dt_s * f_W[0], -dt_s * f_W[1], -dt_s * f_W[2])))
+    back_over_shear(adjoint, n, THETA, BG, less(step, quarter))
+    back_over_shear_scalar(adjoint, n, P, V, half_s)
+
+
+@kernel
+def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) -> None:
+    """Adjoint before the step that an IMU sample took from the state ``before``."""
+    f_S = subtract(triple(values, 0), vec3(before.accel_bias_S))
+    w_S = subtract(triple(values, 3), vec3(before.gyro_bias_S))
+    _, _, _, q_mid, f_W = mechanise(
+        vec3(before.p_W), vec3(before.v_W), quat(before.q_WS), f_S, w_S, 0.0, dt_s
+    )
+    turn_W = rotate(q_mid, scale(dt_s, w_S))
+    back_over_transition(adjoint, before.n, to_matrix(q_mid), f_W, turn_W, dt_s)
+
+
+@kernel
+def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
+    """Inverse of a covariance into ``adjoint.inverse``, by Cholesky's factor of the correlations.
+
+    States that are known exactly or about to be set anew are left out: their rows and columns are
+    zero, as are those that depend wholly on others.
+    """
+    size, L, inverse = adjoint.scaling, adjoint.product, adjoint.inverse
+    for i in range(n):
+        variance = covariance[i, i]
+        size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
+    for i in range(n):
+        for k in range(i + 1):
+            total = size[i] * covariance[i, k] * size[k]
+            for j in range(k):
+                total -= L[i, j] * L[k, j]
+            if i != k:
+                L[i, k] = total * L[k, k]
+            else:  # the diagonal holds its inverse
+                L[i, i] = 1.0 / math.sqrt(total) if total > SINGULAR else 0.0
+    # inverse of L, row by row, into work; then L^-T L^-1
+    work = adjoint.work
+    for i in range(n):
+        for k in range(n):
+            work[i, k] = 0.0
+        for j in range(i):
+            a = L[i, j]
+            if a != 0.0:
+                for k in range(j + 1):
+                    work[i, k] -= a * work[j, k]
+        for k in range(i):
+            work[i, k] *= L[i, i]
+        work[i, i] = L[i, i]
+    for i in range(n):
+        for k in range(n):
+            inverse[i, k] = 0.0
+    for j in range(n):
+        for i in range(j + 1):
+            a = work[j, i] * size[i]
+            if a != 0.0:
+                for k in range(j + 1):
+                    inverse[i, k] += a * work[j, k] * size[k]
+
+
+@kernel
+def inverse_of(A: Mat3) -> Mat3:
+    """Inverse of a matrix that is near a rotation."""
+    a, b, c = A
+    x, y, z = cross(b, c), cross(c, a), cross(a, b)
+    factor = 1.0 / dot(a, x)
+    return scaled(factor, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
+
+
+@kernel
+def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
+    """Adjoint before measurements from that after them.
+
+    The nominal state is composed on the rotations. Where the filter has turned the covariance with
+    large corrections (:func:`~quadsim.estimation.eskf.update.correct`), it is turned back.
+    """
+    n = after.n
+    smooth_state(adjoint, after)
+    difference(adjoint.state, before, adjoint.error)
+    invert(adjoint, before.covariance, n, fresh)
+    inverse, work = adjoint.inverse, adjoint.work
+    product_of(after.covariance, adjoint.matrix, n, n, adjoint.product)
+    product_of(adjoint.product, after.covariance, n, n, work)
+    for i in range(n):
+        for k in range(n):
+            work[i, k] -= after.covariance[i, k]
+    turned = after.turned
+    turn_attitude(work, n, inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2]))))
+    for i in range(n):
+        for k in range(n):
+            work[i, k] += before.covariance[i, k]
+    product_of(inverse, work, n, n, adjoint.product)
+    product_of(adjoint.product, inverse, n, n, adjoint.matrix)
+    for i in range(n):
+        total = 0.0
+        for k in range(n):
+            total -= inverse[i, k] * adjoint.error[k]
+        adjoint.vector[i] = total
+        for k in range(i):
+            mean = 0.5 * (adjoint.matrix[i, k] + adjoint.matrix[k, i])
+            adjoint.matrix[i, k] = mean
+            adjoint.matrix[k, i] = mean
+
+
+@kernel
+def back_over_ageing(adjoint: Any, n: int, decay: float) -> None:
+    """Adjoint before the correlated error of GNSS positions decayed."""
+    if decay == 1.0:
+        return
+    for i in range(GNSS_BIAS, GNSS_BIAS + 3):
+        adjoint.vector[i] *= decay
+        for k in range(n):
+            adjoint.matrix[i, k] *= decay
+        for k in range(n):
+            adjoint.matrix[k, i] *= decay
+
+
+@kernel
+def smooth_state(adjoint: Any, point: Any) -> None:
+    """Smoothed nominal state into ``adjoint.state``; its covariance is still the filter's."""
+    state = adjoint.state
+    adjoint.state = point
+    state.correction[:] = 0.0
+    for i in range(point.n):
+        total = 0.0
+        for k in range(point.n):
+            total -= point.covariance[i, k] * adjoint.vector[k]
+        state.correction[i] = total
+    move(state)
+
+
+@kernel
+def smooth_covariance(adjoint: Any, point: Any) -> None:
+    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
+    covariance, product = point.covariance, adjoint.product
+    smoothed = adjoint.state.covariance
+    product_of(covariance, adjoint.matrix, CORE, point.n, product)
+    for i in range(CORE):
+        for j in range(point.n):
+            a = product[i, j]
+            for k in range(i + 1):
+                smoothed[i, k] -= a * covariance[j, k]
+        for k in range(i):
+            smoothed[k, i] = smoothed[i, k]
+
+
+@kernel
+def backward(
+    adjoints: Any,
+    lines: Any,
+    events: Any,
+    points: Any,
+    steps: Any,
+    count: int,
+    out: Any,
+    covariances: Any,
+) -> None:
+    """Smooth one part of the flight.
+
+    Args:
+        adjoints: (1,) ADJOINT at the part's end; afterwards at its beginning.
+        lines: (1,) TIMELINE, for its parameters.
+        events: (K,) EVENT, the flight.
+        points: (C,) ESKF, the tape's states.
+        steps: (C,) STEP.
+        count: how many the tape holds.
+        out: (M,) SMOOTHED, one for each IMU sample of the flight.
+        covariances: (M, 15, 15) of the error state at the IMU, or (0, 15, 15): not wanted.
+    """
+    adjoint, params = adjoints[0], lines[0].params
+    for k in range(count - 1, -1, -1):
+        point, step = points[k], steps[k]
+        if step.given == 1 or step.kind == BEGIN:
+            smooth_state(adjoint, point)
+            smooth_covariance(adjoint, point)
+        if step.given == 1:
+            give_out(adjoint.state, params, step.row, out, covariances)
+        if step.kind == BEGIN:
+            if step.event >= 0:
+                run_back(adjoint.state, params, events, step.event, step.row, out, covariances)
+            adjoint.vector[:] = 0.0
+            adjoint.matrix[:, :] = 0.0
+        elif step.kind == PREDICT:
+            back_over_prediction(adjoint, points[k - 1], events[step.event].values, step.dt_s)
+        elif step.kind == AGE:
+            back_over_ageing(adjoint, point.n, step.decay)
+        elif step.kind == FUSE:
+            back_over_measurements(adjoint, points[k - 1], point, step.fresh)

@@ -1,0 +1,1 @@
+"""Real vehicles among virtual obstacles: guard, planner, rehearsal."""

@@ -1,0 +1,201 @@
+"""What is wrong in flight, in words, the worst first; and what forbids to begin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.geometry.rotation import yaw_of
+from quadsim.hil.guard.frames import AutopilotWatch
+from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.guard.pose import PoseWatch
+from quadsim.hil.guard.sight import Sight
+
+#: Beyond a limit by this factor (and for tilts so much more) a vehicle is not in command.
+FAR_BEYOND = 1.5
+BEYOND_RAD = 0.35
+#: Poses come without a jump for so long before a flight begins, s.
+SETTLED_S = 0.5
+#: Of the least rate of poses so much is enough: one in ten may be lost.
+RATE_SHARE = 0.9
+#: A flight begins no faster.
+BEGIN_MPS = 1.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong.
+
+    Attributes:
+        words: what.
+        lands: whether the flight ends as soon as the vehicle stands; otherwise it holds first.
+        blind: whether there is no pose to hold on.
+        wish: whether only the wish is missing, so that the vehicle may still give way.
+    """
+
+    words: str
+    lands: bool = False
+    blind: bool = False
+    wish: bool = False
+
+
+@dataclass
+class Inputs:
+    """What came from people and programs, by the watchdogs' clock.
+
+    Attributes:
+        wish_ns: of the last wish; None before the first.
+        button_ns: of the dead-man button's last word; None before it.
+        held: what that was.
+        late_s: time between the last two steps.
+        disobeyed_s: for how long the velocity has not been that of any command.
+        turned: how the motion is turned against the commands, in words; empty: it is not.
+        not_ready: why the way to the vehicle is not in order, in words; empty: it is.
+        reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
+    """
+
+    wish_ns: int | None = None
+    button_ns: int | None = None
+    held: bool = False
+    late_s: float = 0.0
+    disobeyed_s: float = 0.0
+    turned: str = ""
+    not_ready: str = ""
+    reset: str = ""
+
+
+def dead_man_fault(params: GuardParams, inputs: Inputs, now_ns: int) -> str:
+    """Why the dead-man button does not count as held; empty if it does."""
+    watch = params.watch
+    if not watch.dead_man:
+        return ""
+    if inputs.button_ns is None:
+        return "dead-man button: not heard"
+    if not inputs.held:
+        return "dead-man button released"
+    age_s = (now_ns - inputs.button_ns) * 1e-9
+    if age_s > watch.dead_man_timeout_s:
+        return f"dead-man button: not heard for {age_s:.2f} s"
+    return ""
+
+
+def outside(params: GuardParams, p_W: NDArray[np.float64], beyond_m: float) -> str:
+    """How a place is outside height band or fence by more than that; empty if it is not."""
+    limits = params.limits
+    x, y, z = (float(value) for value in p_W)
+    low, high = limits.height_min_m, limits.height_max_m
+    if not low - beyond_m <= z <= high + beyond_m:
+        return f"height {z:.2f} m; allowed: {low:g} to {high:g}"
+    (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
+    if not (west - beyond_m <= x <= east + beyond_m and south - beyond_m <= y <= north + beyond_m):
+        corners = f"({west:g}, {south:g}) to ({east:g}, {north:g})"
+        return f"({x:.1f}, {y:.1f}) is outside the fence {corners}"
+    return ""
+
+
+def find_fault(
+    params: GuardParams,
+    poses: PoseWatch,
+    sight: Sight,
+    inputs: Inputs,
+    autopilot: AutopilotWatch,
+    now_ns: int,
+) -> Fault | None:
+    """The worst of what is wrong in flight, or None."""
+    watch, limits = params.watch, params.limits
+    pose, age_s = poses.pose, poses.age_s(now_ns)
+    if pose is None or age_s > watch.pose_stale_s:
+        words = poses.jump or f"pose lost: none for {age_s:.2f} s"
+        return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
+    gone = outside(params, pose.p_W, limits.beyond_m)
+    if gone:
+        return Fault(gone, lands=True)
+    for turned in (poses.mismatch, inputs.turned, inputs.reset, autopilot.fault):
+        if turned:
+            return Fault(turned, lands=True)
+    if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
+        return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
+    fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
+    if pose.speed_mps > FAR_BEYOND * fastest:
+        return Fault(f"{pose.speed_mps:.1f} m/s; allowed: {fastest:.1f}")
+    if inputs.disobeyed_s > watch.disobey_s:
+        return Fault("the vehicle does not follow the commands", lands=True)
+    if inputs.late_s > watch.late_s:
+        return Fault(f"late loop: {inputs.late_s:.3f} s between two steps")
+    button = dead_man_fault(params, inputs, now_ns)
+    if button:
+        return Fault(button)
+    unseen = sight.fault(now_ns)
+    if unseen:
+        return Fault(unseen)
+    if inputs.wish_ns is not None:
+        silent_s = (now_ns - inputs.wish_ns) * 1e-9
+        if silent_s > watch.wish_timeout_s:
+            return Fault(f"wish lost: none for {silent_s:.2f} s", wish=True)
+    return None
+
+
+def find_refusal(
+    params: GuardParams,
+    poses: PoseWatch,
+    sight: Sight,
+    inputs: Inputs,
+    autopilot: AutopilotWatch,
+    now_ns: int,
+) -> str:
+    """Why a flight shall not begin, with the remedy; empty if it may.
+
+    The button comes first, so that it can be tried where the rest is not in order yet.
+    """
+    button = dead_man_fault(params, inputs, now_ns)
+    if button:
+        return button
+    if inputs.not_ready:
+        return inputs.not_ready
+    pose, age_s = poses.pose, poses.age_s(now_ns)
+    if pose is None:
+        return "no pose has come"
+    if age_s > params.watch.pose_stale_s:
+        return f"no pose for {age_s:.2f} s; allowed: {params.watch.pose_stale_s:g}"
+    if poses.settled_s(now_ns) < SETTLED_S:
+        return f"poses have come without a jump for less than {SETTLED_S:g} s"
+    least_hz = params.watch.pose_rate_min_hz
+    if poses.rate_hz < RATE_SHARE * least_hz:
+        return (
+            f"{poses.rate_hz:.0f} poses a second; needed: {least_hz:g}. Set the rate of the stream"
+            " (docs/hil.md)"
+        )
+    place = outside(params, pose.p_W, 0.0)
+    if place:
+        return (
+            f"{place}; take off by the vehicle's own autopilot first, and see that the pose is in"
+            " map (ENU, z up)"
+        )
+    if pose.tilt_rad > params.limits.tilt_max_rad:
+        return (
+            f"tilted by {math.degrees(pose.tilt_rad):.0f} deg; is the attitude of body FLU in ENU?"
+        )
+    if poses.mismatch:
+        return poses.mismatch
+    misled = autopilot.refusal(now_ns, yaw_of(pose.q_WB), params.watch.pose_stale_s)
+    if misled:
+        return misled
+    if pose.speed_mps > BEGIN_MPS:
+        return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
+    unseen = sight.fault(now_ns)
+    if unseen:
+        return unseen
+    if blind := sight.blind(now_ns):
+        return blind
+    near_m = sight.clearance_m(pose.p_W) - params.vehicle.pose_uncertainty_m
+    for path in sight.paths(now_ns, pose.p_W, 0.0, 0.0):
+        near_m = min(near_m, math.dist(path.start_W, (0.0, 0.0, 0.0)) - path.keep_out_m)
+    if near_m < 0.0:
+        return (
+            f"an obstacle {near_m + params.keep_out_m:.2f} m from the vehicle's centre; allowed:"
+            f" {params.keep_out_m:.2f}"
+        )
+    return ""

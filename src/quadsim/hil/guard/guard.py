@@ -1,0 +1,492 @@
+"""The guard: the last to see a velocity command before a real vehicle does.
+
+It passes what is safe, takes the nearest safe velocity where the wish is not, and brakes, holds and
+lands when something is wrong. What it promises, on which assumptions: docs/guard.md.
+
+World frame W is ``map`` (ENU). ``stamp_ns`` is a message's own time, ``now_ns`` the watchdogs';
+the two need not be the same clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import Quat, yaw_of
+from quadsim.hil.guard.faults import Fault, Inputs, find_fault, find_refusal
+from quadsim.hil.guard.frames import Alignment, AutopilotWatch, Means, turned_words
+from quadsim.hil.guard.law import ZERO, Law
+from quadsim.hil.guard.output import STATES, Event, GuardOutput
+from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
+from quadsim.hil.guard.pose import PoseWatch, refused_pose
+from quadsim.hil.guard.sight import Shape, Sight
+
+__all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
+
+Array = NDArray[np.float64]
+
+DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
+
+#: Slower, the vehicle stands.
+STANDING_MPS = 0.2
+#: Without a pose the vehicle counts as standing after this time at the latest, s.
+BRAKED_S = 2.0
+#: While motion and commands may be turned against each other, no wish is faster, m/s.
+DOUBTFUL_MPS = 0.5
+#: Motion as slow as that is compared with the commands for so long, s.
+FORGET_S = 30.0
+#: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
+SLACK_S = 0.3
+
+
+class Guard:
+    """See the module.
+
+    Each ``take_...`` gives why it did not take what it was given, or None.
+
+    Args:
+        params: a file of ``config/guards``.
+
+    Attributes:
+        offboard: whether the vehicle obeys setpoints, as it said last; None where nobody says it.
+        unknown: what could not be checked before a flight, in words, which ``enable`` tells.
+    """
+
+    def __init__(self, params: GuardParams) -> None:
+        self.params = params
+        self._poses = PoseWatch(params)
+        self._sight = Sight(params)
+        self._law = Law(params, self._sight)
+        self._inputs = Inputs()
+        watch, vehicle = params.watch, params.vehicle
+        self._autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
+        braking_s = params.limits.speed_max_mps / vehicle.brake_mps2
+        self._alignment = Alignment(watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S)
+        self._means = Means()
+        self._wish_W: Array = ZERO
+        self._yaw_rate = 0.0
+        self._events: list[Event] = []
+        self._state = DISABLED
+        self._now_ns: int | None = None
+        self.offboard: bool | None = None
+        self.unknown: dict[str, str] = {}
+        self._begin(0)
+
+    def _begin(self, now_ns: int) -> None:
+        """As at the beginning of a flight."""
+        self._sent: deque[tuple[int, Array]] = deque([(now_ns, ZERO)])
+        self._zero_since_ns: int | None = now_ns
+        self._step_ns: int | None = None
+        self._fault_since_ns: int | None = None
+        self._well_since_ns: int | None = None
+        self._held_since_ns: int | None = None
+        self._fault: Fault | None = None
+        self._entered_ns: int | None = None  # since when hits are within the keep-out
+        self._inputs.late_s = self._inputs.disobeyed_s = 0.0
+        self._inputs.wish_ns = None  # a wish of before is none
+        self._inputs.turned = self._inputs.reset = ""
+        self._alignment.forget()
+        self._means.forget()
+
+    # ---- input ---------------------------------------------------------------------------------
+
+    def take_pose(
+        self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat, v_W: Vec3 | None = None
+    ) -> str | None:
+        """The vehicle's pose in W; ``v_W`` None where the driver does not know it."""
+        jumped = bool(self._poses.jump)
+        flies = self._state != DISABLED
+        before = self._poses.pose
+        refused = self._poses.take(stamp_ns, now_ns, p_W, q_WB, v_W, flies)
+        pose = self._poses.pose
+        if pose is not None and pose is not before:
+            dt_s = 0.0 if before is None else (stamp_ns - before.stamp_ns) * 1e-9
+            if dt_s < 0.0 or self._poses.settled_s(now_ns) == 0.0:
+                self._autopilot.forget()
+            self._autopilot.compare(stamp_ns, pose.p_W, yaw_of(pose.q_WB), max(dt_s, 0.0))
+        if self._poses.jump and not jumped:
+            self._tell(2, self._poses.jump)
+        return refused
+
+    def expect_autopilot(self) -> None:
+        """The autopilot's own odometry is to come, and without it there is no flight."""
+        self._autopilot.expected = True
+
+    def take_autopilot(self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat) -> str | None:
+        """What the autopilot believes of place and attitude, where the pose is somebody else's."""
+        refusal = refused_pose(p_W, q_WB)
+        if refusal:
+            return refusal
+        self._autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
+        return None
+
+    def take_ready(self, level: int, words: str) -> None:
+        """Whether the way to the vehicle is in order: 0 it is, 1 not known, 2 no flight."""
+        self._inputs.not_ready = words if level == 2 else ""
+        self.unknown["vehicle"] = words if level == 1 else ""
+
+    def take_reset(self, words: str) -> None:
+        """The autopilot has reset its estimate, so that its frame is another one from now on."""
+        if self.enabled:
+            self._inputs.reset = self._inputs.reset or words
+        self._autopilot.forget()
+
+    def take_scan(
+        self,
+        stamp_ns: int,
+        now_ns: int,
+        origin_W: Vec3,
+        points_W: Any,
+        range_m: float | None = None,
+        azimuths_W: Any = None,
+    ) -> str | None:
+        """Hits of one scan, (N, 3) in W.
+
+        ``range_m``: how far that sensor sees. ``azimuths_W``: (K,) where its rays have looked, rad;
+        None: all round.
+        """
+        pose, late_ns = self._poses.pose, 0
+        if pose is not None:  # how much older it is than a pose that would come now
+            late_ns = now_ns - pose.now_ns + pose.stamp_ns - stamp_ns
+        late_s = min(max(late_ns * 1e-9, 0.0), self.params.sight.timeout_s)
+        return self._sight.take_scan(now_ns, origin_W, points_W, range_m, late_s, azimuths_W)
+
+    def take_shapes(self, now_ns: int, shapes: Sequence[Shape]) -> str | None:
+        """All things whose place is known; replaces the last ones."""
+        return self._sight.take_shapes(now_ns, shapes)
+
+    def expect_shapes(self, missing: str = "") -> None:
+        """There are such things, so without them there is no flight; ``missing``: why not now."""
+        self._sight.expects_shapes, self._sight.missing = True, missing
+
+    def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
+        """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
+        numbers = (*v_W, yaw_rate_radps)
+        if not all(map(math.isfinite, numbers)):
+            return "a number in it is not finite"
+        if max(map(abs, numbers)) > FASTEST_MPS:
+            return f"more than {FASTEST_MPS:g} m/s or rad/s"
+        self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
+        self._inputs.wish_ns = now_ns
+        return None
+
+    def take_dead_man(self, now_ns: int, held: bool) -> None:
+        """Whether the dead-man button is held."""
+        self._inputs.button_ns, self._inputs.held = now_ns, held
+
+    def take_offboard(self, inside: bool) -> None:
+        """Whether the vehicle obeys setpoints; when it ceases to, somebody else flies it."""
+        was, self.offboard = self.offboard, inside
+        if was and not inside and self.enabled:
+            whose = "it lands by itself" if self._state == LANDING else "somebody else flies it"
+            self._tell(1, f"the vehicle has left offboard mode: {whose}")
+            self.disable()
+
+    # ---- begin and end -------------------------------------------------------------------------
+
+    @property
+    def enabled(self) -> bool:
+        """Whether commands are sent."""
+        return self._state != DISABLED
+
+    @property
+    def q_WB(self) -> Quat:
+        """Attitude of the pose that was taken last; level and east before there is one."""
+        pose = self._poses.pose
+        return pose.q_WB if pose is not None else (1.0, 0.0, 0.0, 0.0)
+
+    def enable(self, now_ns: int) -> str | None:
+        """Begin to send; None, or in words why not."""
+        if self.enabled:
+            return None if self._state != LANDING else "landing; disable first"
+        refusal = find_refusal(
+            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+        )
+        if refusal:
+            self._tell(1, f"not enabled: {refusal}")
+            return refusal
+        self._begin(now_ns)
+        self._state = HOLDING
+        self._tell(0, "enabled")
+        for words in filter(None, self.unknown.values()):
+            self._tell(1, words)
+        return None
+
+    def disable(self) -> None:
+        """Send nothing more; ends a landing too."""
+        if self.enabled:
+            self._tell(1, "disabled")
+        self._state = DISABLED
+
+    # ---- a step --------------------------------------------------------------------------------
+
+    def step(self, now_ns: int) -> GuardOutput:
+        """The command of this moment; call it every ``watch.period_s``, and at each pose."""
+        if self._now_ns is not None and now_ns < self._now_ns and self.enabled:
+            self._tell(2, "the clock went back")
+            self.disable()
+        self._now_ns = now_ns
+        if not self.enabled:
+            refusal = find_refusal(
+                self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+            )
+            reason = refusal or "may be enabled"
+            return self._output(now_ns, ZERO, 0.0, reason, self._margin(now_ns))
+        before_ns = self._step_ns if self._step_ns is not None else now_ns
+        self._step_ns = now_ns
+        dt_s = (now_ns - before_ns) * 1e-9
+        self._inputs.late_s = dt_s
+        self._watch_obedience(now_ns, dt_s)
+        self._watch_direction(now_ns, dt_s)
+        if self._state == LANDING:
+            return self._landing(now_ns)
+        found = find_fault(
+            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
+        )
+        if found is None or found.wish:
+            found = self._cornered(now_ns) or found
+        self._remember(found, now_ns)
+        if self._fault is not None and not self._fault.wish:
+            return self._stop(self._fault, now_ns)
+        return self._fly(now_ns, dt_s)
+
+    def _cornered(self, now_ns: int) -> Fault | None:
+        """That no short way leads out of a keep-out, or that the way out does not lead out."""
+        pose, params = self._poses.pose, self.params
+        assert pose is not None
+        entered, words = self._law.entered(now_ns, pose.p_W, self._poses.age_s(now_ns))
+        if not entered:
+            self._entered_ns = None
+            return None
+        if self._entered_ns is None:
+            self._entered_ns = now_ns
+        inside_s, speed_mps = (now_ns - self._entered_ns) * 1e-9, params.limits.evade_speed_mps
+        leaves_s = params.keep_out_m / speed_mps if speed_mps > 0.0 else math.inf
+        if not words and inside_s > leaves_s + params.vehicle.latency_s + BRAKED_S:
+            words = (
+                f"an obstacle has been within the keep-out for {inside_s:.1f} s and is not left"
+                " behind; does the lidar see the vehicle itself (lidar.self_radius_m)?"
+            )
+        return Fault(words) if words else None
+
+    def _remember(self, found: Fault | None, now_ns: int) -> None:
+        """Keep a fault until all has been well for a while."""
+        if found is None:
+            if self._well_since_ns is None:
+                self._well_since_ns = now_ns
+            well_s = (now_ns - self._well_since_ns) * 1e-9
+            if self._fault is not None and well_s >= self.params.watch.recover_s:
+                self._tell(0, f"well again after: {self._fault.words}")
+                self._fault = self._fault_since_ns = self._held_since_ns = None
+            return
+        self._well_since_ns = None
+        if self._fault is None:
+            self._fault_since_ns, self._held_since_ns = now_ns, None
+        if self._fault is None or _kind(found) != _kind(self._fault):
+            self._tell(2, found.words)
+        self._fault = found
+
+    def _stop(self, fault: Fault, now_ns: int) -> GuardOutput:
+        """Zero velocity; land when it is time."""
+        watch, pose = self.params.watch, self._poses.pose
+        assert self._fault_since_ns is not None
+        since_s = (now_ns - self._fault_since_ns) * 1e-9
+        if fault.blind or pose is None:
+            speed = pose.speed_mps if pose is not None else 0.0
+            vehicle = self.params.vehicle
+            needed_s = min(vehicle.latency_s + speed / vehicle.brake_mps2, BRAKED_S)
+            stands = since_s >= needed_s
+        else:
+            stands = pose.speed_mps < STANDING_MPS
+        if stands and self._held_since_ns is None:
+            self._held_since_ns = now_ns
+        held_s = 0.0
+        if self._held_since_ns is not None:
+            held_s = (now_ns - self._held_since_ns) * 1e-9
+        # what does not come to stand is landed by the same clock
+        if (fault.lands and (stands or since_s >= BRAKED_S)) or (
+            max(held_s, since_s - BRAKED_S) >= watch.hold_s
+        ):
+            return self._land(fault.words, now_ns)
+        self._state = HOLDING if self._held_since_ns is not None else BRAKING
+        return self._send(now_ns, ZERO, 0.0, fault.words, self._margin(now_ns))
+
+    def _land(self, words: str, now_ns: int) -> GuardOutput:
+        if self.offboard is False:  # whoever flies it has chosen its mode
+            self._tell(1, f"does not land a vehicle that is not in offboard mode: {words}")
+            self.disable()
+            return self._output(now_ns, ZERO, 0.0, words, self._margin(now_ns))
+        self._state = LANDING
+        self._why = words
+        self._tell(2, f"landing: {words}")
+        return self._landing(now_ns)
+
+    def _landing(self, now_ns: int) -> GuardOutput:
+        """What is sent beside the call to land, for a vehicle that does not hear that."""
+        sink_W = np.array((0.0, 0.0, -self.params.watch.land_sink_mps))
+        return self._send(now_ns, sink_W, 0.0, self._why, self._margin(now_ns))
+
+    def _fly(self, now_ns: int, dt_s: float) -> GuardOutput:
+        """The safe velocity nearest to the wish; to none, where there is no wish."""
+        pose, inputs, watch = self._poses.pose, self._inputs, self.params.watch
+        assert pose is not None
+        lost = self._fault
+        silent = inputs.wish_ns is None or lost is not None
+        wish_W: Array = ZERO if silent else self._wish_W
+        doubtful = self._alignment.doubtful
+        if doubtful:  # its certificate counts on a motion towards the command
+            size = math.sqrt(wish_W @ wish_W)
+            wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
+        last_W: Array = ZERO if silent else self._sent[-1][1]
+        age_s = self._poses.age_s(now_ns)
+        moving_W = self._moving(now_ns, pose.v_W, age_s)
+        zero_s = self._zero_s(now_ns)
+        sent_W = self._sent[-1][1]
+        safe = self._law.safe(
+            now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s, sent_W=sent_W
+        )
+        if silent:
+            words = lost.words if lost is not None else "no wish yet"
+            stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None
+            if lost is not None and stands:
+                if self._held_since_ns is None:
+                    self._held_since_ns = now_ns
+                if (now_ns - self._held_since_ns) * 1e-9 >= watch.hold_s:
+                    return self._land(lost.words, now_ns)
+            self._state = HOLDING if stands else BRAKING
+            if safe.v_W.any():
+                words = f"{words}; gives way to: {safe.why}"
+            return self._send(now_ns, safe.v_W, 0.0, words, safe.margin_m)
+        most = self.params.limits.yaw_rate_max_radps
+        yaw_rate = min(max(self._yaw_rate, -most), most)
+        why = safe.why or ("motion and commands may be turned" if doubtful else "")
+        why = why or ("yaw rate limit" if yaw_rate != self._yaw_rate else "")
+        if safe.braking and pose.speed_mps >= STANDING_MPS:
+            self._state = BRAKING
+        else:
+            self._state = LIMITING if why else PASSING
+        return self._send(now_ns, safe.v_W, yaw_rate, why, safe.margin_m)
+
+    # ---- what was commanded --------------------------------------------------------------------
+
+    def _moving(self, now_ns: int, v_W: Array, age_s: float) -> Array:
+        """(M, 3) the velocity, and each command that may be in force since it was measured."""
+        start_ns = now_ns - round((self.params.vehicle.latency_s + age_s) * 1e9)
+        rows = [v_W]
+        for sent_ns, command_W in reversed(self._sent):
+            if command_W is not rows[-1]:
+                rows.append(command_W)
+            if sent_ns < start_ns:
+                break
+        return np.array(rows)
+
+    def _zero_s(self, now_ns: int) -> float:
+        """For how long nothing but zero has been commanded."""
+        return (now_ns - self._zero_since_ns) * 1e-9 if self._zero_since_ns is not None else 0.0
+
+    def _watch_obedience(self, now_ns: int, dt_s: float) -> None:
+        """For how long the velocity has been that of no command."""
+        pose, vehicle = self._poses.pose, self.params.vehicle
+        if pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s:
+            return
+        back_s = vehicle.latency_s + pose.speed_mps / vehicle.brake_mps2 + SLACK_S
+        start_ns = now_ns - round(back_s * 1e9)
+        least = math.inf
+        for sent_ns, command_W in reversed(self._sent):
+            off = pose.v_W - command_W
+            least = min(least, math.sqrt(off @ off))
+            if sent_ns < start_ns or least < 0.1:
+                break
+        self._inputs.disobeyed_s += dt_s
+        if least <= self.params.watch.disobey_mps:
+            self._inputs.disobeyed_s = 0.0
+
+    def _watch_direction(self, now_ns: int, dt_s: float) -> None:
+        """Whether the motion is turned against the commands."""
+        pose = self._poses.pose
+        stale = pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s
+        if stale or self.offboard is False or self._state == LANDING:
+            self._means.forget()  # it is not our commands that it follows
+            return
+        assert pose is not None
+        full = self._means.take(pose.stamp_ns, pose.p_W, self._sent[-1][1], dt_s)
+        if full is None:
+            return
+        self._alignment.take(*full)
+        turn = self._alignment.turn
+        if turn is not None and not self._inputs.turned:
+            self._inputs.turned = f"the motion is turned from the commands by {turned_words(*turn)}"
+
+    def _margin(self, now_ns: int) -> float:
+        """Room while zero is commanded; unknown without a pose.
+
+        While the guard is disabled: if it began to command zero now.
+        """
+        pose = self._poses.pose
+        age_s = self._poses.age_s(now_ns)
+        if pose is None or age_s > self.params.watch.pose_stale_s:
+            return math.nan
+        moving_W, zero_s = pose.v_W[None], 0.0
+        if self.enabled:
+            moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
+        safe = self._law.safe(
+            now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, zero_s, 0.0, self._sight.range_m
+        )
+        return safe.margin_m
+
+    # ---- output --------------------------------------------------------------------------------
+
+    def _tell(self, level: int, words: str) -> None:
+        self._events.append(Event(level, "guard", words))
+
+    def _send(
+        self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
+    ) -> GuardOutput:
+        """An output that is remembered as a command on its way."""
+        last_W = self._sent[-1][1]
+        if np.array_equal(v_W, last_W):
+            v_W = last_W  # one array for what stays the same
+        self._sent.append((now_ns, v_W))
+        if v_W.any():
+            self._zero_since_ns = None
+        elif self._zero_since_ns is None:
+            self._zero_since_ns = now_ns
+        vehicle = self.params.vehicle
+        longest_s = 2.0 * vehicle.latency_s + SLACK_S + 2.0 * BRAKED_S
+        while self._sent[0][0] < now_ns - longest_s * 1e9:
+            self._sent.popleft()
+        return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
+
+    def take_events(self) -> tuple[Event, ...]:
+        """What has happened and was not given by a step yet."""
+        events, self._events = tuple(self._events), []
+        return events
+
+    def _output(
+        self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
+    ) -> GuardOutput:
+        events = self.take_events()
+        pose = self._poses.pose
+        return GuardOutput(
+            send=self.enabled,
+            v_W=v_W.copy(),
+            yaw_rate_radps=yaw_rate,
+            state=self._state,
+            reason=reason,
+            margin_m=margin_m,
+            clearance_m=math.inf if pose is None else self._sight.clearance_m(pose.p_W),
+            latency_s=self._poses.age_s(now_ns),
+            land=self._state == LANDING,
+            events=events,
+        )
+
+
+def _kind(fault: Fault) -> str:
+    """A fault's words without its figures."""
+    return "".join(c for c in fault.words if not (c.isdigit() or c in ".-"))

@@ -1,0 +1,244 @@
+"""A map of one height: which cells the lidar has seen free or occupied, and when.
+
+Rays free the cells that they pass at that height and occupy those where they end. A cell is free
+again once some rays have passed it, so what has moved away is forgotten as soon as it is looked
+at, and what nobody has looked at for long is unknown again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.hil.planner.parameters import MapParams
+
+
+@kernel
+def mark_rays(
+    left: NDArray[np.int8],
+    seen_s: NDArray[np.float64],
+    corner: tuple[float, float, float],
+    origin: tuple[float, float, float],
+    ends: NDArray[np.float64],
+    echoes: int,
+    band: tuple[float, float],
+    passes: int,
+    now_s: float,
+) -> None:
+    """Put the rays of one scan into a map: those that pass first, so that every echo stays.
+
+    A ray goes from cell to cell by the nearer of the next two borders (Amanatides and Woo, 1987).
+
+    Args:
+        left: (X, Y) rays that must still pass until a cell is free; 0 free or unknown.
+        seen_s: (X, Y) when a ray was there last.
+        corner: lower x and y of the map, and the side of a cell, m.
+        origin: where the rays begin, m.
+        ends: (N, 3) where they end, m.
+        echoes: that many of them, the first ones, end at an echo.
+        band: heights between which rays and echoes count, m.
+        passes: what ``left`` is where an echo was.
+        now_s: time of the scan.
+    """
+    columns, rows = left.shape
+    cell = corner[2]
+    for k in range(ends.shape[0]):
+        x, y, z = origin
+        dx, dy, dz = ends[k, 0] - x, ends[k, 1] - y, ends[k, 2] - z
+        begin, end = 0.0, 1.0
+        if dz != 0.0:
+            low, high = (band[0] - z) / dz, (band[1] - z) / dz
+            begin, end = max(begin, min(low, high)), min(end, max(low, high))
+        elif not band[0] <= z <= band[1]:
+            continue
+        if not begin < end:
+            continue
+        u, v = (x + begin * dx - corner[0]) / cell, (y + begin * dy - corner[1]) / cell
+        dx, dy = dx / cell, dy / cell
+        i, j = math.floor(u), math.floor(v)
+        # the cell of an echo itself is not passed
+        last_i = math.floor((x - corner[0]) / cell + dx)
+        last_j = math.floor((y - corner[1]) / cell + dy)
+        step_i, step_j = (1 if dx > 0.0 else -1), (1 if dy > 0.0 else -1)
+        per_i = abs(1.0 / dx) if dx != 0.0 else math.inf
+        per_j = abs(1.0 / dy) if dy != 0.0 else math.inf
+        next_i = begin + ((i + 1 - u) if dx > 0.0 else (u - i)) * per_i if dx != 0.0 else math.inf
+        next_j = begin + ((j + 1 - v) if dy > 0.0 else (v - j)) * per_j if dy != 0.0 else math.inf
+        at = begin
+        while at <= end:
+            if k < echoes and i == last_i and j == last_j:
+                break
+            if 0 <= i < columns and 0 <= j < rows:
+                if left[i, j] > 0:
+                    left[i, j] -= 1
+                seen_s[i, j] = now_s
+            elif (
+                (i < 0 and step_i < 0)
+                or (j < 0 and step_j < 0)
+                or (i >= columns and step_i > 0)
+                or (j >= rows and step_j > 0)
+            ):
+                break  # it never comes back
+            if next_i < next_j:
+                at, i = next_i, i + step_i
+                next_i += per_i
+            else:
+                at, j = next_j, j + step_j
+                next_j += per_j
+    for k in range(echoes):
+        if band[0] <= ends[k, 2] <= band[1]:
+            i = math.floor((ends[k, 0] - corner[0]) / cell)
+            j = math.floor((ends[k, 1] - corner[1]) / cell)
+            if 0 <= i < columns and 0 <= j < rows:
+                left[i, j] = passes
+                seen_s[i, j] = now_s
+
+
+class OccupancyMap:
+    """Cells of a rectangle at one height.
+
+    Args:
+        params: of the map.
+
+    Attributes:
+        corner_m: (2,) lower x and y, a multiple of the cell.
+        shape: cells along x and y.
+        height_m: that it holds for.
+    """
+
+    def __init__(self, params: MapParams) -> None:
+        self._params = params
+        self.corner_m: NDArray[np.float64] = np.zeros(2)
+        self.height_m = math.nan
+        self._left: NDArray[np.int8] = np.zeros((0, 0), np.int8)
+        self._seen_s: NDArray[np.float64] = np.zeros((0, 0))
+
+    @property
+    def cell_m(self) -> float:
+        """Side of a cell."""
+        return self._params.cell_m
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells along x and y."""
+        return (self._left.shape[0], self._left.shape[1])
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self._left[:] = 0
+        self._seen_s[:] = -math.inf
+
+    def cover(self, lower_m: NDArray[np.float64], upper_m: NDArray[np.float64]) -> bool:
+        """Reach over a rectangle, and keep what was known inside.
+
+        Args:
+            lower_m, upper_m: (2,) corners.
+
+        Returns:
+            Whether that is within the number of cells that are allowed; if not, all is as it was.
+        """
+        cell = self._params.cell_m
+        first = np.floor(lower_m / cell).astype(int)
+        count = np.ceil(upper_m / cell).astype(int) - first
+        if np.prod(count.astype(float)) > self._params.cells_max:
+            return False
+        left = np.zeros(count, np.int8)
+        seen_s = np.full(count, -math.inf)
+        before = np.round(self.corner_m / cell).astype(int)
+        low = np.maximum(first, before)
+        high = np.minimum(first + count, before + self.shape)
+        if np.all(high > low):
+            to = tuple(slice(a, b) for a, b in zip(low - first, high - first, strict=True))
+            source = tuple(slice(a, b) for a, b in zip(low - before, high - before, strict=True))
+            left[to], seen_s[to] = self._left[source], self._seen_s[source]
+        self.corner_m, self._left, self._seen_s = first * cell, left, seen_s
+        return True
+
+    def at_height(self, height_m: float) -> None:
+        """Hold for this height from now on; what was seen far from it is forgotten."""
+        if not abs(height_m - self.height_m) <= 0.5 * self._params.half_band_m:
+            self.forget()
+            self.height_m = height_m
+
+    def take(
+        self,
+        now_s: float,
+        origin_W: Vec3,
+        points_W: NDArray[np.float64],
+        ends_W: NDArray[np.float64],
+    ) -> None:
+        """Put a scan in; arguments as of :meth:`quadsim.hil.planner.planner.Planner.take_scan`."""
+        half_m = self._params.half_band_m
+        mark_rays(
+            self._left,
+            self._seen_s,
+            (float(self.corner_m[0]), float(self.corner_m[1]), self._params.cell_m),
+            (float(origin_W[0]), float(origin_W[1]), float(origin_W[2])),
+            np.concatenate([points_W, ends_W]).astype(float, copy=False),
+            len(points_W),
+            (self.height_m - half_m, self.height_m + half_m),
+            self._params.passes,
+            now_s,
+        )
+
+    def free_around(self, now_s: float, p_W: Vec3, radius_m: float) -> None:
+        """Where the vehicle is there is no obstacle."""
+        cell = self._params.cell_m
+        reach = math.ceil(radius_m / cell)
+        i, j = self.cells_of(np.array([p_W[:2]]))[0]
+        columns, rows = self.shape
+        at = (
+            slice(max(i - reach, 0), min(i + reach + 1, columns)),
+            slice(max(j - reach, 0), min(j + reach + 1, rows)),
+        )
+        x = self.corner_m[0] + (np.arange(at[0].start, at[0].stop) + 0.5) * cell - p_W[0]
+        y = self.corner_m[1] + (np.arange(at[1].start, at[1].stop) + 0.5) * cell - p_W[1]
+        inside = np.hypot(x[:, None], y[None, :]) <= radius_m
+        self._left[at][inside] = 0
+        self._seen_s[at][inside] = now_s
+
+    def known(self, now_s: float) -> NDArray[np.bool_]:
+        """(X, Y) which cells were seen lately."""
+        return self._seen_s >= now_s - self._params.memory_s
+
+    def occupied(self, now_s: float) -> NDArray[np.bool_]:
+        """(X, Y) which cells hold an obstacle, as far as is known."""
+        return (self._left > 0) & self.known(now_s)
+
+    def seen(self, now_s: float) -> NDArray[np.int8]:
+        """(X, Y) 0 free, 100 occupied, -1 unknown: as nav_msgs/OccupancyGrid has them."""
+        cells = np.where(self._left > 0, np.int8(100), np.int8(0))
+        cells[~self.known(now_s)] = -1
+        return cells
+
+    def clearance_m(self, now_s: float) -> NDArray[np.float64]:
+        """(X, Y) distance of the cells' middles to the nearest obstacle; inf without any.
+
+        The obstacle may fill its cell, so half a cell is taken off.
+        """
+        occupied = self.occupied(now_s)
+        if not occupied.any():
+            return np.full(self.shape, math.inf)
+        cells = ndimage.distance_transform_edt(~occupied)
+        return np.asarray(np.maximum(cells - 0.5, 0.0) * self._params.cell_m)
+
+    def axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(X,) and (Y,) x and y of the cells' middles, m."""
+        x, y = (
+            self.corner_m[k] + (np.arange(self.shape[k]) + 0.5) * self._params.cell_m
+            for k in (0, 1)
+        )
+        return x, y
+
+    def cells_of(self, points_W: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(N, 2) cells of points; outside of the map they are too."""
+        return np.floor((points_W[:, :2] - self.corner_m) / self._params.cell_m).astype(np.int64)
+
+    def middles_of(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(N, 2) middles of cells, m."""
+        return (cells + 0.5) * self._params.cell_m + self.corner_m

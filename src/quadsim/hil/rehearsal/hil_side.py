@@ -1,0 +1,193 @@
+"""The computer beside the vehicle: virtual lidar, planner, guard, fed with what comes by radio."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import KINEMATICS
+from quadsim.geometry.rotation import from_euler, to_matrix, yaw_of
+from quadsim.hil.guard.guard import Guard, GuardOutput, Shape
+from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.planner.planner import Planner, PlannerOutput, PlannerParams
+from quadsim.hil.rehearsal.stand_in import Telemetry, VelocityCommand
+from quadsim.sensors.lidar import Scan, SimulatedLidar
+from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.pose_history import PoseHistory
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.movers import Movers
+from quadsim.world.scene.moving_scene import scene_with
+from quadsim.world.scene.scene import Scene
+
+#: Name of the virtual lidar's owner, of which its noise depends.
+NAME = "hil"
+
+
+class SeenScan(NamedTuple):
+    """A scan in the world: (N, 3) hits, and (M, 3) ends of rays that hit nothing, m.
+
+    ``azimuths_W`` (N + M,) is where these rays looked, rad.
+    """
+
+    stamp_ns: int
+    origin_W: Vec3
+    points_W: NDArray[np.float64]
+    ends_W: NDArray[np.float64]
+    azimuths_W: NDArray[np.float64]
+
+
+class VirtualLidar:
+    """A lidar that exists nowhere, carried by the poses that a vehicle says.
+
+    Args:
+        params: of the lidar.
+        scene: what stands in the virtual world.
+        seed: of its noise.
+        level: whether it keeps upright, whatever the vehicle's tilt.
+
+    Attributes:
+        reach_m: how far it sees.
+    """
+
+    def __init__(self, params: LidarParams, scene: Scene, seed: int, level: bool) -> None:
+        self._device = SimulatedLidar(params, EnvironmentParams(), seed, NAME, scene)
+        self._scene, self._level = scene, level
+        mount = from_euler(*(math.radians(angle) for angle in params.rotation_deg))
+        self._rays_B = params.directions().reshape(-1, 3) @ np.array(to_matrix(mount)).T
+        self._position_B = np.array(params.position_B_m)
+        self.reach_m = params.range_max_m
+        self._poses: NDArray[np.record] = np.zeros(2, KINEMATICS)
+        self._before, self._pose = self._poses[0], self._poses[1]
+        # of a lidar that turns: poses of the last while, and each ray's time after the first
+        self._history = PoseHistory() if params.spinning else None
+        offsets_ns = np.round(1e9 * params.offsets_s()).astype(np.int64)
+        self._after_ns = np.tile(offsets_ns, params.channels)
+
+    def look(self, pose: Telemetry, movers: Movers) -> SeenScan | None:
+        """Take a pose; give the newest scan that ends by its stamp, from where the lidar was."""
+        self._device.see(scene_with(self._scene, movers.obstacles()))
+        self._poses[0] = self._poses[1]
+        self._pose.stamp_ns, self._pose.p_W = pose.stamp_ns, pose.p_W
+        self._pose.q_WB = self._axes(pose)
+        if self._history is not None:
+            self._history.take(pose.stamp_ns, self._pose.p_W, self._pose.q_WB)
+        scan = self._device.measure(self._pose)
+        return None if scan is None else self._in_world(scan)
+
+    def _axes(self, pose: Telemetry) -> tuple[float, float, float, float]:
+        """Attitude that the lidar is carried with."""
+        return from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
+
+    def _in_world(self, scan: Scan) -> SeenScan:
+        """Hits and misses of a scan, from where the lidar was at its stamp, or at each ray's."""
+        if self._history is None:
+            origin_W, R_WB = self._between(scan.stamp_ns)
+            origins_W = np.broadcast_to(origin_W, self._rays_B.shape)
+            rays_W = self._rays_B @ R_WB.T
+        else:
+            p_W, q_WB = self._history.at(scan.stamp_ns + self._after_ns)
+            turn = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
+            origins_W = p_W + turn.apply(self._position_B)
+            origin_W, rays_W = origins_W.mean(axis=0), turn.apply(self._rays_B)
+        ranges = scan.ranges.ravel().astype(float)
+        hit, free = np.isfinite(ranges), ranges == np.inf
+        return SeenScan(
+            scan.stamp_ns,
+            tuple(origin_W.tolist()),
+            origins_W[hit] + ranges[hit, None] * rays_W[hit],
+            origins_W[free] + self.reach_m * rays_W[free],
+            np.arctan2(rays_W[hit | free, 1], rays_W[hit | free, 0]),
+        )
+
+    def _between(self, stamp_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the lidar was, (3,), and the axes that carry it, between the two last poses."""
+        before, now = self._before, self._pose
+        span_ns = int(now.stamp_ns) - int(before.stamp_ns)
+        part = min(max((stamp_ns - int(before.stamp_ns)) / span_ns, 0.0), 1.0)
+        p_W = (1.0 - part) * before.p_W + part * now.p_W
+        sign = 1.0 if float(before.q_WB @ now.q_WB) >= 0.0 else -1.0
+        q_WB = (1.0 - part) * before.q_WB + part * sign * now.q_WB
+        q_WB /= np.linalg.norm(q_WB)
+        R_WB = np.array(to_matrix(tuple(q_WB.tolist())))
+        return p_W + R_WB @ self._position_B, R_WB
+
+
+class HilSide:
+    """Planner and guard, and the virtual lidar that both look through.
+
+    Args:
+        guard: parameters of the guard.
+        planner: parameters of the planner.
+        lidar: the virtual lidar.
+        goal_W: where to fly, m.
+
+    Attributes:
+        enabled: whether the guard has been.
+        planned: what the planner last said.
+        guarded: what the guard last said.
+        scans: how many scans were seen.
+        silent: of ``scan``, ``planner`` and ``dead_man``, those that are taken away.
+    """
+
+    def __init__(
+        self, guard: GuardParams, planner: PlannerParams, lidar: VirtualLidar, goal_W: Vec3
+    ) -> None:
+        self.guard, self.planner = Guard(guard), Planner(planner)
+        self.planner.take_goals(np.array([goal_W]))
+        self._lidar = lidar
+        self._pose: Telemetry | None = None
+        self.enabled = False
+        self.refused = ""
+        self.planned: PlannerOutput | None = None
+        self.guarded: GuardOutput | None = None
+        self.scans = 0
+        self.silent: frozenset[str] = frozenset()
+
+    def take_pose(self, now_ns: int, pose: Telemetry, movers: Movers) -> None:
+        """Take what the vehicle says, and look from there."""
+        self._pose = pose
+        self.guard.take_pose(pose.stamp_ns, now_ns, pose.p_W, pose.q_WB, pose.v_W)
+        scan = self._lidar.look(pose, movers)
+        if scan is None or "scan" in self.silent:
+            return
+        self.scans += 1
+        self.guard.take_scan(
+            scan.stamp_ns,
+            now_ns,
+            scan.origin_W,
+            scan.points_W,
+            self._lidar.reach_m,
+            scan.azimuths_W,
+        )
+        self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
+
+    def step(self, now_ns: int, movers: Movers, enable: bool) -> VelocityCommand | None:
+        """Plan, guard, and give what is sent to the vehicle; None: nothing is.
+
+        Args:
+            now_ns: the watchdogs' clock.
+            movers: those whose place is known, such as other vehicles.
+            enable: whether somebody asks the guard to begin.
+        """
+        pose = self._pose
+        self.guard.take_dead_man(now_ns, "dead_man" not in self.silent)
+        shapes = movers.vehicles()
+        self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
+        if pose is not None and "planner" not in self.silent:
+            self.planner.take_shapes(pose.stamp_ns, shapes)
+            plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
+            self.planned = plan
+            self.guard.take_wish(now_ns, plan.v_W, plan.yaw_rate_radps)
+        if enable and not self.enabled:
+            self.refused = self.guard.enable(now_ns) or ""
+            self.enabled = not self.refused
+        said = self.guarded = self.guard.step(now_ns)
+        if not said.send and not said.land:
+            return None
+        velocity_W = (float(said.v_W[0]), float(said.v_W[1]), float(said.v_W[2]))
+        return VelocityCommand(now_ns, velocity_W, float(said.yaw_rate_radps), said.land)

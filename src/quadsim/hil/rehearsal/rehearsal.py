@@ -1,0 +1,179 @@
+"""A rehearsal with every file that it names read: one field, one vehicle, one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quadsim.base.errors import InputError, shown
+from quadsim.base.files import find, find_world
+from quadsim.base.noise import stream
+from quadsim.base.parameters import Vec3, from_mapping, load, read_yaml
+from quadsim.hil.guard.parameters import GuardParams, LimitParams
+from quadsim.hil.planner.planner import PlannerParams, SpeedParams
+from quadsim.hil.rehearsal.judge import hull_radius_m
+from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
+from quadsim.hil.rehearsal.stand_in import varied
+from quadsim.sensors.devices import load_device
+from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sim.scenario import Scenario, scenario_of
+from quadsim.world.scene.distance import obstacle_distance
+from quadsim.world.scene.obstacle_fields import Field, make_field
+from quadsim.world.scene.scene import Scene, scene_of
+from quadsim.world.sdf.world_file import load_world
+
+#: Keys of a scenario that are the rehearsal's to say, and why.
+NOT_OF_STAND_IN = {
+    "mission": "it takes off and is told velocities",
+    "seed": "--seed is that of field, vehicle and noise",
+    "duration_s": "duration_s beside stand_in is that of the flight",
+    "start": "it starts where the field begins, or at start_W_m",
+}
+#: Time for take-off before the guard is enabled, s.
+TAKEOFF_S = 15.0
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """One flight of a rehearsal, ready to be flown.
+
+    Attributes:
+        name: of its file.
+        path: of its file.
+        seed: of the field, the vehicle and all noise.
+        params: the keys of the file.
+        scenario: the stand-in: vehicle, sensors, estimator, autopilot, in an empty hall.
+        guard, planner, lidar: parameters of the side that flies it.
+        field: the virtual world: obstacles, movers, start and goal.
+        scene: its obstacles, for rays and distances.
+    """
+
+    name: str
+    path: Path
+    seed: int
+    params: RehearsalParams
+    scenario: Scenario
+    guard: GuardParams
+    planner: PlannerParams
+    lidar: LidarParams
+    field: Field
+    scene: Scene
+
+
+def _lidar(content: Any, where: str) -> LidarParams:
+    """The virtual lidar: a device, or one with keys that differ."""
+    keys = {"device": content} if isinstance(content, str) else content
+    if not isinstance(keys, Mapping) or not isinstance(keys.get("device"), str):
+        raise InputError(f"{where}: lidar: {shown(content)} is no device, nor keys with 'device'")
+    other = {key: value for key, value in keys.items() if key != "device"}
+    params = load_device("lidar", keys["device"], other, f"{where}: lidar")
+    assert isinstance(params, LidarParams)
+    return params
+
+
+def _place(params: RehearsalParams, seed: int, where: str) -> Field:
+    """The virtual world: a field drawn from the seed, or the obstacles of a world's file."""
+    if params.field:
+        return make_field(params.field, seed)
+    if not params.world:
+        raise InputError(f"{where}: field, world: neither is given; allowed: one of them")
+    world = load_world(find_world(params.world))
+    if world.terrain is not None:
+        raise InputError(f"{where}: world: {world.path} has hills; allowed: level ground")
+    standing = tuple(thing for thing in world.obstacles if not thing.is_level_ground())
+    return Field(params.world, seed, standing, params.start_W_m, params.goal_W_m)
+
+
+def _check_room(scene: Scene, place_W: Vec3, radius_m: float, what: str, where: str) -> None:
+    """Refuse a place that is in an obstacle, or so near that the vehicle is."""
+    free_m = float(obstacle_distance(scene, place_W, 10.0)[0])
+    if not free_m > radius_m:
+        raise InputError(
+            f"{where}: {what}: {list(place_W)} is {free_m:.2f} m from an obstacle; allowed: more"
+            f" than {radius_m:.2f} m, the vehicle's radius"
+        )
+
+
+def _vehicle(
+    content: Any, rehearsal: RehearsalParams, seed: int, path: Path, start_W: Vec3
+) -> Scenario:
+    """The stand-in, of a mass and gains that the seed draws."""
+    if not isinstance(content, Mapping):
+        raise InputError(f"{path}: stand_in: expected keys and values, found {shown(content)}")
+    for key, why in NOT_OF_STAND_IN.items():
+        if key in content:
+            raise InputError(f"{path}: stand_in: {key}: not here; {why}")
+    keys = dict(content) | {
+        "mission": [{"takeoff": {"height_m": start_W[2]}}],
+        "seed": seed,
+        "duration_s": rehearsal.duration_s + TAKEOFF_S,
+        "start": {"x_m": start_W[0], "y_m": start_W[1]},
+    }
+    scenario = scenario_of(keys, path, path.stem, {})
+    rng = stream(seed, "stand_in", "vehicle")
+    return varied(
+        scenario,
+        float(rng.uniform(*rehearsal.mass_share)),
+        float(rng.uniform(*rehearsal.gain_share)),
+    )
+
+
+def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> Rehearsal:
+    """Read a rehearsal and every file it names.
+
+    Args:
+        name: of a file in ``config/rehearsals``, or its path.
+        seed: of the field, the vehicle and all noise.
+        speed_mps: limit of speed instead of the file's.
+
+    Raises:
+        InputError: one line that names the file, the key and what is allowed.
+    """
+    path = find("rehearsals", name)
+    content = read_yaml(path)
+    stand_in = content.pop("stand_in", {})
+    lidar = _lidar(content.pop("lidar", "virtual_lidar"), str(path))
+    params = from_mapping(RehearsalParams, content, str(path))
+    for key in ("start_W_m", "goal_W_m"):
+        if params.field and key in content:
+            raise InputError(f"{path}: {key}: only with world; a field has places of its own")
+    limit_from = f"{path}: speed_mps"
+    if speed_mps is not None:
+        limit_from = "--speed"
+        given = from_mapping(RehearsalParams, {"speed_mps": speed_mps}, limit_from)
+        params = replace(params, speed_mps=given.speed_mps)
+    field = _place(params, seed, str(path))
+    scene = scene_of(field.obstacles)
+    scenario = _vehicle(stand_in, params, seed, path, field.start_W)
+    radius_m = hull_radius_m(scenario.vehicle)
+    _check_room(scene, field.start_W, radius_m, "start_W_m", str(path))
+    _check_room(scene, field.goal_W, radius_m, "goal_W_m", str(path))
+    guard = load(GuardParams, find("guards", params.guard))
+    planner = load(PlannerParams, find("planners", params.planner))
+    if params.speed_mps > 0.0:
+        for of, kind, key in (
+            ("planner", SpeedParams, "speed_mps"),
+            ("guard", LimitParams, "speed_max_mps"),
+        ):
+            from_mapping(kind, {key: params.speed_mps}, f"{limit_from}: {of}")  # in their ranges
+        guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
+        planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
+    return Rehearsal(
+        path.stem, path, seed, params, scenario, guard, planner, lidar, field, scene
+    )  # fmt: skip
+
+
+def refuse_on_dds(rehearsal: Rehearsal) -> None:
+    """Refuse what the graph of a real vehicle cannot be made to do.
+
+    Raises:
+        InputError: a trouble is not of :data:`TROUBLES_ON_DDS`.
+    """
+    for trouble in rehearsal.params.troubles:
+        if trouble.what not in TROUBLES_ON_DDS:
+            raise InputError(
+                f"{rehearsal.path}: troubles: {trouble.what}: not with --dds; allowed:"
+                f" {', '.join(TROUBLES_ON_DDS)}"
+            )

@@ -1,0 +1,168 @@
+"""Figures of a campaign's report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from quadsim.analysis.report.figures import ESTIMATE, RUNS, style, thin
+from quadsim.lab.campaign.factors import LOG_RANGE, Array, Factor
+from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED
+from quadsim.lab.campaign.statistics import Dependence, levels, mean_interval
+from quadsim.lab.campaign.tables import Columns
+
+COLOURS = {PASSED: "#1b6e20", FAILED: "#c62828", BROKEN: "#7a4a00"}
+
+#: Runs that are drawn as points, evenly chosen.
+MAX_POINTS = 1500
+
+#: Bars of a histogram, and plots beside each other.
+BARS, ACROSS = 30, 3
+
+
+def _places(count: int) -> list[tuple[int, int]]:
+    return [(k // ACROSS + 1, k % ACROSS + 1) for k in range(count)]
+
+
+def _axes(titles: Sequence[str], row_px: int) -> tuple[go.Figure, list[tuple[int, int]]]:
+    """Subplots, three beside each other, with room for the legend above."""
+    rows = -(-len(titles) // ACROSS)
+    height_px = 90 + row_px * rows
+    figure = make_subplots(
+        rows=rows,
+        cols=min(ACROSS, len(titles)),
+        subplot_titles=list(titles),
+        vertical_spacing=min(0.9 / rows, 70.0 / height_px),
+        horizontal_spacing=0.07,
+    )
+    style(figure, height_px, x_title="")
+    figure.update_layout(
+        margin={"t": 70}, legend={"y": 1.0 + 36.0 / height_px}, bargap=0.04, barmode="stack"
+    )
+    figure.update_annotations(font_size=13)
+    return figure, _places(len(titles))
+
+
+def _edges(values: Array) -> tuple[Array, bool]:
+    """Edges of a histogram, and whether they are even in the logarithm."""
+    low, high = float(values.min()), float(values.max())
+    if low > 0.0 and high / low > 50.0:
+        return np.asarray(np.geomspace(low, high, BARS + 1), np.float64), True
+    spread = (high - low) or abs(high) or 1.0
+    edge = 1e-9 * spread
+    return np.asarray(np.linspace(low - edge, high + edge, BARS + 1), np.float64), False
+
+
+def distributions(table: Columns, metrics: Sequence[str]) -> go.Figure:
+    """How often each figure had which value, by how the runs ended."""
+    figure, places = _axes(metrics, 210)
+    for k, (metric, (row, column)) in enumerate(zip(metrics, places, strict=True)):
+        values = table[metric]
+        edges, is_log = _edges(values[np.isfinite(values)])
+        for state in (PASSED, FAILED):
+            chosen = values[np.isfinite(values) & (table["status"] == state)]
+            counts, _ = np.histogram(chosen, edges)
+            figure.add_bar(
+                x=np.sqrt(edges[1:] * edges[:-1]) if is_log else 0.5 * (edges[1:] + edges[:-1]),
+                y=counts, width=np.diff(edges), marker={"color": COLOURS[state]}, name=state,
+                legendgroup=state, showlegend=k == 0, row=row, col=column,
+            )  # fmt: skip
+        if is_log:
+            figure.update_xaxes(type="log", exponentformat="power", row=row, col=column)
+    figure.update_yaxes(title_text="runs", col=1)
+    return figure
+
+
+def sensitivity(found: Sequence[Dependence], factors: Sequence[str]) -> go.Figure:
+    """Rank correlations of factors of numbers with figures."""
+    ranked = [item for item in found if item.rank_correlation is not None]
+    names = [name for name in factors if any(item.factor == name for item in ranked)]
+    metrics = list(dict.fromkeys(item.metric for item in ranked))
+    values = np.full((len(names), len(metrics)), np.nan)
+    for item in ranked:
+        values[names.index(item.factor), metrics.index(item.metric)] = item.rank_correlation
+    figure = go.Figure()
+    if not names:
+        return figure
+    figure.add_heatmap(
+        z=values, x=metrics, y=names, zmin=-1.0, zmax=1.0, colorscale="RdBu", reversescale=True,
+        texttemplate="%{z:.2f}", colorbar={"title": "rank correlation"}, hoverongaps=False,
+    )  # fmt: skip
+    style(figure, 170 + 34 * len(names), x_title="")
+    figure.update_layout(margin={"l": 20, "b": 110})
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_xaxes(tickangle=-25, automargin=True)
+    return figure
+
+
+def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure:
+    """A figure over each factor: runs as points, and means with their intervals."""
+    figure, places = _axes([factor.name for factor in factors], 250)
+    values = table[metric]
+    for k, (factor, (row, column)) in enumerate(zip(factors, places, strict=True)):
+        groups = levels(table, factor)
+        where = table[factor.column]
+        if not factor.is_number:
+            where = np.array([factor.labels.index(label) for label in where], float)
+            rest = np.arange(len(where)) % 17  # beside each other, and the same in every report
+            where = where + 0.25 * (rest / 8.0 - 1.0)
+        for state in (PASSED, FAILED):
+            rows = np.flatnonzero((table["status"] == state) & np.isfinite(values))
+            rows = rows[thin(len(rows), MAX_POINTS)]
+            figure.add_scatter(
+                x=where[rows], y=values[rows], mode="markers", name=state, legendgroup=state,
+                marker={"color": COLOURS[state], "size": 4, "opacity": 0.35}, showlegend=k == 0,
+                row=row, col=column, text=[f"run {int(n)}" for n in table["run"][rows]],
+                hovertemplate="%{text}: %{y:.4g}<extra></extra>",
+            )  # fmt: skip
+        means = [mean_interval(values[group.rows]) for group in groups]
+        figure.add_scatter(
+            x=[group.middle for group in groups], y=[mean for mean, _ in means],
+            error_y={"array": [half for _, half in means]}, mode="markers+lines",
+            line={"color": ESTIMATE, "width": 1.5}, marker={"size": 8}, name="mean, 95 %",
+            legendgroup="mean", showlegend=k == 0, row=row, col=column,
+        )  # fmt: skip
+        _axis_of(figure, factor, row, column)
+    finite = values[np.isfinite(values)]
+    if len(finite) and finite.min() > 0.0 and finite.max() / finite.min() > 50.0:
+        figure.update_yaxes(type="log", exponentformat="power")
+    figure.update_yaxes(title_text=metric, col=1)
+    return figure
+
+
+def successes(table: Columns, factors: Sequence[Factor]) -> go.Figure:
+    """The success rate over each factor, with its intervals."""
+    figure, places = _axes([factor.name for factor in factors], 210)
+    for k, (factor, (row, column)) in enumerate(zip(factors, places, strict=True)):
+        groups = levels(table, factor)
+        rates = np.array([group.success.rate for group in groups])
+        figure.add_scatter(
+            x=[group.middle for group in groups], y=100.0 * rates, mode="markers+lines",
+            error_y={
+                "symmetric": False,
+                "array": [100.0 * (g.success.high - g.success.rate) for g in groups],
+                "arrayminus": [100.0 * (g.success.rate - g.success.low) for g in groups],
+            },
+            text=[f"{g.label}: {g.success.passed} of {g.success.count}" for g in groups],
+            hovertemplate="%{text}<extra></extra>", marker={"size": 8},
+            line={"color": RUNS[2], "width": 1.5}, name="success rate, 95 %",
+            showlegend=k == 0, row=row, col=column,
+        )  # fmt: skip
+        _axis_of(figure, factor, row, column)
+    figure.update_yaxes(range=[-4.0, 104.0])
+    figure.update_yaxes(title_text="passed, %", col=1)
+    return figure
+
+
+def _axis_of(figure: go.Figure, factor: Factor, row: int, column: int) -> None:
+    """The x axis of a factor."""
+    if factor.kind == LOG_RANGE:
+        figure.update_xaxes(type="log", exponentformat="power", row=row, col=column)
+    if not factor.is_number:
+        figure.update_xaxes(
+            tickvals=list(range(len(factor.labels))), ticktext=list(factor.labels),
+            row=row, col=column,
+        )  # fmt: skip

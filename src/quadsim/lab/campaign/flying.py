@@ -1,0 +1,197 @@
+"""One run of a campaign, flown by whichever process it comes to."""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quadsim.analysis.summary import Summary, outcome_all
+from quadsim.base.errors import FlightError, InputError, QuadsimError
+from quadsim.base.files import share_dir
+from quadsim.base.surroundings import versions
+from quadsim.lab.campaign.columns import FIGURES, OF_LIMIT
+from quadsim.lab.campaign.plan import Run
+from quadsim.sim.closed_loop import vehicle_names
+from quadsim.sim.library import Library, OtherFileError
+from quadsim.sim.swarm import run_all
+
+#: How a run ended: it flew and kept its criteria, flew and missed some, or gave no flight.
+PASSED, FAILED, BROKEN = STATES = ("passed", "failed", "broken")
+
+#: Packages on whose versions a digest depends.
+_DECISIVE = ("quadsim", "python", "numpy", "scipy", "numba")
+
+#: After its limit a run that does not look at the clock has so much longer, s.
+GRACE_S = 10.0
+
+Row = dict[str, Any]
+
+
+def decisive_versions() -> dict[str, str]:
+    """Versions on which a digest depends."""
+    found = versions()
+    return {name: found[name] for name in _DECISIVE if name in found}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for all runs of a campaign.
+
+    Attributes:
+        limit_s: longest time that a run may take.
+        files: SHA-256 of the files that it stands on, by their shared names.
+        versions: of what decides on a digest.
+        own_process: whether a run has its process for itself, which may then be ended.
+    """
+
+    limit_s: float
+    files: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    own_process: bool
+
+
+#: The files that this process has read, for the campaign that it flew last.
+_LIBRARY: tuple[Terms, Library] | None = None
+
+
+def _library(terms: Terms) -> Library:
+    """The files of a campaign; the first run of a process sees to it that they are the same."""
+    global _LIBRARY
+    if _LIBRARY is None or _LIBRARY[0] != terms:
+        here = decisive_versions()
+        for name, version in terms.versions:
+            if here.get(name) != version:
+                raise OtherFileError(
+                    f"{socket.gethostname()}: {name} {here.get(name)} flies there, {version} here;"
+                    " a digest depends on it: install the same"
+                )
+        _LIBRARY = (terms, Library(dict(terms.files)))
+    return _LIBRARY[1]
+
+
+class _TooLongError(QuadsimError):
+    """A run takes longer than it may."""
+
+
+@contextmanager
+def _limited(terms: Terms) -> Iterator[None]:
+    """End this process if a block hangs where it cannot look at the clock."""
+    if not terms.own_process or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        faulthandler.dump_traceback_later(terms.limit_s + GRACE_S, exit=True, file=nowhere)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def fly(terms: Terms, run: Run) -> Row:
+    """Fly a run and give its row; whatever goes wrong in it is its reason.
+
+    Raises:
+        OtherFileError: here are other files or versions than the campaign stands on.
+    """
+    begin_s = time.perf_counter()
+    try:
+        with _limited(terms):
+            row = _flown(terms, run, begin_s)
+    except OtherFileError:
+        raise
+    except _TooLongError:
+        row = broken(f"took longer than {terms.limit_s:g} s")
+    except (InputError, FlightError) as error:
+        row = broken(str(error))
+    except Exception as error:  # a campaign goes on, and the row says what to look at
+        row = broken(f"{type(error).__name__}: {error}")
+    row["wall_s"] = time.perf_counter() - begin_s
+    row["process"] = f"{socket.gethostname()}:{os.getpid()}"
+    return row
+
+
+def _flown(terms: Terms, run: Run, begin_s: float) -> Row:
+    """Row of a run that came to its end."""
+
+    def look(flown_s: float, height_m: float, state: str) -> None:
+        if time.perf_counter() - begin_s > terms.limit_s:
+            raise _TooLongError
+
+    scenario = run.load(_library(terms))
+    logs, digest = run_all(scenario, look)
+    flown = dict(zip(vehicle_names(len(logs)), logs, strict=True))
+    return row_of(outcome_all(flown, scenario.criteria), digest)
+
+
+def row_of(summary: Summary, digest: str) -> Row:
+    """What a table keeps of a summary."""
+    criteria = _by_name(summary)
+    missed = [name for name, item in criteria.items() if not item["passed"]]
+    words = [_missed_words(name, criteria[name]) for name in missed]
+    return {
+        "status": PASSED if summary["passed"] else FAILED,
+        "missed": "; ".join(missed + (["no error"] if summary["errors"] else [])),
+        "reason": "; ".join([*words, *summary["errors"]]),
+        "figures": {name: _at(summary, name) for name in FIGURES},
+        "criteria": {name: _finite(item["value"]) for name, item in criteria.items()},
+        OF_LIMIT: _of_limit(criteria),
+        "digest": digest,
+    }
+
+
+def broken(reason: str) -> Row:
+    """Row of a run that gave no flight; its reason is the same wherever quadsim is installed."""
+    return {"status": BROKEN, "reason": " ".join(reason.split()).replace(f"{share_dir()}/", "")}
+
+
+def _by_name(summary: Summary) -> dict[str, Mapping[str, Any]]:
+    """Criteria by names that are unique: the second of a name is ``name 2``."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for item in summary["criteria"]:
+        name, count = item["name"], 1
+        while name in found:
+            count += 1
+            name = f"{item['name']} {count}"
+        found[name] = item
+    return found
+
+
+def _missed_words(name: str, item: Mapping[str, Any]) -> str:
+    value, limit = item["value"], item["limit"]
+    if value is None or limit is None:
+        return f"{name} missed"
+    if value > limit:
+        return f"{name} {value:.4g} > {limit:g}"
+    return f"{name} missed: {value:.4g}"
+
+
+def _of_limit(criteria: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The largest finite share; of what is not finite the criterion's own column tells."""
+    shares = [
+        item["value"] / item["limit"]
+        for item in criteria.values()
+        if item["value"] is not None
+        and item["limit"]
+        and not (item.get("least") or "event" in item)
+    ]
+    return max((float(share) for share in shares if math.isfinite(share)), default=None)
+
+
+def _at(summary: Summary, path: str) -> float | None:
+    value: Any = summary
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return _finite(value)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,108 @@
+"""Another estimator over the very samples of a flight in the closed loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadsim.base.errors import InputError
+from quadsim.base.records import KINEMATICS, ODOMETRY
+from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.eskf.parameters import LINEAR
+from quadsim.estimation.interface import Estimator
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
+from quadsim.sensors import SENSORS, ahrs
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.log import Track, track_of
+
+
+def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
+    """Run an estimator over what the sensors published in a flight, in the order of the stamps.
+
+    Args:
+        loop: after the flight; made with ``keep_samples``.
+        name: of :data:`quadsim.estimation.ESTIMATORS`.
+        blind_from_ns: from then on nothing corrects it, and it goes on by the IMU alone, and by the
+            attitude that the linear filter is given; that one is told the true motion then. -1:
+            it is never blind.
+
+    Returns:
+        Its estimate at the stamps of the flight's log; shorter where it started late.
+
+    Raises:
+        InputError: there is no such estimator.
+    """
+    if name not in ESTIMATORS:
+        raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
+    scenario, setup = loop.scenario, loop.setup
+    datum = scenario.environment.datum
+    estimator = ESTIMATORS[name](scenario.estimator, datum)
+    samples = [loop.samples(kind) for kind in (*SENSORS, ahrs.KIND)]
+    stamps = [rows["stamp_ns"] for rows in samples]
+    kinds = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
+    index = np.concatenate([np.arange(len(rows)) for rows in samples])
+    names = [*SENSORS, ahrs.KIND]
+    logged = set(loop.rows()["stamp_ns"].tolist())
+    rows = np.zeros(len(logged), ODOMETRY)
+    count = 0
+    last_ns = 0
+    covariance = np.zeros((3, 3))
+
+    def keep() -> None:
+        """The estimate with everything up to the last stamp in it, where the log has a row."""
+        nonlocal count
+        if estimator.running and last_ns in logged:
+            rows[count] = estimator.odometry()
+            count += 1
+
+    for k in np.lexsort((kinds, np.concatenate(stamps))):
+        kind = names[kinds[k]]
+        sample = samples[kinds[k]][index[k]]
+        stamp_ns = int(sample["stamp_ns"])
+        if 0 <= blind_from_ns < stamp_ns:
+            go_blind(estimator, loop, last_ns)
+            blind_from_ns = -1
+        if kind == "imu":
+            keep()
+            last_ns = stamp_ns
+            estimator.imu(
+                stamp_ns,
+                sample["f_S"],
+                sample["w_S"],
+                setup.accel_covariance,
+                setup.gyro_covariance,
+            )
+        elif kind == "gnss":
+            if np.isfinite(sample["p_W"]).all():
+                np.fill_diagonal(covariance, sample["p_variance"])
+                geodetic = datum.to_geodetic(sample["p_W"])
+                estimator.gnss_position(stamp_ns, geodetic, covariance)
+                np.fill_diagonal(covariance, sample["v_variance"])
+                estimator.gnss_velocity(stamp_ns, sample["v_W"], covariance)
+        elif kind == "magnetometer":
+            estimator.magnetic_field(stamp_ns, sample["m_S"], setup.field_covariance)
+        elif kind == "barometer":
+            pressure_pa, variance_pa2 = (
+                float(sample["values"][0]),
+                float(setup.pressure_variance[0]),
+            )
+            estimator.pressure(stamp_ns, pressure_pa, variance_pa2)
+        elif kind == ahrs.KIND:
+            estimator.external_attitude(stamp_ns, sample["q_WB"])
+        else:
+            estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
+    keep()
+    return track_of(rows[:count])
+
+
+def go_blind(estimator: Estimator, loop: ClosedLoop, stamp_ns: int) -> None:
+    """Let an estimator go on without corrections from the log's last row up to a stamp on."""
+    estimator.lines["blind"] = 1
+    if loop.scenario.estimator.filter != LINEAR:
+        return
+    rows = loop.rows()
+    row = rows[np.searchsorted(rows["stamp_ns"], stamp_ns, side="right") - 1]
+    truth = np.zeros(1, KINEMATICS)
+    truth["stamp_ns"] = row["stamp_ns"]
+    for name in ("p_W", "v_W", "q_WB", "w_B"):
+        truth[name] = row[name]
+    gps_ins_begin_at(estimator.lines, truth, loop.setup.imu_period_ns)

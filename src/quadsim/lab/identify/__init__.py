@@ -1,0 +1,1 @@
+"""Identification of a vehicle from recorded flights."""

@@ -1,0 +1,178 @@
+"""What identification reads of a flight: IMU, odometry, rotor speeds, commands, wind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.bag import topics
+from quadsim.bag.log import JOINTS, ODOMETRY, read_track
+from quadsim.bag.reading import Bag
+from quadsim.base.errors import InputError, QuadsimError
+from quadsim.sim.log import Stamps, Track
+from quadsim.wire.decode import decode
+from quadsim.wire.joint_states import decode_joints
+from quadsim.world.air.atmosphere import density_at, height_of
+
+Array = NDArray[np.float64]
+
+IMU_TYPE = "sensor_msgs/msg/Imu"
+FLUID = "sensor_msgs/msg/FluidPressure"
+WIND_TYPE = "geometry_msgs/msg/Vector3Stamped"
+SPEED, COMMAND, WIND = "motor_speed", "command_motor_speed", "wind"
+PRESSURE = "imu/static_pressure"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Values over time; stamps rise strictly, values are finite.
+
+    Attributes:
+        stamp_ns: (N,) int64.
+        values: (N, width).
+    """
+
+    stamp_ns: Stamps
+    values: Array
+
+    @staticmethod
+    def none(width: int) -> Signal:
+        """No values."""
+        return Signal(np.zeros(0, np.int64), np.zeros((0, width)))
+
+    def __len__(self) -> int:
+        return len(self.stamp_ns)
+
+
+@dataclass(frozen=True)
+class FlightData:
+    """A flight to identify a vehicle from.
+
+    Attributes:
+        source: where it comes from, for messages.
+        imu: specific force in m/s^2 and rate in rad/s, sensor axes, (N, 6).
+        odometry: attitude, velocity and rate of the body.
+        exact: whether the odometry is measured from outside (the truth, motion capture), so that
+            it can tell the scale of the IMU; an estimate has its rates from that IMU.
+        motor_speed: of the rotors, (M, n) rad/s.
+        command: speeds asked of them; empty where none were recorded.
+        wind_W: velocity of the air in m/s; empty: not known.
+        air_density_kg_m3: of the air; 0: not known.
+        notes: what a reader should know.
+    """
+
+    source: str
+    imu: Signal
+    odometry: Track
+    exact: bool
+    motor_speed: Signal
+    command: Signal
+    wind_W: Signal = field(default_factory=lambda: Signal.none(3))
+    air_density_kg_m3: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
+    """Read what identification needs.
+
+    Args:
+        bag: an open bag.
+        namespace: the vehicle.
+        odometry: topic in it, or a full name; empty: the truth, else the filter's.
+
+    Raises:
+        InputError: a topic is missing, has another type, or holds no numbers.
+    """
+    notes = list(bag.notes)
+    truth = topics.topic(namespace, topics.TRUTH)
+    name = odometry or (topics.TRUTH if bag.counts.get(truth) else topics.FILTERED)
+    full = _require(bag, namespace, name, ODOMETRY)
+    track = read_track(bag, full, notes)
+    if not len(track):
+        raise InputError(f"{bag.path}: {full}: no odometry in it is whole")
+    imu = _read(bag, _require(bag, namespace, topics.IMU, IMU_TYPE), _imu, notes)
+    speeds = _read(bag, _require(bag, namespace, SPEED, JOINTS), _joints, notes)
+    command, wind_W = Signal.none(speeds.values.shape[1]), Signal.none(3)
+    if bag.counts.get(topics.topic(namespace, COMMAND)):
+        command = _read(bag, _require(bag, namespace, COMMAND, JOINTS), _joints, notes)
+    if command.values.shape[1] != speeds.values.shape[1]:
+        raise InputError(
+            f"{bag.path}: {command.values.shape[1]} rotors in {COMMAND},"
+            f" {speeds.values.shape[1]} in {SPEED}"
+        )
+    if bag.counts.get(topics.topic(namespace, WIND)):
+        wind_W = _read(bag, _require(bag, namespace, WIND, WIND_TYPE), _wind, notes)
+    density = 0.0
+    if bag.counts.get(topics.topic(namespace, PRESSURE)):
+        pressure = _read(bag, _require(bag, namespace, PRESSURE, FLUID), _pressure, notes)
+        if len(pressure):
+            density = standard_density(float(np.median(pressure.values)))
+    exact = full != topics.topic(namespace, topics.FILTERED)
+    return FlightData(
+        f"{bag.path}: {namespace}",
+        imu,
+        track,
+        exact,
+        speeds,
+        command,
+        wind_W,
+        density,
+        tuple(notes),
+    )
+
+
+def standard_density(pressure_Pa: float) -> float:
+    """Density of the air in kg/m^3 where the static pressure is this, in a standard atmosphere."""
+    if not 1e4 < pressure_Pa < 1.2e5:
+        return 0.0
+    return float(density_at(height_of(pressure_Pa), pressure_Pa))
+
+
+def _require(bag: Bag, namespace: str, name: str, type_name: str) -> str:
+    if name.startswith("/"):
+        namespace, name = "/", name.lstrip("/")
+    return topics.require(bag, namespace, name, type_name)
+
+
+Reader = Callable[[Sequence[bytes]], tuple[Stamps, Array]]
+
+
+def _imu(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+    block = decode(IMU_TYPE, payloads)
+    return block.stamp_ns, np.hstack([block["f"], block["w"]])
+
+
+def _pressure(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+    block = decode(FLUID, payloads)
+    return block.stamp_ns, block["pressure"][:, None]
+
+
+def _wind(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+    block = decode(WIND_TYPE, payloads)
+    return block.stamp_ns, block["v"]
+
+
+def _joints(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+    """Speeds in the order of the rotors' numbers, where they are called rotor_0, rotor_1, ..."""
+    stamp_ns, values, names = decode_joints(payloads)
+    wanted = [f"rotor_{i}" for i in range(len(names))]
+    if sorted(names) == sorted(wanted):
+        values = values[:, [names.index(name) for name in wanted]]
+    return stamp_ns, values
+
+
+def _read(bag: Bag, full: str, reader: Reader, notes: list[str]) -> Signal:
+    """A topic's values; what is no number or jumps back in time is left out and counted."""
+    payloads = [message.payload for message in bag.messages([full])]
+    try:
+        stamp_ns, values = reader(payloads)
+    except QuadsimError as error:
+        raise InputError(f"{bag.path}: {full}: {error}") from None
+    good = np.asarray(np.isfinite(values).all(axis=1))
+    good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
+    if not good.all():
+        notes.append(f"{full}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
+    return Signal(stamp_ns[good], values[good])

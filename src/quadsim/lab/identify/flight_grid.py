@@ -1,0 +1,182 @@
+"""A flight's signals on one even grid of times, and where on it they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.errors import InputError
+from quadsim.lab.identify.flight_data import FlightData, Signal
+from quadsim.lab.identify.motor_fit import MotorFit, Motors
+from quadsim.lab.identify.windows import Windows
+from quadsim.sim.log import Stamps
+
+Array = NDArray[np.float64]
+
+#: A window is as long as this, and as so many samples of the slowest of IMU and odometry.
+LENGTH_S, SAMPLES = 0.1, 20
+
+#: A signal is not known between samples farther apart than this many usual intervals.
+GAP = 3.5
+
+#: A vehicle that began on the ground flies freely from so many radii of its rotors above it on;
+#: below, the ground adds to the thrust.
+FREE_RADII = 8.0
+
+#: A rotor that is slower than this share of its usual speed in the flight idles.
+IDLE = 0.3
+
+#: An IMU that sits straight is off by less than this, deg; the rest is misalignment.
+STRAIGHT_DEG = 8.0
+
+#: Least time in the air, s.
+LEAST_S = 10.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Signals at N even times.
+
+    Attributes:
+        windows: over the stretches in which the vehicle flies and everything is known.
+        step_s: of the grid.
+        R_WB: (N, 3, 3) attitude.
+        v_W: (N, 3) m/s.
+        rate_B: (N, 3) of the odometry, rad/s.
+        force_S, gyro_S: (N, 3) of the IMU, turned to body axes if it sits otherwise.
+        speed_radps: (N, n) of the rotors.
+        wind_W: (N, 3) m/s, or None where it is not known.
+        mount_deg: angle by which the IMU was found to be turned; 0: straight.
+    """
+
+    windows: Windows
+    step_s: float
+    R_WB: Array
+    v_W: Array
+    rate_B: Array
+    force_S: Array
+    gyro_S: Array
+    speed_radps: Array
+    wind_W: Array | None
+    mount_deg: float
+
+
+def _seconds(stamp_ns: Stamps, start_ns: int) -> Array:
+    return np.asarray((stamp_ns - start_ns) * 1e-9)
+
+
+def motors_of(data: FlightData) -> Motors:
+    """Reports and commands of the rotors, from the first report on.
+
+    Raises:
+        InputError: something is not there.
+    """
+    for what, count in (
+        ("IMU samples", len(data.imu)),
+        ("odometry messages", len(data.odometry)),
+        ("motor speeds", len(data.motor_speed)),
+    ):
+        if count < SAMPLES:
+            raise InputError(f"{data.source}: {count} {what}; allowed: a flight of {LEAST_S:g} s")
+    start_ns = int(data.motor_speed.stamp_ns[0])
+    return Motors(
+        _seconds(data.motor_speed.stamp_ns, start_ns),
+        data.motor_speed.values,
+        _seconds(data.command.stamp_ns, start_ns),
+        data.command.values,
+    )
+
+
+def _interpolate(time_s: Array, at_s: Array, values: Array) -> Array:
+    columns = [np.interp(time_s, at_s, column) for column in values.T]
+    return np.stack(columns, axis=1)
+
+
+def _known(time_s: Array, at_s: Array) -> NDArray[np.bool_]:
+    """Times that lie between samples that are close to each other."""
+    usual_s = float(np.median(np.diff(at_s)))
+    after = np.clip(np.searchsorted(at_s, time_s), 1, len(at_s) - 1)
+    near = at_s[after] - at_s[after - 1] <= GAP * usual_s
+    return np.asarray(near & (time_s >= at_s[0]) & (time_s <= at_s[-1]))
+
+
+def _flying(height_m: Array, speed_radps: Array, free_m: float) -> NDArray[np.bool_]:
+    """Times in free flight: rotors turning, and off the ground if the recording began there."""
+    fastest = speed_radps.min(axis=1)
+    usual = float(np.median(fastest[fastest > 0.0])) if np.any(fastest > 0.0) else 0.0
+    turning = fastest > IDLE * usual
+    if usual > 0.0 and not turning[: round(len(turning) * 0.002) + 1].all():
+        turning &= height_m > height_m[0] + free_m
+    return np.asarray(turning)
+
+
+def _mount(gyro_S: Array, rate_B: Array) -> tuple[Array, float]:
+    """Rotation from sensor to body axes, and its angle in deg; one that is nearly none is none."""
+    middle_S, middle_B = gyro_S - gyro_S.mean(axis=0), rate_B - rate_B.mean(axis=0)
+    found = linalg.lstsq(middle_S, middle_B)[0].T
+    left, _, right = linalg.svd(found)
+    R_BS = left @ np.diag([1.0, 1.0, linalg.det(left @ right)]) @ right
+    angle_deg = float(np.rad2deg(Rotation.from_matrix(R_BS).magnitude()))
+    if angle_deg < STRAIGHT_DEG:
+        return np.eye(3), 0.0
+    return np.asarray(R_BS), angle_deg
+
+
+def make_grid(data: FlightData, motors: MotorFit, radius_m: float) -> Grid:
+    """Put a flight on the grid of its IMU.
+
+    Args:
+        data: the flight.
+        motors: for the speeds between reports.
+        radius_m: of the rotors.
+
+    Raises:
+        InputError: the recordings do not overlap, or hold too little flight.
+    """
+    start_ns = int(data.motor_speed.stamp_ns[0])
+    imu_s = _seconds(data.imu.stamp_ns, start_ns)
+    odometry_s = _seconds(data.odometry.stamp_ns, start_ns)
+    step_s = float(np.median(np.diff(imu_s)))
+    time_s = np.arange(imu_s[0], imu_s[-1] + 0.5 * step_s, step_s)
+    imu = _interpolate(time_s, imu_s, data.imu.values)
+    q_WB = data.odometry.q_WB.copy()
+    turned = np.cumsum(np.sum(q_WB[1:] * q_WB[:-1], axis=1) < 0.0) % 2  # q and -q are one attitude
+    q_WB[1:][turned == 1] *= -1.0
+    q_WB = _interpolate(time_s, odometry_s, q_WB)
+    rate_B = _interpolate(time_s, odometry_s, data.odometry.w_B)
+    speed_radps = motors.speeds_at(time_s)
+    R_BS, mount_deg = _mount(imu[:, 3:], rate_B)
+    good = _known(time_s, imu_s) & _known(time_s, odometry_s)
+    good &= _known(time_s, motors.motors.time_s)
+    height_m = np.interp(time_s, odometry_s, data.odometry.p_W[:, 2])
+    good &= _flying(height_m, speed_radps, FREE_RADII * radius_m)
+    slowest_s = max(step_s, float(np.median(np.diff(odometry_s))))
+    windows = Windows(good, step_s, max(LENGTH_S, SAMPLES * slowest_s))
+    free_s = float(good.sum()) * step_s
+    if free_s < LEAST_S or len(windows.rows) < LEAST_S:
+        raise InputError(
+            f"{data.source}: {free_s:.3g} s of free flight in which IMU, odometry and motor speeds"
+            f" are all there; allowed: at least {LEAST_S:g} s"
+        )
+    return Grid(
+        windows,
+        step_s,
+        Rotation.from_quat(np.roll(q_WB, -1, axis=1)).as_matrix(),
+        _interpolate(time_s, odometry_s, data.odometry.v_W),
+        rate_B,
+        imu[:, :3] @ R_BS.T,
+        imu[:, 3:] @ R_BS.T,
+        speed_radps,
+        _wind(data.wind_W, time_s, start_ns),
+        mount_deg,
+    )
+
+
+def _wind(wind_W: Signal, time_s: Array, start_ns: int) -> Array | None:
+    if not len(wind_W):
+        return None
+    return _interpolate(time_s, _seconds(wind_W.stamp_ns, start_ns), wind_W.values)

@@ -1,0 +1,161 @@
+"""What was identified, as a vehicle file and as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import yaml
+
+from quadsim.base.parameters import from_mapping
+from quadsim.lab.identify.equations import CHANNELS, PLACES
+from quadsim.lab.identify.figures import MEANING, Figure, with_figures
+from quadsim.lab.identify.identification import Identified
+from quadsim.vehicle.parameters import VehicleParams
+
+#: Keys of a file and the figures that they come from.
+KEYS = {
+    "inertia_kg_m2": ("turn_x", "turn_y", "turn_z"),
+    "thrust_coefficient_N_s2": ("thrust",),
+    "rotor_drag_N_s2": ("rotor_drag",),
+    "rolling_moment_N_s2": ("rolling_moment",),
+    "body_drag_N_s_m": ("body_drag_x", "body_drag_y", "body_drag_z"),
+    "drag_area_m2": ("drag_area_x", "drag_area_y", "drag_area_z"),
+    "time_constant_up_s": ("time_constant_up",),
+    "time_constant_down_s": ("time_constant_down",),
+}
+
+#: The same of the part ``rotor``.
+ROTOR_KEYS = {
+    "inflow_N_s2": ("inflow",),
+    "translational_lift_N_s2_m2": ("translational_lift",),
+    "inertia_kg_m2": ("rotor_inertia",),
+}
+
+DIGITS = 6
+
+
+def _short(value: Any) -> Any:
+    """Numbers with as many digits as are worth writing."""
+    if isinstance(value, tuple | list):
+        return [_short(item) for item in value]
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _words(figure: Figure) -> str:
+    """Where a figure comes from."""
+    if figure.origin == "kept":
+        return "kept, the flight does not tell"
+    half = 0.5 * (figure.high - figure.low)
+    if figure.taken == 0.0:
+        return "none seen"
+    return f"+-{100.0 * half / abs(figure.value):.2g} %"
+
+
+def _comment(figures: Mapping[str, Figure], names: tuple[str, ...]) -> str:
+    words = [_words(figures[name]) for name in names if name in figures]
+    return ", ".join(words[:1] if len(set(words)) == 1 else words)
+
+
+def _content(identified: Identified, raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The mapping of the new file: that of the old one with what was found."""
+    new = with_figures(identified.vehicle, identified.figures, name)
+    content: dict[str, Any] = {**raw, "name": name}
+    for key in (*KEYS, "torque_ratio_m"):
+        value = getattr(new, key)
+        if key in content or np.any(value):
+            same = value == getattr(identified.vehicle, key)
+            content[key] = raw[key] if same and key in raw else _short(value)
+    rotor = dict(content.get("rotor", {}))
+    for key in ROTOR_KEYS:
+        value = getattr(new.rotor, key)
+        if key in rotor or value:
+            rotor[key] = _short(value)
+    return {**content, "rotor": rotor} if rotor else content
+
+
+def vehicle_text(identified: Identified, raw: Mapping[str, Any], vehicle_name: str) -> str:
+    """The text of a vehicle file.
+
+    Args:
+        identified: what was found.
+        raw: the mapping of the file whose figures are kept where the flight does not tell.
+        vehicle_name: of that file.
+
+    Raises:
+        InputError: what was found is no vehicle.
+    """
+    source = " ".join(identified.data.source.split())
+    name = f"identified from {source}; the rest of {vehicle_name}"
+    content = _content(identified, raw, name)
+    from_mapping(VehicleParams, content, source)
+    lines = [
+        f"# Estimated from {source}: {identified.flown_s:.4g} s of free flight.",
+        "# Behind each figure of the flight: half of its 95 % interval. What has no such words is",
+        f"# of {vehicle_name}: a flight tells figures over the mass, and the drag torque over the",
+        "# inertia about z.",
+    ]
+    for key, value in content.items():
+        if key == "rotor":
+            lines.append("rotor:")
+            lines += [f"  {line}" for line in _lines(value, ROTOR_KEYS, identified.figures)]
+        else:
+            lines += _lines({key: value}, KEYS, identified.figures)
+    return "\n".join(lines) + "\n"
+
+
+def _lines(
+    content: Mapping[str, Any],
+    keys: Mapping[str, tuple[str, ...]],
+    figures: Mapping[str, Figure],
+) -> Iterator[str]:
+    for key, value in content.items():
+        text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, width=10_000)
+        comment = _comment(figures, keys.get(key, ()))
+        yield f"{key}: {text.strip()[1:-1]}" + (f"  # {comment}" if comment else "")
+
+
+def summary(identified: Identified) -> dict[str, Any]:
+    """As one JSON object."""
+    theta, motors = identified.solution.value, identified.motors.solution
+    left, signal = identified.solution.noise, identified.equations.signal
+    return {
+        "source": identified.data.source,
+        "vehicle": identified.vehicle.name,
+        "passed": identified.passed,
+        "flown_s": identified.flown_s,
+        "odometry": "measured" if identified.data.exact else "estimated",
+        "figures": [
+            {
+                "name": name,
+                "meaning": meaning,
+                "unit": unit,
+                "value": identified.figures[name].value,
+                "low": identified.figures[name].low,
+                "high": identified.figures[name].high,
+                "file_value": identified.figures[name].file_value,
+                "origin": identified.figures[name].origin,
+            }
+            for name, (meaning, unit) in MEANING.items()
+            if name in identified.figures
+        ],
+        "unexplained": [
+            {"name": name, "axis": axis, "unit": unit, "rms": float(rms), "of": float(of)}
+            for (name, axis, unit), rms, of in zip(CHANNELS, left, signal, strict=False)
+        ],
+        "beside": {
+            "command_delay_s": None if motors is None else float(motors.value[2]),
+            "imu_delay_s": identified.late_s[0],
+            "odometry_delay_s": identified.late_s[1],
+            "imu_position_B_m": theta[PLACES["lever"]].tolist(),
+            "imu_turned_deg": identified.grid.mount_deg,
+            "accel_bias_mps2": theta[PLACES["accel_bias"]].tolist(),
+            "thrust_centre_B_m": theta[PLACES["centre"]][:2].tolist(),
+            "air_density_kg_m3": identified.data.air_density_kg_m3 or None,
+            "wind_W_mps": None
+            if identified.grid.wind_W is not None
+            else theta[PLACES["wind"]].tolist(),
+        },
+        "notes": list(identified.data.notes),
+    }

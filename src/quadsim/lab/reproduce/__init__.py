@@ -1,0 +1,1 @@
+"""Published experiments flown again: FCND projects and the NTNU thesis."""

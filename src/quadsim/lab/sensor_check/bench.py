@@ -1,0 +1,282 @@
+"""A device on the bench: sample by sample in compiled loops, with whatever truth it is shown.
+
+The steps are the sensors' own, as the closed loop and the nodes call them. A truth is a pair of
+KINEMATICS one interval apart that is shown again and again: at rest, turning, flying straight on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import inlined_kernel, kernel
+from quadsim.base.noise import stream
+from quadsim.base.parameters import pack
+from quadsim.base.records import KINEMATICS
+from quadsim.sensors import SENSORS
+from quadsim.sensors.barometer import barometer_step
+from quadsim.sensors.delivery import send
+from quadsim.sensors.gnss import gnss_step
+from quadsim.sensors.imu import imu_step
+from quadsim.sensors.magnetometer import magnetometer_step
+from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
+
+Samples = NDArray[np.record]
+
+#: Rows of normal numbers that are drawn at once.
+BLOCK = 8192
+
+#: Where the bench stands: level, this high over the flat ground.
+HEIGHT_M = 1.0
+
+
+@inlined_kernel
+def take(
+    step: Any,
+    states: Any,
+    params: Any,
+    environments: Any,
+    scene: Any,
+    previous: Any,
+    now: Any,
+    steps_ns: NDArray[np.int64],
+    white: NDArray[np.float64],
+    samples: Any,
+) -> None:
+    """Samples one after the other, each an interval later: what all benches do.
+
+    The clock begins anew with each: a sensor knows intervals alone, and some take years here.
+    """
+    for k in range(samples.shape[0]):
+        now[0].stamp_ns = steps_ns[k]
+        step(states, params, environments, scene, previous, now, white[k], samples[k : k + 1])
+
+
+@kernel
+def take_imu(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+    """Samples of an IMU; arguments as of :func:`take`."""
+    take(imu_step, a, b, c, d, e, f, g, h, i)
+
+
+@kernel
+def take_gnss(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+    """Samples of a receiver; arguments as of :func:`take`."""
+    take(gnss_step, a, b, c, d, e, f, g, h, i)
+
+
+@kernel
+def take_field(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+    """Samples of a magnetometer; arguments as of :func:`take`."""
+    take(magnetometer_step, a, b, c, d, e, f, g, h, i)
+
+
+@kernel
+def take_pressure(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+    """Samples of a barometer; arguments as of :func:`take`."""
+    take(barometer_step, a, b, c, d, e, f, g, h, i)
+
+
+@kernel
+def take_range(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+    """Samples of a range finder; arguments as of :func:`take`."""
+    take(rangefinder_step, a, b, c, d, e, f, g, h, i)
+
+
+#: Compiled loop of each kind of sensor.
+LOOPS = {
+    "imu": take_imu,
+    "gnss": take_gnss,
+    "magnetometer": take_field,
+    "barometer": take_pressure,
+    "rangefinder": take_range,
+}
+
+
+@kernel
+def deliver(
+    outboxes: Any,
+    params: Any,
+    samples: Any,
+    period_ns: int,
+    white: NDArray[np.float64],
+    stamps_ns: NDArray[np.int64],
+    arrivals_ns: NDArray[np.int64],
+) -> None:
+    """Send a sample each period and write down what becomes of it.
+
+    Args:
+        outboxes, params, samples: (1,) of the sensor.
+        period_ns: of the sensor.
+        white: (N, 2) standard normal numbers of the timing.
+        stamps_ns: (N,) receives the stamps it says.
+        arrivals_ns: (N,) receives when it is published; -1: never.
+    """
+    box = outboxes[0]
+    for k in range(stamps_ns.shape[0]):
+        box.count = 0
+        send(outboxes, params, samples, (k + 1) * period_ns, period_ns, white[k], 0)
+        stamps_ns[k] = samples[0].stamp_ns
+        arrivals_ns[k] = box.arrival_ns[box.first] if box.count > 0 else -1
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the bench shows a sensor; two instants, between which it moves evenly."""
+
+    previous: NDArray[np.record]
+    now: NDArray[np.record]
+
+
+def at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
+    """A truth that does not turn.
+
+    Args:
+        q_WB: attitude.
+        fields: further fields of KINEMATICS, such as ``v_W``; the place does not change.
+    """
+    records: NDArray[np.record] = np.zeros(2, KINEMATICS)
+    records["q_WB"] = q_WB
+    records["p_W"] = (0.0, 0.0, HEIGHT_M)
+    for name, value in fields.items():
+        records[name] = value
+    return Truth(records[:1].copy(), records[1:].copy())
+
+
+class Bench:
+    """One device with its own stream of noise for each experiment.
+
+    Args:
+        kind: of the device, a key of SENSORS.
+        environment: the world it measures.
+        seed: of all its streams.
+        scene: what rays meet beside the flat ground.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        environment: EnvironmentParams,
+        seed: int = 1,
+        scene: Scene = EMPTY_SCENE,
+    ) -> None:
+        self.model = SENSORS[kind]
+        self.environment = environment
+        self._environments = np.array([pack(environment.packed_as())])
+        self._seed, self._scene = seed, scene
+
+    def stream(self, experiment: str) -> np.random.Generator:
+        """Noise of one experiment; others have their own."""
+        return stream(self._seed, f"bench/{experiment}", self.model.name)
+
+    def _packed(self, params: Any) -> NDArray[np.record]:
+        packed = pack(params)
+        rows: NDArray[np.record] = np.zeros(1, packed.dtype)
+        rows[0] = packed
+        return rows
+
+    def _run(
+        self, states: Any, params: Any, truth: Truth, steps_ns: Any, generator: Any
+    ) -> Samples:
+        samples: Samples = np.zeros(len(steps_ns), self.model.sample)
+        previous, now = truth.previous.copy(), truth.now.copy()
+        for first in range(0, len(samples), BLOCK):
+            part = samples[first : first + BLOCK]
+            white = generator.standard_normal((len(part), self.model.white_count))
+            LOOPS[self.model.name](
+                states, params, self._environments, self._scene, previous, now,
+                steps_ns[first : first + BLOCK], white, part,
+            )  # fmt: skip
+        return samples
+
+    def run(
+        self,
+        params: Any,
+        experiment: str,
+        count: int,
+        truth: Truth | None = None,
+        dt_s: float | None = None,
+    ) -> Samples:
+        """Switch a device on once and let it take samples.
+
+        Args:
+            params: of the device.
+            experiment: name of its noise.
+            count: of samples.
+            truth: what it is shown; None: level and at rest.
+            dt_s: from one sample to the next; None: as its rate says.
+
+        Returns:
+            (count,) records of the model's samples.
+        """
+        generator = self.stream(experiment)
+        states: NDArray[np.record] = np.zeros(1, self.model.state)
+        self.model.start(states[0], params, generator)
+        step_ns = round(1e9 * (1.0 / params.rate_hz if dt_s is None else dt_s))
+        steps_ns = np.full(count, step_ns, np.int64)
+        return self._run(states, self._packed(params), truth or at_rest(), steps_ns, generator)
+
+    def switch_on(
+        self,
+        params: Any,
+        experiment: str,
+        count: int,
+        truth: Truth | Sequence[Truth] | None = None,
+        each: int = 1,
+    ) -> Samples:
+        """Switch a device on again and again.
+
+        Args:
+            params, experiment: as of :meth:`run`.
+            count: of switch-ons.
+            truth: what it is shown, or what each one is shown.
+            each: samples after each.
+
+        Returns:
+            (count, each) records.
+        """
+        generator = self.stream(experiment)
+        packed, shown = self._packed(params), truth or at_rest()
+        truths = [shown] * count if isinstance(shown, Truth) else shown
+        samples: Samples = np.zeros((count, each), self.model.sample)
+        steps_ns = np.full(each, round(1e9 / params.rate_hz), np.int64)
+        for k in range(count):
+            states: NDArray[np.record] = np.zeros(1, self.model.state)
+            self.model.start(states[0], params, generator)
+            samples[k] = self._run(states, packed, truths[k], steps_ns, generator)
+        return samples
+
+    def deliveries(
+        self, params: Any, experiment: str, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """What becomes of samples on their way out.
+
+        Returns:
+            (count,) times at which they were taken, stamps that they say, and times at which they
+            are published (-1: never), ns.
+        """
+        period_ns = round(1e9 / params.rate_hz)
+        taken_ns = period_ns * np.arange(1, count + 1)
+        stamps_ns, arrivals_ns = np.zeros((2, count), np.int64)
+        outboxes: NDArray[np.record] = np.zeros(1, self.model.outbox)
+        samples: Samples = np.zeros(1, self.model.sample)
+        white = self.stream(experiment).standard_normal((count, 2))
+        deliver(outboxes, self._packed(params), samples, period_ns, white, stamps_ns, arrivals_ns)
+        return taken_ns, stamps_ns, arrivals_ns
+
+
+def alone(params: Any, *names: str, **others: Any) -> Any:
+    """A device with only some of its figures: all else is as without errors.
+
+    Args:
+        params: of the device.
+        names: what stays as it is, beside the rate.
+        others: what is set to something else.
+    """
+    kept = {name: getattr(params, name) for name in ("rate_hz", *names)}
+    return replace(type(params)(), **kept | others)

@@ -1,0 +1,200 @@
+"""``quadsim sensors check``: each figure of a device alone, an hour at rest, and a flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quadsim.lab.sensor_check import (
+    flight,
+    proof_barometer,
+    proof_echo,
+    proof_gnss,
+    proof_imu,
+    proof_lidar,
+    proof_magnetometer,
+)
+from quadsim.lab.sensor_check import rest as at_rest
+from quadsim.lab.sensor_check.bench import Bench
+from quadsim.lab.sensor_check.figures import Figure
+from quadsim.lab.sensor_check.flight import Flown
+from quadsim.lab.sensor_check.proof import Proof
+from quadsim.lab.sensor_check.proof_lidar import LidarBench
+from quadsim.lab.sensor_check.rest import Channel, Rested
+from quadsim.sensors import SENSORS
+from quadsim.sensors.lidar import KIND as LIDAR
+from quadsim.world.environment import EnvironmentParams
+
+#: Chance that a check of devices that are as specified says that one is not.
+FALSE_ALARM = 0.05
+
+#: What plans the experiments of each kind on a bench.
+PLANS: dict[str, Callable[[Proof], None]] = {
+    "imu": proof_imu.plan,
+    "gnss": proof_gnss.plan,
+    "magnetometer": proof_magnetometer.plan,
+    "barometer": proof_barometer.plan,
+    "rangefinder": proof_echo.plan,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a check is made.
+
+    Attributes:
+        hours: at rest; 0: not at all.
+        seed: of all noise.
+        fly: whether to fly.
+    """
+
+    hours: float = 1.0
+    seed: int = 1
+    fly: bool = True
+
+
+@dataclass
+class Checked:
+    """What was measured of one device.
+
+    Attributes:
+        kind: of the device.
+        params: of the device.
+        alone: each figure with the other errors off.
+        rested: channels in an hour at rest.
+        flown: a flight; None without one.
+    """
+
+    kind: str
+    params: Any
+    alone: list[Figure] = field(default_factory=list)
+    rested: list[tuple[Channel, Rested]] = field(default_factory=list)
+    flown: Flown | None = None
+
+    def parts(self) -> dict[str, list[Figure]]:
+        """Figures by the way in which they were measured."""
+        return {
+            "alone": self.alone,
+            "rest": [rested.figure for _, rested in self.rested],
+            "flight": self.flown.figures if self.flown else [],
+        }
+
+    @property
+    def passed(self) -> bool:
+        """Whether all figures are as specified."""
+        return all(figure.ok for figures in self.parts().values() for figure in figures)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of one or several devices.
+
+    Attributes:
+        devices: by the name under which they were asked for.
+        confidence: of each interval, so that all together hold with 95 %.
+        settings: how it was made.
+    """
+
+    devices: dict[str, Checked]
+    confidence: float
+    settings: Settings
+
+    @property
+    def passed(self) -> bool:
+        """Whether all devices are as specified."""
+        return all(device.passed for device in self.devices.values())
+
+    def summary(self) -> dict[str, Any]:
+        """As one JSON object."""
+        return {
+            "passed": self.passed,
+            "seed": self.settings.seed,
+            "hours": self.settings.hours,
+            "confidence": 1.0 - FALSE_ALARM,
+            "confidence_of_each": self.confidence,
+            "devices": {
+                name: {
+                    "sensor": device.kind,
+                    "passed": device.passed,
+                    **{
+                        part: [asdict(figure) for figure in figures]
+                        for part, figures in device.parts().items()
+                    },
+                }
+                for name, device in self.devices.items()
+            },
+        }
+
+
+def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -> Proof:
+    """All experiments for a device."""
+    if kind == LIDAR:
+        proof = Proof(None, params)
+        proof_lidar.plan(proof, LidarBench(environment, seed))
+        return proof
+    proof = Proof(Bench(kind, environment, seed), params)
+    PLANS[kind](proof)
+    return proof
+
+
+def check(
+    sets: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    environment: EnvironmentParams | None = None,
+    tell: Callable[[str], None] = lambda what: None,
+) -> Check:
+    """Measure devices.
+
+    Args:
+        sets: name to devices that fly together, kind to parameters.
+        settings: how.
+        environment: the world on the bench; None: the default one.
+        tell: called with what is done next.
+    """
+    world = environment or EnvironmentParams()
+    found = {
+        _name(name, kind, devices): Checked(kind, params)
+        for name, devices in sets.items()
+        for kind, params in devices.items()
+    }
+    proofs = {
+        name: planned(device.kind, device.params, world, settings.seed)
+        for name, device in found.items()
+    }
+    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, proofs, settings))
+    for name, device in found.items():
+        tell(f"{name}: each figure alone")
+        for experiment in proofs[name].experiments:
+            device.alone += experiment.measure(confidence)
+        if settings.hours > 0.0 and device.kind in SENSORS:
+            tell(f"{name}: {settings.hours:g} h at rest")
+            bench = Bench(device.kind, world, settings.seed)
+            device.rested = at_rest.rest(
+                device.kind, device.params, bench, settings.hours, confidence
+            )
+    for name, devices in sets.items():
+        if settings.fly and any(kind in SENSORS for kind in devices):
+            tell(f"{name}: a flight")
+            for kind, flown in flight.fly(devices, settings.seed, confidence).items():
+                found[_name(name, kind, devices)].flown = flown
+    return Check(found, confidence, settings)
+
+
+def _name(name: str, kind: str, devices: Mapping[str, Any]) -> str:
+    """Of a device: its own, or that of its set with its kind."""
+    return name if len(devices) == 1 else f"{name}/{kind}"
+
+
+def _intervals(
+    devices: Mapping[str, Checked], proofs: Mapping[str, Proof], settings: Settings
+) -> int:
+    """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
+    total = 0
+    for name, device in devices.items():
+        total += sum(experiment.intervals for experiment in proofs[name].experiments)
+        if settings.hours > 0.0 and device.kind in SENSORS:
+            total += at_rest.intervals(device.kind, device.params, settings.hours)
+        if settings.fly and device.kind in SENSORS:
+            total += flight.intervals(device.kind)
+    return total

@@ -1,0 +1,239 @@
+"""``quadsim sensors fit``: noise figures of an IMU out of a recording at rest, and its file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
+from quadsim.lab.sensor_check.allan import AllanCurve, allan_curve
+from quadsim.lab.sensor_check.allan_fit import Estimate, Identified, identify, select
+from quadsim.lab.sensor_check.figures import count_step
+from quadsim.lab.sensor_check.recording import Recording
+from quadsim.sensors.imu import ImuParams
+
+Array = NDArray[np.float64]
+
+#: Counts finer than this part of the noise are those of a number, not of a converter.
+FINEST = 0.01
+
+#: The shortest averages are left out until the rest is explained this well, and then so many times
+#: as many, but never beyond this averaging time.
+EXPLAINED, CLEAR, SHORTEST_S = 1e-3, 4.0, 2.0
+
+#: Gravity where nothing else is known.
+GRAVITY_MPS2 = 9.80665
+
+TERMS = ("white", "walk", "wander")
+
+
+@dataclass(frozen=True)
+class Triad:
+    """What was found of an accelerometer or a gyroscope.
+
+    Attributes:
+        found: the fit.
+        curves: Allan deviations of its axes.
+        terms: what the curves show.
+        density: white noise of each axis, without that of the counts.
+        bias: (3,) of a gyroscope its mean; of an accelerometer what gravity has too much.
+        step: distance of the counts; 0: none seen.
+        from_s: shortest averaging time that was used.
+    """
+
+    found: Identified
+    curves: tuple[AllanCurve, ...]
+    terms: tuple[str, ...]
+    density: tuple[Estimate, ...]
+    bias: Array
+    step: float
+    from_s: float
+
+    @property
+    def explained(self) -> bool:
+        """Whether the fit is as good as chance allows."""
+        return self.found.chance >= EXPLAINED
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that was found of a recording."""
+
+    recording: Recording
+    triads: dict[str, Triad] = field(default_factory=dict)
+
+    @property
+    def explained(self) -> bool:
+        """Whether both fits are as good as chance allows."""
+        return all(triad.explained for triad in self.triads.values())
+
+    def summary(self) -> dict[str, Any]:
+        """As one JSON object."""
+        recording = self.recording
+        return {
+            "source": recording.source,
+            "passed": self.explained,
+            "samples": len(recording.stamp_ns),
+            "duration_s": recording.duration_s,
+            "rate_hz": recording.rate_hz,
+            **{
+                name: {
+                    "from_tau_s": triad.from_s,
+                    "chance_of_misfit": triad.found.chance,
+                    "step": triad.step,
+                    "bias": triad.bias,
+                    "bias_instability": floors(triad),
+                    "figures": [
+                        {"name": figure, "axis": axis, "unit": unit, "value": estimate.value,
+                         "low": estimate.low, "high": estimate.high}
+                        for figure, axis, unit, estimate in figures(name, triad)
+                    ],
+                }
+                for name, triad in self.triads.items()
+            },
+        }  # fmt: skip
+
+
+def fit(recording: Recording) -> Fitted:
+    """Estimate the figures of a recording at rest."""
+    return Fitted(
+        recording,
+        {sensor: _fit_triad(recording, sensor) for sensor in ("accel", "gyro")},
+    )
+
+
+def _fit_triad(recording: Recording, sensor: str) -> Triad:
+    rows, rate_hz = recording.values[sensor], recording.rate_hz
+    moving = [axis for axis in range(3) if rows[:, axis].min() < rows[:, axis].max()]
+    if len(moving) < 3:
+        raise InputError(
+            f"{recording.source}: {sensor} {'xyz'[next(a for a in range(3) if a not in moving)]}"
+            " never changes: no noise, so nothing to estimate"
+        )
+    curves = tuple(allan_curve(rows[:, axis], rate_hz) for axis in range(3))
+    step = _converter(rows)
+    terms, found, from_s = _beyond_filters(curves)
+    counted2 = step**2 / (12.0 * rate_hz)
+    density = tuple(_without(axis["white"], counted2) for axis in found.estimates)
+    mean = rows.mean(axis=0)
+    if sensor == "accel":
+        size = float(np.linalg.norm(mean))
+        mean = mean * (size - GRAVITY_MPS2) / size
+    return Triad(found, curves, terms, density, mean, step, from_s)
+
+
+def _beyond_filters(curves: Sequence[AllanCurve]) -> tuple[tuple[str, ...], Identified, float]:
+    """Fit the averages that are so long that filters inside the sensor do not matter.
+
+    Those lower the shortest averages: twice as long ones then say a larger density, or nothing
+    explains both.
+
+    Returns:
+        The terms, the fit, and the shortest average.
+    """
+
+    def fitted(from_s: float) -> tuple[tuple[str, ...], Identified]:
+        late = [curve.from_tau(from_s) for curve in curves]
+        terms = select(late, TERMS)
+        return terms, identify(late, terms)
+
+    first_s = from_s = float(curves[0].tau_s[0])
+    terms, found = fitted(from_s)
+    while 2.0 * from_s <= SHORTEST_S:
+        later_terms, later = fitted(2.0 * from_s)
+        if found.chance >= EXPLAINED and all(
+            one["white"].high >= other["white"].low
+            for one, other in zip(found.estimates, later.estimates, strict=True)
+        ):
+            break
+        terms, found, from_s = later_terms, later, 2.0 * from_s
+    if from_s > first_s:  # what is left of the filter falls as 1/tau: a good deal further on
+        from_s = min(CLEAR * from_s, SHORTEST_S)
+        terms, found = fitted(from_s)
+    return terms, found, from_s
+
+
+def _converter(rows: Array) -> float:
+    """Distance of counts on all axes; 0 where the readings are as fine as their numbers."""
+    steps = [count_step(rows[:2000, axis]) for axis in range(3)]
+    noise = float(np.diff(rows, axis=0).std()) / math.sqrt(2.0)
+    if min(steps) < FINEST * noise or max(steps) > (1.0 + 1e-6) * min(steps):
+        return 0.0
+    return float(np.mean(steps))
+
+
+def _without(white: Estimate, counted2: float) -> Estimate:
+    """A density less that of the counts, which is white noise too."""
+    ends = (white.value, white.low, white.high)
+    return Estimate(*(math.sqrt(max(end**2 - counted2, 0.0)) for end in ends))
+
+
+def figures(sensor: str, triad: Triad) -> Iterator[tuple[str, str, str, Estimate]]:
+    """Name as in a file, axis, unit and estimate of all that was found."""
+    units = {leaf.name: leaf.spec.unit for leaf in leaves(ImuParams)}
+    names = {"walk": f"{sensor}_bias_walk", "wander": f"{sensor}_instability"}
+    density, time = f"{sensor}_noise_density", f"{sensor}_instability_time_s"
+    for axis, estimate in zip("xyz", triad.density, strict=True):
+        yield density, axis, units[density], estimate
+    for term in triad.terms[1:]:
+        for axis, found in zip("xyz", triad.found.estimates, strict=True):
+            yield names[term], axis, units[names[term]], found[term]
+    if "wander" in triad.terms:
+        yield time, "", units[time], triad.found.estimates[0]["wander_time_s"]
+
+
+def floors(triad: Triad) -> list[float]:
+    """Lowest Allan deviation of each axis over 0.664: the bias instability of data sheets."""
+    return [curve.flat_floor() for curve in triad.curves]
+
+
+def device_file(fitted: Fitted) -> str:
+    """The text of a sensor file.
+
+    Raises:
+        InputError: a figure that no IMU of this project has, such as its rate.
+    """
+    recording = fitted.recording
+    source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
+    lines = [
+        f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
+        "# Behind each figure: its 95 % interval on x, y, z. The accelerometer's bias is what it",
+        "# reads too much along gravity; across it a recording at rest cannot tell bias from tilt.",
+        "sensor: imu",
+        f"rate_hz: {recording.rate_hz!r}",
+    ]
+    for sensor, triad in fitted.triads.items():
+        lines += _lines(sensor, triad)
+    text = "\n".join(lines) + "\n"
+    content = read_yaml_text(text, recording.source)
+    content.pop("sensor")
+    from_mapping(ImuParams, content, recording.source)
+    return text
+
+
+def _lines(sensor: str, triad: Triad) -> Iterator[str]:
+    rows: dict[str, list[Estimate]] = {}
+    for name, _, _, estimate in figures(sensor, triad):
+        rows.setdefault(name, []).append(estimate)
+    for name, estimates in rows.items():
+        comment = ", ".join(f"{e.low:.4g} to {e.high:.4g}" for e in estimates)
+        values = [float(f"{e.value:.5g}") for e in estimates]
+        value = values[0] if name.endswith("time_s") else values
+        yield f"{name}: {_yaml(value)}  # {comment}"
+    yield f"{sensor}_bias: {_yaml([float(f'{x:.5g}') for x in triad.bias])}"
+    if triad.step > 0.0:
+        yield f"{sensor}_step: {float(f'{triad.step:.7g}')!r}"
+
+
+def _yaml(value: float | Sequence[float]) -> str:
+    """Numbers as YAML 1.1 readers too take them for numbers: 1.0e-05, not 1e-05."""
+    if isinstance(value, float):
+        text = repr(value)
+        return text.replace("e", ".0e") if "e" in text and "." not in text else text
+    return "[" + ", ".join(_yaml(float(item)) for item in value) + "]"

@@ -1,0 +1,261 @@
+"""Devices in flight: what the closed loop got of them, against what their files say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.analysis.metrics import at_stamps
+from quadsim.lab.sensor_check.figures import Figure, Said, consistency, independent
+from quadsim.sensors import SENSORS
+from quadsim.sensors.mount import set_mount
+from quadsim.sim.closed_loop import ClosedLoop, Progress
+from quadsim.sim.installation import installed
+from quadsim.sim.log import FlightLog, Track
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.wire.axes import rotation_matrices
+
+Array = NDArray[np.float64]
+
+SCENARIO = "square"
+
+#: A reading off the ground is judged while the vehicle is as level as this: cosine of the tilt.
+LEVEL = math.cos(math.radians(10.0))
+
+#: From here on an error counts; before it the vehicle stands and its sensors begin.
+SETTLE_NS = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Flown:
+    """What one device did in a flight.
+
+    Attributes:
+        figures: what can be judged.
+        stamps_ns: (N,) of what it published.
+        late_ns: (K,) from stamp to publication, of samples seen on their way.
+        errors: (N, M) of the readings, NaN where none; None where the truth is not known.
+        sigma: (N, M) what messages say of them.
+        unit: of the errors.
+    """
+
+    figures: list[Figure]
+    stamps_ns: NDArray[np.int64]
+    late_ns: NDArray[np.int64]
+    errors: Array | None = None
+    sigma: Array | None = None
+    unit: str = ""
+
+
+class _Watched(ClosedLoop):
+    """A flight whose samples on their way are looked at each tick."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, use_truth=True, keep_samples=True)
+        self.late_ns: dict[str, list[int]] = {kind: [] for kind in scenario.sensors}
+
+    def tick(self) -> None:
+        """One mission tick, then a look into the outboxes."""
+        super().tick()
+        period_ns = int(self.setup.imu_period_ns)
+        for kind, late_ns in self.late_ns.items():
+            box = self.state[f"{kind}_outbox"][0]
+            rows = (int(box.first) + np.arange(int(box.count))) % len(box.arrival_ns)
+            # it is published with the first IMU stamp at which it has arrived
+            published_ns = -(-box.arrival_ns[rows] // period_ns) * period_ns
+            late_ns += (published_ns - box.samples["stamp_ns"][rows]).tolist()
+
+
+def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
+    """The scenario that shows the devices; what is missing is the default suite's."""
+    scenario = load_scenario(SCENARIO, seed=seed)
+    carried = {
+        kind: sensors.get(kind, scenario.sensors.get(kind))
+        for kind in SENSORS
+        if kind in sensors or kind in scenario.sensors
+    }
+    flat = scenario.scene.is_flat
+    estimator = installed(scenario.estimator, carried, scenario.environment, flat)
+    return replace(scenario, sensors=carried, estimator=estimator)
+
+
+def fly(
+    sensors: Mapping[str, Any], seed: int, confidence: float, progress: Progress | None = None
+) -> dict[str, Flown]:
+    """Fly with devices on the truth, so that each flight is the same, and judge them.
+
+    Args:
+        sensors: kind to parameters.
+        seed: of the flight.
+        confidence: of each interval.
+        progress: as of :meth:`ClosedLoop.fly`.
+    """
+    scenario = scenario_with(sensors, seed)
+    loop = _Watched(scenario)
+    log = loop.fly(progress)
+    return {
+        kind: _judge(kind, params, loop, log, confidence)
+        for kind, params in sensors.items()
+        if kind in SENSORS
+    }
+
+
+def intervals(kind: str) -> int:
+    """How many intervals a flight compares, at most."""
+    return {"gnss": 3, "imu": 1}.get(kind, 2)
+
+
+def _judge(kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: float) -> Flown:
+    samples = loop.samples(kind)
+    late_ns = np.array(loop.late_ns[kind], np.int64)
+    figures = _timing(kind, params, loop, samples["stamp_ns"], late_ns, confidence)
+    known, truth = at_stamps(log.truth, samples["stamp_ns"])
+    known &= samples["stamp_ns"] >= SETTLE_NS
+    truth = at_stamps(log.truth, samples["stamp_ns"][known])[1]
+    found = _errors(kind, params, loop, samples[known], truth)
+    if found is None:
+        return Flown(figures, samples["stamp_ns"], late_ns)
+    figures += _covariances(found, confidence)
+    errors = np.full((len(samples), found.errors.shape[1]), np.nan)
+    sigma = errors.copy()
+    errors[known], sigma[known] = found.errors, np.sqrt(found.variance)
+    return Flown(figures, samples["stamp_ns"], late_ns, errors, sigma, found.unit)
+
+
+def _timing(
+    kind: str,
+    params: Any,
+    loop: _Watched,
+    stamps_ns: NDArray[np.int64],
+    late_ns: NDArray[np.int64],
+    confidence: float,
+) -> list[Figure]:
+    """Rate, samples that are missing, delay."""
+    period_ns = round(1e9 / params.rate_hz)
+    imu_ns = int(loop.setup.imu_period_ns)
+    apart = np.round(np.diff(stamps_ns) / period_ns)
+    taken = int(apart.sum()) + 1
+    missing = taken - len(stamps_ns)
+    span_s = 1e-9 * float(stamps_ns[-1] - stamps_ns[0])
+    # both ends lie on IMU stamps, and jitter
+    slack = (2e-9 * imu_ns + 12.0 * params.stamp_jitter_s) / span_s
+    rate = Said("rate in flight", "Hz", params.rate_hz)
+    lost = Said("share of samples that never came", "1", params.loss_probability, confidence)
+    figures = [rate.exactly((taken - 1) / span_s, slack * params.rate_hz)]
+    if params.loss_probability > 0.0:
+        figures.append(lost.share(missing, taken))
+    else:
+        figures.append(Said("gaps in flight", "1", 0.0).exactly(missing))
+    if len(late_ns):
+        late = Said("delay in flight", "s", params.latency_s)
+        # up to the next IMU stamp
+        allowed_s = 1e-9 * imu_ns + 6.0 * params.stamp_jitter_s
+        figures.append(late.exactly(1e-9 * float(np.median(late_ns)), allowed_s))
+    return figures
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Errors and what messages say of them.
+
+    ``lasting`` is the share of the variance that goes on from one error to the next by ``kept``;
+    ``groups`` name columns that are judged together.
+    """
+
+    errors: Array
+    variance: Array
+    unit: str
+    groups: dict[str, slice]
+    lasting: float
+    kept: float
+
+
+def _covariances(found: _Found, confidence: float) -> list[Figure]:
+    """Actual errors against what messages say, for each group."""
+    figures = []
+    for name, columns in found.groups.items():
+        errors, variance = found.errors[:, columns], found.variance[:, columns]
+        used = np.isfinite(errors).all(axis=1) & (variance > 0.0).all(axis=1)
+        if used.sum() < 2:
+            continue
+        squares = errors[used] ** 2 / variance[used]
+        lasting = 0.0 if name == "velocity" else found.lasting
+        freedom = squares.shape[1] * independent(int(used.sum()), found.kept, lasting)
+        words = f"{name}: error² over stated variance in flight".removeprefix(": ")
+        figures.append(consistency(words, float(squares.mean()), freedom, confidence))
+    return figures
+
+
+def _errors(kind: str, params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found | None:
+    """Readings less the truth.
+
+    None where no message states a variance of the whole error (IMU, barometer), where it is that
+    of the worst axis (a field that noise turns), or where counts are coarser than the noise: what
+    is rounded off then goes with the motion.
+    """
+    if kind == "gnss":
+        return _gnss_errors(params, samples, truth)
+    if kind == "magnetometer" and params.heading_sigma_rad == 0.0:
+        return _field_errors(params, loop, samples, truth)
+    sigma_m = math.hypot(params.noise_sigma_m, params.noise_share) if kind == "rangefinder" else 0.0
+    if kind == "rangefinder" and sigma_m >= 0.5 * params.step_m:
+        return _range_errors(params, loop, samples, truth)
+    return None
+
+
+def _gnss_errors(params: Any, samples: Any, truth: Track) -> _Found:
+    R_WB = rotation_matrices(truth.q_WB)
+    arm_B = np.array(params.position_B_m)
+    antenna_W = truth.p_W + R_WB @ arm_B
+    moving_W = truth.v_W + np.einsum("nij,nj->ni", R_WB, np.cross(truth.w_B, arm_B))
+    return _Found(
+        np.hstack([samples["p_W"] - antenna_W, samples["v_W"] - moving_W]),
+        np.hstack([samples["p_variance"], samples["v_variance"]]),
+        "m, m/s",
+        {"position": slice(0, 3), "velocity": slice(3, 6)},
+        params.correlated_share,
+        math.exp(-1.0 / (params.rate_hz * params.correlation_time_s)),
+    )
+
+
+def _field_errors(params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found:
+    state = np.zeros(1, SENSORS["magnetometer"].state)
+    set_mount(state.view(np.recarray)[0], params.rotation_deg)
+    R_WS = rotation_matrices(truth.q_WB) @ rotation_matrices(state["q_BS"])
+    field_W = np.array(loop.scenario.environment.field_W_T())
+    stated = params.variance(tuple(field_W))
+    white = np.square(params.noise_sigma_T) + params.step_T**2 / 12.0
+    errors = samples["m_S"] - np.einsum("nji,j->ni", R_WS, field_W)
+    return _Found(
+        errors,
+        np.broadcast_to(stated, errors.shape).copy(),
+        "T",
+        {"": slice(0, 3)},
+        float(np.mean(1.0 - white / np.maximum(stated, 1e-30))),
+        1.0,
+    )
+
+
+def _range_errors(params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found:
+    """Of a range finder that looks down on flat ground."""
+    state = np.zeros(1, SENSORS["rangefinder"].state)
+    set_mount(state.view(np.recarray)[0], params.rotation_deg)
+    R_WB = rotation_matrices(truth.q_WB)
+    eye_W = truth.p_W + R_WB @ np.array(params.position_B_m)
+    down = -(R_WB @ rotation_matrices(state["q_BS"]))[:, 2, 0]
+    height_m = eye_W[:, 2] - loop.scenario.environment.ground_height_m
+    # the nearest point of a cone's footprint is straight below while the cone holds it
+    half = math.radians(0.5 * params.field_of_view_deg) if params.rays > 1 else 0.0
+    aside = np.maximum(np.arccos(np.clip(down, -1.0, 1.0)) - half, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.where(down > LEVEL, samples["range_m"] - height_m / np.cos(aside), np.nan)
+    errors[~np.isfinite(samples["range_m"])] = np.nan
+    variance = np.maximum(samples["variance_m2"], 0.0)
+    lasting2 = params.turn_on_sigma_m**2 + (params.scale_sigma * height_m) ** 2
+    share = float(np.mean(np.minimum(lasting2 / np.maximum(variance, 1e-30), 1.0)))
+    return _Found(errors[:, None], variance[:, None], "m", {"": slice(0, 1)}, share, 1.0)

@@ -1,0 +1,1 @@
+"""Gains for a vehicle: relay experiments, rules and search."""

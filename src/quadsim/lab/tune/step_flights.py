@@ -1,0 +1,285 @@
+"""Steps of position, height and yaw, flown in the closed loop with sensors and estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quadsim.analysis.step_response import StepFigures, step_figures
+from quadsim.base.errors import FlightError
+from quadsim.base.parameters import pack
+from quadsim.base.records import MODE_POSITION
+from quadsim.control.parameters import AutopilotParams
+from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.items import items_from
+from quadsim.mission.reference.legs import write_setpoint
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.log import Array
+from quadsim.sim.scenario import Scenario
+from quadsim.world.air.wind_parameters import WindParams
+
+#: Axes of the steps, and how far they go: m, and rad.
+AXES = ("x", "y", "z", "yaw")
+SIZE = {"x": 1.0, "y": 1.0, "z": 1.0, "yaw": 1.0}
+UNITS = {"x": "m", "y": "m", "z": "m", "yaw": "rad"}
+
+#: Hover before the first step, with the gains in question; one response.
+SETTLE_S, HOLD_S = 3.0, 6.0
+#: Height of the steps, and the longest take-off.
+HEIGHT_M, TAKEOFF_S = 6.0, 40.0
+#: Height over the ground below which a flight has failed.
+LOST_M = 1.0
+#: Wind of the windy flights: mean, and the turbulence's reference, m/s.
+WIND_W_MPS, W20_MPS = (4.0, 2.0, 0.0), 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Under what the steps are flown."""
+
+    seed: int
+    windy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One step.
+
+    Attributes:
+        axis: of :data:`AXES`.
+        time_s: (N,) since the step.
+        values: (N,) of the estimate that is flown on, the start taken off: m or rad.
+        figures: of the response.
+        ripple: root mean square over the response of the rotors' commands, each against its mean
+            over a tenth of a second, over the mean command.
+    """
+
+    axis: str
+    time_s: Array
+    values: Array
+    figures: StepFigures
+    ripple: float
+
+
+def cases(seed: int) -> tuple[Case, ...]:
+    """Calm air and wind, each with a seed of its own."""
+    return (Case(seed), Case(seed + 1, windy=True))
+
+
+class _Steps:
+    """What stands in for the flight manager: a pose that is told to it.
+
+    All that the loop tells its manager goes to the one that took off, which steers no more.
+    """
+
+    finished = False
+    has_reference = False
+    state = "steps"
+
+    def __init__(self, p_W: Array, yaw: float, manager: FlightManager) -> None:
+        self.p_W, self.yaw = p_W, yaw
+        self._manager = manager
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+    def step(self, stamp_ns: int, odometries: Any, setpoints: Any, thrust: float = 0.0) -> None:
+        """Write the pose as it is, without a path that leads there."""
+        still = (0.0, 0.0, 0.0)
+        p_W = (float(self.p_W[0]), float(self.p_W[1]), float(self.p_W[2]))
+        write_setpoint(setpoints, MODE_POSITION, p_W, still, still, self.yaw, 0.0)
+
+    def take_events(self) -> list[Any]:
+        """None ever."""
+        return []
+
+
+class StepFlight(ClosedLoop):
+    """A vehicle in hover, from which steps are flown again and again with other gains.
+
+    Args:
+        scenario: vehicle, sensors, estimator; its autopilot flies the take-off.
+        case: seed and wind.
+
+    Raises:
+        FlightError: it does not come to hover.
+    """
+
+    def __init__(self, scenario: Scenario, case: Case) -> None:
+        environment = scenario.environment
+        if case.windy:
+            wind = WindParams(turbulence="dryden", w20_mps=W20_MPS)
+            environment = replace(environment, wind_W_mps=WIND_W_MPS, wind=wind)
+        seconds = TAKEOFF_S + SETTLE_S + HOLD_S * len(AXES) + 2.0
+        file = replace(scenario.file, seed=case.seed, environment=environment, duration_s=seconds)
+        mission = [{"takeoff": {"height_m": HEIGHT_M}}, {"hover": {"duration_s": 3600.0}}]
+        items = items_from(mission, "steps")
+        scenario = replace(scenario, file=file, items=items, criteria=(), disturbances=())
+        super().__init__(scenario)
+        self.case = case
+        self._take_off()
+        self._taken_off = self.manager
+        self._kept = self._states.copy()
+        self._kept_ns = self.stamp_ns
+        self._kept_noise = self._vehicles.noise.keep()
+
+    def _take_off(self) -> None:
+        while self.stamp_ns < TAKEOFF_S * 1e9:
+            self.tick()
+            waiting = self.manager.state == "disarmed" and self._odometry.stamp_ns > 0
+            if waiting and self.manager.arm() is None:
+                self.manager.start()
+            v_W, p_W = self.state["truth"]["v_W"][0], self.state["truth"]["p_W"][0]
+            if abs(p_W[2] - HEIGHT_M) < 0.5 and float(np.abs(v_W).max()) < 0.3:
+                return
+        raise FlightError(
+            f"{self.scenario.vehicle.name}: does not come to hover within {TAKEOFF_S:g} s with the"
+            f" autopilot {self.scenario.autopilot.name!r}; name another with --autopilot"
+        )
+
+    def _restore(self, autopilot: AutopilotParams) -> None:
+        """Back to the hover after take-off, with other gains."""
+        self._states[:] = self._kept
+        self.stamp_ns = self._kept_ns
+        self._vehicles.noise.restore(self._kept_noise)
+        self.setup["autopilot"] = pack(autopilot)
+        self.events = []
+        self._crash_ns = self._lost = 0
+        self._battery_ns = self.stamp_ns
+        self._ranges = int(self.state["rangefinder_count"])
+
+    def respond(self, autopilot: AutopilotParams, axes: Sequence[str]) -> list[Response] | None:
+        """Fly steps one after the other; None where the vehicle is lost.
+
+        Args:
+            autopilot: gains in question.
+            axes: of :data:`AXES`.
+        """
+        self._restore(autopilot)
+        q = self._odometry.q_WB
+        yaw = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] ** 2 + q[3] ** 2))
+        steps = _Steps(np.array([0.0, 0.0, HEIGHT_M]), yaw, self._taken_off)
+        self.manager = steps  # type: ignore[assignment]
+        if not self._hold(SETTLE_S):
+            return None
+        found = []
+        for axis in axes:
+            first = int(self.state.log_count)
+            start = steps.yaw if axis == "yaw" else steps.p_W[AXES.index(axis)]
+            if axis == "yaw":
+                steps.yaw += SIZE[axis]
+            else:
+                steps.p_W[AXES.index(axis)] += SIZE[axis]
+            if not self._hold(HOLD_S):
+                return None
+            found.append(self._response(axis, float(start), self.rows()[first:]))
+        return found
+
+    def _hold(self, seconds: float) -> bool:
+        """Fly on; whether the vehicle still flies."""
+        until_ns = self.stamp_ns + round(seconds * 1e9)
+        while self.stamp_ns < until_ns:
+            self.tick()
+            vehicle = self.state.vehicle
+            if vehicle.crash or vehicle.fault_ns or self.state["truth"]["p_W"][0, 2] < LOST_M:
+                return False
+        return bool(np.all(np.isfinite(self.state["truth"]["p_W"])))
+
+    def _response(self, axis: str, start: float, rows: np.ndarray[Any, Any]) -> Response:
+        time_s = (rows["stamp_ns"] - rows["stamp_ns"][0]) * 1e-9
+        estimate = rows["estimate"]
+        if axis == "yaw":
+            w, x, y, z = estimate["q_WB"].T
+            values = np.unwrap(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y**2 + z**2)))
+            values = values - start
+            values = values - 2.0 * math.pi * round(float(values[0]) / (2.0 * math.pi))
+        else:
+            values = estimate["p_W"][:, AXES.index(axis)] - start
+        commands = rows["rotor_command_radps"][:, : len(self.scenario.vehicle.commands)]
+        return Response(
+            axis,
+            time_s,
+            values,
+            step_figures(time_s, values, 0.0, SIZE[axis]),
+            ripple_of(commands),
+        )
+
+
+#: Rows of the log over which a command's mean is taken.
+RIPPLE_ROWS = 11
+
+
+def ripple_of(commands: Array) -> float:
+    """Root mean square of commands against their moving mean, over their mean; (N, rotors)."""
+    window = np.ones(RIPPLE_ROWS) / RIPPLE_ROWS
+    left = [
+        column[RIPPLE_ROWS // 2 : -(RIPPLE_ROWS // 2)] - np.convolve(column, window, "valid")
+        for column in commands.T
+    ]
+    return float(np.sqrt(np.mean(np.square(left))) / max(float(commands.mean()), 1e-9))
+
+
+#: Weights of the cost: integral of time times error (s^2), overshoot beyond what is free, ripple
+#: of the rotors' commands, and steady-state error over the step.
+FREE_OVERSHOOT, OVERSHOOT, RIPPLE, STEADY = 0.02, 4.0, 2.0, 1.0
+#: Of a flight that was lost.
+LOST_COST = 100.0
+
+
+def cost_of(responses: Sequence[Response] | None) -> float:
+    """Cost of responses, mean over them; a lost flight costs :data:`LOST_COST`."""
+    if responses is None:
+        return LOST_COST
+    costs = [
+        item.figures.itae
+        + OVERSHOOT * max(0.0, item.figures.overshoot - FREE_OVERSHOOT)
+        + RIPPLE * item.ripple
+        + STEADY * abs(item.figures.steady_error) / SIZE[item.axis]
+        for item in responses
+    ]
+    return min(float(np.mean(costs)), LOST_COST)
+
+
+@dataclass(frozen=True, slots=True)
+class Flown:
+    """The steps of one autopilot.
+
+    Attributes:
+        calm: responses in calm air; None where the vehicle was lost.
+        windy: the same in wind.
+        cost: of both.
+    """
+
+    calm: list[Response] | None
+    windy: list[Response] | None
+    cost: float
+
+    def of(self, axis: str) -> Response | None:
+        """The response in calm air."""
+        return next((item for item in self.calm or () if item.axis == axis), None)
+
+
+def fly_steps(
+    flights: Mapping[bool, StepFlight], autopilot: AutopilotParams, axes: Sequence[str] = AXES
+) -> Flown:
+    """Fly the steps in calm air and in wind.
+
+    Args:
+        flights: by whether they are windy.
+        autopilot: gains in question.
+        axes: of :data:`AXES`.
+    """
+    calm, windy = (flights[name].respond(autopilot, axes) for name in (False, True))
+    return Flown(calm, windy, 0.5 * (cost_of(calm) + cost_of(windy)))
+
+
+def make_flights(scenario: Scenario, seed: int) -> dict[bool, StepFlight]:
+    """A flight in calm air and one in wind, in hover."""
+    return {case.windy: StepFlight(scenario, case) for case in cases(seed)}
+
+
+__all__ = ["AXES", "Flown", "Response", "StepFlight", "cost_of", "fly_steps", "make_flights"]

@@ -1,0 +1,304 @@
+"""Gains for a vehicle, from the inside out: relay experiments and rules, then a search on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quadsim.base.errors import FlightError, InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.control.airframe import pack_airframe
+from quadsim.control.parameters import AutopilotParams
+from quadsim.lab.tune.limit_cycle import LimitCycle, describe
+from quadsim.lab.tune.loop_margins import LOOPS, Margins, all_margins
+from quadsim.lab.tune.relay import (
+    RelayBench,
+    filtered_share,
+    inner_samples,
+)
+from quadsim.lab.tune.step_flights import (
+    AXES,
+    Flown,
+    StepFlight,
+    fly_steps,
+    make_flights,
+)
+from quadsim.lab.tune.tuning_rules import (
+    RULES,
+    Bounds,
+    apply_rule,
+    raised,
+    within_margins,
+)
+from quadsim.lab.tune.tuning_search import search
+from quadsim.sim.scenario import Scenario, load_scenario
+
+METHODS = ("relay", "optimise")
+
+#: As good as before is a cost up to this part higher: flights have noise.
+SLACK = 0.02
+#: Largest overshoot of a step in calm air.
+MOST_OVERSHOOT = 0.10
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Gains before and after, and what was flown with them.
+
+    Attributes:
+        scenario: vehicle, sensors, and the gains before as its autopilot.
+        method, rule, seed: how it was tuned.
+        loops: that were tuned.
+        after: the new gains.
+        cycles: loop to what its relay experiment told.
+        flown: steps before and after.
+        notes: what a user should know.
+    """
+
+    scenario: Scenario
+    method: str
+    rule: str
+    seed: int
+    loops: tuple[str, ...]
+    after: AutopilotParams
+    cycles: dict[str, LimitCycle]
+    flown: tuple[Flown, Flown]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def margins(self) -> tuple[dict[str, Margins], dict[str, Margins]]:
+        """Linear margins of the loops before and after."""
+        vehicle = self.scenario.vehicle
+        return all_margins(self.scenario.autopilot, vehicle), all_margins(self.after, vehicle)
+
+    @property
+    def as_good(self) -> bool:
+        """Whether the new gains fly at least as well as those before.
+
+        Gains before that lack margin may be quicker, and are no measure: then it is enough that no
+        step in calm air overshoots by more than :data:`MOST_OVERSHOOT`.
+        """
+        before, after = self.flown
+        if after.calm is None:
+            return False
+        if all(found.hold for found in self.margins[0].values()):
+            return after.cost <= (1.0 + SLACK) * before.cost
+        return all(item.figures.overshoot <= MOST_OVERSHOOT for item in after.calm)
+
+    @property
+    def passed(self) -> bool:
+        """Whether they do, and every margin holds."""
+        return self.as_good and all(found.hold for found in self.margins[1].values())
+
+    def summary(self) -> dict[str, Any]:
+        """As one JSON object."""
+        return {
+            "vehicle": self.scenario.file.vehicle,
+            "sensors": self.scenario.file.sensors,
+            "start": self.scenario.file.autopilot,
+            "method": self.method,
+            "rule": self.rule,
+            "seed": self.seed,
+            "loops": list(self.loops),
+            "passed": self.passed,
+            "as_good": self.as_good,
+            "relay": {name: describe(cycle) for name, cycle in self.cycles.items()},
+            "margins": {
+                name: {
+                    when: {
+                        "crossover_radps": found[name].crossover_radps,
+                        "phase_deg": found[name].phase_deg,
+                        "gain": found[name].gain,
+                        "hold": found[name].hold,
+                    }
+                    for when, found in zip(("before", "after"), self.margins, strict=True)
+                }
+                for name in LOOPS
+            },
+            "steps": [
+                {
+                    "axis": axis,
+                    "wind": windy,
+                    **{
+                        when: _figures(flown.windy if windy else flown.calm, axis)
+                        for when, flown in zip(("before", "after"), self.flown, strict=True)
+                    },
+                }
+                for windy in (False, True)
+                for axis in AXES
+            ],
+            "cost": {"before": self.flown[0].cost, "after": self.flown[1].cost},
+            "gains": {
+                name: {"before": gains_of(self.scenario.autopilot)[name], "after": value}
+                for name, value in gains_of(self.after).items()
+            },
+            "notes": self.notes,
+        }
+
+
+def _figures(responses: Any, axis: str) -> dict[str, float | None] | None:
+    for item in responses or ():
+        if item.axis == axis:
+            return {**item.figures.figures(), "ripple": item.ripple}
+    return None
+
+
+#: Keys that tuning sets.
+POSITION_KEYS = (
+    "position_gain_xy", "position_gain_z", "velocity_gain_xy", "velocity_gain_z",
+    "velocity_integral_xy", "velocity_integral_z", "attitude_lag_s", "yaw_gain",
+)  # fmt: skip
+ATTITUDE_KEYS = ("tilt_gain", "rate_gain", "rate_integral", "rate_lead_s", "motor_lag_s")
+
+
+def gains_of(params: AutopilotParams) -> dict[str, Any]:
+    """The keys that tuning sets, by their dotted names."""
+    return {
+        **{f"position.{key}": getattr(params.position, key) for key in POSITION_KEYS},
+        **{f"attitude.{key}": getattr(params.attitude, key) for key in ATTITUDE_KEYS},
+    }
+
+
+def chosen_loops(names: Sequence[str]) -> tuple[str, ...]:
+    """Loops to tune, from the inside out; all for no names.
+
+    Raises:
+        InputError: a name that is none.
+    """
+    for name in names:
+        if name not in LOOPS:
+            raise InputError(f"--loops {name}: unknown; known: {', '.join(LOOPS)}")
+    return tuple(name for name in LOOPS if name in names or not names)
+
+
+def load_vehicle(vehicle: str, sensors: str, autopilot: str, seed: int) -> Scenario:
+    """What is tuned, over flat ground in calm air, its motor commands as late as in a graph."""
+    scenario = load_scenario(
+        "hover", vehicle=vehicle, sensors=sensors, autopilot=autopilot, seed=seed
+    )
+    late = inner_samples(scenario.imu_period_ns * 1e-9)
+    physics = replace(scenario.file.physics, command_delay_samples=late)
+    return replace(scenario, file=replace(scenario.file, physics=physics))
+
+
+def bounds_of(bench: RelayBench) -> Bounds:
+    """What the vehicle's actuators and the gyroscope allow."""
+    autopilot, airframe = bench.scenario.autopilot, pack_airframe(bench.scenario.airframe)
+    gravity = autopilot.gravity_mps2
+    lift = min(airframe.thrust_max_mps2 - gravity, gravity - airframe.thrust_min_mps2)
+    left, derived = filtered_share(autopilot, bench.dt_s)
+    sigma = float(bench.sigma.max())
+    return Bounds(bench.authority, float(lift), (left * sigma, derived * sigma))
+
+
+def tune_by_relay(
+    scenario: Scenario, loops: Sequence[str], rule: str, say: Say
+) -> tuple[AutopilotParams, dict[str, LimitCycle], list[str]]:
+    """Gains by relay experiments, each loop around those tuned before it.
+
+    Args:
+        scenario: vehicle, sensors, and the gains to start from.
+        loops: of :data:`LOOPS`, from the inside out.
+        rule: of :data:`RULES`.
+        say: told what each relay found.
+
+    Returns:
+        Gains, limit cycles by loop, and notes.
+
+    Raises:
+        FlightError: a limit cycle does not come.
+    """
+    bench = RelayBench(scenario)
+    bounds = bounds_of(bench)
+    params: AutopilotParams = scenario.autopilot
+    notes: list[str] = []
+    if "rate" in loops:  # the gains are to be for this vehicle's motors
+        params = replace(params, attitude=replace(params.attitude, motor_lag_s=0.0))
+    cycles: dict[str, LimitCycle] = {}
+    for loop in loops:
+        try:
+            cycle = bench.ultimate(loop, params)
+        except FlightError:
+            if loop != "yaw_rate" or "rate" not in cycles:
+                raise
+            cycle = cycles["rate"]
+            notes.append(
+                "yaw_rate: the gyroscope's noise hides its limit cycle; the rate loop's is taken,"
+                " whose motors are the same"
+            )
+        cycles[loop] = cycle
+        params = apply_rule(rule, params, loop, (cycle.gain, cycle.period_s), bounds)
+        if RULES[rule].keeps_margins:
+            params = within_margins(params, scenario.vehicle, loop)
+            if loop == "rate":
+                params = raised(params, scenario.vehicle, bounds)
+        say(f"{loop}: ultimate gain {cycle.gain:.4g}, period {cycle.period_s:.3g} s")
+    return params, cycles, notes
+
+
+def take_off_with(
+    scenario: Scenario, seed: int, candidates: Sequence[AutopilotParams]
+) -> dict[bool, StepFlight]:
+    """Flights in hover, taken off with the first gains that bring the vehicle there.
+
+    Raises:
+        FlightError: none does.
+    """
+    *first, last = candidates
+    for autopilot in first:
+        with suppress(FlightError):
+            return make_flights(replace(scenario, autopilot=autopilot), seed)
+    return make_flights(replace(scenario, autopilot=last), seed)
+
+
+def tune(
+    scenario: Scenario,
+    method: str = "relay",
+    rule: str = "cascade",
+    loops: Sequence[str] = (),
+    seed: int = 1,
+    evaluations: int = 60,
+    processes: int = 0,
+    say: Say = lambda _: None,
+) -> Tuning:
+    """Tune a vehicle's loops and fly steps before and after.
+
+    Args:
+        scenario: vehicle, sensors, and the gains to start from, of :func:`load_vehicle`.
+        method: of :data:`METHODS`.
+        rule: of :data:`RULES`.
+        loops: of :data:`LOOPS`; all where none are named.
+        seed: of all noise and wind.
+        evaluations: of ``optimise``, for each group of loops.
+        processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
+        say: told how it goes, a line at a time.
+    """
+    names = chosen_loops(loops)
+    after, cycles, notes = tune_by_relay(scenario, names, rule, say)
+    shipped = load(AutopilotParams, find("autopilots", "default"))
+    flights = take_off_with(scenario, seed, (after, scenario.autopilot, shipped))
+    before, flown = fly_steps(flights, scenario.autopilot), fly_steps(flights, after)
+    if method == "optimise":
+        better = search(scenario, after, names, seed, evaluations, processes, say)
+        found = fly_steps(flights, better)
+        if found.cost < flown.cost or not _hold(scenario, after):
+            after, flown = better, found
+        else:
+            notes.append("optimise: found nothing better than the relay's gains")
+    if before.calm is None:
+        notes.append("the gains before lose the vehicle")
+    lost = [name for name, found in all_margins(after, scenario.vehicle).items() if not found.hold]
+    if lost:
+        notes.append(
+            f"too little margin: {', '.join(lost)}; take --rule cascade, or tune these loops too"
+        )
+    return Tuning(scenario, method, rule, seed, names, after, cycles, (before, flown), notes)
+
+
+def _hold(scenario: Scenario, params: AutopilotParams) -> bool:
+    return all(found.hold for found in all_margins(params, scenario.vehicle).values())

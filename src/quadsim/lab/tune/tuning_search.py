@@ -1,0 +1,200 @@
+"""A search for better gains in the closed loop, from those that are there.
+
+Nelder and Mead's simplex over the logarithms of the gains, one group of loops at a time: what moves
+the vehicle sideways, what lifts it, what turns it. The groups are searched at once, in processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from quadsim.base.parameters import leaves
+from quadsim.control.parameters import AttitudeParams, AutopilotParams, PositionParams
+from quadsim.lab.campaign.batch import run_batch
+from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG, all_margins
+from quadsim.lab.tune.step_flights import StepFlight, fly_steps, make_flights
+from quadsim.sim.log import Array
+from quadsim.sim.scenario import Scenario
+
+#: Group: its loops, and the axes of the steps by which it is judged.
+GROUPS = {
+    "sideways": (("rate", "tilt", "velocity", "position"), ("x", "y")),
+    "upwards": (("climb", "height"), ("z",)),
+    "turning": (("yaw_rate", "yaw"), ("yaw",)),
+}
+
+#: Keys of a loop; of a list, the elements that count.
+KEYS: dict[str, tuple[tuple[str, str, tuple[int, ...]], ...]] = {
+    "rate": (("attitude", "rate_gain", (0, 1)), ("attitude", "rate_integral", (0, 1))),
+    "tilt": (("attitude", "tilt_gain", ()),),
+    "velocity": (
+        ("position", "velocity_gain_xy", ()),
+        ("position", "velocity_integral_xy", ()),
+    ),
+    "position": (("position", "position_gain_xy", ()),),
+    "climb": (("position", "velocity_gain_z", ()), ("position", "velocity_integral_z", ())),
+    "height": (("position", "position_gain_z", ()),),
+    "yaw_rate": (("attitude", "rate_gain", (2,)), ("attitude", "rate_integral", (2,))),
+    "yaw": (("position", "yaw_gain", ()),),
+}
+
+#: Corners of the first simplex: each gain in turn by this factor.
+FIRST_FACTOR = 1.3
+#: Cost of a margin that is missing altogether; margins are to hold with this much to spare.
+MARGIN_COST, SPARE = 10.0, 1.02
+
+_SPECS = {
+    f"{part}.{leaf.name}": leaf.spec
+    for part, cls in (("attitude", AttitudeParams), ("position", PositionParams))
+    for leaf in leaves(cls)
+}
+
+
+def keys_of(loops: Sequence[str]) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Keys that a search over some loops varies."""
+    return [key for loop in loops for key in KEYS[loop]]
+
+
+def with_factors(
+    params: AutopilotParams, loops: Sequence[str], factors: Sequence[float]
+) -> AutopilotParams:
+    """Gains times factors, within the ranges that a file may have.
+
+    Args:
+        params: gains.
+        loops: whose gains are meant.
+        factors: one for each of :func:`keys_of`.
+    """
+    parts: dict[str, Any] = {"attitude": params.attitude, "position": params.position}
+    for (part, name, axes), factor in zip(keys_of(loops), factors, strict=True):
+        spec = _SPECS[f"{part}.{name}"]
+        most = math.inf if spec.le is None else spec.le
+        value: Any = getattr(parts[part], name)
+        new: Any
+        if axes:
+            new = tuple(
+                float(f"{min(v * factor, most):.4g}") if i in axes else v
+                for i, v in enumerate(value)
+            )
+        else:
+            new = float(f"{min(value * factor, most):.4g}")
+        parts[part] = replace(parts[part], **{name: new})
+        if name == "tilt_gain":
+            lag_s = params.position.attitude_lag_s * params.attitude.tilt_gain / new
+            parts["position"] = replace(
+                parts["position"], attitude_lag_s=float(f"{min(lag_s, 1.0):.4g}")
+            )
+    return replace(params, **parts)
+
+
+def margin_cost(params: AutopilotParams, scenario: Scenario) -> float:
+    """Cost of the margins that do not hold; 0 where all do."""
+    missing = 0.0
+    for found in all_margins(params, scenario.vehicle).values():
+        missing += max(0.0, 1.0 - found.phase_deg / (SPARE * LEAST_PHASE_DEG))
+        missing += max(0.0, 1.0 - found.gain / (SPARE * LEAST_GAIN))
+    return MARGIN_COST * missing
+
+
+@dataclass(frozen=True)
+class Job:
+    """One group's search.
+
+    Attributes:
+        scenario: vehicle and sensors; its autopilot is where the search starts.
+        loops: whose gains are varied.
+        axes: of the steps.
+        seed: of noise and wind.
+        evaluations: steps that may be flown, each in calm air and in wind.
+    """
+
+    scenario: Scenario
+    loops: tuple[str, ...]
+    axes: tuple[str, ...]
+    seed: int
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        factors: of the gains that the search varied.
+        cost: of the start and of the end.
+        flown: how often the steps were flown.
+    """
+
+    factors: tuple[float, ...]
+    cost: tuple[float, float]
+    flown: int
+
+
+def search_group(job: Job) -> Found:
+    """Search one group of loops; the vehicle takes off with the gains of the start."""
+    start = job.scenario.autopilot
+    flights: dict[bool, StepFlight] = make_flights(job.scenario, job.seed)
+    size = len(keys_of(job.loops))
+
+    def cost(logs: Array) -> float:
+        if float(np.abs(logs).max()) > math.log(8.0):
+            return 1e3
+        params = with_factors(start, job.loops, [math.exp(value) for value in logs])
+        return fly_steps(flights, params, job.axes).cost + margin_cost(params, job.scenario)
+
+    corners = np.vstack([np.zeros(size), math.log(FIRST_FACTOR) * np.eye(size)])
+    result = minimize(
+        cost,
+        np.zeros(size),
+        method="Nelder-Mead",
+        options={
+            "maxfev": job.evaluations,
+            "initial_simplex": corners,
+            "xatol": 0.01,
+            "fatol": 1e-4,
+        },
+    )
+    first = cost(np.zeros(size))
+    best = result.x if result.fun < first else np.zeros(size)
+    factors = tuple(math.exp(value) for value in best)
+    return Found(factors, (first, min(float(result.fun), first)), int(result.nfev) + 1)
+
+
+def search(
+    scenario: Scenario,
+    start: AutopilotParams,
+    loops: Sequence[str],
+    seed: int,
+    evaluations: int,
+    processes: int,
+    say: Callable[[str], None],
+) -> AutopilotParams:
+    """Search all groups, each in a process of its own, and put together what they found.
+
+    Args:
+        scenario: vehicle and sensors.
+        start: gains to begin with.
+        loops: that may be changed.
+        seed: of noise and wind.
+        evaluations: for each group.
+        processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
+        say: told what each group found.
+    """
+    names, jobs = [], []
+    for name, (members, axes) in GROUPS.items():
+        varied = tuple(loop for loop in members if loop in loops)
+        if varied:
+            names.append(name)
+            scene = replace(scenario, autopilot=start)
+            jobs.append(Job(scene, varied, axes, seed, evaluations))
+    params = start
+    for name, job, found in zip(names, jobs, run_batch(search_group, jobs, processes), strict=True):
+        say(f"{name}: cost {found.cost[0]:.4g} to {found.cost[1]:.4g} in {found.flown} flights")
+        params = with_factors(params, job.loops, found.factors)
+    return params

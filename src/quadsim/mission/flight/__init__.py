@@ -1,0 +1,1 @@
+"""The flight manager: states, failsafes, battery, fence, pilot."""

@@ -1,0 +1,1 @@
+"""The reference that the vehicle follows now: legs, trajectories, terrain."""

@@ -1,0 +1,89 @@
+"""A driver's topic that something goes out to, and who else is there."""
+
+from __future__ import annotations
+
+import re
+from typing import Generic, TypeVar
+
+from quadsim.drivers.commands import DriverCommand, DriverRelay
+from quadsim.ros.runtime import qos
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.topics import full_name, message_class
+
+Said = TypeVar("Said", DriverCommand, DriverRelay)
+
+
+class Outlet(Generic[Said]):
+    """One of the driver's topics that a command or a pose goes to.
+
+    Args:
+        node: whose publisher it is.
+        said: what the driver file says.
+        name: full name of the topic.
+
+    Attributes:
+        message: what is sent.
+    """
+
+    def __init__(self, node: QuadsimNode, said: Said, name: str) -> None:
+        self._node, self._asked = node, name
+        self.said: Said = said
+        self.message = message_class(said.type)()
+        self._open(name)
+
+    def _open(self, name: str) -> None:
+        said, node = self.said, self._node
+        self.name = name
+        self._publisher = node.create_publisher(
+            message_class(said.type),
+            name,
+            qos.profile(
+                said.depth,
+                said.reliability == "reliable",
+                said.durability == "transient_local",
+            ),
+            event_callbacks=node.publisher_events(name),
+        )
+
+    def publish(self) -> None:
+        """Send the message."""
+        self._publisher.publish(self.message)
+
+    def look(self) -> str:
+        """What is wrong with who listens and who else publishes; empty: nothing."""
+        node, own = self._node, self._node.get_fully_qualified_name()
+        if not node.count_subscribers(self.name):
+            self._follow()
+        if not node.count_subscribers(self.name):
+            return f"nobody listens to {self.name}: is the driver running, in this version?"
+        others = [name for name in publishers_of(node, self.name) if name != own]
+        if others:
+            return f"{self.name} is published by {', '.join(others)} too; allowed: this node alone"
+        return ""
+
+    def _follow(self) -> None:
+        """Publish where somebody listens, if that is another version of the topic.
+
+        PX4 appends ``_vN`` to the names of messages whose MESSAGE_VERSION is N > 0.
+        """
+        if not self.said.versioned:
+            return
+        version = re.compile(rf"{re.escape(self._asked)}(_v\d+)?")
+        for name, types in self._node.get_topic_names_and_types():
+            if (
+                version.fullmatch(name)
+                and self.said.type in types
+                and self._node.count_subscribers(name)
+            ):
+                self._node.destroy_publisher(self._publisher)
+                self._open(name)
+                self._node.get_logger().info(f"{name} is where commands go")
+                return
+
+
+def publishers_of(node: QuadsimNode, name: str) -> list[str]:
+    """Full names of the nodes that publish a topic, one for each publisher."""
+    return [
+        full_name(info.node_namespace, info.node_name)
+        for info in node.get_publishers_info_by_topic(name)
+    ]

@@ -1,0 +1,215 @@
+"""What goes out to a vehicle by its driver file: commands through the gate, services, poses."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import TwistStamped
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
+from quadsim.drivers.commands import DriverCommand
+from quadsim.drivers.driver import Driver
+from quadsim.drivers.outward import VelocityCommand, sent_as
+from quadsim.hil.guard.gate import Gate, GateParams
+from quadsim.ros.drivers.outlet import Outlet, publishers_of
+from quadsim.ros.drivers.parameters import FlightParameters
+from quadsim.ros.drivers.relay import Relay
+from quadsim.ros.drivers.services import Services, set_fields
+from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime.base import LEVELS, QuadsimNode
+from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.topics import full_name, message_class
+
+#: The one command that goes to a vehicle: what the guard has let pass.
+COMMAND = "command_velocity/safe"
+#: Period of what is sent in place of refused commands, and of looking who is there.
+HOLD_S, LOOK_S = 0.05, 0.2
+#: A vehicle that is to land is asked again after that time.
+ASK_AGAIN_S = 1.0
+
+
+def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCommand:
+    """A velocity in ``map``.
+
+    Args:
+        message: as the guard sends it.
+        now_ns: stamp of one that has none.
+        sent_ns: time by the computer's clock.
+
+    Raises:
+        MessageError: another frame, or a number is missing.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {message.header.frame_id!r}; give map, as the guard does")
+    linear = message.twist.linear
+    v_W, yaw_rate = (linear.x, linear.y, linear.z), message.twist.angular.z
+    if not math.isfinite(sum(v_W) + yaw_rate):
+        raise MessageError("a number in it is not finite")
+    return VelocityCommand(stamp_ns_of(message.header.stamp) or now_ns, sent_ns, v_W, yaw_rate)
+
+
+def check_commands(drivers: Sequence[Driver]) -> None:
+    """Refuse a driver whose installed messages cannot carry our commands.
+
+    Raises:
+        ImportError: the package is there, without the type.
+        InputError: the type is there, without a field.
+    """
+    standing = VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
+    for command in (command for driver in drivers for command in driver.commands):
+        if not installed(command.type):
+            continue
+        message = message_class(command.type)()
+        try:
+            set_fields(message, sent_as(command, standing))
+        except AttributeError as error:
+            package = command.type.partition("/")[0]
+            raise InputError(
+                f"{command.type} as it is installed here cannot carry {command.ours} ({error});"
+                f" another version of {package} is needed, or the node's parameter send: false"
+            ) from None
+
+
+class Outputs:
+    """Commands and services of the first drivers of a chain that have them.
+
+    Commands go through the :class:`~quadsim.hil.guard.gate.Gate`. Whether the way to the vehicle is
+    in order is said on ``vehicle/ready`` (latched).
+
+    Args:
+        node: whose endpoints they are.
+        drivers: their files.
+        before: what stands before their topics and services; empty: nothing.
+        params: of the gate.
+        relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
+            empty: none.
+
+    Raises:
+        InputError: no driver takes poses.
+    """
+
+    def __init__(
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        before: str,
+        params: GateParams | None = None,
+        relay: str = "",
+    ) -> None:
+        self._node, self._before = node, before
+        params = params or GateParams()
+        self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
+        self._outlets: list[Outlet[DriverCommand]] = []
+        self._command = node.resolve_topic_name(COMMAND)
+        self._publishers: list[str] = []
+        self._passed = (0, 0)  # stamp of the last command that went out, and when
+        self._asked_s = -ASK_AGAIN_S
+        self._said = ""
+        self.sent = 0
+        takers = [driver for driver in drivers if driver.commands_of(COMMAND)]
+        needs: list[tuple[str, str]] = []
+        for driver in takers[:1]:
+            for command in driver.commands_of(COMMAND):
+                needs.append((command.ours, command.type))
+                if installed(command.type):
+                    self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
+        self.services = Services(node, drivers, self._full)
+        for line in lost([*self.services.needs, *needs]):
+            node.get_logger().error(line)
+        self.relay = Relay(node, drivers, relay, self._full) if relay else None
+        self._parameters = FlightParameters(node, drivers, self._full)
+        self._ready: Any = None
+        if self._outlets:
+            _ = node.events  # made now: not between a fault and what is told of it
+            self._ready = node.offer(topics.VEHICLE_READY)
+            node.create_subscription(
+                TwistStamped,
+                COMMAND,
+                self._on_command,
+                qos.profile(1),  # what waits is too old
+                event_callbacks=node.subscription_events(COMMAND),
+            )
+            node.wall_timer(HOLD_S, self._hold)
+            node.wall_timer(LOOK_S, self._look)
+            self._look()
+
+    def _full(self, driver: Driver, name: str) -> str:
+        full = driver.full_name(name)
+        return full if full.startswith("/") else f"{self._before.rstrip('/')}/{full}"
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def _on_command(self, message: TwistStamped) -> None:
+        """Send a command on, if it may go out."""
+        now_ns = time.monotonic_ns()
+        if self._node.count_publishers(self._command) != len(self._publishers):
+            self._publishers = publishers_of(self._node, self._command)
+        stamp_ns = int(self._node.get_clock().now().nanoseconds)
+        try:
+            given = read_command(message, stamp_ns, time.time_ns())
+        except MessageError as error:
+            self._node.fault(COMMAND, str(error))
+            self.gate.refuse(now_ns, str(error))
+        else:
+            yaw_rate = given.yaw_rate_radps
+            if self.gate.take(now_ns, given.stamp_ns, given.v_W, yaw_rate, self._publishers):
+                self._passed = given.stamp_ns, now_ns
+                self._send(given)
+                return
+            self._node.count(f"{COMMAND} refused")
+        self._tell()
+
+    def _send(self, command: VelocityCommand) -> None:
+        for outlet in self._outlets:
+            set_fields(outlet.message, sent_as(outlet.said, command))
+            outlet.publish()
+        self.sent += 1
+
+    def _hold(self) -> None:
+        """Stop, and then land, a vehicle whose commands are refused."""
+        now_ns = time.monotonic_ns()
+        v_W: Vec3 | None = self.gate.step(now_ns, self.services.obeys)
+        self._tell()
+        if v_W is None:
+            return
+        stamp_ns = self._passed[0] + now_ns - self._passed[1]
+        self._send(VelocityCommand(stamp_ns, time.time_ns(), v_W, 0.0))
+        if self.gate.landing and now_ns * 1e-9 - self._asked_s >= ASK_AGAIN_S:
+            self._asked_s = now_ns * 1e-9
+            refused = self.services.land()
+            if refused:
+                self._node.get_logger().error(f"land: {refused}")
+
+    def _tell(self) -> None:
+        """Say as events, and in the log, what the gate has told."""
+        for event in self.gate.take_events():
+            self._node.tell_event(event.level, event.name, event.words)
+            self._node.get_logger().error(event.words)
+
+    # ---- whether all is in order ---------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Say whether the way to the vehicle is in order, where that has changed."""
+        self._publishers = publishers_of(self._node, self._command)
+        self._parameters.ask()
+        level, words = self.ready()
+        if words != self._said:
+            self._said = words
+            self._ready.publish(DiagnosticStatus(level=LEVELS[level], name="driver", message=words))
+
+    def ready(self) -> tuple[int, str]:
+        """0 in order, 1 not known, 2 no flight; and why."""
+        wrong = [self.gate.misfit(self._publishers), *(outlet.look() for outlet in self._outlets)]
+        wrong += [self.relay.look()] if self.relay is not None else []
+        found = next(filter(None, wrong), "")
+        if found:
+            return 2, found
+        level, words = self._parameters.judge()
+        return level, words or "in order"

@@ -1,0 +1,446 @@
+"""A rehearsal on DDS: the graph of a real flight, a stand-in for the vehicle, and an operator.
+
+The operator does what somebody at the field does: looks whether all is there, lets the vehicle
+take off, holds the dead-man button, enables the guard, hands the vehicle over, gives the goal, and
+has it land. Every wait is for a condition, with a deadline that says what was missing.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from numpy.typing import NDArray
+from rclpy.context import Context
+from std_msgs.msg import Bool
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.bag.profiles import Recording
+from quadsim.base.errors import FlightError
+from quadsim.base.parameters import flatten
+from quadsim.gazebo.worlds import world_sdf
+from quadsim.hil.rehearsal.flight import TRACK, Outcome
+from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, Rehearsal, load_rehearsal
+from quadsim.hil.rehearsal.stopping import Stop
+from quadsim.ros.graph.graph import NodeSpec
+from quadsim.ros.graph.graph_events import Report, Watcher
+from quadsim.ros.graph.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
+from quadsim.ros.graph.supervisor import Interrupted, end_graph
+from quadsim.ros.messages.commands import make_path
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.processes import GraphProcess
+from quadsim.ros.runtime.runtime import own_node, stop_on_signals
+from quadsim.sim.log import Event
+
+#: Wall time until every node must be there: the first flight compiles.
+START_S = 180.0
+#: Wall time for an answer, and until somebody is asked again.
+ANSWER_S, ASK_AGAIN_S = 10.0, 1.0
+#: Wall time for what follows the flight: the landing, the last reports.
+LANDING_S, REPORT_S = 30.0, 3.0
+#: How often the dead-man button says that it is held.
+HOLD_S = 0.05
+
+Progress = Callable[[float, str], None]
+
+
+def world_of(rehearsal: Rehearsal, folder: Path) -> Path:
+    """The virtual world of a rehearsal, written as ``world.sdf`` into a folder."""
+    field = rehearsal.field
+    name, path = Path(field.kind).stem, folder / "world.sdf"
+    words = f"The field {name} of seed {field.seed}"
+    path.write_text(world_sdf(name, field.obstacles, comment=words), encoding="utf-8")
+    return path
+
+
+def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOptions:
+    """How a rehearsal's vehicle is flown by the graph of a real one.
+
+    Args:
+        rehearsal: what is flown.
+        folder: for the world's file.
+        bag: folder of the bag; None records nothing.
+    """
+    movers = sorted(rehearsal.field.movers, key=lambda mover: mover.ahead_s > 0.0)
+    topics_of = {mover.name: f"/others/{mover.name}/odom" for mover in movers}
+    return HilOptions(
+        structure="sil",
+        world=str(world_of(rehearsal, folder)),
+        lidar="virtual_lidar",
+        lidar_keys=flatten(rehearsal.lidar),
+        level=rehearsal.params.level_lidar,
+        guard=rehearsal.guard,
+        planner=rehearsal.planner,
+        others=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s == 0.0),
+        apparitions=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s > 0.0),
+        others_radius_m=tuple(mover.radius_m for mover in movers) or (0.4,),
+        others_height_m=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
+        rehearsal=str(rehearsal.path),
+        seed=rehearsal.seed,
+        bag=None if bag is None else str(bag.absolute()),
+        recording=Recording(),
+    )
+
+
+class FlightTime:
+    """How long the flight has lasted: as the stand-in last said, and what has passed since."""
+
+    def __init__(self) -> None:
+        self._begun_s: float | None = None  # on the steady clock
+
+    def take(self, report: Report, now_s: float) -> None:
+        """Take a report of the stand-in as it comes."""
+        t_s = report.number("t_s")
+        flying = report.values.get("flying") == "true" and t_s is not None
+        self._begun_s = now_s - t_s if flying and t_s is not None else None
+
+    def at(self, now_s: float) -> float:
+        """Time flown, s; below 0 where it does not fly."""
+        return -1.0 if self._begun_s is None else now_s - self._begun_s
+
+
+def stops_of(report: Report) -> tuple[Stop, ...]:
+    """What each trouble led to, by the stand-in's report."""
+    keys = ("at_s", "speed_mps", "stop_m", "stop_s", "allowed_m", "landing_s")
+    found: list[Stop] = []
+    while (what := report.values.get(f"stop {len(found)} what")) is not None:
+        numbers = (report.number(f"stop {len(found)} {key}") for key in keys)
+        found.append(Stop(what, *(math.nan if x is None else x for x in numbers)))
+    return tuple(found)
+
+
+class Operator(Watcher):
+    """What the operator hears and says.
+
+    Args:
+        context: of the operator.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, [VEHICLE])
+        self.flown = FlightTime()
+        self._holds = False
+        self.events: list[tuple[float, Event]] = []
+        self.truth: list[tuple[float, ...]] = []
+        self._dead_man = self.create_publisher(Bool, f"{VEHICLE}/dead_man", 10)
+        path = topics.MISSION
+        self._goals = self.create_publisher(path.message, f"{VEHICLE}/goals", path.offered)
+        self._clients_by_name: dict[str, Any] = {}
+        self.create_timer(HOLD_S, self._hold)
+        self.create_subscription(
+            Odometry, f"{STAND_IN}/ground_truth/odom", self._on_truth, topics.TRUTH.wanted
+        )
+        for namespace in (VEHICLE, STAND_IN):
+            self.create_subscription(
+                topics.EVENTS.message, f"{namespace}/events", self._on_what_happened,
+                topics.EVENTS.wanted,
+            )  # fmt: skip
+
+    def hold(self, held: bool) -> None:
+        """Hold the dead-man button, or let it go: that is said at once, and again and again."""
+        changed, self._holds = held != self._holds, held
+        if changed:
+            self._hold()
+
+    def _hold(self) -> None:
+        self._dead_man.publish(Bool(data=self._holds))
+
+    def _on_reports(self, message: Any) -> None:
+        """Take reports; note how long the flight has lasted when the stand-in says it."""
+        super()._on_reports(message)
+        if any(status.name == f"{STAND_IN}/stand_in" for status in message.status):
+            self.flown.take(self.stand_in, time.monotonic())
+
+    def _on_truth(self, message: Odometry) -> None:
+        p, v = message.pose.pose.position, message.twist.twist.linear
+        stamp = message.header.stamp
+        speed_mps = math.sqrt(v.x * v.x + v.y * v.y + v.z * v.z)
+        self.truth.append((stamp.sec + 1e-9 * stamp.nanosec, p.x, p.y, p.z, speed_mps))
+
+    def _on_what_happened(self, message: Any) -> None:
+        level = int.from_bytes(message.level, "little")
+        self.events.append((time.time(), Event(0, level, message.name, message.message)))
+
+    @property
+    def stand_in(self) -> Report:
+        """The last report of the stand-in."""
+        return self.report(f"{STAND_IN}/stand_in")
+
+    def fly_to(self, goal_W: Any) -> None:
+        """Give the planner its goal."""
+        self._goals.publish(make_path([goal_W]))
+
+    def client(self, kind: Any, name: str) -> Any:
+        """Client of a service of the vehicle."""
+        if name not in self._clients_by_name:
+            self._clients_by_name[name] = self.create_client(kind, f"{VEHICLE}/{name}")
+        return self._clients_by_name[name]
+
+
+class DdsRehearsal:
+    """One flight of a rehearsal on DDS.
+
+    Args:
+        rehearsal: what is flown.
+        specs: the graph; see :func:`quadsim.ros.graph.hil_graph.describe_hil`.
+        domain: DDS domain.
+        bag: folder that the recorder writes; None: there is no recorder.
+        composed: all nodes but the stand-in in one process.
+        progress: called with the time flown and the stand-in's state.
+    """
+
+    def __init__(
+        self,
+        rehearsal: Rehearsal,
+        specs: Sequence[NodeSpec],
+        domain: int,
+        bag: Path | None,
+        composed: bool = False,
+        progress: Progress = lambda t_s, state: None,
+    ) -> None:
+        self.rehearsal = rehearsal
+        self._specs = list(specs)
+        self._domain, self._bag, self._composed = domain, bag, composed
+        self._progress = progress
+        self._stop = threading.Event()
+        self._processes: list[GraphProcess] = []
+        #: Last report of each node.
+        self.reports: dict[str, Report] = {}
+
+    def fly(self) -> Outcome:
+        """Fly it.
+
+        Raises:
+            FlightError: a node ended, or somebody was not there or did not answer.
+            Interrupted: by a signal. The bag is whole in every case.
+        """
+        with stop_on_signals(self._stop):
+            try:
+                over = self._operate()
+            finally:  # it has left DDS before the nodes do, see runtime.ending()
+                end_graph(self._processes, self._bag)
+        return self._outcome(over)
+
+    def _operate(self) -> str:
+        """The rehearsal, as long as all nodes are there; why it was over."""
+        with own_node(Operator, self._domain) as (self._operator, self._spin):
+            try:
+                self._start()
+                self._take_off()
+                self._hand_over()
+                over = self._follow()
+                if over == "arrived":
+                    self._land()
+                self._collect()
+            finally:
+                self.reports = dict(self._operator.reports)
+        return over
+
+    # ---- waiting -------------------------------------------------------------------------------
+
+    def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Spin until a condition holds; False if the time is over.
+
+        Raises:
+            Interrupted: told to stop.
+            FlightError: a process has ended.
+        """
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self._spin(0.05)
+            if self._stop.is_set():
+                raise Interrupted
+            for process in self._processes:
+                if not process.alive:
+                    raise FlightError(
+                        f"node {process.label} {process.cause()}; the graph was stopped"
+                    )
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def _ask(self, kind: Any, name: str, request: Any) -> None:
+        """Ask a service until it agrees.
+
+        Raises:
+            FlightError: it is not offered, or goes on refusing.
+        """
+        client = self._operator.client(kind, name)
+        if not self._wait(client.service_is_ready, ANSWER_S):
+            raise FlightError(f"nobody offers {VEHICLE}/{name}")
+        deadline, said = time.monotonic() + ANSWER_S, "no answer"
+        while time.monotonic() < deadline:
+            future = client.call_async(request)
+            if self._wait(future.done, ASK_AGAIN_S):
+                answer = future.result()
+                if answer.success:
+                    return
+                said = answer.message
+                self._wait(lambda: False, 0.2)
+        raise FlightError(f"{VEHICLE}/{name}: {said}")
+
+    # ---- phases --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        alone = [spec for spec in self._specs if spec.namespace == STAND_IN]
+        others = [spec for spec in self._specs if spec not in alone]
+        groups = [(spec.label, [spec]) for spec in alone]
+        if self._composed:
+            groups.append(("graph", others))
+        else:
+            groups += [(spec.label, [spec]) for spec in others]
+        for label, specs in groups:
+            self._processes.append(GraphProcess(label, specs, self._domain))
+        operator = self._operator
+
+        def lonely() -> list[str]:
+            return [s.label for s in self._specs if not operator.complete(s.full_name)]
+
+        if not self._wait(lambda: not lonely(), START_S):
+            names = ", ".join(lonely())
+            raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {names}")
+
+    def _state(self) -> str:
+        values = self._operator.stand_in.values
+        self._progress(float(values.get("t_s", 0.0)), values.get("state", ""))
+        return values.get("state", "")
+
+    def _take_off(self) -> None:
+        self._ask(SetBool, "vehicle/arm", SetBool.Request(data=True))
+        if not self._wait(lambda: self._state() == "hover", 2.0 * TAKEOFF_S):
+            raise FlightError(f"the stand-in does not hover: it is {self._state()}")
+
+    def _hand_over(self) -> None:
+        self._operator.hold(True)
+        self._ask(SetBool, "enable", SetBool.Request(data=True))
+        self._ask(Trigger, "vehicle/offboard", Trigger.Request())
+        self._operator.fly_to(self.rehearsal.field.goal_W)
+
+    def _follow(self) -> str:
+        """Until the judge says that it is over, and why."""
+        operator, longest_s = self._operator, self.rehearsal.params.duration_s
+
+        def over() -> bool:
+            self._state()
+            self._release(operator)
+            return bool(operator.stand_in.values.get("over"))
+
+        if not self._wait(over, longest_s + LANDING_S):
+            raise FlightError(f"the stand-in has not come to an end after {longest_s:g} s")
+        return operator.stand_in.values["over"]
+
+    def _release(self, operator: Operator) -> None:
+        """Let go of the dead-man button when the rehearsal says so."""
+        t_s = operator.flown.at(time.monotonic())
+        operator.hold(
+            not any(
+                trouble.what == "dead_man" and trouble.lasts(t_s)
+                for trouble in self.rehearsal.params.troubles
+            )
+        )
+
+    def _land(self) -> None:
+        self._ask(SetBool, "enable", SetBool.Request(data=False))
+        self._ask(Trigger, "vehicle/land", Trigger.Request())
+        if not self._wait(lambda: self._state() == "disarmed", LANDING_S):
+            raise FlightError(f"the stand-in does not land: it is {self._state()}")
+
+    def _collect(self) -> None:
+        """Wait for a last report of every node."""
+        operator = self._operator
+        counts = {s.full_name: operator.report(s.full_name).count for s in self._specs}
+        self._wait(lambda: all(operator.report(n).count > c for n, c in counts.items()), REPORT_S)
+
+    # ---- what came of it -----------------------------------------------------------------------
+
+    def _outcome(self, over: str) -> Outcome:
+        report = self.reports[f"{STAND_IN}/stand_in"]
+
+        def number(key: str) -> float:
+            value = report.number(key)
+            return math.nan if value is None else value
+
+        track, begin_s = self._track(number("t_s"))
+        events = [
+            event._replace(stamp_ns=round((heard_s - begin_s) * 1e9))
+            for heard_s, event in self._operator.events
+        ]
+        return Outcome(
+            seed=self.rehearsal.seed,
+            arrived=over == "arrived",
+            collided=over.startswith(("collided", "crashed")),
+            landed=bool(report.values.get("landing")),
+            clearance_m=number("clearance_m"),
+            time_s=number("t_s"),
+            reason=over,
+            speed_mps=number("speed_mps"),
+            way_m=number("way_m"),
+            stops=stops_of(report),
+            events=tuple(events),
+            track=track,
+        )
+
+    def _track(self, flown_s: float) -> tuple[NDArray[np.float64], float]:
+        """What was truly flown; what the stand-in does not know is NaN. And when it began."""
+        truth = np.array(self._operator.truth).reshape(-1, 5)
+        begin_s = float(truth[-1, 0]) - flown_s if len(truth) else 0.0
+        track = np.full((len(truth), len(TRACK)), math.nan)
+        track[:, 0] = truth[:, 0] - begin_s
+        track[:, 1:5] = truth[:, 1:]
+        return track[track[:, 0] >= 0.0], begin_s
+
+
+def latencies(reports: dict[str, Report]) -> dict[str, float]:
+    """From a driver's topic to the setpoint, as the stand-in and the monitor have measured it."""
+    found = {}
+    for name, key, prefix in (
+        (f"{STAND_IN}/stand_in", "setpoint_latency", "driver"),
+        (f"{VEHICLE}/monitor", "latency", "monitor"),
+    ):
+        report = reports.get(name, Report())
+        for suffix in ("_ms", "_99_ms", "_max_ms", "_count", "_missed"):
+            value = report.number(key + suffix)
+            if value is not None:
+                found[prefix + suffix] = value
+    return found
+
+
+def rehearse_on_dds(
+    name: str,
+    seed: int,
+    speed_mps: float | None,
+    folder: Path,
+    domain: int,
+    composed: bool = False,
+    progress: Progress = lambda t_s, state: None,
+) -> tuple[Outcome, dict[str, float]]:
+    """Fly one seed of a rehearsal on DDS.
+
+    Args:
+        name: of a file in ``config/rehearsals``, or its path.
+        seed: of field, vehicle and noise.
+        speed_mps: limit of speed instead of the file's.
+        folder: gets the world and the bag; it is made.
+        domain: DDS domain.
+        composed: all nodes but the stand-in in one process.
+        progress: called with the time flown and the stand-in's state.
+
+    Returns:
+        What came of it, and how long commands took, ms.
+
+    Raises:
+        InputError: of the rehearsal.
+        FlightError, Interrupted: as of :meth:`DdsRehearsal.fly`.
+    """
+    rehearsal = load_rehearsal(name, seed, speed_mps)
+    folder.mkdir(parents=True, exist_ok=True)
+    bag = folder / "bag"
+    specs = describe_hil(options_for(rehearsal, folder, bag))
+    flight = DdsRehearsal(rehearsal, specs, domain, bag, composed, progress)
+    return flight.fly(), latencies(flight.reports)

@@ -1,0 +1,446 @@
+"""The graph of a scenario, described once, as data: which nodes, where, with which parameters.
+
+``launch/*.launch.py`` turns the description into launch actions, ``quadsim fly`` into processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from quadsim.bag.origin import run_facts
+from quadsim.bag.profiles import Recording
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import IsDataclass, flatten, from_mapping
+from quadsim.estimation.eskf.parameters import ERROR_STATE
+from quadsim.ros.graph.driver_choice import SIM, Drivers, choose
+from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.parts.sampling import sampling_text
+from quadsim.ros.runtime import topics
+from quadsim.sensors.devices import needs_of
+from quadsim.sensors.faults import faults_to_text
+from quadsim.sensors.model import SensorParams
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.vehicle.disturbances import disturbances_to_text
+
+#: Arguments of ``sim.launch.py``: default and meaning. Empty means: as the scenario says.
+LAUNCH_ARGUMENTS = {
+    "scenario": ("square", "a file of config/scenarios, or a path"),
+    "vehicle": ("", "a file of config/vehicles, or a path"),
+    "sensors": ("", "a file of config/sensors/suites, or a path"),
+    "seed": ("", "of all randomness"),
+    "count": ("1", "vehicles"),
+    "pacing": ("realtime", "realtime or lockstep"),
+    "rate": ("1.0", "simulated over wall time; lockstep: 0 is as fast as the graph goes"),
+    "record": ("true", "true, false, or the folder of the bag"),
+    "record_profile": ("all", "a file of config/recording, or a path: topics of the bag"),
+    "split_mb": ("0", "a new file of the bag at this size, MB; 0: never"),
+    "split_s": ("0", "a new file of the bag after this time, s; 0: never"),
+    "compression": ("none", "of the bag: none or zstd"),
+    "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
+    "drivers": ("sim", "who gives what, with commas: files of config/drivers, or paths"),
+    "driver_namespace": ("", "what stands before the drivers' topics, /uav1; empty: found"),
+    "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
+    "joystick": ("", "a mapping of config/joysticks, or a path: the topic joy flies"),
+    "use_sim_time": ("", "watchdogs on simulated time: true, false; empty: as the drivers do"),
+}
+
+#: Of ``motor_speed``, where the IMU does not feel it.
+MOTOR_RATE_HZ = 100.0
+#: Sensors that need every truth.
+ALL_TRUTHS = ("imu", "lidar")
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node.
+
+    Attributes:
+        executable: as ``ros2 run quadsim <executable>``.
+        namespace: of the node.
+        parameters: name to value.
+        remappings: pairs of names.
+        name: of the node; usually the executable's.
+        package: of the executable; ours, or of a node that ``ros2 launch`` alone can start.
+        arguments: of its command line, beside those of ROS; ours take none.
+    """
+
+    executable: str
+    namespace: str
+    parameters: Mapping[str, Any]
+    remappings: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+    package: str = "quadsim"
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """Name with its namespace, as ROS shows it."""
+        return f"{self.namespace.rstrip('/')}/{self.name or self.executable}"
+
+    @property
+    def label(self) -> str:
+        """Name for people: ``imu``, or ``quad2/imu`` where there are several vehicles."""
+        return self.full_name.removeprefix("/quad/").strip("/")
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """How a scenario is flown.
+
+    Attributes:
+        count: vehicles.
+        pacing: ``realtime`` or ``lockstep``.
+        rate: simulated over wall time; in lockstep 0 is as fast as the graph goes.
+        paused: physics waits for ``/sim/pause`` with false.
+        arm: autopilots arm and start their mission as soon as they can.
+        bag: folder of the bag; None records nothing, an empty text lets the recorder name it.
+        sim_time: whether watchdogs run on simulated time; None: where somebody gives ``/clock``.
+        drivers: which parts are simulated and which a driver gives; see
+            :func:`quadsim.ros.graph.driver_choice.choose`.
+        driver_namespace: what stands before the drivers' topics; empty: the vehicle's, or nothing.
+        beside: estimators that run beside the vehicle's own.
+        remappings: executable to pairs of names.
+        joystick: mapping through which autopilots obey ``joy``; empty: they do not.
+        recording: which topics, and how the bag lies on the disk.
+    """
+
+    count: int = 1
+    pacing: str = "realtime"
+    rate: float = 1.0
+    paused: bool = False
+    arm: bool = False
+    bag: str | None = None
+    sim_time: bool | None = None
+    drivers: str = SIM
+    driver_namespace: str = ""
+    beside: tuple[str, ...] = ()
+    remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    joystick: str = ""
+    recording: Recording = field(default_factory=Recording)
+
+
+def prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
+    """Parameters of a class by their ROS names."""
+    return {prefix + name: value for name, value in flatten(params).items()}
+
+
+def _scene(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "world": scenario.file.world,
+        **prefixed(scenario.file.terrain, "terrain."),
+        **prefixed(scenario.file.heightmap, "heightmap."),
+    }
+
+
+def _seldom(scenario: Scenario) -> dict[str, SensorParams]:
+    """Sensors that need few truths."""
+    return {kind: p for kind, p in scenario.devices.items() if kind not in ALL_TRUTHS}
+
+
+def _dynamics(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "sampled": ",".join(
+            sampling_text(kind, params.rate_hz, params.latency_s)
+            for kind, params in _seldom(scenario).items()
+        ),
+        "vehicle": scenario.file.vehicle,
+        "sensors": scenario.file.sensors,
+        "truth_rate_hz": scenario.imu.rate_hz,
+        "motor_rate_hz": scenario.imu.rate_hz if scenario.imu.vibration.on else MOTOR_RATE_HZ,
+        "imu_latency_s": scenario.imu.latency_s,
+        "seed": scenario.file.seed,
+        **_scene(scenario),
+        "disturbances": disturbances_to_text(scenario.disturbances),
+        **prefixed(scenario.vehicle),
+        **prefixed(scenario.environment, "environment."),
+        **prefixed(scenario.file.start, "start."),
+        **prefixed(scenario.file.physics, "physics."),
+    }
+
+
+def _controller(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "config": scenario.file.autopilot,
+        "vehicle": scenario.file.vehicle,
+        **prefixed(scenario.autopilot),
+        **prefixed(scenario.airframe, "airframe."),
+    }
+
+
+def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
+    """What a scenario's files say: executable to parameters, those of a vehicle's for each."""
+    said = {"dynamics": _dynamics(scenario)}
+    for kind, params in scenario.devices.items():
+        faults = scenario.faults.get(kind, ())
+        said[kind] = {
+            "seed": scenario.file.seed,
+            **prefixed(scenario.environment, "environment."),
+            **prefixed(params),
+            "faults": faults_to_text(faults) if faults else "",
+        }
+        if "scene" in needs_of(kind, params):
+            said[kind] |= _scene(scenario)
+    said["estimator"] = {
+        "config": scenario.file.estimator,
+        "installation": "known",
+        **prefixed(scenario.estimator),
+    }
+    said["autopilot"] = {
+        "mission": str(scenario.path),
+        "use_truth": scenario.file.fly_on == "truth",
+        **_controller(scenario),
+    }
+    if scenario.autopilot.flight.ground.map:
+        said["autopilot"] |= _scene(scenario)
+        said["autopilot"] |= prefixed(scenario.environment, "environment.")
+    # the mixer reads the gyroscope in what is believed to be the body's axes
+    aligned = not any(scenario.estimator.mount.imu_roll_pitch_yaw_deg)
+    said["mixer"] = {**_controller(scenario), "gyro_fallback": aligned}
+    return said
+
+
+def _chosen(
+    scenario: Scenario, options: GraphOptions, drivers: Drivers
+) -> dict[str, dict[str, Any]]:
+    """What the options say: executable to parameters."""
+    simulated = drivers.simulated if options.sim_time is None else options.sim_time
+    sim_time = {"use_sim_time": simulated}
+    place: dict[str, Any] = {}
+    if not drivers.has_datum:
+        place = {"datum_source": "parameter", **prefixed(scenario.environment.datum, "datum.")}
+    pose = drivers.external_pose_type
+    if pose != "none":
+        place["external_pose_type"] = pose
+    return {
+        "dynamics": {
+            "count": options.count,
+            "pacing": options.pacing,
+            "rate": options.rate,
+            "paused": options.paused,
+        },
+        "estimator": {**sim_time, **place, "beside": list(options.beside)},
+        "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick},
+        "mixer": sim_time,
+    }
+
+
+def _refuse_lost_samples(scenario: Scenario) -> None:
+    """In lockstep physics waits for the answer to each IMU sample, lost ones too."""
+    dropped = any(fault.fault in ("dropout", "delay") for fault in scenario.faults.get("imu", ()))
+    if scenario.imu.loss_probability or dropped:
+        raise InputError(
+            f"{scenario.path}: pacing lockstep waits for the answer to each IMU sample, and some"
+            " are lost or delayed: use realtime, or no loss_probability, dropout, delay of the IMU"
+        )
+
+
+def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[NodeSpec]:
+    """Nodes of a scenario's graph: the physics, each vehicle's, the recorder last.
+
+    Args:
+        scenario: what flies.
+        options: how.
+
+    Raises:
+        InputError: of the drivers; the graph cannot fly on the scenario's estimator.
+    """
+    options = options or GraphOptions()
+    if scenario.estimator.filter != ERROR_STATE:
+        raise InputError(
+            f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
+            f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
+        )
+    said_by_files = said_of(scenario)
+    drivers = choose(options.drivers, said_by_files)
+    if options.count > 1 and options.driver_namespace and drivers.entries:
+        raise InputError(
+            f"driver_namespace: {options.driver_namespace!r} with {options.count} vehicles, which"
+            " would all have the same driver; give none, with each driver under its vehicle's"
+            " namespace (/quad1/mavros), or one vehicle"
+        )
+    around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
+    taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
+
+    sampled = _sampled(scenario, drivers)
+
+    def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
+        remappings = (*options.remappings.get(executable, ()), *taken, *sampled.get(executable, ()))
+        # an empty list cannot be passed
+        given = {name: value for name, value in parameters.items() if value != []}
+        return NodeSpec(executable, namespace, given, remappings)
+
+    if options.pacing == "lockstep":
+        _refuse_lost_samples(scenario)
+    _refuse_together(scenario, options.count)
+    source = source_of(scenario)
+    chosen = _chosen(scenario, options, drivers)
+    parameters = {
+        executable: {**source, **said, **chosen.get(executable, {})}
+        for executable, said in said_by_files.items()
+    }
+    if "magnetometer" in parameters and "magnetometer" not in drivers.nodes:
+        # a real one: its field is that of the real place, not of the scenario's
+        parameters["estimator"].pop("magnetic_field_W_T")
+        parameters["estimator"] |= {"installation": "unknown"}
+    if "autopilot" in sampled:
+        rate_hz = scenario.autopilot.position.rate_hz
+        parameters["estimator"] |= {"sampled_rate_hz": rate_hz}
+    nodes = [spec("dynamics", "/", parameters.pop("dynamics"))]
+    offsets = scenario.offsets_W_m(options.count)
+    for namespace, offset in zip(namespaces(options.count), offsets, strict=True):
+        parameters["autopilot"] |= {"mission_offset_W_m": list(offset)}
+        nodes += [
+            spec(executable, namespace, dict(given)) for executable, given in parameters.items()
+        ]
+    nodes = [node for node in nodes if node.executable in drivers.nodes]
+    nodes += [
+        NodeSpec("driver", namespace, given) for namespace, (_, given) in around.items() if given
+    ]
+    if options.bag is not None:
+        nodes.append(spec("recorder", "/", recorder_parameters(scenario, options, nodes)))
+    return nodes
+
+
+def recorder_parameters(
+    scenario: Scenario, options: GraphOptions, nodes: Sequence[NodeSpec]
+) -> dict[str, Any]:
+    """Parameters of the recorder of a graph of some nodes."""
+    executables = sorted({node.executable for node in nodes} | {"recorder"})
+    return {
+        "output": options.bag,
+        **flatten(options.recording),
+        "metadata": json.dumps(run_facts(scenario)),
+        "count": options.count,
+        "nodes": " ".join(executables),
+    }
+
+
+def source_of(scenario: Scenario) -> dict[str, str]:
+    """Where a scenario is read again, and what of it was given otherwise."""
+    overrides = yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else ""
+    return {"scenario": str(scenario.path), "overrides": overrides}
+
+
+def _refuse_together(scenario: Scenario, count: int) -> None:
+    """Refuse what only vehicles in one process do: to wait for each other, and to give way."""
+    if count > 1 and scenario.is_flown_together:
+        raise InputError(
+            f"{scenario.path}: {count} vehicles that give way to each other, gather or fly in"
+            " formation are flown by the node swarm: quadsim fly --swarm, or swarm.launch.py"
+        )
+
+
+def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Who hears something else than its topic's name says: executable to remappings.
+
+    Of the truth, or of the estimate, only what is used; and the contact as ``landed``.
+
+    A fault that delays a sensor's samples publishes them at times that nobody foresees.
+    """
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    if "dynamics" in drivers.nodes:
+        for kind in _seldom(scenario):
+            if not any(fault.fault == "delay" for fault in scenario.faults.get(kind, ())):
+                found[kind] = ((topics.TRUTH.name, topics.sampled_truth(kind).name),)
+        if scenario.file.landed == "contact":
+            found["estimator"] = ((topics.LANDED.name, topics.CONTACT.name),)
+    if {"estimator", "autopilot"} <= set(drivers.nodes):
+        found["autopilot"] = ((topics.ODOMETRY.name, topics.ODOMETRY_SAMPLED.name),)
+    return found
+
+
+def _drivers_of(
+    namespace: str, options: GraphOptions, drivers: Drivers
+) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """Names that are remapped for a vehicle, and parameters of its node ``driver``; none: no node.
+
+    Commands go out where the vehicle is not ours.
+    """
+    before = options.driver_namespace
+    if options.count > 1 and not before:
+        before = namespace
+    pairs, left = drivers.remapped(namespace, before)
+    send = "dynamics" not in drivers.nodes
+    if not (left or (send and drivers.entries)):
+        return pairs, {}
+    return pairs, {
+        "drivers": ",".join(entry.text for entry in drivers.entries),
+        "topics": " ".join(topic for _, topic in left),
+        "driver_namespace": options.driver_namespace,
+        "alone": options.count == 1,
+        "send": send,
+    }
+
+
+def as_flag(name: str, text: str) -> bool:
+    """True or false, of a launch argument."""
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"launch argument {name}: {text!r}; allowed: true, false")
+    return text.lower() == "true"
+
+
+def as_names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def as_number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+    """A number, of a launch argument."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"launch argument {name}: {text!r} is not a number") from None
+
+
+def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
+    """Nodes for the texts that launch gives its arguments.
+
+    Args:
+        values: every name of :data:`LAUNCH_ARGUMENTS`.
+
+    Raises:
+        InputError: naming the argument and what is allowed.
+    """
+    if values["pacing"] not in ("realtime", "lockstep"):
+        raise InputError(
+            f"launch argument pacing: {values['pacing']!r}; allowed: realtime, lockstep"
+        )
+    seed = as_number("seed", values["seed"], int) if values["seed"] else None
+    scenario = load_scenario(
+        values["scenario"],
+        vehicle=values["vehicle"] or None,
+        sensors=values["sensors"] or None,
+        seed=seed,
+    )
+    record, simulated = values["record"], values["use_sim_time"]
+    bag = {"true": "", "false": None}.get(record.lower(), record)
+    return describe(
+        scenario,
+        GraphOptions(
+            count=as_number("count", values["count"], int),
+            pacing=values["pacing"],
+            rate=as_number("rate", values["rate"], float),
+            arm=as_flag("arm", values["arm"]),
+            bag=bag,
+            sim_time=as_flag("use_sim_time", simulated) if simulated else None,
+            drivers=values["drivers"],
+            driver_namespace=values["driver_namespace"],
+            beside=as_names(values["beside"]),
+            joystick=values["joystick"],
+            recording=from_mapping(
+                Recording,
+                {
+                    "record_profile": values["record_profile"],
+                    "split_mb": as_number("split_mb", values["split_mb"], float),
+                    "split_s": as_number("split_s", values["split_s"], float),
+                    "compression": values["compression"],
+                },
+                "launch argument",
+            ),
+        ),
+    )

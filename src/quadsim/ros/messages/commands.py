@@ -1,0 +1,253 @@
+"""Commands, missions and references to messages and back, checked where they come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, PoseStamped, Transform, Twist, TwistStamped
+from nav_msgs.msg import Path
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
+from visualization_msgs.msg import Marker, MarkerArray
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate, yaw_of
+from quadsim.mission.items import Item, items_from
+from quadsim.mission.trajectories.timed import TrajectoryPoint
+from quadsim.ros.messages.cdr import MessageError, Writer, brief, deserialize
+from quadsim.ros.messages.conversion import put_quaternion, unit_quaternion
+from quadsim.ros.messages.world import make_time, stamp_ns_of
+from quadsim.ros.runtime import topics
+
+#: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
+FARTHEST_M, FASTEST = 1e6, 1e4
+
+
+class ReferenceWriter:
+    """PoseStamped messages in ``map``: where the setpoint wants the vehicle."""
+
+    def __init__(self) -> None:
+        template = PoseStamped()
+        template.header.frame_id = "map"
+        self._writer = Writer(template, topics.REFERENCE.type_name)
+
+    def payload(self, setpoint: Any, stamp_ns: int) -> bytes:
+        """Message of a SETPOINT record."""
+        self._writer.fields["p"][:] = setpoint.p_W
+        put_quaternion(self._writer.fields["q_xyzw"], from_euler(0.0, 0.0, float(setpoint.yaw)))
+        return self._writer.payload(stamp_ns)
+
+
+class AttitudeWriter:
+    """Attitude commands: one message, whose numbers change (:data:`records.ATTITUDE_COMMAND`)."""
+
+    def __init__(self, body: str) -> None:
+        self._transform = Transform()
+        self._velocity, self._acceleration = Twist(), Twist()
+        self._message = MultiDOFJointTrajectory(
+            joint_names=[body],
+            points=[
+                MultiDOFJointTrajectoryPoint(
+                    transforms=[self._transform],
+                    velocities=[self._velocity],
+                    accelerations=[self._acceleration],
+                )
+            ],
+        )
+        self._message.header.frame_id = body
+
+    def message(self, command: Any) -> MultiDOFJointTrajectory:
+        """Message of an ATTITUDE_COMMAND record."""
+        rotation = self._transform.rotation
+        rotation.w, rotation.x, rotation.y, rotation.z = command.q_WB.tolist()
+        self._velocity.angular.z = float(command.yaw_rate)
+        self._acceleration.linear.z = float(command.thrust)
+        self._message.header.stamp = make_time(int(command.stamp_ns))
+        return self._message
+
+
+def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> None:
+    """Read an attitude command into an ATTITUDE_COMMAND record.
+
+    Raises:
+        MessageError: a part or a number is missing; the record is as it was.
+    """
+    point = message.points[0] if message.points else None
+    if not (point and point.transforms and point.velocities and point.accelerations):
+        raise MessageError("one point with transform, velocity and acceleration is wanted")
+    q = point.transforms[0].rotation
+    yaw_rate, thrust = point.velocities[0].angular.z, point.accelerations[0].linear.z
+    if not math.isfinite(yaw_rate + thrust):
+        raise MessageError("yaw rate or thrust is not finite")
+    _refuse_large((yaw_rate, thrust), FASTEST, "rad/s or m/s^2")
+    command.q_WB[:] = unit_quaternion(np.array((q.x, q.y, q.z, q.w)))
+    command.yaw_rate, command.thrust = yaw_rate, thrust
+    command.stamp_ns = stamp_ns_of(message.header.stamp)
+
+
+class VelocityCommandWriter:
+    """TwistStamped messages in ``map``: the velocity that the autopilot wants."""
+
+    def __init__(self) -> None:
+        template = TwistStamped()
+        template.header.frame_id = "map"
+        self._writer = Writer(template, topics.COMMAND_VELOCITY.type_name)
+
+    def payload(self, setpoint: Any, stamp_ns: int) -> bytes:
+        """Message of a SETPOINT record."""
+        self._writer.fields["v"][:] = setpoint.v_W
+        self._writer.fields["w"][2] = setpoint.yaw_rate
+        return self._writer.payload(stamp_ns)
+
+
+def _refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
+    """Refuse what no vehicle flies to, or at; what is not a number is refused where it is used.
+
+    Raises:
+        MessageError: one is larger.
+    """
+    for number in numbers:
+        if math.isfinite(number) and abs(number) > most:
+            raise MessageError(f"{number:g} {unit}; at most {most:g}")
+
+
+def refuse_stale(stamp_ns: int, now_ns: int, most_s: float) -> None:
+    """Refuse a command that was on its way for too long; one without a stamp is not old.
+
+    Raises:
+        MessageError: telling its age.
+    """
+    age_s = (now_ns - stamp_ns) * 1e-9
+    if stamp_ns and age_s > most_s:
+        raise MessageError(f"{age_s:.2f} s old; at most {most_s:g}")
+
+
+def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
+    """Velocity in the world in m/s and yaw rate in rad/s of a TwistStamped in map or base_link.
+
+    Raises:
+        MessageError: no such message, another frame, or a speed that nothing flies.
+    """
+    message = deserialize(payload, TwistStamped)
+    linear, frame = message.twist.linear, message.header.frame_id
+    v = (linear.x, linear.y, linear.z)
+    _refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
+    if frame.rsplit("/", 1)[-1] == "base_link":  # level: turned by the heading alone
+        v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
+    elif frame != "map":
+        raise MessageError(f"frame {brief(frame)!r}; give map or base_link")
+    return v, message.twist.angular.z
+
+
+def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
+    """Position in the world in m and yaw in rad of a PoseStamped in ``map``.
+
+    Raises:
+        MessageError: another frame, or no rotation.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
+    p, q = message.pose.position, message.pose.orientation
+    _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
+    return (p.x, p.y, p.z), yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+
+
+def read_trajectory_command(
+    message: MultiDOFJointTrajectory,
+) -> tuple[list[TrajectoryPoint], int | None]:
+    """Timed points in the world of a MultiDOFJointTrajectory in ``map``, and when they begin.
+
+    Of each point the first transform counts, and the first velocity and acceleration where there
+    are any. A header without a stamp begins now.
+
+    Raises:
+        MessageError: another frame, a point without a transform, or no rotation.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
+    points = []
+    for i, point in enumerate(message.points):
+        if not point.transforms:
+            raise MessageError(f"points[{i}]: no transform")
+        p, q = point.transforms[0].translation, point.transforms[0].rotation
+        yaw = yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+        _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
+        v_W = a_W = yaw_rate = None
+        if point.velocities:
+            v = point.velocities[0].linear
+            v_W, yaw_rate = (v.x, v.y, v.z), point.velocities[0].angular.z
+            _refuse_large((*v_W, yaw_rate), FASTEST, "m/s or rad/s")
+        if point.accelerations:
+            a = point.accelerations[0].linear
+            a_W = (a.x, a.y, a.z)
+            _refuse_large(a_W, FASTEST, "m/s^2")
+        t_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
+        points.append(TrajectoryPoint(t_s, (p.x, p.y, p.z), yaw, v_W, a_W, yaw_rate))
+    return points, stamp_ns_of(message.header.stamp) or None
+
+
+def make_path(points_W: Any) -> Path:
+    """Waypoints (K, 3) in ``map`` as a Path."""
+    message = Path(poses=[PoseStamped() for _ in points_W])
+    message.header.frame_id = "map"
+    for pose, point in zip(message.poses, points_W, strict=True):
+        pose.header.frame_id = "map"
+        position = pose.pose.position
+        position.x, position.y, position.z = map(float, point)
+    return message
+
+
+def mission_of(payload: bytes) -> tuple[Item, ...]:
+    """Take-off, a leg to each pose of a serialised Path in ``map``, landing.
+
+    Raises:
+        MessageError: another frame, no pose, or a number that cannot be.
+    """
+    message = deserialize(payload, Path)
+    if message.header.frame_id != "map" or not message.poses:
+        frame = brief(message.header.frame_id)
+        raise MessageError(f"{len(message.poses)} poses in {frame!r}; give map")
+    legs = []
+    for pose in message.poses:
+        pose.header.frame_id = "map"
+        p_W, yaw = read_pose_command(pose)
+        legs.append({"goto": {"position_W_m": list(p_W), "yaw_deg": math.degrees(yaw)}})
+    try:
+        return items_from([{"takeoff": {}}, *legs, {"land": {}}], topics.MISSION.name)
+    except InputError as error:
+        raise MessageError(str(error)) from None
+
+
+def make_markers(points_W: Any) -> MarkerArray:
+    """Waypoints (K, 3) in ``map`` as a line and as balls."""
+    points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
+    markers = []
+    for i, (kind, size_m) in enumerate(((Marker.LINE_STRIP, 0.05), (Marker.SPHERE_LIST, 0.2))):
+        marker = Marker(ns="mission", id=i, type=kind, action=Marker.ADD, points=points)
+        marker.header.frame_id = "map"
+        marker.scale.x = marker.scale.y = marker.scale.z = size_m
+        marker.color.g = marker.color.a = 1.0
+        marker.pose.orientation.w = 1.0
+        markers.append(marker)
+    return MarkerArray(markers=markers)
+
+
+def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
+    """Force in the world's and torque in the body's axes of a WrenchStamped in either frame.
+
+    Raises:
+        MessageError: another frame, or a number is missing.
+    """
+    force, torque = message.wrench.force, message.wrench.torque
+    f, t = (force.x, force.y, force.z), (torque.x, torque.y, torque.z)
+    if not all(map(math.isfinite, (*f, *t))):
+        raise MessageError("a number in it is not finite")
+    frame = message.header.frame_id
+    if frame == "map":
+        return f, unrotate(quat(q_WB), t)
+    if frame.rsplit("/", 1)[-1] == "base_link":
+        return rotate(quat(q_WB), f), t
+    raise MessageError(f"frame {brief(frame)!r}; give map or base_link")

@@ -1,0 +1,317 @@
+"""Gazebo's messages, as ros_gz_bridge passes them on, to those of the graph.
+
+What they lack is added here: frames, covariances, the velocity of a fix; see docs/gazebo.md.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import NavSatFix, NavSatStatus
+
+from quadsim.base.compiled import new_record
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import KINEMATICS
+from quadsim.geometry.rotation import quat, rotate
+from quadsim.geometry.vector import add, cross, vec3
+from quadsim.ros.gazebo.figures import GnssFigures, ImuFigures, RangeFigures
+from quadsim.ros.messages.cdr import SECOND_NS, MessageError, Reader, Writer
+from quadsim.ros.messages.conversion import OdometryReader, OdometryWriter, finite
+from quadsim.ros.messages.sensors import (
+    ImuWriter,
+    MagneticFieldWriter,
+    PressureWriter,
+    RangeWriter,
+    VelocityWriter,
+)
+from quadsim.ros.runtime import topics
+from quadsim.world.air.atmosphere import height_of, pressure_at
+
+#: So many odometries are kept for a fix that comes late.
+KEPT_ODOMETRIES = 200
+
+
+def with_header(payload: bytes, stamp_ns: int, frame: str) -> bytes:
+    """A serialised message under another stamp and frame; the rest is not even looked at.
+
+    Args:
+        payload: a message that begins with a header and holds no number of eight bytes, as
+            LaserScan, PointCloud2 and Image do: its fields need no other places then.
+        stamp_ns: its new stamp.
+        frame: its new frame.
+
+    Raises:
+        MessageError: not little-endian CDR, or cut.
+    """
+    if len(payload) < 16 or payload[:2] != b"\x00\x01":
+        raise MessageError("not little-endian CDR")
+    (length,) = struct.unpack_from("<I", payload, 12)
+    end = 16 + length
+    rest = end + -end % 4
+    if rest > len(payload):
+        raise MessageError("the message is cut")
+    name = frame.encode() + b"\x00"
+    head = payload[:4] + struct.pack("<iII", *divmod(stamp_ns, SECOND_NS), len(name)) + name
+    return head + bytes(-len(head) % 4) + payload[rest:]
+
+
+class ImuConversion:
+    """Imu messages in the sensor's frame, with our covariances and no orientation.
+
+    Args:
+        frame: name of the sensor's frame.
+        figures: of the device.
+    """
+
+    def __init__(self, frame: str, figures: ImuFigures) -> None:
+        self._reader = Reader(topics.GAZEBO_IMU.type_name)
+        self._writer = ImuWriter(
+            frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
+        )
+
+    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
+        """One message.
+
+        Raises:
+            MessageError: a number is not finite.
+        """
+        view = self._reader.read(payload)
+        f_S, w_S = finite(view["f"], "specific force"), finite(view["w"], "angular rate")
+        return self._writer.payload({"stamp_ns": stamp_ns, "f_S": f_S, "w_S": w_S})
+
+
+class MagneticConversion:
+    """MagneticField messages with our covariance; the model's field is in T, its axes FLU.
+
+    Args:
+        frame: name of the sensor's frame.
+        sigma_T: deviation of a sample.
+        check: is told each sample.
+    """
+
+    def __init__(self, frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> None:
+        self._check = check
+        self._reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
+        self._writer = MagneticFieldWriter(frame, np.square(sigma_T))
+
+    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
+        """One message.
+
+        Raises:
+            MessageError: a number is not finite, or in gauss.
+        """
+        m_S = finite(self._reader.read(payload)["m"], "magnetic field")
+        if max(map(abs, m_S)) > 1e-2:  # the Earth's is 7e-5 T at most
+            raise MessageError(
+                f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.6 or later"
+                " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
+            )
+        self._check(m_S)
+        return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, m_S=m_S))
+
+
+class PressureConversion:
+    """FluidPressure messages as at the datum's height, with our variance.
+
+    Gazebo's sensor counts the height from z = 0 of the world as from the sea, and sends the root of
+    its deviation as its variance.
+
+    Args:
+        frame: name of the sensor's frame.
+        sigma_pa: deviation of a sample.
+        height_m: of the world's origin above the sea.
+    """
+
+    def __init__(self, frame: str, sigma_pa: float, height_m: float) -> None:
+        self._reader = Reader(topics.GAZEBO_PRESSURE.type_name)
+        self._writer = PressureWriter(frame, sigma_pa**2)
+        self._height_m = height_m
+
+    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
+        """One message.
+
+        Raises:
+            MessageError: no pressure.
+        """
+        found_pa = float(self._reader.read(payload)["pressure"])
+        if not 0.0 < found_pa < math.inf:
+            raise MessageError(f"a pressure of {found_pa} Pa")
+        pressure_pa = pressure_at(height_of(found_pa) + self._height_m)
+        return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, pressure_pa=pressure_pa))
+
+
+class RangeConversion:
+    """A LaserScan of one ray as Range; limits are the scan's (-inf, inf: too near, nothing there).
+
+    Args:
+        frame: name of the beam's frame, whose x axis is the ray.
+        figures: what the scan does not say.
+    """
+
+    def __init__(self, frame: str, figures: RangeFigures) -> None:
+        self._reader = Reader(topics.GAZEBO_RANGE.type_name)
+        self._frame, self._figures = frame, figures
+        self._limits: tuple[float, float] | None = None
+
+    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
+        """One message.
+
+        Raises:
+            MessageError: no ray, several rays, or NaN.
+        """
+        view = self._reader.read(payload)
+        if view["count"] != 1:
+            raise MessageError(f"a scan of {view['count']} rays; a range finder has one")
+        limits = float(view["min_range"]), float(view["max_range"])
+        if limits != self._limits:
+            self._limits = limits
+            self._writer = RangeWriter(
+                self._frame,
+                SimpleNamespace(
+                    radiation=self._figures.radiation,
+                    field_of_view_deg=self._figures.field_of_view_deg,
+                    range_min_m=limits[0],
+                    range_max_m=limits[1],
+                ),
+            )
+        range_m = float(view["range"])
+        if math.isnan(range_m):
+            raise MessageError("the range is not a number")
+        variance_m2 = 0.0
+        if math.isfinite(range_m):
+            figures = self._figures
+            variance_m2 = figures.sigma_m**2 + (figures.sigma_share * range_m) ** 2
+        return self._writer.payload(
+            SimpleNamespace(stamp_ns=stamp_ns, range_m=range_m, variance_m2=variance_m2)
+        )
+
+
+class TruthConversion:
+    """Odometry of the model's OdometryPublisher as the truth: in ``map``, twist in ``base_link``.
+
+    Args:
+        body: name of the body's frame.
+    """
+
+    def __init__(self, body: str) -> None:
+        self.record = new_record(KINEMATICS)
+        self._reader = OdometryReader(self.record)
+        self._writer = OdometryWriter("map", body, self.record)
+
+    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
+        """One message; the record holds it afterwards.
+
+        Raises:
+            MessageError: no odometry.
+        """
+        self._reader.read(payload)
+        self.record["stamp_ns"] = stamp_ns
+        return self._writer.payload()
+
+
+class FixConversion:
+    """NavSatFix messages with our covariance, and the velocity that the bridge has no message for.
+
+    The velocity is that of the antenna by the model's odometry at the fix's stamp, with white noise
+    of the receiver's deviation. A fix waits for an odometry of its time.
+
+    Args:
+        frame: name of the antenna's frame.
+        figures: of the receiver.
+        generator: of the velocity's noise.
+    """
+
+    def __init__(self, frame: str, figures: GnssFigures, generator: np.random.Generator) -> None:
+        template = NavSatFix(position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
+        if not any(figures.position_sigma_m):
+            template.position_covariance_type = NavSatFix.COVARIANCE_TYPE_UNKNOWN
+        template.header.frame_id = frame
+        template.status.service = NavSatStatus.SERVICE_GPS
+        self._reader = Reader(topics.GAZEBO_NAVSAT.type_name)
+        self._writer = Writer(template, topics.GPS_FIX.type_name)
+        np.fill_diagonal(self._writer.fields["covariance"], np.square(figures.position_sigma_m))
+        self._velocity_writer = VelocityWriter("map")
+        self._antenna_B, self._sigma_mps = figures.position_B_m, figures.velocity_sigma_mps
+        self._generator = generator
+        self._odometries: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=KEPT_ODOMETRIES)
+        self._waiting: tuple[int, bytes] | None = None
+
+    def forget(self) -> None:
+        """Drop what came before time went back."""
+        self._odometries.clear()
+        self._waiting = None
+
+    def odometry(self, truth: Any) -> tuple[bytes, bytes | None] | None:
+        """Take the truth's record; gives what waited for it, as :meth:`fix`."""
+        q_WB, w_B = quat(truth.q_WB), vec3(truth.w_B)
+        lever_W = rotate(q_WB, cross(w_B, self._antenna_B))
+        self._odometries.append((int(truth.stamp_ns), np.array(add(vec3(truth.v_W), lever_W))))
+        if self._waiting is None or self._waiting[0] > self._odometries[-1][0]:
+            return None
+        return self._release()
+
+    def fix(self, payload: bytes, stamp_ns: int) -> list[tuple[bytes, bytes | None]]:
+        """Take a fix; gives messages that are complete: fix and velocity.
+
+        A fix that waited for an odometry that has not come goes without a velocity.
+
+        Raises:
+            MessageError: no position.
+        """
+        view = self._reader.read(payload)
+        place = float(view["latitude_deg"]), float(view["longitude_deg"]), float(view["height_m"])
+        if not (math.isfinite(sum(place)) and abs(place[0]) <= 90.0 and abs(place[1]) <= 180.0):
+            raise MessageError(f"no position: {place}")
+        late = [] if self._waiting is None else [(self._waiting[1], None)]
+        fields = self._writer.fields
+        fields["status"][:] = view["status"]
+        fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = place
+        self._waiting = stamp_ns, self._writer.payload(stamp_ns)
+        if self._odometries and self._odometries[-1][0] >= stamp_ns:
+            return [*late, self._release()]
+        return list(late)
+
+    def _release(self) -> tuple[bytes, bytes | None]:
+        """The fix that waits, with the velocity of the odometry nearest to it."""
+        assert self._waiting is not None
+        stamp_ns, payload = self._waiting
+        self._waiting = None
+        v_W = min(self._odometries, key=lambda kept: abs(kept[0] - stamp_ns))[1]
+        noise_W = np.multiply(self._sigma_mps, self._generator.standard_normal(3))
+        sample = {
+            "stamp_ns": stamp_ns,
+            "v_W": v_W + noise_W,
+            "v_variance": np.square(self._sigma_mps),
+        }
+        return payload, self._velocity_writer.payload(sample)
+
+
+class ActuatorsWriter:
+    """Actuators messages: speeds of the rotors by their numbers in the model.
+
+    Args:
+        kind: the class of actuator_msgs/msg/Actuators.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._message = kind()
+
+    def message(self, stamp_ns: int, speeds_radps: Sequence[float]) -> Any:
+        """Message of these speeds; the same object at each call.
+
+        Raises:
+            MessageError: a speed is not finite.
+        """
+        if not all(map(math.isfinite, speeds_radps)):
+            raise MessageError("a rotor's speed is not finite")
+        stamp = self._message.header.stamp
+        stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+        self._message.velocity = [float(speed) for speed in speeds_radps]
+        return self._message

@@ -1,0 +1,125 @@
+"""What ``dynamics`` publishes of one vehicle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from std_msgs.msg import Bool
+
+from quadsim.ros.graph.vehicles import frame_prefix
+from quadsim.ros.messages.cdr import RotorsWriter
+from quadsim.ros.messages.conversion import AccelWriter, OdometryWriter
+from quadsim.ros.messages.world import make_battery, make_load, make_wind
+from quadsim.ros.parts.sampling import Sampling
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.topics import Topic, full_name
+from quadsim.sensors.timing import due
+from quadsim.sim.log import ERROR
+from quadsim.vehicle.fleet import Fleet
+
+WIND_PERIOD_NS = 20_000_000
+BATTERY_PERIOD_NS = 1_000_000_000
+
+
+class VehicleTruth:
+    """Truth, motors, wind, contact, battery and events of one vehicle of a fleet.
+
+    Args:
+        node: whose publishers these are.
+        fleet: the physics.
+        index: of the vehicle.
+        namespace: of its topics.
+        motors_period_ns: between two messages of the motors.
+        sampled: sensors that sample seldom.
+    """
+
+    def __init__(
+        self,
+        node: QuadsimNode,
+        fleet: Fleet,
+        index: int,
+        namespace: str,
+        motors_period_ns: int,
+        sampled: Sequence[Sampling],
+    ) -> None:
+        self.index = index
+        self.namespace = namespace
+        self.command_ns = -1
+        self._motors_period_ns = motors_period_ns
+        self._body = frame_prefix(namespace) + "base_link"
+
+        def offer(topic: Topic, needed: bool = False) -> Any:
+            return node.offer(topic, self.topic(topic), needed)
+
+        self._truth = offer(topics.TRUTH, needed=True)
+        self._sampled_outputs = {one.kind: offer(topics.sampled_truth(one.kind)) for one in sampled}
+        self._accel = offer(topics.ACCEL)
+        self._motors = offer(topics.MOTOR_SPEED)
+        self._load = offer(topics.LOAD) if fleet.params.load.rope_length_m > 0.0 else None
+        self._wind = offer(topics.WIND)
+        self._contacts = offer(topics.CONTACT)
+        self._battery = offer(topics.BATTERY)
+        self._events = offer(topics.EVENTS)
+        self._motors_writer = RotorsWriter(
+            fleet.rotor_count, with_current=True, names=fleet.params.commands
+        )
+        self.begin_anew(fleet, sampled)
+
+    def begin_anew(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
+        """Publish from now on of this fleet, for these sensors."""
+        self._fleet = fleet
+        outputs = self._sampled_outputs
+        self._sampled = [(one, outputs[one.kind]) for one in sampled if one.kind in outputs]
+        self._contact: bool | None = None
+        self._crash = 0
+        truth = fleet.truth(self.index)
+        self._odometry_writer = OdometryWriter("map", self._body, truth)
+        self._accel_writer = AccelWriter(self._body, truth)
+
+    def topic(self, topic: Topic) -> str:
+        """Full name of a topic of this vehicle."""
+        return full_name(self.namespace, topic.name)
+
+    def event(self, level: int, name: str, message: str) -> None:
+        """Say on ``events`` that something happened."""
+        stamp_s = self._fleet.stamp_ns * 1e-9
+        self._events.publish(make_status(level, name, message, {"stamp_s": f"{stamp_s:.3f}"}))
+
+    def publish(self, before_ns: int, now_ns: int) -> None:
+        """Publish the truth and whatever else fell due between two times."""
+        if due(self._motors_period_ns, before_ns, now_ns):  # first: the IMU feels them
+            self._motors_writer.speeds[:] = self._fleet.motor_speeds(self.index)
+            self._motors_writer.currents[:] = self._fleet.motor_currents(self.index)
+            self._motors.publish(self._motors_writer.payload(now_ns))
+        truth = self._odometry_writer.payload()
+        self._truth.publish(truth)
+        for sampling, output in self._sampled:
+            if sampling.needs(before_ns, now_ns):
+                output.publish(truth)
+        if self._accel.get_subscription_count():  # few listen, at the truth's rate
+            self._accel.publish(self._accel_writer.payload())
+        if due(WIND_PERIOD_NS, before_ns, now_ns):
+            self._wind.publish(make_wind(self._fleet.truth(self.index).wind_W, now_ns))
+            if self._load is not None:
+                self._load.publish(make_load(self._fleet.load_position(self.index), now_ns))
+        if due(BATTERY_PERIOD_NS, before_ns, now_ns):
+            self._battery.publish(
+                make_battery(
+                    self._fleet.params.battery,
+                    self._fleet.battery_voltage(self.index),
+                    self._fleet.battery_charge(self.index),
+                    float(self._fleet.motor_currents(self.index).sum()),
+                    now_ns,
+                )
+            )
+        crash = self._fleet.crash(self.index)
+        if crash != self._crash:
+            self._crash = crash
+            if crash:
+                self.event(ERROR, "crash", f"{self._fleet.crash_words(self.index)}: motors off")
+        contact = self._fleet.contact(self.index)
+        if contact != self._contact:
+            self._contact = contact
+            self._contacts.publish(Bool(data=contact))

@@ -1,0 +1,486 @@
+"""Node ``autopilot``: an odometry, a mission and commands in, ``command_attitude`` out.
+
+It steps on the odometry's stamps, 50 times a second, and on ROS time when no odometry comes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.context import Context
+from rclpy.serialization import serialize_message
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.base.compiled import new_record
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import Spec, Vec3, pack, read_yaml
+from quadsim.base.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
+from quadsim.control.airframe import AirframeParams, pack_airframe
+from quadsim.control.joystick import Sticks
+from quadsim.control.parameters import AutopilotParams
+from quadsim.control.position import new_position_control, position_control
+from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.items import Item, items_from, name_of
+from quadsim.mission.script import Command, Script, commands_from
+from quadsim.mission.swarms import missions_of, moved_command
+from quadsim.mission.trajectories.limits import check_trajectories
+from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.commands import (
+    AttitudeWriter,
+    ReferenceWriter,
+    VelocityCommandWriter,
+    make_markers,
+    make_path,
+    mission_of,
+    read_pose_command,
+    read_trajectory_command,
+    read_velocity_command,
+    refuse_stale,
+)
+from quadsim.ros.messages.conversion import OdometryReader, read_variances
+from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
+from quadsim.ros.parts.joy import JoyInput
+from quadsim.ros.parts.odometry import OdometrySource
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.params import (
+    ON_RESET,
+    SCENE,
+    declare,
+    declare_bool,
+    declare_controller,
+    declare_scene,
+    declare_text,
+    on_reset,
+    taken,
+    value_of,
+)
+from quadsim.ros.runtime.reset_times import Ahead, Behind
+from quadsim.ros.runtime.resets import FILES, Resets
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.sensors.timing import due
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.raycast_terrain import NO_TERRAIN
+
+#: What the buttons of a joystick ask of the flight manager.
+REQUESTS = {
+    "arm": "arm",
+    "disarm": "disarm",
+    "take_off": "take_off",
+    "land": "land",
+    "hover": "pause",
+    "start": "start",
+    "assisted": "assist",
+    "manual": "fly_manually",
+}
+#: Odometry later than so many steps counts as none.
+PATIENCE = 3
+#: How many of its own messages it knows when it hears them.
+OWN_MESSAGES = 100
+
+
+@dataclass(frozen=True)
+class MissionParams:
+    """Where a vehicle flies the mission of several."""
+
+    mission_offset_W_m: Annotated[
+        Vec3, Spec("added to the places of the mission's file", "m", ge=-1e6, le=1e6)
+    ] = (0.0, 0.0, 0.0)
+
+
+def mission_items(
+    name: str, autopilot: AutopilotParams, offset_W_m: Vec3 = (0.0, 0.0, 0.0)
+) -> tuple[tuple[Item, ...], tuple[Command, ...]]:
+    """Mission of a scenario's file, and the commands given on the way; none for an empty name."""
+    if not name:
+        return (), ()
+    path = find("scenarios", name)
+    content = read_yaml(path)
+    items = items_from(content.get("mission", []), str(path))
+    ground_m = (content.get("environment") or {}).get("ground_height_m", 0.0)
+    check_trajectories(items, [name_of(item) for item in items], autopilot, ground_m, str(path))
+    (items,) = missions_of(items, [offset_W_m], [offset_W_m], autopilot.flight)
+    commands = commands_from(content.get("commands", []), str(path))
+    return items, tuple(moved_command(command, offset_W_m) for command in commands)
+
+
+class AutopilotNode(QuadsimNode):
+    """Flight manager and position loop."""
+
+    manager: FlightManager
+    _position: Any
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("autopilot", **kwargs)
+        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
+        self._airframe = airframe
+        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
+        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        use_truth = declare_bool(
+            self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
+        )
+        joystick = declare_text(
+            self,
+            "joystick",
+            "",
+            "a mapping of config/joysticks, or a path; empty: joy is not heard",
+        )
+        self._params = pack(self._gains)
+        self._period_ns = round(1e9 / self._gains.position.rate_hz)
+        self._declare_map()
+        self._terrain, self._flat_m = self._map_of({})
+        self._mission_name = mission
+        self._offset_W_m = declare(self, MissionParams()).mission_offset_W_m
+        self._filed, commands = mission_items(mission, self._gains, self._offset_W_m)
+        self._items = self._filed
+        self._odometries: NDArray[np.record] = np.zeros(1, ODOMETRY)
+        self._odometry = self._odometries[0]
+        self._begin_flight(commands, 0)
+        self._stepped_ns = self._odometry_ns = 0
+        self._said: dict[str, str] = {}
+        self._own: deque[bytes] = deque(maxlen=OWN_MESSAGES)
+        self._offer_all()
+        self._reader = OdometryReader(self._odometry)
+        self._source = OdometrySource(self, self._on_odometry, reliable)
+        if use_truth:
+            self._source.switch("truth")
+        self._publish_mission()
+        self._source_output.publish(String(data=self._source.name))
+        self._say_status()
+        self._listen_to_commands()
+        self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
+        self._serve()
+        self._live = LiveGains(
+            "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
+        )
+        self._resets = Resets(
+            self,
+            "autopilot",
+            lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
+            self._take,
+            self._begin_anew,
+            FIXED,
+        )
+        self.listen(topics.EVENTS, self._on_event, raw=False)
+        self._ahead, self._behind = Ahead(), Behind()
+        self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
+        self.wall_timer(self._period_ns * 1e-9, self._watch)
+
+    def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
+        """What holds from the next step on; another way to fly begins on the ground."""
+        flight = gains.flight != self._gains.flight
+        self._gains, self._params, self._airframe = gains, pack(gains), airframe
+        anew = new_position_control(gains, pack_airframe(airframe))
+        for limit in ("thrust_min", "thrust_max"):
+            self._position[limit] = anew[limit]
+        if flight and not self.manager.armed:
+            finished = self.manager.finished
+            self.manager = self._make_manager()
+            self.manager.finished = finished  # else auto_start would fly again
+
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
+        """Gains, the map of the ground, and what is flown on."""
+        apply_gains = self._live.take(changed, reset)
+        in_scene = any(name.startswith(SCENE) for name in changed)
+        ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
+
+        def apply() -> None:
+            self._terrain, self._flat_m = ground
+            apply_gains()
+            if "use_truth" in changed:
+                self._switch_source("truth" if changed["use_truth"] else "estimate")
+
+        return apply
+
+    def _begin_anew(self, reset_ns: int, read: bool) -> None:
+        """Fly the mission again, as its file says now; one given by somebody else stays."""
+        commands = self._commands
+        if read:
+            try:
+                items, commands = mission_items(self._mission_name, self._gains, self._offset_W_m)
+            except InputError as error:
+                self.tell_event(1, FILES, f"{self.get_name()}: the mission stays: {error}")
+            else:
+                self._items = items if self._items == self._filed else self._items
+                self._filed = items
+        self._begin_flight(commands, reset_ns)
+        self._publish_mission()
+        self._say_status()
+
+    def _on_time_back(self) -> None:
+        """Disarmed at the mission's beginning, as a node that starts, in simulation only."""
+        self._resets.forget()
+        self._stepped_ns = self._odometry_ns = 0
+        self._begin_flight(self._commands, 0)
+        self._say_status()
+
+    def _begin_flight(self, commands: Sequence[Command], begin_ns: int) -> None:
+        """Disarmed, at the mission's beginning; commands count from here."""
+        self.manager = self._make_manager()
+        self._commands, self._begun_ns = commands, begin_ns
+        self._script = Script(commands)
+        self._position = new_position_control(self._gains, pack_airframe(self._airframe))
+        self._setpoints: NDArray[np.record] = np.zeros(1, SETPOINT)
+        self._setpoint, self._command = self._setpoints[0], new_record(ATTITUDE_COMMAND)
+
+    def _on_event(self, message: Any) -> None:
+        """Of the other nodes: the world was reset, a motor is lost."""
+        self._resets.hear(message)
+        values = {pair.key: pair.value for pair in message.values}
+        if message.name == MOTOR_LOST and "motor" in values:
+            if not values["motor"].isdecimal():
+                raise MessageError(f"motor: {values['motor']!r} is no number of a motor")
+            self.manager.motor_lost(int(values["motor"]))
+            self._tell()
+
+    def _declare_map(self) -> None:
+        """What the map of the ground is made of, where the autopilot has one."""
+        if self._gains.flight.ground.map:
+            declare(self, EnvironmentParams(), "environment.", on_reset)
+            self._make_scene = declare_scene(self)
+
+    def _map_of(self, changed: dict[str, Any]) -> tuple[Any, float]:
+        """The map of the ground and the height around it, of parameters that change and others."""
+        if not self._gains.flight.ground.map:
+            return NO_TERRAIN, 0.0
+        environment = taken(self, EnvironmentParams, "environment.", changed)
+        return self._make_scene(changed).terrain, environment.ground_height_m
+
+    def _make_manager(self) -> FlightManager:
+        flight, position = self._gains.flight, self._gains.position
+        return FlightManager(flight, self._items, self._terrain, self._flat_m, position)
+
+    def _offer_all(self) -> None:
+        self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
+        self._velocity = self.offer(topics.COMMAND_VELOCITY)
+        self._reference = self.offer(topics.REFERENCE)
+        self._status = self.offer(topics.MISSION_STATUS)
+        self._source_output = self.offer(topics.STATE_SOURCE)
+        self._mission = self.offer(topics.MISSION)
+        self._markers = self.offer(topics.MARKERS)
+        self._attitude_writer = AttitudeWriter(self.frame("base_link"))
+        self._velocity_writer = VelocityCommandWriter()
+        self._reference_writer = ReferenceWriter()
+
+    def _listen_to_commands(self) -> None:
+        self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
+        self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
+        self.listen(topics.COMMAND_TRAJECTORY, self._on_trajectory, raw=False)
+        self.listen(topics.MISSION, self._on_mission)
+        self.listen(topics.RANGE, self._on_range, raw=False)
+        self.listen(topics.BATTERY, self._on_battery, raw=False)
+
+    def _serve(self) -> None:
+        for name in (
+            "mission/start", "mission/pause", "mission/abort", "hover", "return_home", "land",
+        ):  # fmt: skip
+            self.create_service(Trigger, name, partial(self._on_request, name.split("/")[-1]))
+        self.create_service(SetBool, "arm", self._on_arm)
+        self.create_service(SetBool, "use_truth", self._on_use_truth)
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def _answer(self, response: Any, refused: str | None) -> Any:
+        """Tell whether a request is obeyed, and why not."""
+        response.success = refused is None
+        response.message = refused or self.manager.state
+        self._tell()
+        return response
+
+    def _on_request(self, name: str, _: Any, response: Any) -> Any:
+        """Start, pause, abort, hover, return home or land, as the manager calls them."""
+        return self._answer(response, getattr(self.manager, name)())
+
+    def _on_arm(self, request: Any, response: Any) -> Any:
+        return self._answer(response, self.manager.arm() if request.data else self.manager.disarm())
+
+    def _on_use_truth(self, request: Any, response: Any) -> Any:
+        self._switch_source("truth" if request.data else "estimate")
+        return self._answer(response, None)
+
+    def _switch_source(self, name: str) -> None:
+        self._source.switch(name)
+        self.manager.source_changed()
+        self._source_output.publish(String(data=self._source.name))
+
+    def _on_button(self, name: str) -> None:
+        """Obey a button of the joystick; a refusal is an event."""
+        if name == "source":
+            self._switch_source("estimate" if self._source.name == "truth" else "truth")
+            return
+        refused = getattr(self.manager, REQUESTS[name])()
+        if refused:
+            self.tell_event(1, "button refused", f"{name}: {refused}")
+            self.get_logger().info(f"joystick: {name} refused: {refused}")
+        self._tell()
+
+    def _on_sticks(self, sticks: Sticks) -> None:
+        """Fly by them, in the states in which somebody may."""
+        self.manager.take_sticks(sticks)
+
+    def _refuse_stale(self, stamp_ns: int) -> None:
+        """Refuse a command that is older than the flight waits for the next."""
+        timeout_s = self._gains.flight.failsafe.command_timeout_s
+        refuse_stale(stamp_ns, self._stepped_ns, timeout_s)
+
+    def _on_pose(self, message: Any) -> None:
+        self._refuse_stale(stamp_ns_of(message.header.stamp))
+        refused = self.manager.command_pose(*read_pose_command(message))
+        if refused:
+            raise MessageError(refused)
+
+    def _on_trajectory(self, message: Any) -> None:
+        refused = self.manager.command_trajectory(*read_trajectory_command(message))
+        self._tell()
+        if refused:
+            raise MessageError(refused)
+
+    def _on_velocity(self, payload: bytes) -> None:
+        """Obey somebody else's wish; its own comes back on the same topic."""
+        if payload in self._own:
+            return
+        self._refuse_stale(stamp_of(payload))
+        refused = self.manager.command_velocity(
+            *read_velocity_command(payload, self._odometry.q_WB)
+        )
+        if refused:
+            raise MessageError(refused)
+
+    def _on_range(self, message: Any) -> None:
+        """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""
+        range_m = message.range
+        if range_m < message.min_range:
+            range_m = -math.inf
+        elif 0.0 < message.max_range < range_m:
+            range_m = math.inf
+        self.manager.take_range(
+            stamp_ns_of(message.header.stamp),
+            range_m,
+            getattr(message, "variance", 0.0),
+            0.5 * message.field_of_view,
+        )
+
+    def _on_battery(self, message: Any) -> None:
+        """Charge and voltage; a charge that is not known is NaN."""
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        self.manager.take_battery(stamp_ns, float(message.percentage), float(message.voltage))
+
+    def _on_mission(self, payload: bytes) -> None:
+        """Take a new mission, disarmed; its own comes back on the same topic."""
+        if payload in self._own:
+            return
+        if self.manager.armed:
+            raise MessageError("a new mission is taken disarmed only")
+        self._items = mission_of(payload)
+        self.manager = self._make_manager()
+        self._publish_mission()
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def _on_odometry(self, payload: bytes) -> None:
+        """Step when it is time; other odometries are not even read."""
+        stamp_ns = stamp_of(payload)
+        self._ahead.check(stamp_ns, self._odometry_ns)
+        if not self._resets.settled(stamp_ns):
+            return
+        if self.simulated and self._behind.seen(stamp_ns, self._odometry_ns):
+            self._on_time_back()
+        if stamp_ns <= self._odometry_ns:
+            raise MessageError("repeats or jumps back in time")
+        self._odometry_ns = stamp_ns
+        if due(self._period_ns, self._stepped_ns, stamp_ns):
+            read_variances(self._reader.read(payload), self._odometry)
+            self._step(stamp_ns, self._odometries)
+
+    def _watch(self) -> None:
+        """Step without an odometry when none comes."""
+        now_ns = self.get_clock().now().nanoseconds
+        if now_ns - max(self._stepped_ns, self._odometry_ns) > PATIENCE * self._period_ns:
+            self._step(now_ns, None)
+
+    def _step(self, stamp_ns: int, odometries: Any) -> None:
+        self._stepped_ns = stamp_ns
+        self._script.give(self.manager, stamp_ns - self._begun_ns)
+        thrust = float(self._command.thrust)
+        self.manager.step(stamp_ns, odometries, self._setpoints, thrust)
+        if self._odometry_ns:
+            position_control(
+                self._position,
+                self._params,
+                self._odometry,
+                self._setpoint,
+                self._period_ns * 1e-9,
+                self._command,
+            )
+            self._attitude.publish(self._attitude_writer.message(self._command))
+        if self.manager.has_reference:
+            self._reference.publish(self._reference_writer.payload(self._setpoint, stamp_ns))
+            wish = self._velocity_writer.payload(self._setpoint, stamp_ns)
+            self._own.append(wish)
+            self._velocity.publish(wish)
+        waiting = self.manager.state == "disarmed" and not self.manager.finished
+        if self._auto_start and waiting and self.manager.arm() is None:
+            self.manager.start()
+        self._tell()
+
+    # ---- what it says --------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Publish new events, and the status if it changed."""
+        for stamp_ns, level, name, message in self.manager.take_events():
+            values = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
+            self.events.publish(make_status(level, name, message, values))
+            self.get_logger().info(f"{name}: {message}")
+        if self.manager.status() != self._said:
+            self._say_status()
+
+    def _say_status(self) -> None:
+        self._said = self.manager.status()
+        level = 1 if self._said["reason"] else 0
+        self._status.publish(make_status(level, "mission", self.manager.state, self._said))
+
+    def _publish_mission(self) -> None:
+        waypoints = self.manager.waypoints()
+        path = serialize_message(make_path(waypoints))
+        self._own.append(path)
+        self._mission.publish(path)
+        self._markers.publish(make_markers(waypoints))
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """State of the flight and height."""
+        status = self.manager.status()
+        return (
+            int(bool(status["reason"])),
+            status["state"],
+            {
+                "height_m": float(self._odometry.p_W[2]),
+                "state_source": self._source.name,
+                "commands_refused": self.manager.commands_refused,
+                **status,
+            },
+        )
+
+
+def make(context: Context, **kwargs: Any) -> AutopilotNode:
+    """Make the node in a context."""
+    return AutopilotNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,429 @@
+"""Node ``estimator``: the sensors' messages in, ``odometry/filtered`` out; no truth."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from rclpy.context import Context
+from sensor_msgs.msg import NavSatFix
+from std_srvs.srv import Trigger
+
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import flatten, load
+from quadsim.estimation import ESTIMATORS
+from quadsim.estimation.assumptions import Unknown, date_year_of
+from quadsim.estimation.blind import BlindIns
+from quadsim.estimation.eskf.filter import ErrorStateEkf
+from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.interface import Estimator
+from quadsim.geometry.geodesy import Datum
+from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
+from quadsim.ros.messages.conversion import OdometryWriter
+from quadsim.ros.messages.sensors import OrientedImuWriter
+from quadsim.ros.messages.transforms import Mounts, Transforms
+from quadsim.ros.messages.world import datum_at, datum_of, stamp_ns_of
+from quadsim.ros.parts.estimator_health import innovations, judge
+from quadsim.ros.parts.estimator_params import (
+    BESIDE,
+    EstimatorNodeParams,
+    LiveParams,
+    when,
+    when_of_node,
+)
+from quadsim.ros.parts.imu_watch import ImuWatch
+from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, pose_of
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.frames import FrameCheck
+from quadsim.ros.runtime.params import ON_RESET, declare, declare_text, declare_texts
+from quadsim.ros.runtime.resets import Resets
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.timing import due
+
+BLIND_PERIOD_NS = 20_000_000
+WATCH_PERIOD_S = 0.1
+#: What the filter says of an IMU sample that it used.
+TAKEN = ("ok", "gap", "clock_jump")
+ANEW = "the estimators begin anew"
+IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
+
+
+def mounts_of(params: EstimatorParams) -> Mounts:
+    """Frames of the sensors in ``base_link``."""
+    mount = params.mount
+    roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
+    return {
+        "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
+        "gps_link": (mount.antenna_position_B_m, (0.0, 0.0, 0.0)),
+        "range_link": (mount.rangefinder_position_B_m, (0.0, math.pi / 2, 0.0)),
+    }
+
+
+class EstimatorNode(QuadsimNode):
+    """The error-state Kalman filter, predicted at the IMU's rate, and others beside it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("estimator", **kwargs)
+        config = declare_text(
+            self, "config", "eskf", "a file of config/estimators, or a path", ON_RESET
+        )
+        params = declare(self, load(EstimatorParams, find("estimators", config)), when=when)
+        node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
+        names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
+        datum = node_params.datum if node_params.datum_source == "parameter" else None
+        self._unknown = Unknown(params) if node_params.installation == "unknown" else None
+        self.filter = ErrorStateEkf(params, datum)
+        self._blind = BlindIns(params, datum)
+        self._beside = self._make_beside(names, params, datum)
+        self._datum_heard: Datum | None = None
+        self._first_fix = node_params.datum_source == "fix"
+        self._starts = 0
+        self._last_ns = 0
+        self._stamp_ns = 0
+        self._published_ns = 0
+        self._received = 0
+        self._checks: list[FrameCheck] = []
+        self._standing = Standing(params.gravity_mps2)
+        self._make_outputs(params, node_params)
+        self._listen_to_sensors(node_params)
+        self._listen_to_others(node_params)
+        self.create_service(Trigger, "reset", self._on_reset)
+        live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
+        self._resets = Resets(
+            self,
+            "estimator",
+            lambda: flatten(load(EstimatorParams, find("estimators", config))),
+            live.take,
+            lambda *_: self._begin_anew(),
+        )
+        self.listen(topics.EVENTS, self._resets.hear, raw=False)
+        self.when_time_goes_back(self._on_time_back, ANEW)
+        self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
+        self._trouble = ""
+        self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
+
+    def _make_beside(
+        self, names: list[str], params: EstimatorParams, datum: Datum | None
+    ) -> dict[str, Estimator]:
+        """Other estimators by their names.
+
+        Raises:
+            InputError: one is not known, or runs anyway.
+        """
+        for name in names:
+            if name not in BESIDE:
+                raise InputError(
+                    f"node {self.get_fully_qualified_name()}: parameter beside: {name!r}; known:"
+                    f" {', '.join(BESIDE)} (blind always runs)"
+                )
+        return {name: ESTIMATORS[name](params, datum) for name in names}
+
+    def _make_outputs(self, params: EstimatorParams, node_params: EstimatorNodeParams) -> None:
+        self._odometry_output = self.offer(topics.ODOMETRY, needed=True)
+        rate_hz = node_params.sampled_rate_hz
+        self._sampled_period_ns = round(1e9 / rate_hz) if rate_hz else 0
+        if rate_hz:
+            self._sampled_output = self.offer(topics.ODOMETRY_SAMPLED)
+        self._blind_output = self.offer(topics.BLIND_ODOMETRY)
+        self._imu_output = self.offer(topics.IMU)
+        body = self.frame("base_link")
+        self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
+        self._blind_writer = OdometryWriter(self.frame("odom"), body, self._blind.odometry())
+        self._beside_outputs = [
+            (
+                estimator,
+                OdometryWriter("map", body, estimator.odometry()),
+                self.offer(topics.beside_odometry(name)),
+            )
+            for name, estimator in self._beside.items()
+        ]
+        self._imu_writer = OrientedImuWriter(self.frame("imu_link"))
+        self._q_WS = self.filter.state["q_WS"]
+        self._transforms = Transforms(self, mounts_of(params))
+
+    def _check(self, topic: Topic, parameter: str, frame: str, world: bool = False) -> FrameCheck:
+        """A check of a topic's frame; frames of the vehicle get its prefix."""
+        expected = frame if world or "/" in frame else self.frame(frame)
+        check = FrameCheck(self, topic.name, f"frames.{parameter}", expected)
+        self._checks.append(check)
+        return check
+
+    def _listen_to_sensors(self, node_params: EstimatorNodeParams) -> None:
+        frames = node_params.frames
+        self._imu_reader = Reader(topics.IMU_RAW.type_name)
+        self._imu_check = self._check(topics.IMU_RAW, "imu", frames.imu)
+        self.listen(topics.IMU_RAW, self._on_imu, needed=True)
+        self._listen(topics.GPS_FIX, self._on_fix)
+        velocity, field = topics.GPS_VELOCITY, topics.MAGNETIC_FIELD
+        self._listen(
+            velocity,
+            self._on_gps_velocity,
+            self._check(velocity, "gnss_velocity", frames.gnss_velocity, world=True),
+        )
+        self._listen(
+            field,
+            self._on_magnetic_field,
+            self._check(field, "magnetic_field", frames.magnetic_field),
+        )
+        self._listen(topics.PRESSURE, self._on_pressure)
+        self._range_check = self._check(topics.RANGE, "range", frames.range)
+        self.listen(topics.RANGE, self._on_range, raw=False)
+        if node_params.datum_source == "topic":
+            self.listen(topics.DATUM, self._on_datum, raw=False)
+
+    def _listen_to_others(self, node_params: EstimatorNodeParams) -> None:
+        """Motion capture, and whoever knows that the vehicle stands."""
+        self.listen(topics.LANDED, self._on_landed, raw=False)
+        topic = POSES.get(node_params.external_pose_type)
+        if topic is not None:
+            frame = node_params.frames.external_pose
+            check = self._check(topic, "external_pose", frame, world=True)
+            self._listen(topic, self._on_external_pose, check)
+
+    def _listen(self, topic: Topic, callback: Any, check: FrameCheck | None = None) -> None:
+        """Subscribe with a reader of the topic's own; the callback takes stamp and view."""
+        reader = Reader(topic.type_name)
+
+        def read(payload: bytes) -> None:
+            if not self._resets.settled(stamp_of(payload)):
+                return
+            view = reader.read(payload)
+            if check is not None:
+                check.check_reader(reader)
+            callback(stamp_of(payload), view)
+
+        self.listen(topic, read)
+
+    def _tell(self, method: str, *values: Any) -> None:
+        """Hand a measurement to the filter and to those beside."""
+        for estimator in (self.filter, *self._beside.values()):
+            getattr(estimator, method)(*values)
+
+    # ---- what comes in -------------------------------------------------------------------------
+
+    def _on_imu(self, payload: bytes) -> None:
+        """Predict, and publish what is known at the sample's time."""
+        stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
+        view = self._imu_reader.read(payload)
+        self._imu_check.check_reader(self._imu_reader)
+        self._received += 1
+        self._stamp_ns = stamp_ns
+        # copies: kernels want aligned numbers, and compile anew for others
+        sample = [view[name].copy() for name in IMU_FIELDS]
+        self._assume(sample[2])
+        verdict = self.filter.imu(stamp_ns, *sample)
+        for estimator in self._beside.values():
+            estimator.imu(stamp_ns, *sample)
+        if verdict not in TAKEN:
+            return
+        self._last_ns = max(self._last_ns, stamp_ns)
+        if verdict == "clock_jump":
+            self._last_ns = stamp_ns
+            self._resets.forget()
+            self.get_logger().warning(f"IMU stamps went back to {stamp_ns * 1e-9:.3f} s: {ANEW}")
+        if self._standing.holds(stamp_ns, sample[0], sample[1]):
+            self._tell("zero_velocity", stamp_ns)
+        if self.filter.running:
+            self._blind.imu(stamp_ns, *sample)
+            self._publish(stamp_ns, view)
+
+    def _assume(self, f_covariance: Any) -> None:
+        """Assume what is not known, as soon as enough was heard and while the filter aligns."""
+        unknown = self._unknown
+        if unknown is None or unknown.notes or self.filter.running:
+            return
+        unknown.hear("imu", f_covariance)
+        if unknown.is_ready:
+            self._set_params(unknown.assume())
+            for words in unknown.notes:
+                self.get_logger().info(words)
+
+    def _date_ns(self, stamp_ns: int) -> int:
+        """A time since 1970 that may be a date: a stamp, or what the clock says."""
+        return stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
+
+    def _publish(self, stamp_ns: int, view: Any) -> None:
+        before_ns, self._published_ns = self._published_ns, stamp_ns
+        odometry = self.filter.odometry()
+        pose_covariance = self.filter.pose_covariance()
+        payload = self._odometry_writer.estimate(pose_covariance, self.filter.twist_covariance())
+        self._odometry_output.publish(payload)
+        if self._sampled_period_ns and due(self._sampled_period_ns, before_ns, stamp_ns):
+            self._sampled_output.publish(payload)
+        if self._imu_output.get_subscription_count():
+            self._imu_output.publish(
+                self._imu_writer.payload(view, self._q_WS, pose_covariance[3:, 3:], stamp_ns)
+            )
+        self._follow_blind()
+        if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
+            blind = self._blind.odometry()
+            self._blind_output.publish(
+                self._blind_writer.estimate(
+                    self._blind.pose_covariance(), self._blind.twist_covariance()
+                )
+            )
+            self._transforms.publish(odometry, blind)
+            self._publish_beside()
+
+    def _publish_beside(self) -> None:
+        for estimator, writer, output in self._beside_outputs:
+            if estimator.running:
+                estimator.odometry()  # into the record that the writer reads
+                output.publish(
+                    writer.estimate(estimator.pose_covariance(), estimator.twist_covariance())
+                )
+
+    def _follow_blind(self) -> None:
+        """Let inertial navigation alone begin where the filter begins."""
+        starts = int(self.filter.state["starts"])
+        if starts != self._starts:
+            self._starts = starts
+            self._blind.start_from(self.filter)
+
+    def _on_fix(self, stamp_ns: int, view: Any) -> None:
+        if view["status"] < 0:
+            raise MessageError("no fix")
+        geodetic = (view["latitude_deg"], view["longitude_deg"], view["height_m"])
+        if self._first_fix and self.filter.datum is None:
+            self._set_datum(datum_at(*map(float, geodetic)))
+        covariance = view["covariance"].copy()
+        if view["covariance_type"] == NavSatFix.COVARIANCE_TYPE_UNKNOWN:
+            covariance[:] = 0.0
+        if self._unknown is not None and self.filter.datum is not None:
+            self._unknown.hear_place(self.filter.datum, self._date_ns(stamp_ns))
+            self._unknown.hear_fix(covariance)
+        self._tell("gnss_position", stamp_ns, geodetic, covariance)
+
+    def _on_gps_velocity(self, stamp_ns: int, view: Any) -> None:
+        self._tell("gnss_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
+
+    def _on_magnetic_field(self, stamp_ns: int, view: Any) -> None:
+        m_S, covariance = view["m"].copy(), view["covariance"].copy()
+        if self._unknown is not None:
+            self._unknown.hear_field(m_S, covariance)
+        self._tell("magnetic_field", stamp_ns, m_S, covariance)
+
+    def _on_pressure(self, stamp_ns: int, view: Any) -> None:
+        self._tell("pressure", stamp_ns, float(view["pressure"]), float(view["variance"]))
+
+    def _on_range(self, message: Any) -> None:
+        self._range_check.check(message.header.frame_id)
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        if not self._resets.settled(stamp_ns):
+            return
+        distance_m = message.range
+        if distance_m < message.min_range or 0.0 < message.max_range < distance_m:
+            distance_m = math.inf  # nothing in range, REP 117
+        variance = getattr(message, "variance", 0.0)
+        if self._unknown is not None:
+            self._unknown.hear("range", np.array([variance]))
+        self._tell("range", stamp_ns, distance_m, variance)
+
+    def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
+        self._tell("external_pose", stamp_ns, *pose_of(view))
+
+    def _on_landed(self, message: Any) -> None:
+        self._standing.tell(bool(message.data))
+
+    def _on_datum(self, message: Any) -> None:
+        self._datum_heard = datum_of(message)
+        self._set_datum(self._datum_heard)
+
+    def _set_datum(self, datum: Datum) -> None:
+        known = self.filter.datum
+        if known is not None and datum != known and self.filter.running:
+            self.get_logger().warning(f"/datum moved to {datum}; the first one is kept")
+        elif datum != known:
+            self._move(datum)
+
+    # ---- what is asked of it -------------------------------------------------------------------
+
+    def _move(self, datum: Datum) -> None:
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.datum = datum
+
+    def _apply(self, params: EstimatorParams) -> None:
+        self._set_params(params if self._unknown is None else self._unknown.update(params))
+
+    def _set_params(self, params: EstimatorParams) -> None:
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.set_params(params)
+        self._transforms.move(mounts_of(params))
+
+    def _begin_anew(self) -> None:
+        """Forget all, and start with the next IMU sample, where ``map`` is by now."""
+        if self._datum_heard is not None:
+            self._move(self._datum_heard)
+        self._standing = Standing(self.filter.params.gravity_mps2)
+        for estimator in (self.filter, self._blind, *self._beside.values()):
+            estimator.reset()
+        self._starts = self._last_ns = 0
+
+    def _on_reset(self, _: Any, response: Any) -> Any:
+        self._begin_anew()
+        response.success = True
+        return response
+
+    def _on_time_back(self) -> None:
+        """Begin anew; resets of another time do not count."""
+        self._resets.forget()
+        self._begin_anew()
+
+    # ---- what it says of itself ----------------------------------------------------------------
+
+    def _trouble_now(self) -> str:
+        """What is wrong with the IMU's stream, in words."""
+        return self._watch.look(
+            self._steady.now().nanoseconds,
+            self.get_clock().now().nanoseconds,
+            self._received,
+            self._stamp_ns,
+        )
+
+    def _look(self) -> None:
+        """Look after the IMU; what changes is said at once."""
+        trouble = self._trouble_now()
+        kind = trouble.split(" for ")[0]
+        if kind != self._trouble:
+            if kind and self._received:  # while a graph starts, all are silent
+                self.get_logger().warning(trouble)
+            self._trouble = kind
+            self.report()
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """The filter's own account, what is wrong, and how many IMU samples came."""
+        values = self.filter.health()
+        waits = self.filter.datum is None and not self.filter.running
+        frames = "; ".join(check.recent for check in self._checks if check.recent)
+        level, words = judge(values, waits, self._trouble_now(), frames)
+        return (
+            level,
+            words,
+            {
+                "imu_messages": self._received,
+                "imu_last_ns": self._last_ns,
+                "assumed": "; ".join(self._unknown.notes if self._unknown else ()),
+                **values,
+                **innovations(self.filter.state),
+            },
+        )
+
+
+def make(context: Context, **kwargs: Any) -> EstimatorNode:
+    """Make the node in a context."""
+    return EstimatorNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

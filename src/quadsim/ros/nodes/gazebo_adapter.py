@@ -1,0 +1,268 @@
+"""Node ``gazebo_adapter``: Gazebo's topics, as ros_gz_bridge has them, made those of the graph.
+
+Rotor speeds go out as ``actuator_msgs/Actuators``; sensors and odometry come in. With it estimator,
+autopilot and mixer fly Gazebo's vehicle as they fly ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from rclpy.context import Context
+
+from quadsim.base.errors import InputError
+from quadsim.base.noise import stream
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.rotation import quat
+from quadsim.ros.gazebo.field import FieldCheck
+from quadsim.ros.gazebo.figures import GazeboFigures
+from quadsim.ros.messages.cdr import MessageError, RotorsReader, rotor_names, stamp_of
+from quadsim.ros.messages.gazebo import (
+    ActuatorsWriter,
+    FixConversion,
+    ImuConversion,
+    MagneticConversion,
+    PressureConversion,
+    RangeConversion,
+    TruthConversion,
+    with_header,
+)
+from quadsim.ros.messages.world import make_datum
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.params import declare, declare_bool, declare_int, declare_texts
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+
+#: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
+SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
+#: Takes a message and its stamp, gives the message to publish.
+Convert = Callable[[bytes, int], bytes]
+
+
+@dataclass(frozen=True)
+class AdapterParams:
+    """How the node takes Gazebo's messages; see also ``sensors``, ``rotors``, ``seed``."""
+
+    max_stamp_error_s: Annotated[
+        float,
+        Spec("stamps farther than this from /clock are replaced by it", "s", gt=0.0, le=60.0),
+    ] = 0.5
+    magnetic_field_W_T: Annotated[
+        Vec3, Spec("that the estimator believes in, to be compared; 0: not known", "T")
+    ] = (0.0, 0.0, 0.0)
+    datum: Datum = field(default_factory=Datum)
+    figures: GazeboFigures = field(default_factory=GazeboFigures)
+
+
+def actuators_class() -> Any:
+    """The message class that Gazebo's motors take.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return topics.GAZEBO_COMMAND.message
+    except ImportError:
+        raise InputError(
+            "gazebo_adapter: actuator_msgs is not installed, so rotor speeds cannot reach Gazebo;"
+            " install the ROS package actuator_msgs, which comes with ros_gz_bridge"
+        ) from None
+
+
+class GazeboAdapterNode(QuadsimNode):
+    """One vehicle that Gazebo flies, in the vehicle's namespace; the first one tells the datum."""
+
+    def __init__(self, overrides: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        # Gazebo's clock is the only one there is
+        simulated = {**(overrides or {}), "use_sim_time": True}
+        super().__init__("gazebo_adapter", overrides=simulated, **kwargs)
+        kind = actuators_class()
+        self.params = declare(self, AdapterParams())
+        sensors = declare_texts(self, "sensors", "which are Gazebo's; empty: all but points")
+        sensors = sensors or [name for name in SENSORS if name != "points"]
+        names = declare_texts(self, "rotors", "in the order of the model's motorNumber")
+        tells_datum = declare_bool(self, "publish_datum", True, "say on /datum where map is")
+        seed = declare_int(self, "seed", 1, "of the noise of gps/vel", 0)
+        for name in sensors:
+            if name not in SENSORS:
+                where = f"node {self.get_fully_qualified_name()}: parameter sensors"
+                raise InputError(f"{where}: {name!r}; known: {', '.join(SENSORS)}")
+        self._ahead_ns = round(self.params.max_stamp_error_s * 1e9)
+        if tells_datum:
+            self._datum = self.offer(topics.DATUM)
+            self._datum.publish(make_datum(self.params.datum))
+        self._stamps: dict[str, int] = {}
+        self._last_ns = 0
+        self._make_truth(seed)
+        self._make_sensors(sensors)
+        self._make_motors(kind, names or rotor_names(4))
+        self.when_time_goes_back(self._forget, "Gazebo begins anew")
+
+    # ---- endpoints -----------------------------------------------------------------------------
+
+    def _take(self, given: Topic, use: Callable[[bytes, int], None], needed: bool = False) -> None:
+        """Listen to one of Gazebo's topics; stamps repeat or go back in no message that is used."""
+
+        def guarded(payload: bytes) -> None:
+            now_ns = self.get_clock().now().nanoseconds
+            if not now_ns:
+                self.count("before /clock")
+                return
+            stamp_ns = self._stamp_of(payload, now_ns)
+            if stamp_ns <= self._stamps.get(given.name, 0):
+                raise MessageError("repeats or jumps back in time")
+            use(payload, stamp_ns)
+            self._stamps[given.name] = stamp_ns
+
+        self.listen(given, guarded, needed=needed)
+
+    def _pass(self, given: Topic, ours: Topic, convert: Convert, needed: bool = False) -> None:
+        """Let one of Gazebo's topics be one of ours."""
+        output = self.offer(ours, needed=needed)
+        self._take(
+            given,
+            lambda payload, stamp_ns: output.publish(convert(payload, stamp_ns)),
+            needed=needed,
+        )
+
+    def _make_truth(self, seed: int) -> None:
+        vehicle = self.get_namespace().strip("/")
+        self._truth = TruthConversion(self.frame("base_link"))
+        self._fixes = FixConversion(
+            self.frame("gps_link"), self.params.figures.gnss, stream(seed, vehicle, "gazebo")
+        )
+        self._truth_output = self.offer(topics.TRUTH)
+        self._take(topics.GAZEBO_ODOMETRY, self._on_odometry)
+
+    def _make_sensors(self, sensors: list[str]) -> None:
+        figures, frame = self.params.figures, self.frame
+        self._field = FieldCheck(self.params.magnetic_field_W_T, figures.imu.rotation_deg)
+        conversions: dict[str, tuple[Topic, Topic, Convert]] = {
+            "imu": (
+                topics.GAZEBO_IMU,
+                topics.IMU_RAW,
+                ImuConversion(frame("imu_link"), figures.imu),
+            ),
+            "magnetometer": (
+                topics.GAZEBO_MAGNETIC_FIELD,
+                topics.MAGNETIC_FIELD,
+                MagneticConversion(
+                    frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
+                ),
+            ),
+            "barometer": (
+                topics.GAZEBO_PRESSURE,
+                topics.PRESSURE,
+                PressureConversion(
+                    frame("base_link"), figures.barometer_sigma_pa, self.params.datum.height_m
+                ),
+            ),
+            "rangefinder": (
+                topics.GAZEBO_RANGE,
+                topics.RANGE,
+                RangeConversion(frame("range_link"), figures.rangefinder),
+            ),
+            "scan": (topics.GAZEBO_SCAN, topics.SCAN, self._in_lidar_frame),
+            "points": (topics.GAZEBO_POINTS, topics.POINTS, self._in_lidar_frame),
+        }
+        for name in sensors:
+            if name != "gnss":
+                self._pass(*conversions[name], needed=name == "imu")
+        self._with_gnss = "gnss" in sensors
+        if self._with_gnss:
+            self._fix_output = self.offer(topics.GPS_FIX)
+            self._velocity_output = self.offer(topics.GPS_VELOCITY)
+            self._take(topics.GAZEBO_NAVSAT, self._on_fix)
+
+    def _make_motors(self, kind: Any, names: list[str]) -> None:
+        self._rotors = RotorsReader(len(names), names)
+        self._actuators = ActuatorsWriter(kind)
+        self._motors = self.offer(topics.GAZEBO_COMMAND, needed=True)
+        self.listen(topics.COMMAND_MOTOR_SPEED, self._on_command, needed=True)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _stamp_of(self, payload: bytes, now_ns: int) -> int:
+        """A message's stamp in the time of ``/clock``, which is ``now_ns``."""
+        stamp_ns = stamp_of(payload)
+        if stamp_ns == 0 or abs(stamp_ns - now_ns) > self._ahead_ns:
+            self.count("restamped")
+            return now_ns
+        return stamp_ns
+
+    def _forget(self) -> None:
+        self._stamps.clear()
+        self._fixes.forget()
+
+    # ---- what comes in -------------------------------------------------------------------------
+
+    def _in_lidar_frame(self, payload: bytes, stamp_ns: int) -> bytes:
+        return with_header(payload, stamp_ns, self.frame("lidar_link"))
+
+    def _compare_field(self, m_S_T: Vec3) -> None:
+        if topics.GAZEBO_ODOMETRY.name in self._stamps:
+            self._field.take(m_S_T, quat(self._truth.record.q_WB))
+
+    def _on_odometry(self, payload: bytes, stamp_ns: int) -> None:
+        """Tell the truth, and the velocity of a fix that waited for it."""
+        self._truth_output.publish(self._truth(payload, stamp_ns))
+        if self._with_gnss:
+            done = self._fixes.odometry(self._truth.record)
+            if done is not None:
+                self._publish_fix(*done)
+
+    def _on_fix(self, payload: bytes, stamp_ns: int) -> None:
+        for done in self._fixes.fix(payload, stamp_ns):
+            self._publish_fix(*done)
+
+    def _publish_fix(self, fix: bytes, velocity: bytes | None) -> None:
+        self._fix_output.publish(fix)
+        if velocity is None:
+            self.count("fixes without velocity")
+        else:
+            self._velocity_output.publish(velocity)
+
+    def _on_command(self, payload: bytes) -> None:
+        """Send rotor speeds to Gazebo's motors; they hold the last ones."""
+        speeds = self._rotors.read(payload)
+        self._motors.publish(self._actuators.message(stamp_of(payload), speeds.tolist()))
+        self.count("commands")
+
+    # ---- health --------------------------------------------------------------------------------
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Whether Gazebo's messages come, and are stamped by its clock."""
+        values = {
+            "time_s": self.get_clock().now().nanoseconds * 1e-9,
+            "field_heading_error_deg": self._field.heading_error_deg,
+        }
+        latest_ns = max(self._stamps.values(), default=0)
+        silent = latest_ns == self._last_ns
+        self._last_ns = latest_ns
+        if not self._stamps:
+            return 1, "nothing has come from Gazebo; is ros_gz_bridge there, and /clock?", values
+        if self._field.words:
+            return 2, self._field.words, values
+        if silent:
+            return 1, "nothing comes from Gazebo: paused, or gone", values
+        if self.counts.get("restamped"):
+            return 1, "Gazebo's stamps are not those of /clock", values
+        return 0, "running", values
+
+
+def make(context: Context, **kwargs: Any) -> GazeboAdapterNode:
+    """Make the node in a context."""
+    return GazeboAdapterNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Node ``planner``: a pose, scans and goals in, ``command_velocity`` for the guard out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TwistStamped
+from rclpy.context import Context
+
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.geometry.rotation import quat, yaw_of
+from quadsim.hil.planner.planner import NO_SCAN, Planner, PlannerOutput, PlannerParams
+from quadsim.ros.messages.cdr import MessageError, Writer
+from quadsim.ros.messages.commands import make_path
+from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals
+from quadsim.ros.parts.other_vehicles import Others, Track
+from quadsim.ros.parts.pose_input import PoseInput
+from quadsim.ros.parts.scan_input import ScanInput, SeenScan
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.sensors.timing import due
+from quadsim.world.scene.movers import MovingShape
+
+#: Commands come with poses, but no more often than this.
+PERIOD_NS = 20_000_000
+#: So many goals are named in the log.
+NAMED = 10
+#: The map is published so often, for whoever looks at it.
+MAP_PERIOD_NS = 1_000_000_000
+
+
+class PlannerNode(QuadsimNode):
+    """Flies to goals around what the lidar sees; without a goal it says nothing.
+
+    Parameters: ``config`` (a file of config/planners) and every field of it; those of
+    :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("planner", **kwargs)
+        config = declare_text(self, "config", "default", "a file of config/planners, or a path")
+        self._planner = Planner(declare(self, load(PlannerParams, find("planners", config))))
+        self._said: PlannerOutput | None = None
+        self._stamp_ns = self._stepped_ns = self._map_ns = 0
+        self._plans = 0
+        self._plan_ms = 0.0
+        self._track = Track()  # its own velocity, where the pose says none
+        template = TwistStamped()
+        template.header.frame_id = "map"
+        self._writer = Writer(template, topics.COMMAND_VELOCITY.type_name)
+        self._velocity = self.offer(topics.COMMAND_VELOCITY, needed=True)
+        self._path = self.offer(topics.PLANNER_PATH)
+        self._status = self.offer(topics.PLANNER_STATUS)
+        self._map = self.offer(topics.PLANNER_MAP)
+        self._markers = self.offer(topics.PLANNER_MARKERS)
+        self._scans = ScanInput(self, self._on_scan)
+        self._pose = PoseInput(self, self._on_pose)
+        self._others = Others(self, self._pose.frame)
+        self.listen(topics.GOALS, self._on_goals, raw=False)
+        self.listen(topics.GOAL_POSE, self._on_goal, raw=False)
+        self._say_status()
+
+    # ---- inputs --------------------------------------------------------------------------------
+
+    def _on_goals(self, message: Any) -> None:
+        self._fly_to(read_goals(message))
+
+    def _on_goal(self, message: Any) -> None:
+        if not self._stamp_ns:
+            raise MessageError("there is no pose yet")
+        self._fly_to(read_goal(message, float(self._pose.record["p_W"][2])))
+
+    def _fly_to(self, goals_W: Any) -> None:
+        try:
+            self._planner.take_goals(goals_W)
+        except InputError as error:
+            raise MessageError(str(error)) from None
+        places = "; ".join(", ".join(f"{x:.1f}" for x in goal) for goal in goals_W[:NAMED])
+        if len(goals_W) > NAMED:
+            places += f" and {len(goals_W) - NAMED} more"
+        self.get_logger().info(f"flies to {places}" if len(goals_W) else "no goal: stops")
+
+    def _on_scan(self, scan: SeenScan) -> None:
+        self._planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
+
+    def _on_pose(self, stamp_ns: int) -> None:
+        """Step when it is time."""
+        pose = self._pose.record
+        self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
+        if stamp_ns < self._stamp_ns:
+            self._stepped_ns = self._map_ns = 0
+            self._track = Track()
+        self._stamp_ns = stamp_ns
+        if not self._pose.has_velocity and stamp_ns > self._track.stamp_ns:
+            self._track.take(stamp_ns, pose["p_W"], None)
+        if due(PERIOD_NS, self._stepped_ns, stamp_ns):
+            self._stepped_ns = stamp_ns
+            self._step(stamp_ns)
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def _step(self, stamp_ns: int) -> None:
+        pose = self._pose.record
+        if self._others.tracks:
+            self._planner.take_shapes(
+                stamp_ns, shapes_of(self._others, stamp_ns, self._planner.params.scan_timeout_s)
+            )
+        v_W = pose["v_W"] if self._pose.has_velocity else self._track.v_W
+        begun_s = time.perf_counter()
+        said = self._planner.step(
+            stamp_ns, tuple(pose["p_W"].tolist()), tuple(v_W.tolist()), yaw_of(quat(pose["q_WB"]))
+        )
+        if self._planner.plans != self._plans:
+            self._plan_ms = 1e3 * (time.perf_counter() - begun_s)
+        if said.state != "idle":
+            self._writer.fields["v"][:] = said.v_W
+            self._writer.fields["w"][2] = said.yaw_rate_radps
+            self._velocity.publish(self._writer.payload(stamp_ns))
+        self._tell(said)
+
+    def _tell(self, said: PlannerOutput) -> None:
+        """Publish the way when it was looked for anew, and the state when it changes."""
+        before = self._summary()
+        self._said = said
+        changed = self._summary() != before
+        if changed or self._planner.plans != self._plans:
+            self._plans = self._planner.plans
+            path = make_path(said.path_W)
+            path.header.stamp.sec, path.header.stamp.nanosec = divmod(self._stamp_ns, 10**9)
+            self._path.publish(path)
+            self._markers.publish(
+                make_plan_markers(
+                    said.path_W,
+                    self._planner.goals_W,
+                    said.state,
+                    said.reason,
+                    self._pose.record["p_W"],
+                )
+            )
+        if changed:
+            self._say_status()
+        if self._planner.plans and self._stamp_ns - self._map_ns >= MAP_PERIOD_NS:
+            self._map_ns = self._stamp_ns
+            self._map.publish(make_map(self._planner.seen, self._stamp_ns))
+
+    def _summary(self) -> tuple[int, str, dict[str, Any]]:
+        """Level, state and what there is to say of it."""
+        said = self._said
+        if said is None:
+            return 0, "no pose", {}
+        stands = said.state == "blocked" or said.reason == NO_SCAN
+        reason = said.reason if stands else ""  # what else makes it slow changes all the time
+        return int(stands), said.state, {"reason": reason, "goals": len(self._planner.goals_W)}
+
+    def _say_status(self) -> None:
+        level, state, values = self._summary()
+        self._status.publish(make_status(level, "planner", state, values))
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """State, and what a search takes."""
+        level, state, values = self._summary()
+        if self._said is not None:
+            values |= {
+                "slow": self._said.reason,
+                "wanted_mps": float(np.linalg.norm(self._said.v_W)),
+                "plans": self._plans,
+                "plan_ms": self._plan_ms,
+            }
+        return level, state, values
+
+
+def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShape]:
+    """The other vehicles; of one that is silent for longer no more is known than scans show."""
+    heard = [track for track in others.tracks.values() if track.stamp_ns]
+    return [
+        MovingShape(tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m)
+        for track, (p, v, shape) in zip(heard, others.at(stamp_ns), strict=True)
+        if abs(stamp_ns - track.stamp_ns) <= within_s * 1e9
+    ]
+
+
+def make(context: Context, **kwargs: Any) -> PlannerNode:
+    """Make the node in a context."""
+    return PlannerNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Node ``recorder``: the topics of a profile, raw, into a bag (MCAP).
+
+A message's log time is the newest simulated time that the recorder has seen (``/clock`` or the
+truth's stamp), so that a bag replays in the order in which things were heard, a sensor's latency
+included, however slow the machine was. Without a simulation it is the system's time.
+
+Messages wait in their subscriptions and are taken together, in the order in which they came: one
+that woke the recorder would cost it, and whoever sends it, more than its recording.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from rclpy.context import Context
+
+from quadsim.bag.origin import surroundings
+from quadsim.bag.profiles import Recording, Thinning
+from quadsim.bag.writer import BagWriter
+from quadsim.base.errors import FlightError, InputError
+from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
+from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.parts.estimator_params import BESIDE
+from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.intra_process import Listening
+from quadsim.ros.runtime.params import declare, declare_int, declare_text, declare_texts
+from quadsim.ros.runtime.reset_times import Ahead
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sim.log import WARN
+
+FLUSH_PERIOD_S = 0.25
+#: And of simulated time, which may be several times as fast, ns.
+FLUSH_SIMULATED_NS = 125_000_000
+#: Messages wait for so long, s, and so many of a topic: at 2000 Hz half a second.
+TAKE_PERIOD_S = 0.05
+WAITING = 1000
+#: Name of the event that says so, on ``events`` of the first vehicle.
+STOPPED = "recording_stopped"
+
+
+class RecorderNode(QuadsimNode):
+    """Writes what it hears; closes the bag when it is destroyed."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("recorder", **kwargs)
+        output = declare_text(self, "output", "", "folder of the bag; it must not exist")
+        recording = declare(self, Recording())
+        metadata = declare_text(self, "metadata", "", "kept in the bag: texts by name, as JSON")
+        count = declare_int(self, "count", 1, "vehicles", 1)
+        running = declare_text(
+            self, "nodes", "", "executables whose topics must be there before all is complete"
+        ).split()
+        self._profile = recording.profile()
+        folder = Path(output or f"bag-{time.strftime('%Y%m%d-%H%M%S')}")
+        self._bag = BagWriter(folder, self._custom(metadata), storage=recording.storage())
+        self._said_stopped = False
+        self._kept: dict[str, Thinning] = {}
+        self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
+        self._time_ns = self._flushed_ns = 0
+        self._ahead = Ahead()
+        self._simulated = bool(
+            {"dynamics", "swarm"} & set(running)
+        )  # what is latched is heard before the clock
+        for name, topic in topics.every_topic(namespaces(count)):
+            self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
+        for text in declare_texts(self, "also", "other topics: NAME TYPE"):
+            self._record_also(text)
+        for namespace in namespaces(count):
+            for estimator in BESIDE:
+                topic = topics.beside_odometry(estimator)
+                self._record(topics.full_name(namespace, topic.name), topic, needed=False)
+        self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces(count)[0], "events"))
+        self.wall_timer(FLUSH_PERIOD_S, self._flush)
+        self.wall_timer(TAKE_PERIOD_S, self._take)
+
+    def _custom(self, metadata: str) -> dict[str, str]:
+        """What the bag keeps: what the graph says of the run, else what is known here."""
+        if not metadata:
+            return surroundings()
+        try:
+            return {str(key): str(text) for key, text in json.loads(metadata).items()}
+        except (ValueError, AttributeError):
+            where = f"node {self.get_fully_qualified_name()}: parameter metadata"
+            raise InputError(f"{where}: no JSON object of texts by their names") from None
+
+    def _record_also(self, text: str) -> None:
+        """Record a topic that the table need not know, however it is offered.
+
+        Raises:
+            InputError: this is no name and type, or the type is not installed.
+        """
+        name, _, type_name = text.partition(" ")
+        if name in self._kept:  # of the table
+            return
+        try:
+            topic = Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
+            _ = topic.message
+        except (ValueError, ImportError, AttributeError):
+            where = f"node {self.get_fully_qualified_name()}"
+            raise InputError(f"{where}: parameter also: {text!r}; allowed: NAME TYPE") from None
+        self._record(name, topic, needed=False)
+
+    def _record(self, name: str, topic: Topic, needed: bool) -> None:
+        """Subscribe to one topic, reliable where it is offered so.
+
+        The clock and the truth are heard in any case: they tell the time.
+        """
+        keeps = self._profile.keeps(topic.name)
+        callback: Any = self._write
+        if topic is topics.CLOCK:
+            callback = self._hear_clock
+        elif topic is topics.TRUTH:
+            callback = self._hear_truth
+        elif not keeps:
+            return
+        offered = qos.as_yaml(topic.offered)
+        if keeps:
+            self._bag.add_topic(name, topic.type_name, offered)
+            self._kept[name] = Thinning(self._profile.period_ns(topic.name))
+        waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
+        listening = self.lull(self.listen(waiting, _nothing, name))
+        self._heard.append((listening, partial(callback, name, topic.type_name, offered)))
+        if needed:
+            self.need(partial(self.count_publishers, name))
+
+    def _write(self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes) -> None:
+        kept = self._kept.get(name)
+        if kept is None:
+            return
+        stamp_ns = self._time_ns if self._simulated else came_ns
+        if kept.keeps(stamp_ns):
+            self._bag.add(name, type_name, offered, stamp_ns, payload)
+
+    def _take(self) -> None:
+        """Write what has come.
+
+        In a simulation, whose nodes have one clock, in the order in which it was sent: an answer
+        may come before what it answers. Else in the order in which it came.
+        """
+        taken = [
+            (sent_ns if self._simulated else came_ns, came_ns, write, payload)
+            for listening, write in self._heard
+            for sent_ns, came_ns, payload in listening.taken()
+        ]
+        taken.sort(key=itemgetter(0))  # stable: of one topic they stay in their order
+        for _, came_ns, write, payload in taken:
+            write(came_ns, payload)
+        if self._time_ns - self._flushed_ns >= FLUSH_SIMULATED_NS:
+            self._flushed_ns = self._time_ns
+            self._bag.flush()
+
+    def _flush(self) -> None:
+        """Hand what is there to the system; say once that the disk takes no more."""
+        self._bag.flush_when_due()
+        if self._bag.stopped and not self._said_stopped:
+            self._said_stopped = True
+            words = f"{self._bag.path}: {self._bag.stopped}"
+            self._stops.publish(make_status(WARN, STOPPED, words))
+            self.get_logger().error(words)
+            self.report()
+
+    def _advance(self, name: str, read: Callable[[], int]) -> None:
+        """Take simulated time out of a message; a single one far ahead is none."""
+        try:
+            stamp_ns = read()
+            self._ahead.check(stamp_ns, self._time_ns)
+        except MessageError as error:
+            self.fault(name, str(error))
+            return
+        self._simulated = True
+        self._time_ns = max(self._time_ns, stamp_ns)
+
+    def _hear_clock(
+        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
+    ) -> None:
+        self._advance(name, lambda: stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock))
+        self._write(name, type_name, offered, came_ns, payload)
+
+    def _hear_truth(
+        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
+    ) -> None:
+        self._advance(name, lambda: stamp_of(payload))
+        self._write(name, type_name, offered, came_ns, payload)
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Messages written so far."""
+        values = {"messages": sum(self._bag.counts.values())}
+        if self._bag.stopped:
+            return 2, self._bag.stopped, values
+        return 0, "recording", values
+
+    def destroy_node(self) -> None:
+        """Close the bag; the node is gone afterwards.
+
+        Raises:
+            FlightError: the disk took no more, then or earlier.
+        """
+        try:
+            self._take()
+        finally:
+            self._bag.close()
+        super().destroy_node()
+        if self._bag.stopped:
+            raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
+
+
+def _nothing(_: Any) -> None:
+    """What a subscription calls that nobody wakes."""
+
+
+def make(context: Context, **kwargs: Any) -> RecorderNode:
+    """Make the node in a context."""
+    return RecorderNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

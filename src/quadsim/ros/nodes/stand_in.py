@@ -1,0 +1,434 @@
+"""Node ``stand_in``: what a real vehicle's driver publishes and takes, of a vehicle that is none.
+
+It stands where mavros and a motion-capture system would: their topics, by the system's clock, at
+the end of a radio link that is late and loses messages. Behind it the vehicle of a rehearsal flies
+in real time (:mod:`quadsim.hil.rehearsal.stand_in`), and a judge who sees the truth. Nothing in
+this node is known to the nodes that fly it, but for what it publishes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rclpy.context import Context
+from std_msgs.msg import Bool
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.base.compiled import new_record
+from quadsim.base.files import find_world
+from quadsim.base.noise import stream
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import KINEMATICS
+from quadsim.hil.rehearsal.flight import ARRIVED_MPS
+from quadsim.hil.rehearsal.judge import Judge, hull_radius_m
+from quadsim.hil.rehearsal.link import Link
+from quadsim.hil.rehearsal.motion_capture import SeenPose
+from quadsim.hil.rehearsal.parameters import Y_UP
+from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
+from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stopping import Stop, StopWatch
+from quadsim.ros.messages.cdr import MessageError, Writer, stamp_of
+from quadsim.ros.messages.commands import read_velocity_command
+from quadsim.ros.messages.conversion import OdometryWriter, put_quaternion
+from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.latency import Latency
+from quadsim.ros.runtime.params import declare_int, declare_text
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic, message_class
+from quadsim.world.scene.movers import Movers
+from quadsim.world.scene.scene import Scene, scene_of
+from quadsim.world.sdf.world_file import load_world
+
+#: How often the wall clock is looked at.
+TURN_S = 0.004
+#: How often the mode is said, beside when it changes.
+MODE_S = 0.5
+#: Real time that is made up for; beyond it the vehicle's clock is set forward.
+CATCH_UP_NS = 200_000_000
+#: Topics of mavros and of vrpn_mocap, as in config/drivers/mavros.yaml and mocap.yaml.
+DRIVER = qos.profile(5, reliable=False)
+ODOMETRY = Topic("mavros/local_position/odom", "nav_msgs/msg/Odometry", DRIVER, DRIVER, ())
+POSE = Topic("mavros/local_position/pose", "geometry_msgs/msg/PoseStamped", DRIVER, DRIVER, ())
+TRACKER = Topic("vrpn_mocap/quad/pose", "geometry_msgs/msg/PoseStamped", DRIVER, DRIVER, ())
+OFFBOARD = Topic("mavros/offboard", "std_msgs/msg/Bool", qos.RELIABLE, qos.RELIABLE, ())
+SETPOINT = Topic(
+    "mavros/setpoint_velocity/cmd_vel", "geometry_msgs/msg/TwistStamped", qos.RELIABLE,
+    qos.best_effort(qos.RELIABLE), (),
+)  # fmt: skip
+
+
+def _standing(world: str) -> Scene:
+    """The obstacles of a world; its ground is none."""
+    obstacles = load_world(find_world(world)).obstacles
+    return scene_of([obstacle for obstacle in obstacles if not obstacle.is_level_ground()])
+
+
+class PoseWriter:
+    """PoseStamped messages.
+
+    Args:
+        frame: of the pose.
+    """
+
+    def __init__(self, frame: str) -> None:
+        template = message_class(POSE.type_name)()
+        template.header.frame_id = frame
+        self._writer = Writer(template, POSE.type_name)
+
+    def payload(self, stamp_ns: int, p_W: Vec3, q_WB: Any) -> bytes:
+        """One message."""
+        self._writer.fields["p"][:] = p_W
+        put_quaternion(self._writer.fields["q_xyzw"], q_WB)
+        return self._writer.payload(stamp_ns)
+
+
+class Other:
+    """One of a rehearsal's movers, as another vehicle publishes itself.
+
+    Args:
+        node: who publishes.
+        name: of it; its topic is ``/others/NAME/odom``.
+    """
+
+    def __init__(self, node: QuadsimNode, name: str) -> None:
+        self._record = new_record(KINEMATICS)
+        self._record["q_WB"][0] = 1.0
+        self._writer = OdometryWriter("map", f"{name}/base_link", self._record)
+        self._publisher = node.offer(
+            Topic(ODOMETRY.name, ODOMETRY.type_name, DRIVER, DRIVER, ()), f"/others/{name}/odom"
+        )
+
+    def publish(self, stamp_ns: int, p_W: Vec3, v_W: Vec3) -> None:
+        """Say where it is."""
+        self._record["p_W"][:], self._record["v_W"][:] = p_W, v_W
+        self._record["stamp_ns"] = stamp_ns
+        self._publisher.publish(self._writer.payload())
+
+
+class ShownStandIn(StandIn):
+    """A stand-in whose motion capture others see as well.
+
+    Attributes:
+        seen: poses that the motion capture gave since somebody looked.
+    """
+
+    seen: list[SeenPose]
+
+    def _aid(self, pose: SeenPose) -> None:
+        super()._aid(pose)
+        self.seen.append(pose)
+
+
+class StandInNode(QuadsimNode):
+    """A rehearsal's vehicle, its motion capture, its radio link, what moves beside it, its judge.
+
+    Parameters: ``rehearsal`` (a file of ``config/rehearsals``), ``seed``, ``duration_s``, ``world``
+    (whose obstacles the judge looks at; empty: those of the rehearsal).
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("stand_in", **kwargs)
+        name = declare_text(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
+        seed = declare_int(self, "seed", 1, "of field, vehicle and noise", 0)
+        self.rehearsal = rehearsal = load_rehearsal(name, seed)
+        params = rehearsal.params
+        refuse_on_dds(rehearsal)
+        last_s = declare_int(self, "duration_s", 600, "it is switched off after this time, s", 1)
+        scenario = replace(
+            rehearsal.scenario, file=replace(rehearsal.scenario.file, duration_s=float(last_s))
+        )
+        self._vehicle = ShownStandIn(scenario, params.motion_capture, params.dead_reckoning_s)
+        self._vehicle.seen = []
+        self._vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
+        self._vehicle.arms = False
+        self._poses: Link[Telemetry] = Link(params.pose_link, stream(seed, "hil", "pose_link"))
+        self._commands: Link[VelocityCommand] = Link(
+            params.command_link, stream(seed, "hil", "command_link")
+        )
+        self._movers = Movers(rehearsal.field.movers)
+        world = declare_text(self, "world", "", "what the judge sees; empty: as the rehearsal")
+        scene = _standing(world) if world else rehearsal.scene
+        self._judge = Judge(scene, hull_radius_m(rehearsal.scenario.vehicle))
+        self._stopping = StopWatch(rehearsal.guard)
+        self._pose_period_ns = round(1e9 / params.pose_rate_hz)
+        self._offer_all()
+        self._begun_ns = 0  # system's time at which the vehicle's clock began
+        self._offboard = self._said_offboard = False
+        self._flying_ns: int | None = None  # first setpoint that was obeyed
+        self._over: tuple[int, str] | None = None
+        self._landing = ""  # why
+        self._told = False  # whether that was noted
+        self._said = ""
+        self._speed_mps = self._way_m = 0.0
+        self._before_W: Vec3 | None = None
+        self._latency = Latency()
+        self.slips = 0
+        self.wall_timer(TURN_S, self._turn)
+        self.wall_timer(MODE_S, self._say_mode)
+
+    def _offer_all(self) -> None:
+        self._odometry = self.offer(ODOMETRY)
+        self._pose = self.offer(POSE)
+        self._tracker = self.offer(TRACKER)
+        self._mode = self.offer(OFFBOARD)
+        self._true = self.offer(topics.TRUTH)
+        self._estimate = new_record(KINEMATICS)
+        self._truth = new_record(KINEMATICS)
+        self._odometry_writer = OdometryWriter("map", "base_link", self._estimate)
+        self._truth_writer = OdometryWriter("map", "base_link", self._truth)
+        self._pose_writer, self._tracker_writer = PoseWriter("map"), PoseWriter("world")
+        self._others = {
+            mover.name: Other(self, mover.name) for mover in self.rehearsal.field.movers
+        }
+        self.listen(SETPOINT, self._on_setpoint)
+        self.create_service(SetBool, "mavros/cmd/arming", self._on_arm)
+        self.create_service(Trigger, "mavros/set_mode/offboard", self._on_offboard)
+        self.create_service(Trigger, "mavros/set_mode/land", self._on_land)
+
+    # ---- what it is told -----------------------------------------------------------------------
+
+    def _on_arm(self, request: Any, response: Any) -> Any:
+        """Arm, and take off as a pilot would; or stop the motors on the ground."""
+        manager = self._vehicle.manager
+        if request.data:
+            self._vehicle.arms = True
+            response.success, response.message = True, "takes off"
+        else:
+            refused = manager.disarm()
+            response.success, response.message = refused is None, refused or manager.state
+        return response
+
+    def _on_offboard(self, _: Any, response: Any) -> Any:
+        """Obey setpoints from now on."""
+        state = self._vehicle.manager.state
+        response.success = self._offboard = state == "hover"
+        response.message = "" if self._offboard else f"it is {state}; it must hover"
+        return response
+
+    def _on_land(self, _: Any, response: Any) -> Any:
+        """Land by itself; or, as a message that was lost would have it, say so alone."""
+        if self._vehicle.is_deaf:
+            response.success, response.message = True, "lands"
+            return response
+        self._offboard = False
+        manager = self._vehicle.manager
+        if not (self._landing or manager.finished):
+            refused = manager.land()
+            if refused is not None:
+                response.success, response.message = False, refused
+                return response
+            self._landing = "told to"
+        response.success, response.message = True, "lands"
+        return response
+
+    def _on_setpoint(self, payload: bytes) -> None:
+        """A setpoint is at the transmitter; it is on its way through the air now."""
+        self._latency.answered(stamp_of(payload), time.monotonic_ns())
+        v_W, yaw_rate = read_velocity_command(payload, self._estimate["q_WB"])
+        if not math.isfinite(sum(v_W) + yaw_rate):
+            raise MessageError("a number in it is not finite")
+        self._commands.send(self._now_ns(), VelocityCommand(stamp_of(payload), v_W, yaw_rate))
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _now_ns(self) -> int:
+        """The vehicle's time: it has run since the node first turned."""
+        return time.time_ns() - self._begun_ns
+
+    def _turn(self) -> None:
+        """Fly up to now, and pass on what is through the link by now."""
+        vehicle = self._vehicle
+        if not self._begun_ns:
+            self._begun_ns = time.time_ns() - vehicle.stamp_ns
+        now_ns = self._now_ns()
+        behind_ns = now_ns - vehicle.stamp_ns
+        if behind_ns > CATCH_UP_NS:
+            self.slips += 1
+            self._begun_ns += behind_ns
+            now_ns = self._now_ns()
+        while vehicle.stamp_ns + vehicle.tick_ns <= now_ns and not self._ended:
+            self._tick()
+        for command in self._commands.receive(now_ns):
+            if self._offboard:
+                self._obey(command)
+        for said in self._poses.receive(now_ns):
+            self._publish(said)
+        if self.obeys != self._said_offboard:
+            self._say_mode()
+        if self._status() != self._said:
+            self._said = self._status()
+            self.report()
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the vehicle has landed or crashed, or is switched off."""
+        return self._over is not None and self._vehicle.over
+
+    @property
+    def obeys(self) -> bool:
+        """Whether it takes setpoints: it was told to, and does not land."""
+        return self._offboard and not (self._landing or self._ended)
+
+    def _say_mode(self) -> None:
+        self._said_offboard = self.obeys
+        self._mode.publish(Bool(data=self._said_offboard))
+
+    def _obey(self, command: VelocityCommand) -> None:
+        self._vehicle.obey(command)
+        if self._flying_ns is None and not self._vehicle.refused:
+            self._flying_ns = self._vehicle.stamp_ns
+
+    def _tick(self) -> None:
+        vehicle = self._vehicle
+        before_ns = vehicle.stamp_ns
+        vehicle.tick()
+        self._look()
+        for seen in vehicle.seen:
+            self._tracker.publish(
+                self._tracker_writer.payload(self._begun_ns + seen.stamp_ns, seen.p_W, seen.q_WB)
+            )
+        vehicle.seen.clear()
+        if vehicle.stamp_ns // self._pose_period_ns > before_ns // self._pose_period_ns:
+            said = vehicle.telemetry()
+            if said is not None:
+                self._poses.send(vehicle.stamp_ns, said)
+            self._show_truth()
+
+    def _publish(self, said: Telemetry) -> None:
+        """A pose has come through the link: the driver says it."""
+        stamp_ns = self._begun_ns + said.stamp_ns
+        estimate = self._estimate
+        estimate["p_W"][:], estimate["v_W"][:] = said.p_W, said.v_W
+        estimate["q_WB"][:], estimate["stamp_ns"] = said.q_WB, stamp_ns
+        payload = self._odometry_writer.payload()
+        self._odometry.publish(payload)
+        self._latency.asked(stamp_ns, time.monotonic_ns())
+        self._pose.publish(self._pose_writer.payload(stamp_ns, said.p_W, said.q_WB))
+
+    # ---- the truth -----------------------------------------------------------------------------
+
+    @property
+    def _t_s(self) -> float:
+        """Time from the first setpoint that was obeyed to the end; below 0 before."""
+        if self._flying_ns is None:
+            return -1.0
+        now_ns = self._vehicle.stamp_ns if self._over is None else self._over[0]
+        return (now_ns - self._flying_ns) * 1e-9
+
+    def _show_truth(self) -> None:
+        """Truth and the others, as of now."""
+        stamp_ns = self._begun_ns + self._vehicle.stamp_ns
+        true = self._vehicle.state["truth"][0]
+        for key in ("p_W", "v_W", "q_WB", "w_B"):
+            self._truth[key] = true[key]
+        self._truth["stamp_ns"] = stamp_ns
+        self._true.publish(self._truth_writer.payload())
+        for obstacle, shape in zip(self._movers.obstacles(), self._movers.shapes(), strict=True):
+            self._others[obstacle.name].publish(stamp_ns, shape.p_W, shape.v_W)
+
+    def _look(self) -> None:
+        """Judge the true motion, and take away what is to be missing now."""
+        true = self._vehicle.state["truth"][0]
+        said_W = self._vehicle.said_W
+        p_W, v_W = said_W(tuple(true["p_W"].tolist())), said_W(tuple(true["v_W"].tolist()))
+        t_s = self._t_s
+        if t_s < 0.0 or self._over is not None:
+            return
+        for name in self._movers.update(t_s, p_W, v_W):
+            self.tell_event(0, "appeared", name)
+        self._judge.look(t_s, p_W, self._movers)
+        self._speed_mps = max(self._speed_mps, math.hypot(*v_W))
+        if self._before_W is not None:
+            self._way_m += math.dist(p_W, self._before_W)
+        self._before_W = p_W
+        self._make_trouble(t_s, p_W, v_W)
+        self._stopping.look(t_s, p_W, v_W)
+        manager = self._vehicle.manager
+        if "landing" in manager.state and not self._landing:
+            self._landing = manager.reason or manager.state
+        if self._landing and not self._told:
+            self._told = True
+            self._stopping.landing_began(t_s)
+        if reason := self._ending(p_W, v_W):
+            self._over = (self._vehicle.stamp_ns, reason)
+
+    def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
+        troubles = self.rehearsal.params.troubles
+        for trouble in troubles:
+            self._stopping.begin(trouble, t_s, p_W, v_W)
+        missing = self._vehicle.make_trouble(troubles, t_s)
+        self._poses.cut = bool(missing & {"pose", "link"})
+        self._commands.cut = bool(missing & {"commands", "link"})
+
+    def _ending(self, p_W: Vec3, v_W: Vec3) -> str:
+        """Why the flight is over; empty while it is not."""
+        vehicle, rehearsal = self._vehicle, self.rehearsal
+        if vehicle.manager.finished:
+            return f"landed: {self._landing}"
+        if vehicle.over and vehicle.stamp_ns < vehicle.end_ns:
+            return f"crashed: {vehicle.events[-1].message}"
+        if self._judge.collided:
+            x, y, _ = self._judge.at_W
+            return f"collided at ({x:.1f}, {y:.1f}) m"
+        near = math.dist(p_W, rehearsal.field.goal_W) < rehearsal.params.arrival_radius_m
+        calm = all(trouble.over(self._t_s) for trouble in rehearsal.params.troubles)
+        if near and math.hypot(*v_W) < ARRIVED_MPS and calm:
+            return "arrived"
+        if self._t_s >= rehearsal.params.duration_s:
+            return "out of time"
+        return ""
+
+    # ---- what it says --------------------------------------------------------------------------
+
+    def _status(self) -> str:
+        return self._over[1] if self._over is not None else self._vehicle.manager.state
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """How the flight goes, by the truth."""
+        values = {
+            "state": self._vehicle.manager.state,
+            "over": "" if self._over is None else self._over[1],
+            "offboard": str(self._offboard).lower(),
+            "t_s": max(self._t_s, 0.0),
+            "clearance_m": self._judge.clearance_m,
+            "speed_mps": self._speed_mps,
+            "way_m": self._way_m,
+            "landing": self._landing,
+            "refused": self._vehicle.refused,
+            "slips": self.slips,
+            "poses_lost": self._poses.lost,
+            "setpoints": self._commands.sent,
+            "setpoints_lost": self._commands.lost,
+            **self._latency.values("setpoint_latency", time.monotonic_ns()),
+            "flying": str(self._flying_ns is not None and self._over is None).lower(),
+            **stop_values(self._stopping.stops),
+        }
+        return 0, self._status(), values
+
+
+def stop_values(stops: Sequence[Stop]) -> dict[str, float | str]:
+    """What each trouble led to, as values of a report."""
+    return {
+        f"stop {k} {key}": value
+        for k, stop in enumerate(stops)
+        for key, value in stop.row().items()
+    }
+
+
+def make(context: Context, **kwargs: Any) -> StandInNode:
+    """Make the node in a context."""
+    return StandInNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

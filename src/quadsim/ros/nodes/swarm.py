@@ -1,0 +1,257 @@
+"""Node ``swarm``: many vehicles in one process, physics, sensors, estimators and control of all.
+
+It is the closed loop's swarm (:mod:`quadsim.sim.swarm`) on ROS: paced by the wall clock, published
+in the vehicles' namespaces, each steered by the topics and services of an autopilot.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import yaml
+from rclpy.context import Context
+from std_srvs.srv import SetBool, Trigger
+
+from quadsim.base.errors import FlightError, InputError
+from quadsim.base.parameters import Spec
+from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.messages.world import make_clock, make_datum
+from quadsim.ros.nodes.description import Description
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.pacing import WallClock
+from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.swarm.levels import LEVELS
+from quadsim.ros.swarm.outputs import Outputs
+from quadsim.ros.swarm.vehicle_commands import Steering
+from quadsim.sim.closed_loop import TICK_HZ
+from quadsim.sim.log import ERROR, OK, WARN
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.swarm import Swarm
+
+TICK_NS = round(1e9 / TICK_HZ)
+#: Room in the logs, which are emptied at each tick, s.
+ROOM_S = 1.0
+#: Where nothing paces: a timer that gives the other callbacks their turn, s.
+AT_ONCE_S = 1e-4
+#: Ticks between two looks at a mission's status, where nothing has happened.
+STATUS_TICKS = 10
+
+
+@dataclass(frozen=True)
+class SwarmNodeParams:
+    """How the node runs."""
+
+    count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
+    publish: Annotated[
+        str,
+        Spec("truth and estimates; with each IMU's samples; with every sensor", choices=LEVELS),
+    ] = "imu"
+    motion_rate_hz: Annotated[
+        float, Spec("of truth and estimates, at most the IMU's", "Hz", gt=0.0, le=2000.0)
+    ] = 50.0
+    rate: Annotated[
+        float, Spec("simulated over wall time; 0: as fast as possible", ge=0.0, le=1e3)
+    ] = 1.0
+    paused: Annotated[bool, Spec("wait for /sim/pause with data false")] = False
+    auto_start: Annotated[bool, Spec("each arms and starts its mission when possible")] = False
+    steered: Annotated[bool, Spec("each takes commands, by topics and services")] = True
+
+
+class SwarmNode(QuadsimNode):
+    """All vehicles, stepped from mission tick to mission tick."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("swarm", **kwargs)
+        self._name = declare_text(self, "scenario", "formation", "what they fly")
+        self._overrides = yaml.safe_load(
+            declare_text(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
+        )
+        self.params = declare(self, SwarmNodeParams())
+        self._count = self.params.count
+        scenario = self._read()
+        self._count = scenario.file.vehicles
+        self.swarm = self._make(scenario)
+        self._begun_ns = 0  # simulated time at which this flight began
+        self._paused, self._tied = self.params.paused, False
+        self._ticks = 0
+        self._wall = WallClock(TICK_NS, self.params.rate or 1.0)
+        self._reported_wall_ns, self._reported_sim_ns = time.monotonic_ns(), 0
+        self._computed_ns = 0
+        self._clock_output = self.offer(topics.CLOCK)
+        self._datum = self.offer(topics.DATUM)
+        self.namespaces = namespaces(self._count)
+        self._outputs = Outputs(self, self.namespaces, scenario, self.params.publish)
+        self._steering = [
+            Steering(self, namespace, self.params.steered) for namespace in self.namespaces
+        ]
+        self._descriptions = [Description(self, namespace) for namespace in self.namespaces]
+        self._tell(scenario)
+        self.create_service(SetBool, "/sim/pause", self._on_pause)
+        self.create_service(Trigger, "/sim/reset", self._on_reset)
+        self.create_service(Trigger, "/sim/step", self._on_step)
+        period_s = self._wall.wall_period_s if self.params.rate else AT_ONCE_S
+        self._timer = self.wall_timer(period_s, self._on_timer)
+
+    def _read(self) -> Scenario:
+        """The scenario as its files say it now.
+
+        Raises:
+            InputError: one of them cannot be read, or is wrong, or does not fit the parameters.
+        """
+        given = dict(self._overrides or {})
+        if self._count:
+            given["vehicles"] = self._count  # their missions are checked, not those of the file
+        scenario = load_scenario(self._name, **given)
+        rate_hz = self.params.motion_rate_hz
+        if rate_hz > scenario.imu.rate_hz:
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: parameter motion_rate_hz: {rate_hz:g};"
+                f" allowed: at most the IMU's rate, {scenario.imu.rate_hz:g} Hz"
+            )
+        return scenario
+
+    def _make(self, scenario: Scenario) -> Swarm:
+        """The vehicles on the ground, every device switched on."""
+        keep = self.params.publish == "all"
+        swarm = Swarm(
+            scenario,
+            self._count,
+            ROOM_S,
+            self.params.motion_rate_hz,
+            keep_samples=keep,
+            each_starts=self.params.auto_start,
+        )
+        swarm.vehicles.advance(0, 0)  # compiled or loaded now, not in flight
+        return swarm
+
+    def _tell(self, scenario: Scenario) -> None:
+        """Where the world lies, who flies the loops from now on, how the vehicles look."""
+        self._datum.publish(make_datum(scenario.environment.datum))
+        pairs = zip(self._steering, self.swarm.loops, self._descriptions, strict=True)
+        for steering, loop, description in pairs:
+            steering.begin(loop, self._begun_ns)
+            description.tell(scenario.vehicle, scenario.file.sensors)
+
+    @property
+    def stamp_ns(self) -> int:
+        """Simulated time."""
+        return self._begun_ns + self.swarm.stamp_ns
+
+    # ---- services ------------------------------------------------------------------------------
+
+    def _on_pause(self, request: Any, response: Any) -> Any:
+        self._paused, self._tied = request.data, False
+        response.success = True
+        response.message = "paused" if self._paused else "running"
+        return response
+
+    def _on_reset(self, _: Any, response: Any) -> Any:
+        """All back to their start, by the files as they are now; time goes on."""
+        try:
+            scenario = self._read()
+            swarm = self._make(scenario)
+        except InputError as error:
+            response.success, response.message = False, str(error)
+            self.get_logger().error(f"nothing is reset: {error}")
+            return response
+        self._begun_ns = self.stamp_ns
+        self.swarm, self._tied = swarm, False
+        self._outputs.begin(scenario)
+        self._tell(scenario)
+        for steering in self._steering:
+            steering.event(OK, "reset", "back at the start", self.stamp_ns)
+        response.success = True
+        return response
+
+    def _on_step(self, _: Any, response: Any) -> Any:
+        response.success = self._paused
+        response.message = "" if self._paused else "pause first"
+        if self._paused:
+            self._step()
+            response.message = f"t = {self.stamp_ns * 1e-9:.4f} s"
+        return response
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _on_timer(self) -> None:
+        """Step as often as the wall clock asks for; without one, once."""
+        if self._paused:
+            return
+        now_ns = time.monotonic_ns()
+        if not self._tied:
+            self._tied = True
+            self._wall.tie(self.stamp_ns, now_ns)
+        due = self._wall.steps_due(self.stamp_ns, now_ns) if self.params.rate else 1
+        for _ in range(due):
+            self._step()
+
+    def _step(self) -> None:
+        """One mission tick of all, and what there is to say of it."""
+        begin_ns = time.thread_time_ns()
+        swarm = self.swarm
+        swarm.decide()
+        self._outputs.wish(swarm, swarm.stamp_ns - TICK_NS, self._begun_ns)
+        swarm.forget()
+        swarm.advance()
+        if self.params.auto_start:
+            for loop in swarm.loops:
+                loop.take_off_when_ready()
+        try:
+            swarm.check()
+        except FlightError as error:
+            self._steering[swarm.first_fault or 0].event(
+                ERROR, "physics", str(error), self.stamp_ns
+            )
+            raise
+        self._computed_ns += time.thread_time_ns() - begin_ns
+        self._clock_output.publish(make_clock(self.stamp_ns))
+        self._outputs.publish(swarm, self._begun_ns)
+        self._ticks += 1
+        for i, steering in enumerate(self._steering):
+            steering.tell(self._begun_ns, look=(self._ticks + i) % STATUS_TICKS == 0)
+
+    # ---- health --------------------------------------------------------------------------------
+
+    def health(self) -> tuple[int, str, dict[str, Any]]:
+        """Pace, what the computing costs, and how many vehicles fly."""
+        wall_ns, sim_ns = time.monotonic_ns(), self.stamp_ns
+        elapsed_ns = max(1, wall_ns - self._reported_wall_ns)
+        factor = (sim_ns - self._reported_sim_ns) / elapsed_ns
+        computed = self._computed_ns / elapsed_ns
+        self._reported_wall_ns, self._reported_sim_ns, self._computed_ns = wall_ns, sim_ns, 0
+        loops = self.swarm.loops
+        crashed = sum(loop.crashed for loop in loops)
+        words = "paused" if self._paused else "running"
+        values = {
+            "time_s": sim_ns * 1e-9,
+            "paused": str(self._paused).lower(),
+            "real_time_factor": factor,
+            "computing_share": computed,
+            "slips": self._wall.slips,
+            "slipped_s": self._wall.slipped_ns * 1e-9,
+            "vehicles": len(loops),
+            "flying": sum(loop.manager.flying and not loop.crashed for loop in loops),
+            "crashed": crashed,
+            "giving_way": self.swarm.giving_way,
+            "height_m": float(loops[0].state["truth"]["p_W"][0, 2]),
+            "messages": self._outputs.count,
+        }
+        return WARN if crashed else OK, words, values
+
+
+def make(context: Context, **kwargs: Any) -> SwarmNode:
+    """Make the node in a context."""
+    return SwarmNode(context=context, **kwargs)
+
+
+def main() -> None:
+    """Run the node."""
+    main_of(make)
+
+
+if __name__ == "__main__":
+    main()

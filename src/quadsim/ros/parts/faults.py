@@ -1,0 +1,90 @@
+"""Faults of a sensor node: from its parameter, at the start or in flight, and onto ``events``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
+
+from quadsim.base.errors import InputError
+from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.sensors.faults import FaultParams, changes, faults_from_text
+from quadsim.sim.log import WARN
+
+PARAMETER = "faults"
+
+
+class FaultControl:
+    """The parameter ``faults``: a YAML list of faults, or one, each without its ``sensor``.
+
+    What is set in flight ends and replaces what was set before, and its ``at_s`` counts from then;
+    an empty text just ends. Begin and end of each are told on ``events``.
+
+    Args:
+        node: the sensor's.
+        apply: takes the faults, or refuses them with an InputError.
+
+    Raises:
+        InputError: the node was started with a fault that does not fit.
+    """
+
+    def __init__(self, node: QuadsimNode, apply: Callable[[Sequence[FaultParams]], None]) -> None:
+        self._node = node
+        self._apply = apply
+        self._now_ns = 0
+        self._pending: list[tuple[int, str]] = []
+        self._acting = 0
+        given = node.declare_parameter(
+            PARAMETER,
+            "",
+            ParameterDescriptor(
+                type=ParameterType.PARAMETER_STRING,
+                description="what goes wrong, as a YAML list; at_s counts from when it is set",
+            ),
+        ).value
+        try:
+            self._set(str(given))
+        except InputError as error:
+            where = node.get_fully_qualified_name()
+            raise InputError(f"node {where}: parameter {PARAMETER}: {error}") from None
+        node.add_on_set_parameters_callback(self._on_set)
+
+    def _set(self, text: str) -> None:
+        begin_s = self._now_ns * 1e-9
+        faults = [replace(fault, at_s=fault.at_s + begin_s) for fault in faults_from_text(text)]
+        self._apply(faults)
+        self._pending = changes(faults)
+
+    def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
+        for parameter in parameters:
+            if parameter.name != PARAMETER:
+                continue
+            try:
+                self._set(str(parameter.value))
+            except InputError as error:
+                return SetParametersResult(successful=False, reason=str(error))
+            if self._acting:
+                self._acting = 0
+                self._tell(self._now_ns, "all faults end")
+        return SetParametersResult(successful=True)
+
+    def begin_anew(self, now_ns: int) -> None:
+        """Let the faults of the parameter act in a flight that begins now."""
+        self._now_ns, self._acting = now_ns, 0
+        self._set(str(self._node.get_parameter(PARAMETER).value))
+
+    def tell(self, now_ns: int) -> None:
+        """Say on ``events`` what has begun or ended by this stamp."""
+        self._now_ns = now_ns
+        while self._pending and self._pending[0][0] <= now_ns:
+            stamp_ns, words = self._pending.pop(0)
+            self._acting += 1 if words.endswith("begins") else -1
+            self._tell(stamp_ns, words)
+
+    def _tell(self, stamp_ns: int, words: str) -> None:
+        name = self._node.get_name()
+        self._node.events.publish(
+            make_status(WARN, "fault", f"{name}: {words}", {"stamp_s": f"{stamp_ns * 1e-9:.3f}"})
+        )

@@ -1,0 +1,299 @@
+"""A lidar's messages as points in the world: what guard, planner and monitor see.
+
+Each ray is placed where the lidar was at the ray's own time: a LaserScan says it by
+``time_increment``, a cloud by a field ``time`` (s after the stamp) or ``t`` (ns after it). What
+says no times is taken to have been seen at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.parameters import Spec, Vec3
+from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
+from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.params import declare
+from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
+
+Array = NDArray[np.float64]
+
+#: No ray says anything of what is farther away, m.
+FARTHEST_RAY_M = 1e4
+#: Bytes of a point, at most.
+LONGEST_POINT = 4096
+#: PointField.datatype of a FLOAT32 and of a UINT32, and as numpy has them.
+FLOAT32, UINT32 = 7, 6
+KINDS = {FLOAT32: "f4", UINT32: "u4"}
+#: Fields of clouds that say when a point was seen: name, type, and in which unit, s.
+TIMES = (("time", FLOAT32, 1.0), ("t", UINT32, 1e-9))
+
+
+class SeenScan(NamedTuple):
+    """A scan in the world.
+
+    Attributes:
+        stamp_ns: of its first ray.
+        origin_W: where the rays began, m; of a lidar that moved meanwhile, the middle of that.
+        points_W: (N, 3) what they hit, m.
+        ends_W: (M, 3) how far those saw that hit nothing, m.
+        range_m: how far the lidar sees; None where it does not say so.
+        azimuths_W: (K,) where its rays have looked, rad; None: all round.
+    """
+
+    stamp_ns: int
+    origin_W: Vec3
+    points_W: Array
+    ends_W: Array
+    range_m: float | None
+    azimuths_W: Array | None
+
+
+@dataclass(frozen=True)
+class MountParams:
+    """Where the lidar sits, as of its device file; not asked of what comes in LEVEL_FRAME.
+
+    And what it sees beside the world: the vehicle's own body.
+    """
+
+    position_B_m: Annotated[Vec3, Spec("of the lidar in base_link", "m", ge=-10.0, le=10.0)] = (
+        0.0, 0.0, 0.0,
+    )  # fmt: skip
+    rotation_deg: Annotated[Vec3, Spec("its roll, pitch, yaw", "deg", ge=-360.0, le=360.0)] = (
+        0.0, 0.0, 0.0,
+    )  # fmt: skip
+    cloud_field_deg: Annotated[
+        float,
+        Spec(
+            "horizontal field of view of a lidar that gives clouds, about its x axis: a cloud does"
+            " not say what its rays did not hit",
+            "deg",
+            gt=0.0,
+            le=360.0,
+        ),
+    ] = 360.0
+    self_radius_m: Annotated[
+        float,
+        Spec(
+            "hits so near to the body's z axis are the vehicle itself and left out; 0: none",
+            "m",
+            ge=0.0,
+            le=5.0,
+        ),
+    ] = 0.0
+    self_half_height_m: Annotated[
+        float, Spec("and no farther than this above or below its origin", "m", gt=0.0, le=5.0)
+    ] = 0.2
+
+
+class ScanInput:
+    """Subscriptions to ``scan`` and ``points``.
+
+    Parameters: ``lidar.*`` of :class:`MountParams`. Messages in the frame
+    :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle, those in
+    :data:`MOUNTED_LEVEL_FRAME` of one that is mounted on something level.
+
+    Args:
+        node: who listens.
+        use: takes each scan.
+        within_s: as of :class:`PoseHistory`.
+    """
+
+    def __init__(
+        self, node: QuadsimNode, use: Callable[[SeenScan], None], within_s: float = WITHIN_S
+    ) -> None:
+        self.poses = PoseHistory(within_s)
+        self._use = use
+        mount = declare(node, MountParams(), "lidar.")
+        self.mount = mount
+        self._position_B = np.array(mount.position_B_m)
+        self._turn_BS = Rotation.from_euler("ZYX", mount.rotation_deg[::-1], degrees=True)
+        self._rays: tuple[Any, Array] | None = None
+        node.listen(topics.SCAN, self._on_scan, raw=False)
+        node.listen(topics.POINTS, self._on_points, raw=False)
+
+    def _place(self, message: Any, vectors_S: Array, after_s: Array) -> tuple[Array, Array]:
+        """Where the lidar was at each time, (N, 3), and vectors of its axes (N, 3) in W.
+
+        Args:
+            message: for its stamp and frame.
+            vectors_S: (N, 3).
+            after_s: (N,) after the stamp.
+        """
+        if not np.isfinite(after_s).all():
+            raise MessageError("a time in it is not finite")
+        at_once = not np.ptp(after_s)
+        if at_once:
+            after_s = after_s[:1]
+        # what is farther off is refused by its stamp, whatever it is
+        after_ns = np.round(1e9 * np.clip(after_s, -1e6, 1e6)).astype(np.int64)
+        try:
+            p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp) + after_ns)
+        except ValueError as error:
+            raise MessageError(str(error)) from None
+        turn_WB = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
+        frame = message.header.frame_id.rsplit("/", 1)[-1]
+        if frame in (LEVEL_FRAME, MOUNTED_LEVEL_FRAME):
+            w, x, y, z = q_WB.T
+            yaw_rad = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+            turn_WB = Rotation.from_euler("Z", yaw_rad[:, None])
+        if frame == LEVEL_FRAME:
+            origins_W, turn_WS = p_W, turn_WB
+        else:
+            origins_W, turn_WS = p_W + turn_WB.apply(self._position_B), turn_WB * self._turn_BS
+        if at_once:
+            return np.broadcast_to(origins_W, vectors_S.shape), turn_WS[0].apply(vectors_S)
+        return origins_W, turn_WS.apply(vectors_S)
+
+    def _of_others(self, message: Any, vectors_S: Array) -> NDArray[np.bool_]:
+        """(N,) which hits, (N, 3) about the lidar in its axes, are not on the vehicle itself."""
+        if self.mount.self_radius_m == 0.0:
+            return np.ones(len(vectors_S), np.bool_)
+        points_B = vectors_S
+        if message.header.frame_id.rsplit("/", 1)[-1] != LEVEL_FRAME:
+            points_B = self._position_B + self._turn_BS.apply(vectors_S)
+        others: NDArray[np.bool_] = (
+            np.hypot(points_B[:, 0], points_B[:, 1]) > self.mount.self_radius_m
+        ) | (np.abs(points_B[:, 2]) > self.mount.self_half_height_m)
+        return others
+
+    def _directions(self, message: Any) -> Array:
+        """(N, 3) of a planar scan's rays; made once for the same pattern."""
+        key = (message.angle_min, message.angle_increment, len(message.ranges))
+        if self._rays is None or self._rays[0] != key:
+            azimuth_rad = key[0] + key[1] * np.arange(key[2])
+            level = [np.cos(azimuth_rad), np.sin(azimuth_rad), np.zeros(key[2])]
+            self._rays = (key, np.stack(level, axis=1))
+        return self._rays[1]
+
+    def _on_scan(self, message: Any) -> None:
+        """REP 117: inf has seen nothing, -inf something too near; NaN says nothing."""
+        ranges = np.asarray(message.ranges, dtype=float)
+        far_m = min(float(message.range_max), FARTHEST_RAY_M)
+        nearest_m = float(message.range_min)
+        near = (ranges == -np.inf) | (ranges < message.range_min)
+        hit = near | (ranges <= far_m)
+        free = ranges > far_m
+        if not (hit | free).any():
+            raise MessageError(f"none of its {len(ranges)} rays says anything")
+        numbers = (message.time_increment, message.angle_min, message.angle_increment)
+        if not all(map(math.isfinite, (*numbers, message.range_max, nearest_m))):
+            raise MessageError("a time, an angle or the range is not finite")
+        if not -far_m <= nearest_m <= far_m:
+            raise MessageError(f"range_min {nearest_m:g} m, range_max {far_m:g} m")
+        after_s = float(message.time_increment) * np.arange(len(ranges), dtype=float)
+        directions = self._directions(message)
+        distances = np.where(near, max(nearest_m, 0.0), ranges)
+        hit[hit] = self._of_others(message, distances[hit, None] * directions[hit])
+        origins_W, rays_W = self._place(message, directions, after_s)
+        looked = rays_W[hit | free]
+        self._give(
+            message,
+            origins_W,
+            origins_W[hit] + distances[hit, None] * rays_W[hit],
+            origins_W[free] + far_m * rays_W[free],
+            far_m,
+            np.arctan2(looked[:, 1], looked[:, 0]),
+        )
+
+    def _on_points(self, message: Any) -> None:
+        """Points without a return are NaN; what a cloud's rays did not hit is not said."""
+        cloud = _read_cloud(message)
+        points_S = np.stack([cloud[name] for name in "xyz"], axis=1).astype(float)
+        seen = (np.abs(points_S) <= FARTHEST_RAY_M).all(axis=1)  # nor is NaN
+        if not seen.any():
+            raise MessageError(f"none of its {len(seen)} points says anything")
+        after_s = np.zeros(int(seen.sum()))
+        for name, _, unit_s in TIMES:
+            if name in (cloud.dtype.names or ()):
+                after_s = unit_s * cloud[name][seen].astype(float)
+                break
+        origins_W, points_W = self._place(message, points_S[seen], after_s)
+        others = self._of_others(message, points_S[seen])
+        self._give(
+            message,
+            origins_W,
+            (origins_W + points_W)[others],
+            np.zeros((0, 3)),
+            None,
+            self._field_of_view(message),
+        )
+
+    def _field_of_view(self, message: Any) -> Array | None:
+        """(K,) azimuths in W that a cloud's lidar sees, rad; None: all."""
+        half_rad = math.radians(0.5 * self.mount.cloud_field_deg)
+        if half_rad >= math.pi:
+            return None
+        _, ahead_W = self._place(message, np.array([(1.0, 0.0, 0.0)]), np.zeros(1))
+        ahead_rad = math.atan2(ahead_W[0, 1], ahead_W[0, 0])
+        return np.asarray(ahead_rad + np.linspace(-half_rad, half_rad, 361), dtype=np.float64)
+
+    def _give(
+        self,
+        message: Any,
+        origins_W: Array,
+        points_W: Array,
+        ends_W: Array,
+        range_m: float | None,
+        azimuths_W: Array | None,
+    ) -> None:
+        x, y, z = origins_W.mean(axis=0).tolist()
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        self._use(SeenScan(stamp_ns, (x, y, z), points_W, ends_W, range_m, azimuths_W))
+
+
+def _read_cloud(message: Any) -> NDArray[np.void]:
+    """Points of a cloud with x, y, z and, where it says when they were seen, that.
+
+    Raises:
+        MessageError: it has no such fields, of these types, or its sizes do not fit each other.
+    """
+    fields = {field.name: field for field in message.fields}
+    if not {"x", "y", "z"} <= fields.keys():
+        raise MessageError("no fields x, y, z")
+    wrong = [name for name in "xyz" if fields[name].datatype != FLOAT32]
+    if wrong:
+        raise MessageError(
+            f"field {wrong[0]} of type {fields[wrong[0]].datatype}; allowed: {FLOAT32} (FLOAT32)"
+        )
+    times = [n for n, kind, _ in TIMES if n in fields and fields[n].datatype == kind]
+    names = ["x", "y", "z", *times[:1]]
+    order = ">" if message.is_bigendian else "<"
+    rows, columns, step = message.height, message.width, message.point_step
+    row_step = message.row_step if rows > 1 else columns * step  # one row: some leave it 0
+    needed = (rows - 1) * row_step + columns * step if rows and columns else 0
+    end = max(fields[name].offset + 4 for name in names)
+    # looked at here: numpy reckons with 32 bits, and reads what is not there
+    if end > step or step > LONGEST_POINT or needed > len(message.data):
+        raise MessageError(
+            f"its sizes do not fit: {rows} x {columns} points of {step} bytes, fields to {end},"
+            f" {len(message.data)} bytes"
+        )
+    if row_step < columns * step:
+        raise MessageError(
+            f"its sizes do not fit: row_step {row_step} of {columns} points of {step}"
+        )
+    try:
+        point = np.dtype(
+            {
+                "names": names,
+                "formats": [order + KINDS[fields[name].datatype] for name in names],
+                "offsets": [fields[name].offset for name in names],
+                "itemsize": step,
+            }
+        )
+        cloud: NDArray[np.void] = np.ndarray(
+            (rows, columns), point, bytes(message.data), strides=(row_step, step)
+        )
+    except (ValueError, TypeError) as error:
+        raise MessageError(f"its sizes do not fit: {error}") from None
+    return cloud.reshape(-1)

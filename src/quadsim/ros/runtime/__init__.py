@@ -1,0 +1,1 @@
+"""What every node and process needs: endpoints, parameters, DDS, pacing."""

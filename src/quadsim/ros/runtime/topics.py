@@ -1,0 +1,287 @@
+"""Topics of the graph: name, type, quality of service and who publishes them, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from rclpy.qos import QoSProfile
+
+from quadsim.ros.runtime import qos
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic.
+
+    Attributes:
+        name: relative to a vehicle's namespace, or absolute.
+        type_name: ``package/msg/Type``.
+        offered: quality of service of its publisher.
+        wanted: quality of service that our listeners ask for.
+        publishers: executables that publish it; empty where only others do, or one may.
+        handed: whether it is a stream of one publisher, none of which is kept: nodes of one
+            process hand it to each other.
+    """
+
+    name: str
+    type_name: str
+    offered: QoSProfile
+    wanted: QoSProfile
+    publishers: tuple[str, ...]
+    handed: bool = False
+
+    @property
+    def message(self) -> Any:
+        """The message class."""
+        return message_class(self.type_name)
+
+
+def message_class(type_name: str) -> Any:
+    """Class of ``package/msg/Type``.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    package, kind, name = type_name.split("/")
+    try:
+        return getattr(import_module(f"{package}.{kind}"), name)
+    except (AttributeError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name != f"{package}.{kind}":
+            raise  # the package is missing
+        raise ImportError(f"{package} as it is installed here has no {kind}/{name}") from None
+
+
+def _reliable(
+    name: str, type_name: str, *publishers: str, profile: QoSProfile = qos.RELIABLE
+) -> Topic:
+    return Topic(name, type_name, profile, profile, publishers, profile is qos.FAST)
+
+
+def _stream(name: str, type_name: str, *publishers: str) -> Topic:
+    """Reliable, of few messages, and within the loop of control like the fast ones."""
+    return Topic(name, type_name, qos.RELIABLE, qos.RELIABLE, publishers, True)
+
+
+def _sensor(name: str, type_name: str, *publishers: str) -> Topic:
+    return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers, True)
+
+
+def _external(name: str, type_name: str) -> Topic:
+    """From outside, reliable or not."""
+    return Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
+
+
+def _bridged(name: str, type_name: str) -> Topic:
+    """Of Gazebo, as ``config/bridge`` names it: into ROS reliable, but no one depends on it."""
+    return Topic(f"gazebo/{name}", type_name, qos.FAST, qos.SENSOR_INPUT, ())
+
+
+CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics", "swarm"))
+DATUM = _reliable(
+    "/datum",
+    "sensor_msgs/msg/NavSatFix",
+    "dynamics",
+    "gazebo_adapter",
+    "swarm",
+    profile=qos.LATCHED,
+)
+DIAGNOSTICS = _reliable(
+    "/diagnostics",
+    "diagnostic_msgs/msg/DiagnosticArray",
+    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
+    "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
+    "guard", "swarm",
+)  # fmt: skip
+TRUTH = _reliable(
+    "ground_truth/odom",
+    "nav_msgs/msg/Odometry",
+    "dynamics",
+    "gazebo_adapter",
+    "swarm",
+    profile=qos.FAST,
+)
+ACCEL = _reliable(
+    "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
+)
+MOTOR_SPEED = _stream("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
+LOAD = _reliable("ground_truth/load", "geometry_msgs/msg/PointStamped")
+WIND = _stream("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
+# sets the mean wind of the world; for whoever knows it better
+WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
+EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
+CONTACT = _reliable("contact", "std_msgs/msg/Bool", "dynamics", profile=qos.LATCHED)
+EVENTS = _reliable(
+    "events",
+    "diagnostic_msgs/msg/DiagnosticStatus",
+    "dynamics",
+    "autopilot",
+    "mixer",
+    "guard",
+    "swarm",
+    profile=qos.EVENTS,
+)
+BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
+IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")
+IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
+MAGNETIC_FIELD = _sensor("imu/mag", "sensor_msgs/msg/MagneticField", "magnetometer")
+PRESSURE = _sensor("imu/static_pressure", "sensor_msgs/msg/FluidPressure", "barometer")
+GPS_FIX = _sensor("gps/fix", "sensor_msgs/msg/NavSatFix", "gnss")
+GPS_VELOCITY = _sensor("gps/vel", "geometry_msgs/msg/TwistWithCovarianceStamped", "gnss")
+RANGE = _sensor("range/down", "sensor_msgs/msg/Range", "rangefinder")
+# a lidar publishes one of these, so a graph is complete without; few are kept, as they are large
+SCAN = Topic("scan", "sensor_msgs/msg/LaserScan", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ())
+POINTS = Topic(
+    "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
+)
+ODOMETRY = _reliable(
+    "odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm", profile=qos.FAST
+)
+# the same at the rate of the position loop; within the graph, in no bag
+ODOMETRY_SAMPLED = _reliable(
+    "odometry/sampled", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST
+)
+# what others know of the vehicle: motion capture in one of three forms, and whether it stands
+EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
+EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
+EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
+# what a real vehicle's own autopilot estimates, as its driver gives it
+AUTOPILOT_ODOMETRY = _reliable("odometry/autopilot", "nav_msgs/msg/Odometry", profile=qos.FAST)
+LANDED = _reliable("landed", "std_msgs/msg/Bool")
+BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
+COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
+COMMAND_VELOCITY = _reliable(
+    "command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot", "planner"
+)
+# after the guard: what a vehicle may be sent
+COMMAND_SAFE = _reliable("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
+COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
+COMMAND_ATTITUDE = _stream(
+    "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
+)
+COMMAND_MOTOR_SPEED = _reliable(
+    "command_motor_speed", "sensor_msgs/msg/JointState", "mixer", profile=qos.FAST
+)
+# a button that is held while the guard may fly; from whoever has one other than a joystick's
+DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
+# whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
+OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
+# whether the way to the vehicle is in order, as the node driver sees it
+VEHICLE_READY = _reliable(
+    "vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus", profile=qos.LATCHED
+)
+# that the vehicle's own estimator has reset, in words: its frame is another one from now on
+VEHICLE_RESET = _reliable("vehicle/reset", "std_msgs/msg/String")
+# from a joystick's driver (joy_node of the package joy), or from the node pilot
+JOY = _reliable("joy", "sensor_msgs/msg/Joy")
+REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
+MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", "swarm", profile=qos.LATCHED)
+MISSION_STATUS = _reliable(
+    "mission/status",
+    "diagnostic_msgs/msg/DiagnosticStatus",
+    "autopilot",
+    "swarm",
+    profile=qos.LATCHED,
+)
+# where the planner is to fly; a goal alone as RViz gives it
+GOALS = _reliable("goals", "nav_msgs/msg/Path", profile=qos.LATCHED)
+GOAL_POSE = _reliable("goal_pose", "geometry_msgs/msg/PoseStamped")
+PLANNER_PATH = _reliable("planner/path", "nav_msgs/msg/Path", "planner", profile=qos.LATCHED)
+PLANNER_STATUS = _reliable(
+    "planner/status", "diagnostic_msgs/msg/DiagnosticStatus", "planner", profile=qos.LATCHED
+)
+PLANNER_MAP = _reliable("planner/map", "nav_msgs/msg/OccupancyGrid", "planner", profile=qos.LATCHED)
+PLANNER_MARKERS = _reliable(
+    "markers/planner", "visualization_msgs/msg/MarkerArray", "planner", profile=qos.LATCHED
+)
+STATE_SOURCE = _reliable("state_source", "std_msgs/msg/String", "autopilot", profile=qos.LATCHED)
+MARKERS = _reliable(
+    "markers", "visualization_msgs/msg/MarkerArray", "autopilot", profile=qos.LATCHED
+)
+# URDF; from the node description where another physics than ours flies the vehicle
+ROBOT_DESCRIPTION = _reliable(
+    "robot_description",
+    "std_msgs/msg/String",
+    "dynamics",
+    "description",
+    "swarm",
+    profile=qos.LATCHED,
+)
+WORLD_MARKERS = _reliable(
+    "markers/world", "visualization_msgs/msg/MarkerArray", "monitor", profile=qos.LATCHED
+)
+FLIGHT_MARKERS = _reliable("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
+
+# between ros_gz_bridge and the nodes gazebo_adapter and gazebo_view; no bag needs them
+GAZEBO_COMMAND = _bridged("command_motor_speed", "actuator_msgs/msg/Actuators")
+GAZEBO_ODOMETRY = _bridged("odometry", "nav_msgs/msg/Odometry")
+GAZEBO_IMU = _bridged("imu", "sensor_msgs/msg/Imu")
+GAZEBO_MAGNETIC_FIELD = _bridged("magnetometer", "sensor_msgs/msg/MagneticField")
+GAZEBO_PRESSURE = _bridged("air_pressure", "sensor_msgs/msg/FluidPressure")
+GAZEBO_NAVSAT = _bridged("navsat", "sensor_msgs/msg/NavSatFix")
+GAZEBO_RANGE = _bridged("range", "sensor_msgs/msg/LaserScan")
+GAZEBO_SCAN = _bridged("scan", "sensor_msgs/msg/LaserScan")
+GAZEBO_POINTS = _bridged("points", "sensor_msgs/msg/PointCloud2")
+GAZEBO_IMAGE = _bridged("image", "sensor_msgs/msg/Image")
+GAZEBO_CAMERA_INFO = _bridged("camera_info", "sensor_msgs/msg/CameraInfo")
+# a camera's, as image_transport names them
+IMAGE = Topic("camera/image_raw", "sensor_msgs/msg/Image", qos.RELIABLE, qos.SENSOR_INPUT, ())
+CAMERA_INFO = Topic(
+    "camera/camera_info", "sensor_msgs/msg/CameraInfo", qos.RELIABLE, qos.SENSOR_INPUT, ()
+)
+
+WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
+VEHICLE_TOPICS = (
+    TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
+    IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
+    EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
+    ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
+    COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
+    COMMAND_MOTOR_SPEED, JOY, DEAD_MAN, OFFBOARD_STATE,
+    VEHICLE_READY, VEHICLE_RESET,
+    GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
+    REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
+    ROBOT_DESCRIPTION,
+)  # fmt: skip
+
+
+def sampled_truth(kind: str) -> Topic:
+    """The truths alone that a sensor needs which samples seldom; within the graph, in no bag."""
+    return _reliable(f"ground_truth/sampled/{kind}", TRUTH.type_name, "dynamics", profile=qos.FAST)
+
+
+def beside_odometry(name: str) -> Topic:
+    """Where an estimator that runs beside the vehicle's own publishes."""
+    return _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
+
+
+def full_name(namespace: str, name: str) -> str:
+    """Name of a topic or service with its namespace."""
+    return name if name.startswith("/") else f"/{namespace.strip('/')}/{name}".replace("//", "/")
+
+
+def every_topic(namespaces: list[str]) -> Iterator[tuple[str, Topic]]:
+    """Full name and description of each topic of a graph."""
+    for topic in WORLD_TOPICS:
+        yield topic.name, topic
+    for namespace in namespaces:
+        for topic in VEHICLE_TOPICS:
+            yield full_name(namespace, topic.name), topic
+
+
+#: Topics that nodes publish besides those of the table.
+_ALSO = {"/tf": ("estimator",)}
+
+
+def published_by(table: Mapping[str, Topic], executables: Collection[str]) -> set[str]:
+    """Full names of the topics that some nodes publish.
+
+    Args:
+        table: full name to topic, as of :func:`every_topic`.
+        executables: the nodes.
+    """
+    wanted = set(executables)
+    found = {name for name, topic in table.items() if wanted & set(topic.publishers)}
+    return found | {name for name, nodes in _ALSO.items() if wanted & set(nodes)}

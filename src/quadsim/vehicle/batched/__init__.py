@@ -1,0 +1,1 @@
+"""Very many vehicles of one kind, stepped side by side."""

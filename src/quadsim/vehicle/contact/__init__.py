@@ -1,0 +1,1 @@
+"""Contact with ground, obstacles and other vehicles."""

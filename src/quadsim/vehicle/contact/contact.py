@@ -1,0 +1,332 @@
+"""Contact of a vehicle's points with ground, obstacles and other vehicles.
+
+Each point that is a depth d inside a surface is pushed out along its normal n by a spring and a
+damper, N = max(0, k d - c n.v): the surface never pulls. Friction is a spring and damper between
+the point and an anchor on the surface, cut to mu N: below that limit the point sticks without
+creeping, at the limit it slides and drags the anchor along (P. A. Cundall and O. D. L. Strack,
+*A discrete numerical model for granular assemblies*, Geotechnique 29, 1979).
+
+Surfaces are looked for once after each step (:func:`settle`); over a step each is its tangent
+plane, so that the derivative costs a few products for what is near, and nothing for what is not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.elementary import cos
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import Mat3, apply, apply_inverse
+from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
+from quadsim.vehicle.contact.collision import collide
+from quadsim.vehicle.contact.points import (
+    CRASHES,
+    FAR,
+    FEET,
+    GROUND,
+    HARD_LANDING,
+    HULL_STRUCK,
+    NEAR,
+    NO_CRASH,
+    OBSTACLE,
+    SURFACES,
+    TIPPED_OVER,
+    TOUCHING,
+    count_points,
+    is_foot,
+    point_B,
+    prepare,
+    springs_of,
+)
+from quadsim.vehicle.state import P, V, W, three
+from quadsim.world.scene.distance import obstacle_distance, obstacles_beyond
+from quadsim.world.scene.distance_ground import ground_distance, highest_ground
+from quadsim.world.scene.raycast_terrain import terrain_height
+
+__all__ = ["CRASHES", "FEET", "collide", "contact_wrench", "is_clear", "settle"]
+
+#: How far beyond what it flies in two steps a point looks for surfaces, in m.
+MARGIN_M = 0.02
+
+#: How far under the ground a point looks for the nearest way out; deeper, it is up.
+WAY_OUT_M = 1.0
+
+#: How far to look for obstacles before they are looked for again, in m.
+HORIZON_M = 20.0
+
+#: A surface whose normal has turned by more than acos of this since the last step is the other
+#: side of something thin, through which the point would leave.
+OTHER_SIDE = -0.5
+
+
+@kernel
+def force_at(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> tuple[float, Vec3]:
+    """Normal force in N and whole force in W in N on a point at one surface."""
+    normal = vec3(feet.normal_W[slot])
+    depth = feet.offset_m[slot] - dot(normal, p_W)
+    if depth <= 0.0:
+        return 0.0, (0.0, 0.0, 0.0)
+    stiffness, damping = springs_of(feet, params, slot // SURFACES)
+    out_mps = dot(normal, v_W)
+    push = max(0.0, stiffness * depth - damping * out_mps)
+    slip = tangential(subtract(p_W, vec3(feet.anchor_W_m[slot])), normal)
+    slide = subtract(v_W, scale(out_mps, normal))
+    hold = add(scale(-stiffness, slip), scale(-damping, slide))
+    size, limit = norm(hold), params.contact.friction * push
+    if size > limit:
+        hold = scale(limit / size, hold)
+    return push, add(scale(push, normal), hold)
+
+
+@kernel
+def tangential(a_W: Vec3, normal_W: Vec3) -> Vec3:
+    """Part of a vector in a plane."""
+    return subtract(a_W, scale(dot(normal_W, a_W), normal_W))
+
+
+@kernel
+def contact_wrench(
+    x: Any, R_WB: Mat3, v_W: Vec3, w_B: Vec3, vehicle: Any, params: Any
+) -> tuple[Vec3, Vec3]:
+    """Force in W in N and torque in B in N m of all surfaces that are near.
+
+    Args:
+        x: (STATE_SIZE,) state, for the position.
+        R_WB: attitude.
+        v_W: velocity in m/s.
+        w_B: body rates in rad/s.
+        vehicle: VEHICLE record; its ``feet`` hold the surfaces.
+        params: packed VehicleParams.
+    """
+    force, torque = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    feet = vehicle.feet
+    if feet.near == 0:
+        return force, torque
+    p_W = three(x, P)
+    for n in range(feet.near):
+        slot = feet.slots[n]
+        r_B = point_B(params, slot // SURFACES)
+        speed_W = add(v_W, apply(R_WB, cross(w_B, r_B)))
+        _, f_W = force_at(feet, params, slot, add(p_W, apply(R_WB, r_B)), speed_W)
+        force = add(force, f_W)
+        torque = add(torque, cross(r_B, apply_inverse(R_WB, f_W)))
+    return force, torque
+
+
+@kernel
+def obstacles_within(feet: Any, scene: Any, p_W: Vec3, span_m: float) -> bool:
+    """Whether an obstacle may be within a distance; what is free is remembered."""
+    if scene.planes.shape[0] == 0 and scene.shapes.boxes.shape[0] == 0:
+        feet.free_m = math.inf
+        return False
+    moved = norm(subtract(p_W, vec3(feet.free_at_W_m)))
+    if moved + span_m < feet.free_m:
+        return False
+    feet.free_m = obstacles_beyond(scene, p_W, HORIZON_M)
+    for axis in range(3):
+        feet.free_at_W_m[axis] = p_W[axis]
+    return bool(feet.free_m <= span_m)
+
+
+@kernel
+def strike(vehicle: Any, params: Any, slot: int) -> None:
+    """A point begins to touch: tell a crash from a landing."""
+    feet = vehicle.feet
+    speed = feet.approach_mps[slot]
+    feet.impact_mps = speed
+    if vehicle.crash != NO_CRASH:
+        return
+    if is_foot(params, slot // SURFACES):
+        if speed > params.contact.crash_speed_mps:
+            vehicle.crash = HARD_LANDING
+    elif speed > params.contact.hull_speed_mps:
+        vehicle.crash = HULL_STRUCK
+
+
+@kernel
+def keep(
+    vehicle: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3, surface: Any, reach_m: float
+) -> None:
+    """Keep a surface for the next step: its plane, and the anchor of friction.
+
+    Args:
+        vehicle: VEHICLE record.
+        params: packed VehicleParams.
+        slot: which point and kind of surface.
+        p_W: the point.
+        v_W: its velocity.
+        surface: signed distance in m and outward normal.
+        reach_m: a surface beyond this distance is far.
+    """
+    feet = vehicle.feet
+    distance, normal = surface
+    before = feet.state[slot]
+    if before != FAR:
+        old = vec3(feet.normal_W[slot])
+        old_distance = dot(old, p_W) - feet.offset_m[slot]
+        if old_distance < 0.0 and dot(old, normal) < OTHER_SIDE:
+            distance, normal = old_distance, old
+    if not distance <= reach_m:
+        feet.state[slot] = FAR
+        return
+    feet.offset_m[slot] = dot(normal, p_W) - distance
+    for axis in range(3):
+        feet.normal_W[slot, axis] = normal[axis]
+    feet.slots[feet.near] = slot
+    feet.near += 1
+    if before != TOUCHING:
+        if before == FAR or distance >= 0.0:
+            # what counts is how fast a foot closes in, and how fast anything else is at all
+            closing = max(0.0, -dot(normal, v_W))
+            foot = is_foot(params, slot // SURFACES)
+            feet.approach_mps[slot] = closing if foot else norm(v_W)
+            for axis in range(3):
+                feet.anchor_W_m[slot, axis] = p_W[axis]
+        if distance < 0.0:
+            strike(vehicle, params, slot)
+    if distance >= 0.0:
+        feet.state[slot] = NEAR
+        return
+    feet.state[slot] = TOUCHING
+    drag_anchor(feet, params, slot, p_W, v_W)
+
+
+@kernel
+def drag_anchor(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> None:
+    """Let the anchor follow a point that slides, as far behind as friction can hold."""
+    push, _ = force_at(feet, params, slot, p_W, v_W)
+    stiffness, _ = springs_of(feet, params, slot // SURFACES)
+    slip = tangential(subtract(p_W, vec3(feet.anchor_W_m[slot])), vec3(feet.normal_W[slot]))
+    length, limit = norm(slip), params.contact.friction * push / stiffness
+    behind = scale(limit / length, slip) if length > limit else slip
+    for axis in range(3):
+        feet.anchor_W_m[slot, axis] = p_W[axis] - behind[axis]
+
+
+@lane_kernel
+def reach_ahead_m(vehicle: Any, dt_s: float) -> float:
+    """Distance from the centre of mass within which a point may be two steps later."""
+    x = vehicle.x  # sums of components are never less than the length, and need no root
+    speed = abs(x[V]) + abs(x[V + 1]) + abs(x[V + 2])
+    speed += vehicle.feet.reach_m * (abs(x[W]) + abs(x[W + 1]) + abs(x[W + 2]))
+    return float(vehicle.feet.reach_m + MARGIN_M + 2.0 * dt_s * speed)
+
+
+@lane_kernel
+def is_clear(vehicle: Any, dt_s: float) -> bool:
+    """Whether nothing can be near, by what was seen at the last look around."""
+    feet = vehicle.feet
+    if feet.near != 0:
+        return False
+    moved = subtract(three(vehicle.x, P), vec3(feet.clear_at_W_m))
+    moved_m = abs(moved[0]) + abs(moved[1]) + abs(moved[2])
+    return bool(moved_m + reach_ahead_m(vehicle, dt_s) < feet.clear_m)
+
+
+@kernel
+def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
+    """Remember how far away, at least, ground and obstacles are.
+
+    Beside a slope the highest ground within as far as the ground below may be higher than the
+    vehicle; that nearer by is lower.
+    """
+    feet = vehicle.feet
+    ground_m = environment.ground_height_m
+    below_m = p_W[2] - terrain_height(scene.terrain, ground_m, p_W[0], p_W[1])
+    horizon_m = min(max(below_m, feet.reach_m), HORIZON_M)
+    clear_m = -math.inf
+    while horizon_m > max(clear_m, feet.reach_m):
+        highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], horizon_m)
+        clear_m = max(clear_m, min(horizon_m, p_W[2] - highest_m))
+        horizon_m *= 0.5
+    feet.clear_m = min(clear_m, feet.free_m - norm(subtract(p_W, vec3(feet.free_at_W_m))))
+    for i in range(3):
+        feet.clear_at_W_m[i] = p_W[i]
+
+
+@kernel
+def settle(
+    vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any, dt_s: float
+) -> None:
+    """Once after each step: which surfaces are near, what touches, whether that is a crash.
+
+    Args:
+        vehicle: VEHICLE record. ``feet`` are written for the next step, ``contact`` counts the
+            points that touch, ``crash`` becomes an index of :data:`CRASHES` and stays.
+        R_WB: attitude.
+        params: packed VehicleParams.
+        environment: packed EnvironmentParams, for the flat ground.
+        scene: terrain and obstacles.
+        dt_s: length of the step.
+    """
+    feet = vehicle.feet
+    if feet.reach_m == 0.0:
+        prepare(feet, params)
+        if feet.reach_m == 0.0:
+            return
+    p_W, v_W, w_B = three(vehicle.x, P), three(vehicle.x, V), three(vehicle.x, W)
+    span = reach_ahead_m(vehicle, dt_s)
+    ground_m = environment.ground_height_m
+    highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], span)
+    ground = p_W[2] - span <= highest_m
+    obstacles = obstacles_within(feet, scene, p_W, span)
+    if feet.near == 0 and not (ground or obstacles):
+        look_around(vehicle, environment, scene, p_W)
+        return
+    for n in range(feet.near):  # what is not near again is far
+        slot = feet.slots[n]
+        if not (ground if slot % SURFACES == GROUND else obstacles):
+            feet.state[slot] = FAR
+    feet.near = 0
+    if ground or obstacles:
+        for i in range(count_points(params)):
+            r_B = point_B(params, i)
+            at_W = add(p_W, apply(R_WB, r_B))
+            speed_W = add(v_W, apply(R_WB, cross(w_B, r_B)))
+            look_m = MARGIN_M + 2.0 * dt_s * norm(speed_W)
+            if ground and at_W[2] - look_m > highest_m:
+                feet.state[SURFACES * i + GROUND] = FAR
+            elif ground:
+                find_ground(vehicle, params, environment, scene, i, at_W, speed_W, look_m)
+            if obstacles:
+                surface = obstacle_distance(scene, at_W, look_m)
+                keep(vehicle, params, SURFACES * i + OBSTACLE, at_W, speed_W, surface, look_m)
+    judge(vehicle, R_WB, params, dt_s)
+
+
+@kernel
+def find_ground(
+    vehicle: Any,
+    params: Any,
+    environment: Any,
+    scene: Any,
+    i: int,
+    p_W: Vec3,
+    v_W: Vec3,
+    look_m: float,
+) -> None:
+    """Look for the ground at one point; from below for the nearest way out."""
+    ground_m = environment.ground_height_m
+    deep = p_W[2] < terrain_height(scene.terrain, ground_m, p_W[0], p_W[1])
+    reach_m = WAY_OUT_M if deep else look_m
+    surface = ground_distance(scene.terrain, ground_m, p_W, reach_m)
+    keep(vehicle, params, SURFACES * i + GROUND, p_W, v_W, surface, look_m)
+
+
+@kernel
+def judge(vehicle: Any, R_WB: Mat3, params: Any, dt_s: float) -> None:
+    """Count what touches, and tell a vehicle that has tipped over."""
+    feet = vehicle.feet
+    vehicle.contact = 0
+    for n in range(feet.near):
+        if feet.state[feet.slots[n]] == TOUCHING:
+            vehicle.contact += 1
+    tilted = R_WB[2][2] < cos(math.radians(params.contact.crash_tilt_deg))
+    if vehicle.contact == 0 or not tilted:
+        feet.tilted_s = 0.0
+        return
+    feet.tilted_s += dt_s
+    if feet.tilted_s > params.contact.crash_time_s and vehicle.crash == NO_CRASH:
+        vehicle.crash = TIPPED_OVER

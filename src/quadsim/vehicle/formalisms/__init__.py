@@ -1,0 +1,1 @@
+"""Ways to write and to integrate the equations of motion."""

@@ -1,0 +1,1 @@
+"""Rotors, motors and battery."""

@@ -1,0 +1,103 @@
+"""Rotors: their force, torque and angular momentum.
+
+A rotor at r_i that turns with W_i, in air that passes its hub with (u, v, w) in body axes:
+
+==================  ==================================================================  ==========
+static thrust       S = k W^2                                                           [1] eq. 6
+thrust              T = g S - k_z W w + min(k_h (u^2 + v^2), S), g of the ground        [2], [3]
+thrust in descent   k_z W w goes over into that of the vortex ring state                [5]
+tilt of the disc    (u, v) a / (R W): backwards, against the motion                     [4]
+force in the disc   -(k_D W + T a / (R W)) (u, v)                                       [1] eq. 8
+drag torque         -d c S about body z                                                 [1] eq. 7
+rolling moment      -d k_R W (u, v)                                                     [1], [6]
+moment of the hub   K_b a / (R W) (v, -u)                                               [4]
+==================  ==================================================================  ==========
+
+All of it goes with the density of the air. Below idle the tilt falls to zero with the speed, and
+the lift of forward flight is at most the static thrust (both ours): a rotor at rest has neither.
+
+[1] Furrer, Burri, Achtelik, Siegwart, *RotorS*, 2016. [2] Svacha, Mohta, Kumar, *Improving
+quadrotor trajectory tracking by compensating for aerodynamic effects*, ICUAS 2017: thrust loss k_z
+and gain k_h. [3] ``vehicle.propulsion.ground_effect``. [4] Hoffmann, Huang, Waslander, Tomlin,
+*Quadrotor helicopter flight dynamics and control*, AIAA GNC 2007; Mahony, Kumar, Corke, *Multirotor
+aerial vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio. [5]
+``vehicle.propulsion.inflow``. [6] The advancing blade lifts more, and which side it is on goes with
+the sense of rotation d (Leishman, *Principles of helicopter aerodynamics*, ch. 4); RotorS leaves d
+out, by which the moments of a quadrotor add up instead of cancelling.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quadsim.base.compiled import lane_kernel
+from quadsim.base.parameters import Vec3
+from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss
+from quadsim.vehicle.state import ROTOR, Array
+
+
+@lane_kernel
+def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) -> tuple[Vec3, Vec3]:
+    """Force and torque of the rotors about the centre of mass, body axes, in N and N m.
+
+    Args:
+        x: (STATE_SIZE,) state, for the rotor speeds.
+        air_B: velocity of the centre of mass through the air in m/s.
+        w_B: body rates in rad/s.
+        vehicle: VEHICLE record, for what is held over the step.
+        params: packed VehicleParams.
+    """
+    held, rotor = vehicle.held, params.rotor
+    flapping = rotor.flapping_rad / rotor.radius_m
+    idle = max(params.rotor_speed_min_radps, 1.0)
+    disc = 0.0  # T / v_h^2 in hover; 0 without an inflow coefficient
+    if rotor.inflow_N_s2 > 0.0:
+        disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
+    fx, fy, fz = 0.0, 0.0, 0.0
+    tx, ty, tz = 0.0, 0.0, 0.0
+    for i in range(params.rotor_directions_count):
+        speed = x[ROTOR + i]
+        r_B = params.rotor_positions_B_m[i]
+        u = air_B[0] + w_B[1] * r_B[2] - w_B[2] * r_B[1]
+        v = air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2]
+        w = air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0]
+        static = params.thrust_coefficient_N_s2 * speed * speed
+        lost = rotor.inflow_N_s2 * speed * w
+        if w < 0.0 and disc * w * w > LINE_ENDS * LINE_ENDS * static:
+            lost = descent_loss(static, speed, w, params)
+        thrust = held.thrust_gain[i] * static - lost
+        thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+        tilt = flapping * speed / max(speed * speed, idle * idle)
+        side = params.rotor_drag_N_s2 * speed + tilt * thrust
+        rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed
+        hub = rotor.hinge_stiffness_N_m * tilt
+        fx -= side * u
+        fy -= side * v
+        fz += thrust
+        tx += r_B[1] * thrust + r_B[2] * side * v - rolling * u + hub * v
+        ty -= r_B[2] * side * u + r_B[0] * thrust + rolling * v + hub * u
+        tz -= r_B[0] * side * v - r_B[1] * side * u
+        tz -= params.rotor_directions[i] * params.torque_ratio_m * static
+    ratio = held.density_ratio
+    return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
+
+
+@lane_kernel
+def rotor_momentum(x: Array, params: Any) -> float:
+    """Angular momentum of the rotors about body z relative to the body, in kg m^2/s.
+
+    With h it and w the body rates, the rotors put -w x (0, 0, h) - (0, 0, dh/dt) on the body: the
+    gyroscopic torque, and the reaction to speeding up.
+    """
+    total = 0.0
+    for i in range(params.rotor_directions_count):
+        total += params.rotor_directions[i] * x[ROTOR + i]
+    return float(params.rotor.inertia_kg_m2 * total)
+
+
+@lane_kernel
+def rotor_momentum_rate(x_dot: Array, params: Any) -> float:
+    """Its derivative in N m, from the rotor accelerations in a derivative of the state."""
+    return rotor_momentum(x_dot, params)

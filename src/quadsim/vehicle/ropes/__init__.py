@@ -1,0 +1,1 @@
+"""Ropes, slung loads and the constraints behind them."""

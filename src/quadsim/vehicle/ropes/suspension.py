@@ -1,0 +1,306 @@
+"""A load slung under a vehicle and a tether to a fixed point: inelastic ropes on a rigid body.
+
+Taut ropes (``vehicle.ropes.suspension_rows``) give their multipliers together, the tension
+being -lambda >= 0. After each step the state is put back on the taut ropes, positions and then
+velocities (U. M. Ascher, *Stabilization of invariants of discretized differential systems*, Numer.
+Algorithms 14, 1997); a rope that has become taut takes the velocities by which its ends part, in
+an inelastic impact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadsim.base.compiled import kernel
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3, pack
+from quadsim.geometry.rotation import Mat3, apply, from_euler, to_matrix
+from quadsim.geometry.vector import add, cross, dot, norm, subtract, vec3
+from quadsim.vehicle.formalisms.quaternion_constraint import rate_of
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.ropes.constraints import AT_MOST, EQUAL
+from quadsim.vehicle.ropes.slung_load import is_in_the_clear, load_acceleration_W, settle_load
+from quadsim.vehicle.ropes.suspension_rows import (
+    ROPES,
+    SLUNG,
+    SUSPENSION,
+    TETHER,
+    aim,
+    attachment_B,
+    fill_mobility,
+    has_load,
+    has_ropes,
+    leave_out,
+    pulls,
+    rope_length_m,
+    solve,
+    span_rate_W,
+    span_W,
+)
+from quadsim.vehicle.state import LOAD_P, LOAD_V, Q_DOT, Array, P, Q, V, W, three
+from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.raycast_terrain import terrain_height
+from quadsim.world.scene.scene import Scene
+
+__all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
+
+#: Most iterations by which positions are put back; each squares what is left.
+_ITERATIONS = 3
+#: A rope that is this little off its length is on it, in m.
+_ON_THE_ROPE_M = 1e-13
+
+
+@kernel
+def pull(
+    x: Array,
+    R_WB: Mat3,
+    v_W: Vec3,
+    w_B: Vec3,
+    a_W: Vec3,
+    w_dot_B: Vec3,
+    load_W: Vec3,
+    vehicle: Any,
+    params: Any,
+) -> tuple[Vec3, Vec3, Vec3]:
+    """What taut ropes add to the acceleration, the angular acceleration and that of the load.
+
+    Args:
+        x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params: see :func:`suspend`.
+        load_W: acceleration of the load without its rope in m/s^2.
+    """
+    ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
+    for rope in range(ROPES):
+        if ropes.taut[rope] == 0:
+            continue
+        r_B, away_W = attachment_B(rope, params), span_W(rope, x, R_WB, params)
+        rate_W = span_rate_W(rope, x, R_WB, v_W, w_B, params)
+        distance = aim(rope, away_W, R_WB, ropes, params)
+        n_W = vec3(ropes.normal_W[rope])
+        turning_B = add(cross(w_dot_B, r_B), cross(w_B, cross(w_B, r_B)))
+        relative_W = add(a_W, apply(R_WB, turning_B))
+        if rope == SLUNG:
+            relative_W = subtract(relative_W, load_W)
+        radial = dot(n_W, rate_W)
+        across = (dot(rate_W, rate_W) - radial * radial) / distance
+        ropes.sides[rope] = AT_MOST
+        ropes.residual[rope] = dot(n_W, relative_W) + across
+    fill_mobility(ropes, mass_kg, params, True)
+    for rope in range(ROPES):
+        if ropes.taut[rope] == 0:
+            leave_out(rope, ropes)
+    solve(ropes)
+    for rope in range(ROPES):
+        ropes.tension_N[rope] = -ropes.multiplier[rope]
+    return pulls(ropes, mass_kg, params)
+
+
+@kernel
+def suspend(
+    x: Array,
+    R_WB: Mat3,
+    v_W: Vec3,
+    w_B: Vec3,
+    a_W: Vec3,
+    w_dot_B: Vec3,
+    vehicle: Any,
+    params: Any,
+    environment: Any,
+    x_dot: Array,
+) -> tuple[Vec3, Vec3]:
+    """What ropes make of the free accelerations; the load's derivative goes into ``x_dot``.
+
+    It is for vehicles that :func:`has_ropes`.
+
+    Args:
+        x: (STATE_SIZE,) state, of which only a vehicle with a load needs the load's elements.
+        R_WB: attitude.
+        v_W: velocity in m/s.
+        w_B: body rates in rad/s.
+        a_W: acceleration without ropes, gravity included, in m/s^2.
+        w_dot_B: angular acceleration without ropes in rad/s^2.
+        vehicle: VEHICLE record; the tensions are left in ``vehicle.suspension``.
+        params: packed VehicleParams.
+        environment: packed EnvironmentParams.
+        x_dot: (STATE_SIZE,) of which the load's elements are written, if there is one.
+
+    Returns:
+        Acceleration in W in m/s^2, angular acceleration in B in rad/s^2.
+    """
+    ropes = vehicle.suspension
+    load_W = (0.0, 0.0, 0.0)
+    if has_load(params):
+        load_W = load_acceleration_W(x, vehicle, params, environment)
+    linear, turn = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    if ropes.taut[SLUNG] != 0 or ropes.taut[TETHER] != 0:
+        linear, turn, load = pull(x, R_WB, v_W, w_B, a_W, w_dot_B, load_W, vehicle, params)
+        load_W = add(load_W, load)
+    if has_load(params):
+        for i in range(3):
+            x_dot[LOAD_P + i] = x[LOAD_V + i]
+            x_dot[LOAD_V + i] = load_W[i]
+    return add(a_W, linear), add(w_dot_B, turn)
+
+
+@kernel
+def _put_back_positions(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: Any) -> None:
+    """Bring body and load onto the ropes that are ``held`` (0 no, 1 taut, 2 just struck).
+
+    Both move along the ropes, as their masses have it: for a rope just struck that is where its
+    impact would have brought them, had it come at its moment within the step. A slack rope beside
+    it does not get too long by this.
+    """
+    ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
+    for _ in range(_ITERATIONS):
+        worst = 0.0
+        for rope in range(ROPES):
+            length = rope_length_m(rope, params)
+            if length == 0.0:
+                continue
+            off = aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params) - length
+            ropes.residual[rope] = off
+            ropes.sides[rope] = EQUAL if held[rope] == 1 else AT_MOST
+            if held[rope] != 0 or off > 0.0:
+                worst = max(worst, abs(off))
+        if worst < _ON_THE_ROPE_M:
+            return
+        fill_mobility(ropes, mass_kg, params, False)
+        for rope in range(ROPES):
+            if rope_length_m(rope, params) == 0.0:
+                leave_out(rope, ropes)
+        solve(ropes)
+        body, _, load = pulls(ropes, mass_kg, params)
+        for i in range(3):
+            x[P + i] += body[i]
+            if has_load(params):
+                x[LOAD_P + i] += load[i]
+
+
+@kernel
+def _put_back_velocities(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: Any) -> None:
+    """Take the velocities along the held ropes; where one was struck, ropes may also let go."""
+    ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
+    side = AT_MOST if max(held[SLUNG], held[TETHER]) == 2 else EQUAL
+    for rope in range(ROPES):
+        if held[rope] != 0:
+            rate_W = span_rate_W(rope, x, R_WB, three(x, V), three(x, W), params)
+            aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params)
+            ropes.residual[rope] = dot(vec3(ropes.normal_W[rope]), rate_W)
+            ropes.sides[rope] = side
+    fill_mobility(ropes, mass_kg, params, True)
+    for rope in range(ROPES):
+        if held[rope] == 0:
+            leave_out(rope, ropes)
+    solve(ropes)
+    for rope in range(ROPES):
+        if held[rope] != 0 and side == AT_MOST:
+            ropes.taut[rope] = 1 if ropes.multiplier[rope] < 0.0 else 0
+    body, turn, load = pulls(ropes, mass_kg, params)
+    # the formalism `constraint` keeps the quaternion's rate; no other looks at it
+    q_dot = rate_of((x[Q], x[Q + 1], x[Q + 2], x[Q + 3]), turn)
+    for i in range(4):
+        x[Q_DOT + i] += q_dot[i]
+    for i in range(3):
+        x[V + i] += body[i]
+        x[W + i] += turn[i]
+        if held[SLUNG] != 0:
+            x[LOAD_V + i] += load[i]
+
+
+@kernel
+def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -> None:
+    """After each step: ropes that went slack or taut, and the state back onto the taut ones.
+
+    It is for vehicles that :func:`has_ropes`.
+
+    Args:
+        vehicle: VEHICLE record; positions, velocities and body rates change by what the
+            integration was off, and velocities by the impact of a rope that has become taut.
+        R_WB: attitude.
+        params: packed VehicleParams.
+        environment: packed EnvironmentParams.
+        scene: terrain and obstacles, on which a load can lie.
+    """
+    ropes, x = vehicle.suspension, vehicle.x
+    slung, tether = 0, 0
+    for rope in range(ROPES):
+        length = rope_length_m(rope, params)
+        if length == 0.0:
+            continue
+        how = 0
+        if ropes.taut[rope] != 0 and ropes.tension_N[rope] > 0.0:
+            how = 1
+        else:
+            ropes.taut[rope], ropes.tension_N[rope] = 0, 0.0
+            if norm(span_W(rope, x, R_WB, params)) >= length:
+                how = 2
+        if rope == SLUNG:
+            slung = how
+        else:
+            tether = how
+    held = (slung, tether)
+    if slung != 0 or tether != 0:
+        _put_back_positions(x, R_WB, vehicle, params, held)
+        _put_back_velocities(x, R_WB, vehicle, params, held)
+    if has_load(params) and not is_in_the_clear(vehicle):
+        settle_load(vehicle, params, environment, scene)
+
+
+def check_ropes(params: VehicleParams, extent_m: float) -> None:
+    """Refuse ropes longer than the world.
+
+    Args:
+        params: the vehicle.
+        extent_m: of the world: its terrain's longer side, or what else bounds it.
+
+    Raises:
+        InputError: naming the key, the length and the world's extent.
+    """
+    for key, length_m in (
+        ("load.rope_length_m", params.load.rope_length_m),
+        ("tether.length_m", params.tether.length_m),
+    ):
+        if length_m > extent_m:
+            raise InputError(
+                f"{key}: {length_m:g} m is longer than the world; allowed: <= {extent_m:g} m"
+            )
+
+
+def hang(
+    vehicle: Any,
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    yaw: float = 0.0,
+) -> None:
+    """Lay the load under a level vehicle that stands; on a short rope it hangs above the ground.
+
+    Args:
+        vehicle: VEHICLE record, already in its place.
+        params: its parameters.
+        environment: the world.
+        scene: its terrain.
+        yaw: of the vehicle in rad.
+
+    Raises:
+        InputError: the tether does not reach the vehicle.
+    """
+    ropes, x = vehicle.suspension, vehicle.x
+    packed = pack(params)
+    R_WB = to_matrix(from_euler(0.0, 0.0, yaw))
+    reach_m = norm(span_W(TETHER, x, R_WB, packed))
+    if 0.0 < params.tether.length_m < reach_m:
+        raise InputError(
+            f"tether.length_m: {params.tether.length_m:g} m; the vehicle starts {reach_m:.6g} m"
+            " from its anchor_W_m"
+        )
+    if not has_load(packed):
+        return
+    east, north, up = span_W(SLUNG, x, R_WB, packed)  # from the origin, where the load still is
+    ground_m = terrain_height(scene.terrain, environment.ground_height_m, east, north)
+    lying_m = ground_m - params.contact.sag_m
+    hanging_m = up - params.load.rope_length_m
+    if hanging_m >= lying_m:
+        ropes.taut[SLUNG], ropes.tension_N[SLUNG] = 1, params.load.mass_kg * STANDARD_GRAVITY_MPS2
+    x[LOAD_P : LOAD_P + 3] = east, north, max(hanging_m, lying_m)
+    settle_load(vehicle, packed, pack(environment), scene)

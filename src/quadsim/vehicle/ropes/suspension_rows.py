@@ -1,0 +1,158 @@
+"""Ropes under a rigid body as rows of a Lagrange constraint.
+
+A rope of length L from a body's point p + R r to an end e (a slung load, or the fixed anchor of a
+tether) is the limit ``phi = |d| - L <= 0`` with ``d = p + R r - e``. With n = d/|d|
+
+    phi_dot = n . (v + R (w x r) - e_dot)
+    phi_dd  = n . (a + R (w_dot x r + w x (w x r)) - e_dd) + (|d_dot|^2 - phi_dot^2) / |d|
+
+so that its row of A is (n, r x R'n, -n) for velocity, body rate and the load's velocity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import Mat3, apply, apply_inverse
+from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
+from quadsim.vehicle.ropes.constraints import AT_MOST, multipliers
+from quadsim.vehicle.ropes.slung_load import LOAD
+from quadsim.vehicle.state import LOAD_P, LOAD_V, Array, P, three
+
+#: The ropes.
+SLUNG, TETHER = 0, 1
+ROPES = 2
+
+#: Ropes that are taut and their tensions; the load; and the working memory of the solver.
+SUSPENSION = record_dtype(
+    [
+        ("taut", np.int64, (ROPES,)),
+        ("tension_N", np.float64, (ROPES,)),
+        ("load", LOAD),
+        ("normal_W", np.float64, (ROPES, 3)),
+        ("turn_B_m", np.float64, (ROPES, 3)),
+        ("mobility", np.float64, (ROPES, ROPES)),
+        ("residual", np.float64, (ROPES,)),
+        ("multiplier", np.float64, (ROPES,)),
+        ("sides", np.int64, (ROPES,)),
+        ("status", np.int64, (ROPES,)),
+        ("elimination", np.float64, (ROPES + 1, ROPES)),
+    ]
+)
+
+
+@kernel
+def has_load(params: Any) -> bool:
+    """Whether a load is slung under the vehicle."""
+    return bool(params.load.rope_length_m > 0.0)
+
+
+@kernel
+def has_ropes(params: Any) -> bool:
+    """Whether there is a load or a tether."""
+    return bool(params.load.rope_length_m > 0.0 or params.tether.length_m > 0.0)
+
+
+@kernel
+def rope_length_m(rope: int, params: Any) -> float:
+    """Length of a rope; 0 for none."""
+    return float(params.load.rope_length_m if rope == SLUNG else params.tether.length_m)
+
+
+@kernel
+def attachment_B(rope: int, params: Any) -> Vec3:
+    """Where a rope is tied to the body, from its centre of mass."""
+    return vec3(params.load.attachment_B_m if rope == SLUNG else params.tether.attachment_B_m)
+
+
+@kernel
+def span_W(rope: int, x: Array, R_WB: Mat3, params: Any) -> Vec3:
+    """From the far end of a rope to where it is tied to the body."""
+    tip_W = add(three(x, P), apply(R_WB, attachment_B(rope, params)))
+    if rope == SLUNG:
+        return subtract(tip_W, three(x, LOAD_P))
+    return subtract(tip_W, vec3(params.tether.anchor_W_m))
+
+
+@kernel
+def span_rate_W(rope: int, x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, params: Any) -> Vec3:
+    """Time derivative of :func:`span_W`."""
+    tip_W = add(v_W, apply(R_WB, cross(w_B, attachment_B(rope, params))))
+    return subtract(tip_W, three(x, LOAD_V)) if rope == SLUNG else tip_W
+
+
+@kernel
+def aim(rope: int, span_W: Vec3, R_WB: Mat3, ropes: Any, params: Any) -> float:
+    """Write the row of A of a rope; returns |d| in m."""
+    distance = norm(span_W)
+    n_W = scale(1.0 / distance, span_W) if distance > 0.0 else (0.0, 0.0, 1.0)
+    turn_B = cross(attachment_B(rope, params), apply_inverse(R_WB, n_W))
+    for i in range(3):
+        ropes.normal_W[rope, i] = n_W[i]
+        ropes.turn_B_m[rope, i] = turn_B[i]
+    return distance
+
+
+@kernel
+def fill_mobility(ropes: Any, mass_kg: float, params: Any, turning: bool) -> None:
+    """A M^-1 A^T of both ropes; with ``turning`` False of the positions alone."""
+    for i in range(ROPES):
+        for j in range(i + 1):
+            total = dot(vec3(ropes.normal_W[i]), vec3(ropes.normal_W[j])) / mass_kg
+            if turning:
+                for k in range(3):
+                    turns = ropes.turn_B_m[i, k] * ropes.turn_B_m[j, k]
+                    total += turns / params.inertia_kg_m2[k]
+            if i == SLUNG and params.load.mass_kg > 0.0:
+                total += 1.0 / params.load.mass_kg
+            ropes.mobility[i, j] = ropes.mobility[j, i] = total
+
+
+@kernel
+def leave_out(rope: int, ropes: Any) -> None:
+    """A rope that takes no part: its limit is away, and no other row moves it."""
+    ropes.sides[rope], ropes.residual[rope] = AT_MOST, -1.0
+    for i in range(ROPES):
+        ropes.mobility[rope, i] = ropes.mobility[i, rope] = 0.0
+    ropes.mobility[rope, rope] = 1.0
+
+
+@kernel
+def solve(ropes: Any) -> None:
+    """Multipliers of both ropes from their mobility, residuals and sides."""
+    multipliers(
+        ropes.mobility,
+        ropes.residual,
+        ropes.sides,
+        ropes.status,
+        ropes.elimination,
+        ropes.multiplier,
+    )
+
+
+@kernel
+def pulls(ropes: Any, mass_kg: float, params: Any) -> tuple[Vec3, Vec3, Vec3]:
+    """M^-1 A^T lambda: of the body's velocity (W), its rate (B) and the load's velocity (W)."""
+    linear, turn, load = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    for rope in range(ROPES):
+        force = ropes.multiplier[rope]
+        if force == 0.0:
+            continue
+        n_W, arm_B = vec3(ropes.normal_W[rope]), vec3(ropes.turn_B_m[rope])
+        linear = add(linear, scale(force / mass_kg, n_W))
+        inertia = params.inertia_kg_m2
+        turn = add(
+            turn,
+            (
+                force * arm_B[0] / inertia[0],
+                force * arm_B[1] / inertia[1],
+                force * arm_B[2] / inertia[2],
+            ),
+        )
+        if rope == SLUNG:
+            load = scale(-force / params.load.mass_kg, n_W)
+    return linear, turn, load

@@ -1,0 +1,1 @@
+"""ROS messages as bytes and arrays, without ROS."""

@@ -1,0 +1,1 @@
+"""The Earth: gravity and magnetic field."""

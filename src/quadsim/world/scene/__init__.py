@@ -1,0 +1,1 @@
+"""What is in the world: terrain, obstacles, rays and distances."""

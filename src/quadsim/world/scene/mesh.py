@@ -1,0 +1,77 @@
+"""Mesh files (STL, OBJ, PLY), read by trimesh from memory, so that they cannot name other files."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadsim.base.errors import InputError
+from quadsim.base.files import read_limited
+from quadsim.base.parameters import Vec3
+from quadsim.world.scene.obstacles import Mesh, is_sliver
+
+MAX_MESH_BYTES = 50_000_000
+FORMATS = (".stl", ".obj", ".ply")
+
+
+def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
+    """Read a mesh file.
+
+    Args:
+        path: .stl, .obj or .ply.
+        scale: factor for each axis.
+
+    Raises:
+        InputError: the file is missing, too large, of another format, or not a mesh.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"{path}: meshes are read from {', '.join(FORMATS)};"
+            " convert it, and unpack what is compressed"
+        )
+    content = read_limited(path, MAX_MESH_BYTES)
+    import trimesh  # takes half a second, which only worlds with meshes shall cost
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", message=".*could not be read to its end.*")
+            found: Any = trimesh.load_mesh(
+                io.BytesIO(content),
+                file_type=path.suffix.lower()[1:],
+                process=False,
+                skip_materials=True,
+            )
+            triangles = np.array(found.triangles, dtype=np.float64).reshape(-1, 3, 3) * scale
+            closed, inside_out = _closed(triangles)
+    except MemoryError:
+        raise InputError(f"{path}: too large for the memory of this machine") from None
+    except Exception as error:  # whatever a parser makes of a broken file
+        reason = " ".join(str(error).split())[:100] or type(error).__name__
+        raise InputError(f"{path}: not a readable {path.suffix} mesh ({reason})") from None
+    triangles = triangles[~is_sliver(triangles)]
+    if inside_out:
+        triangles = triangles[:, ::-1]
+    try:
+        return Mesh(np.ascontiguousarray(triangles), closed)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _closed(triangles_m: Any) -> tuple[bool, bool]:
+    """Whether triangles enclose a volume, and whether their normals point into it."""
+    import trimesh
+
+    count = len(triangles_m)
+    if not count or not np.all(np.isfinite(triangles_m)):
+        return False, False
+    joined: Any = trimesh.Trimesh(
+        triangles_m.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3), process=False
+    )
+    joined.merge_vertices()  # STL repeats each corner in every triangle
+    closed = bool(joined.is_watertight and joined.is_winding_consistent and joined.volume != 0.0)
+    return closed, closed and bool(joined.volume < 0.0)

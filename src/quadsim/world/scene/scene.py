@@ -1,0 +1,211 @@
+"""What rays of the range finder and the lidar meet: flat ground, terrain and obstacles, as arrays.
+
+A :class:`Scene` holds arrays of the same types whatever is in it, so every kernel that takes one is
+compiled once. Positions and directions are in the world (``map``, ENU), lengths in m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import kernel
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.linear import applied
+from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Shape, Sphere
+from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays, flat_hit, ground_hit
+from quadsim.world.scene.raycast_tree import (
+    BOX,
+    CYLINDER,
+    MESH,
+    NO_MESHES,
+    NO_SHAPES,
+    SPHERE,
+    MeshArrays,
+    ShapeArrays,
+    nearest_plane,
+    nearest_shape,
+)
+from quadsim.world.scene.scene_tree import build_tree
+from quadsim.world.scene.terrain import Heightmap, terrain_arrays
+
+#: No recorded wind.
+NO_WIND: NDArray[np.float64] = np.zeros((0, 1, 5))
+
+
+class Scene(NamedTuple):
+    """Terrain and obstacles for compiled ray casting.
+
+    Attributes:
+        planes: (P, 4) unit normal and offset n.x of each solid half-space.
+        shapes: bounded shapes.
+        meshes: the triangles of those shapes that are meshes.
+        terrain: a heightmap.
+        wind: recorded wind, see :func:`quadsim.world.air.wind_file.read_wind`.
+    """
+
+    planes: NDArray[np.float64]
+    shapes: ShapeArrays
+    meshes: MeshArrays
+    terrain: TerrainArrays
+    wind: NDArray[np.float64] = NO_WIND
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is nothing but the flat ground."""
+        solid = (self.planes, self.shapes.boxes, self.terrain.heights)
+        return all(len(array) == 0 for array in solid)
+
+
+#: Nothing but the flat ground.
+EMPTY_SCENE = Scene(np.zeros((0, 4)), NO_SHAPES, NO_MESHES, NO_TERRAIN, NO_WIND)
+
+
+def _size_of(shape: Shape) -> tuple[int, Vec3]:
+    """Kind of a bounded shape and the half sizes of the box about its origin."""
+    if isinstance(shape, Box):
+        return BOX, (0.5 * shape.size_m[0], 0.5 * shape.size_m[1], 0.5 * shape.size_m[2])
+    if isinstance(shape, Sphere):
+        return SPHERE, (shape.radius_m, shape.radius_m, shape.radius_m)
+    if isinstance(shape, Cylinder):
+        return CYLINDER, (shape.radius_m, shape.radius_m, 0.5 * shape.length_m)
+    return MESH, (0.0, 0.0, 0.0)
+
+
+def _mesh_arrays(meshes: Sequence[Mesh]) -> MeshArrays:
+    """Each mesh as a tree of its own, one after the other."""
+    rows, boxes, triangles = [], [], []
+    first_box = first_triangle = 0
+    for mesh in meshes:
+        corners = mesh.triangles_m
+        order, tree = build_tree(corners.min(axis=1), corners.max(axis=1))
+        leaves = (len(tree) + 1) // 2
+        rows.append((first_box, leaves, first_triangle, len(order) // leaves, int(mesh.closed)))
+        edges = corners[:, 1:] - corners[:, :1]
+        boxes.append(tree)
+        triangles.append(np.hstack([corners[:, 0], edges.reshape(-1, 6)])[order])
+        first_box, first_triangle = first_box + len(tree), first_triangle + len(order)
+    return MeshArrays(np.array(rows, np.int64), np.vstack(boxes), np.vstack(triangles))
+
+
+def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> ShapeArrays:
+    """Bounded shapes in the order of their tree."""
+    mesh_rows = {id(mesh): row for row, mesh in enumerate(meshes)}
+    kinds, poses, sizes, lower, upper = [], [], [], [], []
+    for obstacle in obstacles:
+        kind, size = _size_of(obstacle.shape)
+        axes, position = obstacle.pose_W.axes(), np.array(obstacle.pose_W.p_A)
+        corners = np.array([np.negative(size), size])
+        if isinstance(obstacle.shape, Mesh):
+            points = obstacle.shape.triangles_m.reshape(-1, 3)
+            corners = np.array([points.min(axis=0), points.max(axis=0)])
+        middle = position + applied(axes.T, corners.mean(axis=0))
+        reach = 0.5 * applied(np.abs(axes).T, np.ptp(corners, axis=0))
+        kinds.append((kind, mesh_rows.get(id(obstacle.shape), -1)))
+        poses.append(np.concatenate([position, axes.ravel()]))
+        sizes.append(size)
+        lower.append(middle - reach)
+        upper.append(middle + reach)
+    order, boxes = build_tree(np.array(lower), np.array(upper))
+    return ShapeArrays(
+        np.array(kinds, np.int64)[order], np.array(poses)[order], np.array(sizes)[order], boxes
+    )
+
+
+def _plane_row(obstacle: Obstacle, shape: Plane) -> NDArray[np.float64]:
+    """Unit normal in the world, and the height of the plane along it."""
+    normal = applied(obstacle.pose_W.axes().T, np.array(shape.normal))
+    return np.append(normal, applied(normal[None], np.array(obstacle.pose_W.p_A)))
+
+
+def scene_of(obstacles: Sequence[Obstacle] = (), terrain: Heightmap | None = None) -> Scene:
+    """Make the arrays for ray casting.
+
+    Args:
+        obstacles: shapes in the world; one mesh in several obstacles is kept once.
+        terrain: replaces the flat ground inside its rectangle.
+    """
+    planes = [_plane_row(o, o.shape) for o in obstacles if isinstance(o.shape, Plane)]
+    bounded = [obstacle for obstacle in obstacles if not isinstance(obstacle.shape, Plane)]
+    shapes = {id(obstacle.shape): obstacle.shape for obstacle in bounded}.values()
+    meshes = [shape for shape in shapes if isinstance(shape, Mesh)]
+    return Scene(
+        np.array(planes).reshape(-1, 4),
+        _shape_arrays(bounded, meshes) if bounded else NO_SHAPES,
+        _mesh_arrays(meshes) if meshes else NO_MESHES,
+        NO_TERRAIN if terrain is None else terrain_arrays(terrain),
+    )
+
+
+@kernel
+def cast_ray(
+    scene: Scene, ground_height_m: float, origin_W: Vec3, direction_W: Vec3, range_max_m: float
+) -> tuple[float, float]:
+    """First thing that a ray meets.
+
+    Args:
+        scene: what is there beside the flat ground.
+        ground_height_m: height of the flat ground.
+        origin_W: start of the ray.
+        direction_W: unit vector.
+        range_max_m: how far to look.
+
+    Returns:
+        Distance in m, and the cosine of the angle between ray and surface normal, within [0, 1].
+        Nothing within ``range_max_m``, or a ray that is not finite: (inf, 0). Origin under the
+        ground or inside an obstacle: (0, 1).
+    """
+    if not math.isfinite(
+        origin_W[0] + origin_W[1] + origin_W[2] + direction_W[0] + direction_W[1] + direction_W[2]
+    ):
+        return math.inf, 0.0
+    if scene.terrain.heights.shape[0] == 0:
+        best, best_cos = flat_hit(ground_height_m, origin_W, direction_W)
+    else:
+        best, best_cos = ground_hit(
+            scene.terrain, ground_height_m, origin_W, direction_W, range_max_m
+        )
+    distance, cosine = nearest_plane(scene.planes, origin_W, direction_W)
+    if distance < best:
+        best, best_cos = distance, cosine
+    if scene.shapes.boxes.shape[0] > 0:
+        limit = min(best, range_max_m)
+        distance, cosine = nearest_shape(scene.shapes, scene.meshes, origin_W, direction_W, limit)
+        if distance < best:
+            best, best_cos = distance, cosine
+    if best <= range_max_m:
+        return best, best_cos
+    return math.inf, 0.0
+
+
+@kernel
+def cast_rays(
+    scene: Scene,
+    ground_height_m: float,
+    origins_W: NDArray[np.float64],
+    directions_W: NDArray[np.float64],
+    range_max_m: float,
+    out_distance: NDArray[np.float64],
+    out_cos: NDArray[np.float64],
+) -> None:
+    """Many rays at once; see :func:`cast_ray`.
+
+    Args:
+        scene: what is there beside the flat ground.
+        ground_height_m: height of the flat ground.
+        origins_W: (N, 3) starts of the rays.
+        directions_W: (N, 3) unit vectors.
+        range_max_m: how far to look.
+        out_distance: (N,) is filled with the distances.
+        out_cos: (N,) is filled with the cosines of incidence.
+    """
+    for i in range(origins_W.shape[0]):
+        origin = (origins_W[i, 0], origins_W[i, 1], origins_W[i, 2])
+        direction = (directions_W[i, 0], directions_W[i, 1], directions_W[i, 2])
+        out_distance[i], out_cos[i] = cast_ray(
+            scene, ground_height_m, origin, direction, range_max_m
+        )

@@ -1,0 +1,190 @@
+"""The cache of the kernels: what is old goes; what is used, or the user's own, stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from quadsim.base import kernel_cache, kernel_folder
+from quadsim.precompile import MONTH_S, forget_old_kernels
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    long_ago = time.time() - MONTH_S - 1.0
+    for name in ("kernels-own", "kernels-old", "kernels-new", "other"):
+        (tmp_path / name).mkdir()
+        if name != "kernels-new":
+            os.utime(tmp_path / name, (long_ago, long_ago))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels-own"))
+    return tmp_path
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_only_old_kernels_of_other_sources_go(cache):
+    forget_old_kernels()
+    assert left(cache) == ["kernels-new", "kernels-own", "other"]
+
+
+def test_a_folder_of_the_users_own_is_left_alone(cache, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache / "other"))
+    forget_old_kernels()
+    assert left(cache) == ["kernels-new", "kernels-old", "kernels-own", "other"]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package named quadsim of which kernels import one another."""
+    sources = {
+        "__init__": "",
+        "a": "from quadsim.part import (\n    b,  # a module\n)\n",
+        "c": "X = 1\n",
+        "d": "import numpy\n",
+        "part/__init__": "",
+        "part/b": "def f():\n    from quadsim.c import X\n",
+    }
+    for name, text in sources.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path)
+    kernel_cache._read.cache_clear()
+    yield tmp_path
+    kernel_cache._read.cache_clear()
+    kernel_cache.sources_digest.cache_clear()
+
+
+def digests(package):
+    kernel_cache._read.cache_clear()
+    kernel_cache.sources_digest.cache_clear()
+    return [
+        kernel_cache.sources_digest(package / f"{name}.py") for name in ("a", "part/b", "c", "d")
+    ]
+
+
+def test_a_kernel_is_old_when_anything_it_imports_has_changed(package):
+    before = digests(package)
+    (package / "c.py").write_text("X = 2\n")
+    assert [old != new for old, new in zip(before, digests(package), strict=True)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    (package / "c.py").write_text("X = 1\n")
+    assert digests(package) == before
+
+
+def test_numba_asks_for_the_sources_of_a_kernel():
+    from quadsim.geometry.rotation import rotate
+
+    stamp = rotate._cache._impl.locator.get_source_stamp()
+    assert stamp == kernel_cache.sources_digest(kernel_folder.PACKAGE / "geometry" / "rotation.py")
+
+
+def test_a_numba_that_is_otherwise_inside_loads_kernels_its_own_way(monkeypatch):
+    codegen = pytest.importorskip("numba.core.codegen")
+    ours, own = codegen.JITCPUCodegen._library_class, codegen.JITCodeLibrary
+    assert issubclass(ours, own)
+    monkeypatch.setattr(codegen.JITCPUCodegen, "_library_class", own)
+    monkeypatch.delattr(codegen.JitEngine, "_load_defined_symbols")
+    kernel_cache.lean_library.cache_clear()
+    kernel_cache.load_lean()
+    assert codegen.JITCPUCodegen._library_class is own
+    monkeypatch.undo()
+    assert codegen.JITCPUCodegen._library_class is ours
+
+
+def test_a_filled_folder_is_one_of_these_sources(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels-x"))
+    assert not kernel_folder.is_filled()
+    kernel_folder.set_filled()
+    assert kernel_folder.is_filled()
+    monkeypatch.setattr(kernel_folder, "_sources_digest", lambda: "of other sources")
+    assert not kernel_folder.is_filled()
+
+
+def run_alone(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_loaded_kernels_are_called_and_compiled_into_others_without_blas():
+    """Machine code alone is loaded; a caller that is compiled anew gets what it is made from."""
+    code = (
+        "import sys, numba\n"
+        "from quadsim.geometry.rotation import rotate, unrotate\n"
+        "q, v = (0.5, 0.5, 0.5, 0.5), (1.0, 2.0, 3.0)\n"
+        "print(*rotate(q, v), bool(rotate.stats.cache_hits), 'scipy.linalg' in sys.modules)\n"
+        "there_and_back = numba.njit(lambda q, v: unrotate(q, rotate(q, v)))\n"
+        "print(*there_and_back(q, v))\n"
+    )
+    run_alone(code)  # whatever is not in the cache yet
+    # a third of a turn about (1, 1, 1) takes x to y, y to z, z to x
+    assert run_alone(code) == ["3.0", "1.0", "2.0", "True", "False", "1.0", "2.0", "3.0"]
+
+
+def test_a_kernel_may_use_blas():
+    code = (
+        "import numba, numpy\n"
+        "from quadsim.geometry.rotation import rotate\n"
+        "rotate((1.0, 0.0, 0.0, 0.0), (1.0, 2.0, 3.0))\n"
+        "square = numba.njit(lambda A: A @ A)\n"
+        "print(*square(numpy.diag([2.0, 4.0])).ravel())\n"
+        "from scipy import linalg\n"
+        "print(linalg.det(numpy.diag([2.0, 4.0])))\n"
+    )
+    assert run_alone(code) == ["4.0", "0.0", "0.0", "16.0", "8.0"]
+
+
+def test_numba_does_not_import_coverage_and_others_can():
+    code = (
+        "import sys, quadsim.base.compiled\n"
+        "print('coverage' in sys.modules)\n"
+        "sys.modules['coverage'] = quadsim\n"  # here it may not be installed
+        "del sys.modules['quadsim.base.compiled']\n"
+        "import quadsim.base.compiled\n"
+        "print(sys.modules['coverage'] is quadsim)\n"
+    )
+    assert run_alone(code) == ["False", "True"]
+
+
+def test_a_scenario_is_read_and_described_without_a_kernel():
+    """By whoever starts a graph: to load the first kernel takes a tenth of a second."""
+    pytest.importorskip("rclpy")
+    code = (
+        "import sys, quadsim.base.compiled\n"
+        "from numba.core.dispatcher import Dispatcher\n"
+        "def compile_(self, *_):\n"
+        "    raise AssertionError(self)\n"
+        "Dispatcher.compile = compile_\n"
+        "from quadsim.ros.graph.graph import describe\n"
+        "from quadsim.sim.scenario import load_scenario\n"
+        "specs = describe(load_scenario('hover'))\n"
+        "print(len(specs) > 5, 'rosbags.typesys.stores.ros2_kilted' in sys.modules)\n"
+    )
+    assert run_alone(code) == ["True", "False"]
+
+
+def test_what_forks_the_nodes_has_loaded_only_what_every_graph_needs():
+    """A child's garbage collection would walk over what is not frozen, and copy its memory."""
+    pytest.importorskip("rclpy")
+    code = (
+        "import gc, sys\n"
+        "import quadsim.ros.runtime.preload\n"
+        "print(gc.get_freeze_count(), len(gc.get_objects()), *sys.modules)\n"
+    )
+    frozen, others, *imported = run_alone(code)
+    assert int(frozen) > 100 * int(others)
+    needless = {"coverage", "plotly", "rich", "jinja2", "rasterio", "joblib",
+                "quadsim.ros.nodes.guard", "scipy.spatial", "scipy.linalg", "scipy.optimize",
+                "scipy.ndimage"}  # fmt: skip
+    assert "quadsim.ros.nodes.mixer" in imported
+    assert not needless & set(imported)

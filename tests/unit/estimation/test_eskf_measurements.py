@@ -1,0 +1,733 @@
+"""Updates of the error-state filter: rows by finite differences, dense algebra, signs, gates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.parameters import pack
+from quadsim.estimation.eskf import aiding, heights, magnetic_field
+from quadsim.estimation.eskf import gnss as measurements
+from quadsim.estimation.eskf.kernels import (
+    eskf_gnss_position,
+    eskf_gnss_velocity,
+    eskf_magnetic_field,
+    eskf_pressure,
+    eskf_range,
+    new_eskf,
+)
+from quadsim.estimation.eskf.layout import (
+    ACCEPTED,
+    ANTENNA,
+    BA,
+    BG,
+    FIELD,
+    FIELD_BIAS,
+    GNSS_BIAS,
+    GNSS_POSITION,
+    GNSS_TIME,
+    IGNORED,
+    MAGNETIC_FIELD,
+    PRESSURE,
+    RANGE,
+    REASON_GNSS_POSITION,
+    REJECTED,
+    SENSORS,
+    STATIC_PRESSURE,
+    TERRAIN,
+    THETA,
+    WIND,
+    N,
+    P,
+    V,
+)
+from quadsim.estimation.eskf.parameters import (
+    EstimatorParams,
+    FusionParams,
+    GateParams,
+    MountParams,
+    NoiseParams,
+    StartParams,
+)
+from quadsim.estimation.eskf.update import LARGE_TURN_RAD
+from quadsim.world.air.atmosphere import height_of, pressure_at
+
+Array = NDArray[np.float64]
+FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
+#: Every state is carried; the field counts as heading alone where no test is about its inclination.
+FULL = replace(
+    EstimatorParams(),
+    start=StartParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6),
+    fusion=FusionParams(drag_per_s=0.3, magnetic_inclination=False),
+)
+MOUNTED = replace(
+    FULL,
+    ground_height_m=-2.0,
+    mount=MountParams(
+        imu_position_B_m=(0.05, -0.02, 0.03),
+        imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
+        antenna_position_B_m=(-0.3, 0.2, 0.4),
+        rangefinder_position_B_m=(0.1, 0.2, -0.15),
+    ),
+    # nothing is rejected where the row and the algebra are tested
+    gate=GateParams(chi2_1=1e9, chi2_3=1e9),
+)
+NOMINAL = (
+    "p_W",
+    "v_W",
+    "q_WS",
+    "gyro_bias_S",
+    "accel_bias_S",
+    "pressure_offset_m",
+    "gnss_time_s",
+    "terrain_height_m",
+    "gnss_bias_W",
+    "field_bias_S_T",
+    "antenna_S",
+    "field_W_T",
+    "wind_W_mps",
+    "covariance",
+)
+#: Of the error states: fields are microteslas.
+SCALE = np.ones(N)
+SCALE[FIELD_BIAS : FIELD_BIAS + 3] = SCALE[FIELD : FIELD + 3] = 1e-6
+
+
+def mount_of(params: EstimatorParams) -> Rotation:
+    """R_BS, by scipy."""
+    roll, pitch, yaw = params.mount.imu_roll_pitch_yaw_deg
+    return Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True)
+
+
+def attitude(state: Any) -> Rotation:
+    return Rotation.from_quat([*state.q_WS[1:], state.q_WS[0]])
+
+
+def running(params: EstimatorParams, rng: np.random.Generator, size: float = 0.1) -> Any:
+    """A filter in some lively state with a full covariance."""
+    state = new_eskf(pack(params))
+    state.running = 1
+    state.imu_count = 10
+    state.period_s = 0.01
+    state.stamp_ns = state.imu_stamp_ns = 5_000_000_000
+    state.p_W = rng.normal([0.0, 0.0, 8.0], 3.0)
+    state.v_W = rng.normal(0.0, 3.0, 3)
+    x, y, z, w = Rotation.from_euler("ZYX", rng.uniform(-0.4, 0.4, 3)).as_quat()
+    state.q_WS = w, x, y, z
+    R_WS = attitude(state) * mount_of(params)  # a level vehicle, not a level IMU
+    x, y, z, w = R_WS.as_quat()
+    state.q_WS = w, x, y, z
+    state.gyro_bias_S = rng.normal(0.0, 0.01, 3)
+    state.accel_bias_S = rng.normal(0.0, 0.1, 3)
+    state.w_S = rng.normal(0.0, 1.0, 3)
+    state.pressure_offset_m = 480.0
+    state.pressure_started = 1
+    state.terrain_height_m = -1.0
+    state.terrain_started = 1
+    state.field_bias_S_T = rng.normal(0.0, 1e-6, 3)
+    state.wind_W_mps = rng.normal(0.0, 2.0, 2)
+    A = size * rng.normal(size=(N, N)) * SCALE[:, None]
+    state.covariance[:] = A @ A.T
+    return state
+
+
+def moved(state: Any, x: Array) -> Any:
+    """The true state where the error is x: R exp'ed in the world, the rest added."""
+    other = state.copy()
+    q = (Rotation.from_rotvec(x[THETA : THETA + 3]) * attitude(state)).as_quat()
+    other.q_WS = q[3], q[0], q[1], q[2]
+    other.v_W += x[V : V + 3]
+    other.p_W += x[P : P + 3]
+    other.gyro_bias_S += x[BG : BG + 3]
+    other.accel_bias_S += x[BA : BA + 3]
+    other.pressure_offset_m += x[PRESSURE]
+    other.gnss_time_s += x[GNSS_TIME]
+    other.terrain_height_m += x[TERRAIN]
+    other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
+    other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
+    other.antenna_S += x[ANTENNA : ANTENNA + 3]
+    other.field_W_T += x[FIELD : FIELD + 3]
+    other.wind_W_mps += x[WIND : WIND + 2]
+    return other
+
+
+def predicted_position(state: Any, params: EstimatorParams) -> Array:
+    return np.array(state.p_W) + attitude(state).apply(state.antenna_S)
+
+
+def predicted_velocity(state: Any, params: EstimatorParams) -> Array:
+    w_S = np.array(state.w_S) - state.gyro_bias_S
+    return np.array(state.v_W) + attitude(state).apply(np.cross(w_S, state.antenna_S))
+
+
+def late_position(state: Any, params: EstimatorParams) -> Array:
+    """Position of the antenna when the fix was taken; without a past the velocity is as now."""
+    late_m = state.gnss_time_s * predicted_velocity(state, params)
+    return predicted_position(state, params) - late_m
+
+
+def predicted_range(state: Any, params: EstimatorParams) -> float:
+    """Slant range down to the flat ground."""
+    mount = params.mount
+    R_WB = attitude(state) * mount_of(params).inv()
+    lever = np.subtract(mount.rangefinder_position_B_m, mount.imu_position_B_m)
+    height = state.p_W[2] + R_WB.apply(lever)[2] - params.ground_height_m
+    return float(height / R_WB.as_matrix()[2, 2])
+
+
+def differences(state: Any, predict: Callable[[Any], Any]) -> Array:
+    """H by central differences."""
+    columns = []
+    for k in range(N):
+        h = 1e-5 * SCALE[k]
+        x = np.zeros(N)
+        x[k] = h
+        columns.append((predict(moved(state, x)) - predict(moved(state, -x))) / (2.0 * h))
+    return np.atleast_2d(np.array(columns).T)
+
+
+def dense_update(
+    covariance: Array, H: Array, noise: Array, innovation: Array
+) -> tuple[Array, Array]:
+    """Correction and covariance of the textbook's update."""
+    S = H @ covariance @ H.T + noise
+    K = np.linalg.solve(S, H @ covariance).T
+    A = np.eye(N) - K @ H
+    return K @ innovation, A @ covariance @ A.T + K @ noise @ K.T
+
+
+def reset(covariance: Array, correction: Array) -> Array:
+    """Covariance about the corrected attitude: exp(theta) exp(-x) by central differences at x."""
+    x = correction[THETA : THETA + 3]
+    G, h = np.eye(N), 1e-6
+    if np.linalg.norm(x) > LARGE_TURN_RAD:
+        back = Rotation.from_rotvec(-x)
+        for k, e in enumerate(h * np.eye(3)):
+            up, down = ((Rotation.from_rotvec(x + d) * back).as_rotvec() for d in (e, -e))
+            G[THETA : THETA + 3, THETA + k] = (up - down) / (2.0 * h)
+    return np.asarray(G @ covariance @ G.T)
+
+
+def correction_of(before: Any, after: Any) -> Array:
+    x = np.zeros(N)
+    x[THETA : THETA + 3] = (attitude(after) * attitude(before).inv()).as_rotvec()
+    x[V : V + 3] = after.v_W - before.v_W
+    x[P : P + 3] = after.p_W - before.p_W
+    x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
+    x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
+    x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
+    x[GNSS_TIME] = after.gnss_time_s - before.gnss_time_s
+    x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
+    x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
+    x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
+    x[ANTENNA : ANTENNA + 3] = after.antenna_S - before.antenna_S
+    x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
+    x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
+    return x
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """One measurement: where its kernel is, what it takes, and what its innovation should be.
+
+    ``ideal`` is a measurement that the state predicts; ``take`` what the kernel is called with
+    behind state and parameters; ``innovation`` is written here, by scipy: of another state and the
+    same measurement.
+    """
+
+    kernel: Any
+    ideal: Callable[[Any, EstimatorParams], Any]
+    take: Callable[[Any, Any, EstimatorParams], tuple[Any, ...]]
+    innovation: Callable[[Any, Any, EstimatorParams], Any]
+    more: Callable[[EstimatorParams], EstimatorParams] = lambda params: params
+    unit: float = 1.0  # of the innovation
+
+
+UNIT = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
+
+
+def base_position(state: Any, params: EstimatorParams) -> Array:
+    R_WB = attitude(state) * mount_of(params).inv()
+    return np.array(state.p_W) - R_WB.apply(params.mount.imu_position_B_m)
+
+
+def foot_height(state: Any, range_m: float, params: EstimatorParams) -> float:
+    """Height in map of the nearest level ground that a beam of that length reaches."""
+    mount = params.mount
+    R_WB = attitude(state) * mount_of(params).inv()
+    lever = np.subtract(mount.rangefinder_position_B_m, mount.imu_position_B_m)
+    tilt = math.acos(R_WB.as_matrix()[2, 2])
+    edge = max(tilt - math.radians(0.5 * mount.rangefinder_beam_deg), 0.0)
+    return float(state.p_W[2] + R_WB.apply(lever)[2] - range_m * math.cos(edge))
+
+
+def levelled(state: Any, m_S: Array) -> Array:
+    """Field in the world, less its bias."""
+    return attitude(state).apply(m_S - state.field_bias_S_T)
+
+
+def direction(m_W: Array) -> float:
+    return math.atan2(m_W[1], m_W[0])
+
+
+def drag_innovation(state: Any, f_S: Array, params: EstimatorParams) -> Array:
+    """Force across the rotors' axis, less that of the drag."""
+    R_BS = mount_of(params)
+    R_WB = attitude(state) * R_BS.inv()
+    air_W = np.array(state.v_W) - [*state.wind_W_mps, 0.0]
+    f_B = R_BS.apply(f_S - state.accel_bias_S)
+    return (f_B + params.fusion.drag_per_s * R_WB.inv().apply(air_W))[:2]
+
+
+def force_W(state: Any, f_S: Array) -> Array:
+    return attitude(state).apply(f_S - state.accel_bias_S)
+
+
+def quaternion_of(R: Rotation) -> tuple[float, ...]:
+    x, y, z, w = (float(v) for v in R.as_quat())
+    return (w, x, y, z)
+
+
+RANGE_MODEL = Modelled(
+    heights.eskf_range,
+    predicted_range,
+    lambda state, z, params: (z, 1.0),
+    lambda state, z, params: params.ground_height_m - foot_height(state, z, params),
+)
+FORCE_S = np.array([1.0, -2.0, 9.0])
+MODELS = {
+    "gnss_position": Modelled(
+        measurements.fuse_gnss_position,
+        lambda state, params: late_position(state, params) + state.gnss_bias_W,
+        lambda state, z, params: (tuple(z), UNIT),
+        lambda state, z, params: z - late_position(state, params) - state.gnss_bias_W,
+    ),
+    "gnss_velocity": Modelled(
+        measurements.fuse_gnss_velocity,
+        predicted_velocity,
+        lambda state, z, params: (tuple(z), UNIT),
+        lambda state, z, params: z - predicted_velocity(state, params),
+    ),
+    "heading": Modelled(
+        magnetic_field.fuse_heading,
+        lambda state, params: attitude(state).inv().apply(state.field_W_T) + state.field_bias_S_T,
+        lambda state, z, params: (tuple(z), 1.0),
+        lambda state, z, params: direction(state.field_W_T) - direction(levelled(state, z)),
+    ),
+    "inclination": Modelled(
+        magnetic_field.fuse_inclination,
+        lambda state, params: attitude(state).inv().apply(state.field_W_T) + state.field_bias_S_T,
+        lambda state, z, params: (tuple(z), 1.0, 0.0),  # of a heading that turns
+        lambda state, z, params: state.field_W_T[2] - levelled(state, z)[2],
+        unit=1e-6,
+    ),
+    "pressure": Modelled(
+        heights.eskf_pressure,
+        lambda state, params: pressure_at(float(state.p_W[2] + state.pressure_offset_m)),
+        lambda state, z, params: (z, 36.0),
+        lambda state, z, params: height_of(z) - state.p_W[2] - state.pressure_offset_m,
+    ),
+    "range": RANGE_MODEL,
+    "range_of_a_wide_beam": replace(
+        RANGE_MODEL,
+        ideal=lambda state, params: 8.0,
+        more=lambda params: replace(params, mount=replace(params.mount, rangefinder_beam_deg=30.0)),
+    ),
+    "range_over_terrain": replace(
+        RANGE_MODEL,
+        innovation=lambda state, z, params: state.terrain_height_m - foot_height(state, z, params),
+        more=lambda params: replace(params, flat_ground=False),
+    ),
+    "external_position": Modelled(
+        aiding.fuse_external_position,
+        base_position,
+        lambda state, z, params: (tuple(z), UNIT),
+        lambda state, z, params: z - base_position(state, params),
+    ),
+    "external_attitude": Modelled(
+        aiding.fuse_external_attitude,
+        lambda state, params: attitude(state) * mount_of(params).inv(),
+        lambda state, z, params: (quaternion_of(z), UNIT),
+        lambda state, z, params: (z * mount_of(params) * attitude(state).inv()).as_rotvec(),
+    ),
+    "zero_velocity": Modelled(
+        aiding.fuse_zero_velocity,
+        lambda state, params: np.array(state.w_S),
+        lambda state, z, params: (),
+        lambda state, z, params: np.concatenate([-state.v_W, z - state.gyro_bias_S]),
+    ),
+    "gravity": Modelled(
+        aiding.fuse_gravity,
+        lambda state, params: FORCE_S,
+        lambda state, z, params: (tuple(force_W(state, z)), 0.1),
+        lambda state, z, params: -force_W(state, z)[:2],
+    ),
+    "drag": Modelled(
+        aiding.fuse_drag,
+        lambda state, params: FORCE_S,
+        lambda state, z, params: (tuple(force_W(state, z)),),
+        drag_innovation,
+    ),
+}
+
+
+def random_mount(rng: np.random.Generator) -> EstimatorParams:
+    """Sensors anywhere on the vehicle, the IMU turned anyhow."""
+    places = rng.normal(0.0, 0.3, (3, 3))
+    mount = MountParams(
+        imu_position_B_m=tuple(places[0]),
+        imu_roll_pitch_yaw_deg=tuple(rng.uniform([-180, -90, -180], [180, 90, 180])),
+        antenna_position_B_m=tuple(places[1]),
+        rangefinder_position_B_m=tuple(places[2]),
+    )
+    noise = NoiseParams(gnss_correlated_share=0.4)
+    return replace(MOUNTED, mount=mount, noise=noise, ground_height_m=float(rng.normal(-5.0, 1.0)))
+
+
+@pytest.mark.parametrize("sensor", MODELS)
+def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H and innovation of every measurement on random states, mounts and lever arms, to 1e-6.
+
+    The kernel runs as Python, and what it hands to the update is caught.
+    """
+    caught: list[tuple[Array, Array]] = []
+
+    def catch_scalar(state: Any, sensor: int, innovation: float, *rest: Any) -> int:
+        caught.append((state.row[None].copy(), np.array([innovation])))
+        return ACCEPTED
+
+    def catch_vector(state: Any, sensor: int, innovation: Any, *rest: Any) -> int:
+        caught.append((state.rows.copy(), np.array(innovation)))
+        return ACCEPTED
+
+    for module in (measurements, magnetic_field, heights, aiding):
+        monkeypatch.setattr(module, "update_scalar", catch_scalar, raising=False)
+        monkeypatch.setattr(module, "update_vector", catch_vector, raising=False)
+    rng = np.random.default_rng(31)
+    model = MODELS[sensor]
+    for _ in range(25):
+        params = model.more(random_mount(rng))
+        state = running(params, rng, size=1e-3)
+        state.gnss_bias_W = rng.normal(0.0, 1.0, 3)
+        state.field_W_T = FIELD_W + rng.normal(0.0, 5e-6, 3)
+        state.antenna_S += rng.normal(0.0, 0.1, 3)
+        z = model.ideal(state, params)
+        H = -differences(state, lambda s, z=z, p=params: model.innovation(s, z, p))
+        innovation = np.atleast_1d(model.innovation(state, z, params))
+        caught.clear()
+        kernel = getattr(model.kernel, "py_func", model.kernel)
+        assert kernel(state, pack(params), *model.take(state, z, params)) == ACCEPTED
+        rows = np.vstack([rows for rows, _ in caught])
+        scale = SCALE / model.unit
+        np.testing.assert_allclose(rows * scale, H.reshape(-1, N) * scale, rtol=0.0, atol=1e-6)
+        values = np.concatenate([values for _, values in caught])
+        np.testing.assert_allclose(values, innovation, rtol=0.0, atol=1e-9 * model.unit)
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity"])
+def test_gnss_equals_the_dense_update(kind: str) -> None:
+    """Whitened scalars one after the other are the joint update, levers and bias included."""
+    rng = np.random.default_rng(11)
+    params = pack(MOUNTED)
+    for _ in range(10):
+        state = running(MOUNTED, rng)
+        A = rng.normal(size=(3, 3))
+        noise = 0.5 * A @ A.T + 0.1 * np.eye(3)
+        fuse, predict = {
+            "position": (eskf_gnss_position, late_position),
+            "velocity": (eskf_gnss_velocity, predicted_velocity),
+        }[kind]
+        H = differences(state, lambda s, predict=predict: predict(s, MOUNTED))
+        innovation = rng.normal(0.0, 0.3, 3)
+        measured = predict(state, MOUNTED) + innovation
+        correction, covariance = dense_update(np.array(state.covariance), H, noise, innovation)
+        before = state.copy()
+        assert fuse(state, params, tuple(measured), noise) == ACCEPTED
+        # H by differences is good to 1e-9; gains are up to ten
+        np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
+        covariance = reset(covariance, correction)
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-7)
+        i = GNSS_POSITION if kind == "position" else GNSS_POSITION + 1
+        S = H @ before.covariance @ H.T + noise
+        assert state.nis[i] == pytest.approx(innovation @ np.linalg.solve(S, innovation), rel=1e-6)
+        np.testing.assert_allclose(state.innovation_variance[i], np.diag(S), rtol=1e-6)
+        np.testing.assert_allclose(state.innovation[i], innovation, rtol=0.0, atol=1e-12)
+
+
+def test_range_equals_the_dense_update() -> None:
+    rng = np.random.default_rng(12)
+    params = pack(MOUNTED)
+    for _ in range(10):
+        state = running(MOUNTED, rng, size=0.01)
+        h_slant = differences(state, lambda s: predicted_range(s, MOUNTED))
+        error, sigma = 1e-4, 0.05
+        measured = predicted_range(state, MOUNTED) + error
+        correction, covariance = dense_update(
+            np.array(state.covariance), h_slant, np.array([[sigma**2]]), np.array([error])
+        )
+        before = state.copy()
+        assert eskf_range(state, params, measured, sigma**2) == ACCEPTED
+        # The kernel takes the vertical, whose H differs by the innovation times the tilt's: 1e-4.
+        np.testing.assert_allclose(
+            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
+        )
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-7)
+
+
+def test_magnetic_heading_equals_the_dense_update() -> None:
+    """H of the heading that the estimated tilt levels, at any attitude and heading."""
+    rng = np.random.default_rng(13)
+    params = pack(replace(FULL, gate=GateParams(chi2_1=1e9)))
+    for _ in range(10):
+        state = running(FULL, rng, size=0.01)
+        R_true = attitude(state)
+        m_S = R_true.inv().apply(FIELD_W) + state.field_bias_S_T
+
+        def heading(other: Any, m_S: Array = m_S) -> float:
+            m = attitude(other).apply(m_S - other.field_bias_S_T)
+            return math.atan2(m[1], m[0]) - math.atan2(other.field_W_T[1], other.field_W_T[0])
+
+        # of the true state it is zero: heading of the reference - heading(R m) = H x
+        H = differences(state, heading)
+        error, sigma = 1e-4, 0.05
+        turned = R_true.inv().apply(Rotation.from_rotvec([0.0, 0.0, -error]).apply(FIELD_W))
+        turned += state.field_bias_S_T
+        correction, covariance = dense_update(
+            np.array(state.covariance), H, np.array([[sigma**2]]), np.array([error])
+        )
+        before = state.copy()
+        assert eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14) == ACCEPTED
+        np.testing.assert_allclose(
+            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
+        )
+        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
+
+
+def test_pressure_equals_the_dense_update() -> None:
+    rng = np.random.default_rng(14)
+    params = pack(FULL)
+    state = running(FULL, rng)
+    H = np.zeros((1, N))
+    H[0, P + 2] = H[0, PRESSURE] = 1.0
+    height_m = float(state.p_W[2] + state.pressure_offset_m + 0.05)
+    slope = (pressure_at(height_m + 0.5) - pressure_at(height_m - 0.5)) ** -1.0
+    noise = np.array([[(6.0 * slope) ** 2]])
+    correction, covariance = dense_update(np.array(state.covariance), H, noise, np.array([0.05]))
+    before = state.copy()
+    assert eskf_pressure(state, params, pressure_at(height_m), 36.0) == ACCEPTED
+    # the slope's difference quotient is good to 1e-8, the pressure's inverse to 1e-9 m
+    np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
+
+
+def test_signs() -> None:
+    """Each measurement pulls its own state to where it says."""
+    rng = np.random.default_rng(15)
+    params = pack(FULL)
+    level = running(FULL, rng)
+    level.q_WS = 1.0, 0.0, 0.0, 0.0
+    level.p_W = 0.0, 0.0, 5.0
+    level.covariance[:] = np.diag(
+        [0.01] * 3 + [0.1] * 3 + [1.0] * 3 + [1e-4] * 7 + [0.0] * (N - PRESSURE - 1)
+    )
+
+    state = level.copy()
+    eskf_range(state, params, 5.5, 0.01)
+    assert 5.4 < state.p_W[2] < 5.5
+
+    state = level.copy()
+    eskf_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
+    assert 4.5 < state.p_W[2] < 4.6
+
+    state = level.copy()  # the vehicle has turned to the left: the field to its right
+    m_S = Rotation.from_rotvec([0.0, 0.0, 0.1]).inv().apply(FIELD_W)
+    eskf_magnetic_field(state, params, tuple(m_S), 1e-6, 1e-14)
+    yaw = attitude(state).as_euler("ZYX")[0]
+    assert 0.0 < yaw < 0.1
+
+
+def test_first_pressure_sets_the_offset_and_its_correlation() -> None:
+    rng = np.random.default_rng(16)
+    params = pack(FULL)
+    state = running(FULL, rng)
+    state.pressure_started = 0
+    before = np.array(state.covariance)
+    assert eskf_pressure(state, params, pressure_at(503.0), 36.0) == ACCEPTED
+    assert state.pressure_offset_m + state.p_W[2] == pytest.approx(503.0, abs=1e-6)
+    np.testing.assert_array_equal(state.covariance[PRESSURE, :PRESSURE], -before[P + 2, :PRESSURE])
+    noise = (6.0 / (pressure_at(503.5) - pressure_at(502.5))) ** 2
+    assert state.covariance[PRESSURE, PRESSURE] == pytest.approx(before[8, 8] + noise, rel=1e-6)
+    assert np.linalg.eigvalsh(state.covariance).min() > -1e-12
+
+
+def test_rejected_measurements_leave_the_state_bit_equal() -> None:
+    rng = np.random.default_rng(17)
+    params = pack(FULL)
+    state = running(FULL, rng, size=0.01)
+    before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
+    far = tuple(np.array(state.p_W) + 50.0)
+    turned = attitude(state).inv().apply(Rotation.from_rotvec([0.0, 0.0, 3.0]).apply(FIELD_W))
+    assert eskf_gnss_position(state, params, far, np.eye(3)) == REJECTED
+    assert eskf_gnss_velocity(state, params, far, 0.01 * np.eye(3)) == REJECTED
+    assert eskf_magnetic_field(state, params, tuple(turned), 0.01, 1e-14) == REJECTED
+    assert eskf_pressure(state, params, pressure_at(600.0), 36.0) == REJECTED
+    assert eskf_range(state, params, 60.0, 0.01) == REJECTED
+    for name in NOMINAL:
+        assert np.array(state[name]).tobytes() == before[name], name
+    messages = [SENSORS.index(name) for name in SENSORS[: RANGE + 1]]
+    np.testing.assert_array_equal(state.rejected[messages], 1)
+    np.testing.assert_array_equal(state.accepted, 0)
+
+
+def test_useless_measurements_are_ignored() -> None:
+    rng = np.random.default_rng(18)
+    params = pack(FULL)
+    state = running(FULL, rng)
+    before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
+    for range_m in (math.inf, -math.inf, math.nan, 0.001, 1000.0):
+        assert eskf_range(state, params, range_m, 0.01) == IGNORED
+    tilted = state.copy()
+    tilted.q_WS = math.cos(0.4), math.sin(0.4), 0.0, 0.0  # 46 degrees, 35 are the limit
+    assert eskf_range(tilted, params, 8.0, 0.01) == IGNORED
+    up = tuple(attitude(state).inv().apply([0.0, 0.0, 4e-5]))
+    assert eskf_magnetic_field(state, params, up, 0.01, 1e-14) == IGNORED
+    flat = np.diag([1.0, 1.0, 0.0])  # no covariance of a measurement
+    assert eskf_gnss_position(state, params, tuple(state.p_W), flat) == IGNORED
+    for name in NOMINAL:
+        assert np.array(state[name]).tobytes() == before[name], name
+    assert state.accepted[MAGNETIC_FIELD] == state.accepted[RANGE] == 0
+
+
+def test_unknown_variances_take_the_defaults() -> None:
+    rng = np.random.default_rng(19)
+    estimator_params = FULL
+    params = pack(estimator_params)
+    noise = estimator_params.noise
+    known, unknown = (running(estimator_params, np.random.default_rng(19)) for _ in range(2))
+    p_W = tuple(np.array(known.p_W) + rng.normal(0.0, 0.1, 3))
+    m_S = tuple(attitude(known).inv().apply(FIELD_W))
+    eskf_gnss_position(known, params, p_W, np.diag(np.square(noise.gnss_position_sigma_m)))
+    eskf_gnss_position(unknown, params, p_W, np.zeros((3, 3)))
+    eskf_gnss_velocity(known, params, p_W, np.diag(np.square(noise.gnss_velocity_sigma_mps)))
+    eskf_gnss_velocity(unknown, params, p_W, np.zeros((3, 3)))
+    eskf_magnetic_field(known, params, m_S, noise.heading_sigma_rad**2, noise.field_sigma_T**2)
+    eskf_magnetic_field(unknown, params, m_S, 0.0, 0.0)
+    eskf_pressure(known, params, 95000.0, noise.pressure_sigma_pa**2)
+    eskf_pressure(unknown, params, 95000.0, 0.0)
+    eskf_range(known, params, 8.0, noise.range_sigma_m**2)
+    eskf_range(unknown, params, 8.0, 0.0)
+    np.testing.assert_array_equal(known.covariance, unknown.covariance)
+    np.testing.assert_array_equal(known.nis, unknown.nis)
+
+
+def test_heading_noise_does_not_lean_the_vehicle() -> None:
+    """A row of H that carried the field's noise would lean it by the noise's variance."""
+    rng = np.random.default_rng(20)
+    params = pack(FULL)
+    state = running(FULL, rng)
+    state.q_WS = 1.0, 0.0, 0.0, 0.0
+    variance = 0.01**2
+    state.field_bias_S_T = 0.0
+    known = [1e-12] * (PRESSURE - 2) + [0.0] * (N - PRESSURE - 1)
+    state.covariance[:] = np.diag([variance, variance, variance, *known])
+    sigma, count = 0.1, 2000
+    for _ in range(count):
+        turned = Rotation.from_rotvec([0.0, 0.0, rng.normal(0.0, sigma)]).apply(FIELD_W)
+        eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
+    # What heading says of the tilt is theta_z + 2 theta_y (the field dips by 63 degrees); the sum
+    # is known to sigma / sqrt(count) afterwards, and theta_x not touched: four sigma.
+    x, y, z = attitude(state).as_rotvec()
+    assert abs(x) < 1e-6
+    assert abs(z + 2.0 * y) < 4.0 * sigma / math.sqrt(count)
+    assert abs(y) < 4.0 * 0.01
+
+
+@pytest.mark.many
+def test_joseph_form_survives_tiny_variances() -> None:
+    """Ten thousand updates with a variance 1e-14 of the state's: symmetric, not negative."""
+    rng = np.random.default_rng(21)
+    params = pack(MOUNTED)
+    state = running(MOUNTED, rng, size=10.0)
+    p_W = predicted_position(state, MOUNTED)
+    for _ in range(10_000):
+        eskf_gnss_position(state, params, tuple(p_W), 1e-12 * np.eye(3))
+    np.testing.assert_array_equal(state.covariance, state.covariance.T)
+    # rounding of the largest entries (about 1e3) is 1e-13; its square root of length adds up
+    assert np.linalg.eigvalsh(state.covariance).min() > -1e-10
+
+
+def test_recovery_from_a_lost_position() -> None:
+    """Rejected for two seconds at 5 Hz: position and velocity are GNSS's then, with a reason."""
+    rng = np.random.default_rng(22)
+    params = pack(replace(FULL, start=replace(FULL.start, lever_arm_m=0.0)))
+    state = running(FULL, rng, size=0.01)
+    truth_p, truth_v = np.array([100.0, -50.0, 20.0]), np.array([3.0, 0.0, -1.0])
+    results = []
+    for k in range(12):
+        state.stamp_ns = 5_000_000_000 + k * 200_000_000
+        eskf_gnss_velocity(state, params, tuple(truth_v), 0.01 * np.eye(3))
+        results.append(eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)))
+        if state.recoveries:
+            break
+    assert results[-1] == REJECTED
+    assert k == 11  # the first fix after more than two seconds
+    assert state.running == 1
+    assert state.reason == REASON_GNSS_POSITION
+    np.testing.assert_allclose(state.p_W, truth_p)
+    np.testing.assert_allclose(state.v_W, truth_v)
+    np.testing.assert_allclose(np.diag(state.covariance)[P : P + 3], 1.0)
+    assert np.degrees(np.sqrt(state.covariance[THETA, THETA])) == pytest.approx(30.0)
+    assert eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)) == ACCEPTED
+
+
+def test_pressure_that_jumped_is_taken_up_again() -> None:
+    rng = np.random.default_rng(23)
+    params = pack(FULL)
+    state = running(FULL, rng, size=0.01)
+    z = float(state.p_W[2])
+    for k in range(30):
+        state.stamp_ns = 5_000_000_000 + k * 100_000_000
+        eskf_pressure(state, params, pressure_at(560.0), 36.0)
+    assert state.pressure_offset_m == pytest.approx(560.0 - z, abs=0.2)
+    assert state.p_W[2] == pytest.approx(z, abs=0.2)
+    assert state.rejected_in_row[STATIC_PRESSURE] == 0
+
+
+def rotation_variance_after(turned: bool, count: int = 1000) -> float:
+    """Variance of the rotation about the field itself, of 0.01 rad^2, after many fields at rest."""
+    params = pack(replace(EstimatorParams(), gate=GateParams(chi2_1=1e9)))
+    rng = np.random.default_rng(5)
+    state = running(EstimatorParams(), rng, size=0.0)
+    state.q_WS = 1.0, 0.0, 0.0, 0.0
+    state.field_bias_S_T = 0.0
+    state.covariance[THETA : THETA + 3, THETA : THETA + 3] = 0.01 * np.eye(3)
+    level2 = FIELD_W[0] ** 2 + FIELD_W[1] ** 2
+    for _ in range(count):
+        if turned:  # about the vertical alone
+            field = Rotation.from_euler("z", rng.normal(0.0, 0.1)).apply(FIELD_W)
+            variances = 0.01, 1e-16
+        else:
+            # so small that no correction turns the covariance, which has a second order of its own
+            field = FIELD_W + rng.normal(0.0, 5e-8, 3)
+            variances = 25e-16 / level2, 25e-16
+        state.stamp_ns += 10_000_000
+        magnetic_field.eskf_magnetic_field(state, params, tuple(field), *variances)
+    along = FIELD_W / np.linalg.norm(FIELD_W)
+    return float(along @ state.covariance[THETA : THETA + 3, THETA : THETA + 3] @ along)
+
+
+def test_white_noise_does_not_tell_the_rotation_about_the_field() -> None:
+    """No field tells it at rest, however many there are."""
+    assert rotation_variance_after(turned=False) > 0.0099
+
+
+def test_a_field_that_turns_tells_it() -> None:
+    """A vertical part that is seen from many sides tells the tilt, and so the rest."""
+    assert rotation_variance_after(turned=True) < 1e-4

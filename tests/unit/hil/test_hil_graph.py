@@ -1,0 +1,271 @@
+"""The graph of a real vehicle among virtual obstacles, in its four structures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import flatten
+from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.ros.nodes.composed import specs_from
+from quadsim.ros.runtime import packages
+
+MEASURED = str(Path(__file__).parents[2] / "helpers" / "measured_guard.yaml")
+DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()} | {"guard": MEASURED}
+
+
+def described(**values):
+    return describe_hil_launch(DEFAULTS | {"record": "false"} | values)
+
+
+def by_name(specs):
+    return {spec.executable: spec for spec in specs}
+
+
+def heard(spec, ours):
+    return dict(spec.remappings).get(ours, ours)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({"structure": "sil"}, "stand_in driver lidar planner guard monitor"),
+        ({"drivers": "mavros"}, "driver lidar planner guard monitor"),
+        ({"drivers": "mavros", "rangefinder": "tf_luna", "planner": "", "vehicle": "iris",
+          "record": "true"},
+         "driver lidar rangefinder guard monitor description recorder"),
+        ({"structure": "target", "drivers": "mavros"}, "driver planner guard monitor"),
+        ({"structure": "basic"}, "composed"),
+    ],
+)  # fmt: skip
+def test_more_and_more_is_real(values, names):
+    assert [spec.executable for spec in described(**values)] == names.split()
+
+
+def test_basic_is_sil_in_one_process():
+    (one,) = described(structure="basic", seed="7")
+    found, expected = specs_from(one.parameters["nodes"]), described(structure="sil", seed="7")
+    assert [replace(spec, parameters={}) for spec in found] == [
+        replace(spec, parameters={}) for spec in expected
+    ]
+    for one_of, other in zip(found, expected, strict=True):
+        assert one_of.parameters == json.loads(json.dumps(dict(other.parameters)))
+
+
+def test_mavros_is_heard_and_told_under_its_own_names():
+    nodes = by_name(described(drivers="mavros", driver_namespace="/uav1", world="forest"))
+    odometry = "/uav1/mavros/local_position/odom"
+    assert heard(nodes["lidar"], "ground_truth/odom") == odometry
+    for name in ("planner", "guard", "monitor"):
+        assert heard(nodes[name], "odometry/filtered") == odometry
+        assert nodes[name].parameters["pose_type"] == "odometry"
+        assert nodes[name].parameters["use_sim_time"] is False
+    monitor = nodes["monitor"].parameters
+    assert monitor["pose"] == f"{odometry} nav_msgs/msg/Odometry"
+    setpoint = "/uav1/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
+    assert monitor["setpoint"] == setpoint
+    # but for its mode nothing is to be converted
+    assert nodes["driver"].parameters["topics"] == "vehicle/offboard_state"
+    assert nodes["driver"].parameters["send"] is True
+    assert nodes["lidar"].parameters["world"] == nodes["monitor"].parameters["world"] == "forest"
+    assert nodes["lidar"].parameters["odometry_reliable"] is False
+
+
+def test_motion_capture_comes_by_the_driver_as_a_pose():
+    """Its tracker's name is not known, and its frame is another."""
+    nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))
+    assert nodes["driver"].parameters["topics"] == "external/pose_stamped vehicle/offboard_state"
+    for name in ("lidar", "planner", "guard", "monitor"):
+        assert heard(nodes[name], "external/pose_stamped") == "external/pose_stamped"
+        assert nodes[name].parameters["pose_type"] == "pose"
+
+
+def test_motion_capture_comes_as_odometry_where_that_is_asked_for():
+    nodes = by_name(described(drivers="mocap:external/odom,mavros", pose="external/odom"))
+    assert nodes["driver"].parameters["topics"] == "external/odom vehicle/offboard_state"
+    assert nodes["guard"].parameters["pose_type"] == "odometry"
+
+
+def test_everything_is_in_the_bag():
+    recorder = described(drivers="mavros", record="/tmp/it", others="/a/odom")[-1]
+    assert recorder.parameters["also"] == [
+        "/mavros/local_position/odom nav_msgs/msg/Odometry",
+        "/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped",
+        "/a/odom nav_msgs/msg/Odometry",
+    ]
+    facts = json.loads(recorder.parameters["metadata"])
+    assert facts["structure"] == "hil"
+    # quadsim identify --brakes reads the pose that the guard flew by
+    assert facts["pose"] == "/mavros/local_position/odom"
+    converted = described(drivers="mocap,mavros", pose="external/pose_stamped", record="/tmp/it")
+    said = json.loads(converted[-1].parameters["metadata"])
+    assert said["pose"] == "/quad/external/pose_stamped"
+    assert json.loads(facts["guard"])["watch.dead_man"] is True
+
+
+def test_px4_is_told_in_two_topics_and_timed_by_the_one_with_the_velocity(monkeypatch):
+    """Its pose becomes ours before anybody hears it; the versions of its name are not known."""
+    monkeypatch.setattr(packages, "find_spec", lambda name: name)  # as if px4_msgs were installed
+    nodes = by_name(described(drivers="px4", record="/tmp/it"))
+    told = [
+        "/fmu/in/offboard_control_mode px4_msgs/msg/OffboardControlMode",
+        "/fmu/in/trajectory_setpoint px4_msgs/msg/TrajectorySetpoint",
+    ]
+    ours = "/quad/odometry/autopilot nav_msgs/msg/Odometry"
+    assert nodes["monitor"].parameters["setpoint"] == told[1]
+    assert nodes["monitor"].parameters["pose"] == ours
+    assert nodes["recorder"].parameters["also"] == [ours, *told]
+
+
+@pytest.mark.parametrize(
+    ("values", "position_B_m", "rotation_deg"),
+    [
+        ({}, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+        ({"lidar_position": "0.1, 0, -0.2"}, [0.1, 0.0, -0.2], [0.0, 0.0, 0.0]),
+        ({"lidar": "", "lidar_rotation": "180,0,90"}, [0.0, 0.0, 0.0], [180.0, 0.0, 90.0]),
+        ({"lidar": "FILE"}, [0.0, 0.0, 0.08], [0.0, 0.0, 180.0]),
+        ({"lidar": "FILE", "lidar_position": "0,0,1"}, [0.0, 0.0, 1.0], [0.0, 0.0, 180.0]),
+    ],
+)
+@pytest.mark.parametrize("structure", ["hil", "target"])
+def test_where_the_lidar_sits_is_known_to_all_that_read_it(
+    structure, values, position_B_m, rotation_deg, tmp_path
+):
+    """The device's file, or the arguments; the same of a virtual one and of a real one."""
+    path = tmp_path / "turned.yaml"
+    path.write_text("sensor: lidar\nposition_B_m: [0, 0, 0.08]\nrotation_deg: [0, 0, 180]\n")
+    values = {name: text.replace("FILE", str(path)) for name, text in values.items()}
+    nodes = by_name(described(drivers="mavros", structure=structure, **values))
+    for name in ("planner", "guard", "monitor"):
+        given = nodes[name].parameters
+        assert (given["lidar.position_B_m"], given["lidar.rotation_deg"]) == (
+            position_B_m,
+            rotation_deg,
+        )
+    if structure == "hil" and values.get("lidar", "some"):
+        cast = nodes["lidar"].parameters
+        assert (list(cast["position_B_m"]), list(cast["rotation_deg"])) == (
+            position_B_m,
+            rotation_deg,
+        )
+
+
+def test_others_are_known_to_whoever_must_not_meet_them():
+    nodes = by_name(described(drivers="mavros", others="/a/odom,/b/odom", others_radius="0.6"))
+    for name in ("lidar", "planner", "guard", "monitor"):
+        assert nodes[name].parameters["others.odometry"] == ["/a/odom", "/b/odom"]
+        assert nodes[name].parameters["others.radius_m"] == [0.6]
+
+
+def test_files_reach_guard_and_planner():
+    nodes = by_name(described(drivers="mavros", dead_man_button="4"))
+    assert nodes["guard"].parameters["dead_man.button"] == 4
+    from quadsim.base.files import find
+    from quadsim.base.parameters import load
+    from quadsim.hil.guard.parameters import GuardParams
+
+    expected = flatten(load(GuardParams, find("guards", MEASURED)))
+    assert expected.items() <= dict(nodes["guard"].parameters).items()
+
+
+@pytest.mark.parametrize("structure", ["hil", "target"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "guard: its brake_mps2 and latency_s are those of the rehearsals' stand-in"),
+        ("vehicle: {brake_mps2: 2.0}", "those of the rehearsals' stand-in, .* identify --brakes"),
+        ("vehicle: {brake_mps2: 2.0, latency_s: 0.4, measured_on: ''}", "are of no flight"),
+    ],
+)
+def test_a_real_vehicle_needs_brakes_of_its_own(structure, text, words, tmp_path):
+    """Also where a file of one's own does not say how its figures are known."""
+    path = tmp_path / "guard.yaml"
+    if text:
+        path.write_text(text)
+    guard = str(path) if text else "default"
+    with pytest.raises(InputError, match=words) as refused:
+        described(structure=structure, drivers="mavros", guard=guard)
+    assert "\n" not in str(refused.value)
+    assert described(structure="sil", guard=guard)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"structure": "real"}, "structure: 'real'; allowed: basic, sil, hil, target"),
+        ({}, "drivers: none with structure hil; give those of the vehicle"),
+        ({"structure": "sil", "drivers": "mavros"}, "whose vehicle stands in"),
+        ({"drivers": "vectornav"}, "pose: none from drivers vectornav"),
+        ({"drivers": "mavros", "pose": "external/odom"}, "what they give"),
+        (
+            {"drivers": "mocap,mavros", "pose": "external/odom"},
+            "ground_truth/odom; for external/odom: drivers:=mocap:external/odom,mavros$",
+        ),
+        ({"drivers": "mocap"}, "drivers: mocap: none of them takes command_velocity/safe"),
+        ({"drivers": "mavros", "world": "nowhere"}, "nowhere"),
+        ({"drivers": "mavros", "guard": "nobody"}, "nobody"),
+        ({"drivers": "mavros", "lidar": "nothing"}, "nothing"),
+        ({"drivers": "mavros", "vehicle": "dragon"}, "dragon"),
+        ({"drivers": "mavros", "lidar_position": "1,2"}, "lidar_position: '1,2'; allowed: three"),
+        ({"drivers": "mavros", "lidar_rotation": "0,0,x"}, "lidar_rotation: 'x' is not a number"),
+        ({"drivers": "mavros", "lidar_position": "99,0,0"}, "position_B_m"),
+        ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),
+        ({"drivers": "mavros", "others_radius": "wide"}, "others_radius: 'wide' is not a number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_named(values, words):
+    with pytest.raises(InputError, match=words):
+        described(**values)
+
+
+def test_a_description_that_is_none_is_refused():
+    for text in ("", "[]", "[1]", '[{"executable": "imu"}]'):
+        with pytest.raises(InputError, match="composed: nodes"):
+            specs_from(text)
+
+
+def test_the_guard_compares_the_pose_with_the_autopilots_own():
+    """Where both are there; the pose may be the autopilot's own, or nobody gives that."""
+    nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))
+    assert nodes["guard"].parameters["autopilot.odometry"] == "beside"
+    assert heard(nodes["guard"], "odometry/autopilot") == "/mavros/local_position/odom"
+    own = by_name(described(drivers="mavros"))["guard"]
+    assert own.parameters["autopilot.odometry"] == "own"
+
+
+def test_the_driver_holds_commands_to_the_guards_file(tmp_path):
+    (tmp_path / "slow.yaml").write_text(
+        "limits: {speed_max_mps: 0.5}\nwatch: {late_s: 0.05}\nvehicle: {measured_on: a flight}\n"
+    )
+    nodes = by_name(described(drivers="mavros", guard=str(tmp_path / "slow.yaml")))
+    for name in ("guard", "driver"):
+        assert nodes[name].parameters["limits.speed_max_mps"] == 0.5
+        assert nodes[name].parameters["watch.late_s"] == 0.05
+
+
+def test_motion_capture_goes_into_the_autopilot_where_that_is_asked():
+    values = {"drivers": "mocap,mavros", "pose": "external/pose_stamped"}
+    assert by_name(described(**values))["driver"].parameters["relay"] == ""
+    driver = by_name(described(**values, relay="true"))["driver"]
+    assert driver.parameters["relay"] == "pose"
+    with pytest.raises(InputError, match="relay: the pose is odometry/autopilot"):
+        described(drivers="mavros", relay="true")
+
+
+def test_a_real_lidar_leaves_out_the_vehicle_that_it_sits_on():
+    """In target, where the vehicle is known; as large as its rotors, within the guard's radius."""
+    given = {"structure": "target", "drivers": "mavros"}
+    nodes = by_name(described(**given, vehicle="x500"))
+    for name in ("guard", "planner", "monitor"):
+        parameters = nodes[name].parameters
+        assert 0.35 < parameters["lidar.self_radius_m"] <= 0.4
+        assert parameters["lidar.self_half_height_m"] == 0.2
+    assert "lidar.self_radius_m" not in by_name(described(**given))["guard"].parameters
+    virtual = by_name(described(drivers="mavros", vehicle="x500"))
+    assert "lidar.self_radius_m" not in virtual["guard"].parameters

@@ -1,0 +1,77 @@
+"""What a million runs cost, from measured figures: the arithmetic, by hand."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+#: Round figures: a run of 0.36 s, handing out of 1 ms by the campaign and 2 ms by the scheduler.
+MEASURED = {
+    "flight_cpu_s": 0.36, "ready_s": 0.0, "memory_MB": 250.0, "ready_read_MB": 40.0,
+    "line_bytes": 700.0, "table_bytes": 200.0, "table_us": 60.0,
+    "handing": [
+        {"width": 100, "batch": 1, "feeder_ms_a_run": 1.0, "scheduler_ms_a_run": 2.0,
+         "bytes_a_run": 16e3},
+        {"width": 1000, "batch": 1, "feeder_ms_a_run": 1.0, "scheduler_ms_a_run": 2.0,
+         "bytes_a_run": 16e3},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def million_runs() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import million_runs
+
+        yield million_runs
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def test_workers_bound_a_small_cluster(million_runs: ModuleType) -> None:
+    plan = million_runs.Plan(runs=1_000_000, cores=100, batch=1, price=0.04, speed=1.0)
+
+    cost = million_runs.cost(plan, MEASURED)
+
+    assert cost["core_hours"] == pytest.approx(100.0)  # 360 000 s
+    assert cost["hours"] == pytest.approx(1.0)
+    assert cost["price"] == pytest.approx(4.0)
+    assert cost["scheduler_share"] == pytest.approx(2000.0 / 3600.0)
+    assert cost["network_MB_s"] == pytest.approx(1e6 / 3600.0 * 0.016)
+    assert (cost["memory_GB"], cost["start_read_GB"]) == pytest.approx((25.0, 4.0))
+    assert (cost["record_GB"], cost["table_GB"]) == pytest.approx((0.7, 0.2))
+    assert cost["table_minutes"] == pytest.approx(1.0)
+
+
+def test_the_scheduler_bounds_a_large_one_whose_cores_are_paid_for_all_the_same(
+    million_runs: ModuleType,
+) -> None:
+    plan = million_runs.Plan(runs=1_000_000, cores=1000, batch=1, price=0.04, speed=2.0)
+
+    cost = million_runs.cost(plan, MEASURED)
+
+    assert cost["core_hours"] == pytest.approx(50.0)  # of cores that are twice as fast
+    assert cost["hours"] == pytest.approx(1000.0 / 3600.0)  # 2 ms a run, at twice the speed
+    assert cost["price"] == pytest.approx(1000.0 / 3600.0 * 1000 * 0.04)
+    assert (cost["scheduler_share"], cost["feeder_share"]) == pytest.approx((1.0, 0.5))
+    assert cost["runs_s"] == pytest.approx(1000.0)
+
+
+def test_what_is_not_installed_is_named_with_its_package(
+    million_runs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import hosts
+
+    monkeypatch.setattr(hosts, "_PATH", "/nowhere")
+
+    with pytest.raises(SystemExit) as ended:
+        hosts.need("unshare", "ip", "nft")
+
+    assert str(ended.value) == (
+        "not installed here: unshare, ip, nft (Debian: iproute2, nftables, util-linux)"
+    )

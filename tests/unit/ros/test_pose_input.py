@@ -1,0 +1,49 @@
+"""Poses as guard, planner and monitor take them: by stamps that rise."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import PoseStamped
+
+from quadsim.ros.messages.cdr import MessageError, Writer
+from quadsim.ros.parts import pose_input
+from quadsim.ros.parts.pose_input import PoseFrames, PoseInput, PoseParams
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Sends a pose by its stamp, which is used or refused; and the stamps that were used."""
+    given = {PoseParams: PoseParams("pose"), PoseFrames: PoseFrames()}
+    monkeypatch.setattr(pose_input, "declare", lambda node, params, *_: given[type(params)])
+    heard, used = [], []
+    node = SimpleNamespace(listen=lambda topic, take, **_: heard.append(take))
+    PoseInput(node, used.append)
+    template = PoseStamped()
+    template.header.frame_id = "map"
+    template.pose.orientation.w = 1.0
+    writer = Writer(template, "geometry_msgs/msg/PoseStamped")
+    return lambda stamp_ns: heard[0](writer.payload(stamp_ns)), used
+
+
+def test_a_stamp_that_does_not_rise_is_refused(taken):
+    send, used = taken
+    send(5_000 * MS)
+    for stamp_ns in (5_000 * MS, 4_999 * MS, 4_000 * MS):
+        with pytest.raises(MessageError, match="repeats or jumps back in time"):
+            send(stamp_ns)
+    send(5_001 * MS)
+    assert used == [5_000 * MS, 5_001 * MS]
+
+
+def test_a_clock_that_was_set_back_is_followed(taken):
+    send, used = taken
+    for stamp_ns in (0, 5_000 * MS, 10 * MS, 20 * MS):
+        send(stamp_ns)
+    assert used == [0, 5_000 * MS, 10 * MS, 20 * MS]

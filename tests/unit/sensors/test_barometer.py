@@ -1,0 +1,364 @@
+"""Barometer against the standard atmosphere and closed forms; its errors against their laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.compiled import new_record
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import from_mapping, leaves
+from quadsim.base.records import KINEMATICS
+from quadsim.sensors import SENSORS
+from quadsim.sensors.barometer import BarometerParams
+from quadsim.sensors.devices import load_device
+from quadsim.sensors.model import SimulatedSensor
+from quadsim.world.air.atmosphere import density_at, height_of, pressure_at
+from quadsim.world.environment import EnvironmentParams
+
+WORLD = EnvironmentParams()
+LEVEL = (1.0, 0.0, 0.0, 0.0)
+#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
+ALPHA = 1e-4
+COUNT = 20_000
+
+
+def device(params, seed=1, world=WORLD):
+    return SimulatedSensor(SENSORS["barometer"], params, world, seed, "quad")
+
+
+def readings(params, count=1, seed=1, world=WORLD, **motion):
+    """Samples of a vehicle whose state does not change, (count,) Pa."""
+    sensor, truth = device(params, seed, world), new_record(KINEMATICS)
+    truth.q_WB[:] = LEVEL
+    for name, value in motion.items():
+        truth[name] = value
+    sensor.measure(truth)
+    found = np.zeros(count)
+    for k in range(count):
+        truth.stamp_ns = (k + 1) * sensor.period_ns
+        found[k] = sensor.measure(truth).pressure_pa
+    return found
+
+
+IDEAL_PA = float(readings(BarometerParams())[0])
+
+
+def assert_deviation(errors, sigma):
+    """Errors whose mean is known to be zero have their deviation."""
+    low, high = np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], len(errors)) / len(errors))
+    ratio = math.sqrt(np.mean(np.square(errors))) / sigma
+    assert low < ratio < high
+
+
+# ---- the air -----------------------------------------------------------------------------------
+
+
+def geometric_m(geopotential_m):
+    """Height whose geopotential one is given (ISO 2533, eq. 9)."""
+    return 6356766.0 * geopotential_m / (6356766.0 - geopotential_m)
+
+
+@pytest.mark.parametrize(
+    ("geopotential_m", "pressure_pa", "density_kgpm3"),
+    [
+        (0.0, 101325.0, 1.22500),
+        (1000.0, 89874.6, 1.11164),
+        (5000.0, 54019.9, 0.736116),
+        (11000.0, 22632.1, 0.363918),
+    ],
+)
+def test_standard_atmosphere_matches_the_tables(geopotential_m, pressure_pa, density_kgpm3):
+    # ISO 2533 tables for geopotential height, given to six figures
+    height_m = geometric_m(geopotential_m)
+    assert pressure_at(height_m) == pytest.approx(pressure_pa, abs=0.6)
+    assert density_at(height_m, pressure_at(height_m)) == pytest.approx(density_kgpm3, rel=1e-5)
+    assert height_of(pressure_at(height_m)) == pytest.approx(height_m, abs=1e-6)
+
+
+@pytest.mark.parametrize("height_m", [488.0, 2000.0, 4000.0])
+def test_heights_are_geopotential_in_the_gas_law(height_m):
+    """Closed form of ISO 2533 by geopotential height; by the geometric one 2.5 m off at 4 km."""
+    geopotential_m = 6356766.0 * height_m / (6356766.0 + height_m)
+    exponent = 9.80665 / (287.05287 * 0.0065)
+    pressure_pa = 101325.0 * (1.0 - 0.0065 * geopotential_m / 288.15) ** exponent
+    assert pressure_at(height_m) == pytest.approx(pressure_pa, rel=1e-12)
+    assert height_of(pressure_pa) == pytest.approx(height_m, abs=1e-6)
+    naive_m = 288.15 / 0.0065 * (1.0 - (pressure_pa / 101325.0) ** (1.0 / exponent))
+    assert height_m - naive_m == pytest.approx(height_m**2 / 6356766.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("offset_K", [-30.0, 20.0])
+def test_an_altimeter_errs_by_the_airs_temperature(offset_K):
+    """Against the integral of dp/dz = -g p / (R T), and the pilots' rule of 4 % for 10 K.
+
+    An altimeter set on the ground shows too little of a climb in warm air, by T_ISA / T.
+    """
+    world = EnvironmentParams(temperature_offset_K=offset_K)
+    base_m = world.datum.height_m
+    low, high = (readings(BarometerParams(), world=world, p_W=(0, 0, z))[0] for z in (0.0, 500.0))
+    z = np.linspace(0.0, base_m + 500.0, 200_001)
+    gravity = 9.80665 * (6356766.0 / (6356766.0 + z)) ** 2
+    geopotential = 6356766.0 * z / (6356766.0 + z)
+    slope = gravity / (287.05287 * (288.15 + offset_K - 0.0065 * geopotential))
+    weight = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(z))])
+    # trapezoids of 5 mm: below 1e-12
+    assert high == pytest.approx(101325.0 * math.exp(-weight[-1]), rel=1e-9)
+    at_base = 101325.0 * math.exp(-np.interp(base_m, z, weight))
+    assert low == pytest.approx(at_base, rel=1e-9)
+    shown = height_of(high) - height_of(low)
+    # temperatures in the middle: the standard's at the heights shown, the air's at the true ones
+    shown_K = 288.15 - 0.00325 * (height_of(high) + height_of(low))
+    true_K = 288.15 + offset_K - 0.0065 * (base_m + 250.0)
+    # both fall by 3 K over the climb: second order in that is 3e-5
+    assert shown / 500.0 == pytest.approx(shown_K / true_K, abs=1e-4)
+    assert shown / 500.0 - 1.0 == pytest.approx(-0.004 * offset_K, rel=0.2)
+
+
+def test_it_falls_by_the_hydrostatic_gradient():
+    low, high = (readings(BarometerParams(), p_W=(0.0, 0.0, z))[0] for z in (0.0, 1.0))
+    # dp = -rho g dz with rho = p / (R T) at 488 m, and 1.5e-4 less gravity than at the sea
+    density = low / (287.05287 * (288.15 - 0.0065 * 488.5))
+    gravity = 9.80665 * (1.0 - 2.0 * 488.5 / 6356766.0)
+    assert high - low == pytest.approx(-density * gravity, rel=7e-5)
+
+
+def test_weather_is_the_pressure_at_sea_level():
+    deep = EnvironmentParams(sea_level_pressure_pa=98000.0)
+    at_sea = (0.0, 0.0, -WORLD.datum.height_m)
+    assert readings(BarometerParams(), world=deep, p_W=at_sea)[0] == pytest.approx(98000.0)
+    # an altimeter at its standard setting shows too much: a pilot reckons 27 to 30 ft a hPa
+    found = height_of(readings(BarometerParams(), world=deep)[0]) - WORLD.datum.height_m
+    assert 33.25 * 27 * 0.3048 < found < 33.25 * 30 * 0.3048
+
+
+# ---- air that flows past it --------------------------------------------------------------------
+
+AHEAD, BACK = (-0.3, 0.2, 0.4), (-0.1, 0.5, -0.6)
+PRESSED = BarometerParams(ahead_error=AHEAD, back_error=BACK)
+#: At the datum, by the gas equation.
+DENSITY = IDEAL_PA / (287.05287 * (288.15 - 0.0065 * 6356766.0 * 488.0 / (6356766.0 + 488.0)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("speed_mps", [-12.0, 12.0])
+def test_flow_along_an_axis_adds_its_part_of_the_dynamic_pressure(axis, speed_mps):
+    v_W = np.zeros(3)
+    v_W[axis] = speed_mps
+    ratio = (AHEAD if speed_mps > 0.0 else BACK)[axis]
+    found = readings(PRESSED, v_W=v_W)[0] - IDEAL_PA
+    # pressures of 1e5 Pa are known to 1e-11 Pa
+    assert found == pytest.approx(ratio * 0.5 * DENSITY * 144.0, rel=1e-9)
+    assert readings(BarometerParams(), v_W=v_W)[0] == IDEAL_PA
+
+
+def test_flow_counts_in_the_bodys_axes_and_against_the_wind():
+    v_W, wind_W = np.array([9.0, -4.0, 2.0]), np.array([-3.0, 5.0, 1.0])
+    for attitude in Rotation.random(20, random_state=1):
+        v_B = attitude.inv().apply(v_W - wind_W)
+        ratios = np.where(v_B > 0.0, AHEAD, BACK)
+        q_WB = np.roll(attitude.as_quat(), 1)
+        found = readings(PRESSED, v_W=v_W, wind_W=wind_W, q_WB=q_WB)[0] - IDEAL_PA
+        assert found == pytest.approx(0.5 * DENSITY * np.sum(ratios * v_B**2), rel=1e-9, abs=1e-9)
+
+
+def test_one_coefficient_on_all_axes_is_one_of_the_whole_speed():
+    params = BarometerParams(ahead_error=(0.2,) * 3, back_error=(0.2,) * 3)
+    found = readings(params, v_W=(3.0, -4.0, 12.0))[0] - IDEAL_PA
+    assert found == pytest.approx(0.2 * 0.5 * DENSITY * 169.0, rel=1e-9)
+
+
+def test_it_listens_to_the_wind_only_where_it_feels_it():
+    needs = SENSORS["barometer"].needs
+    assert needs(PRESSED) == {"wind"}
+    assert needs(BarometerParams(back_error=(0.0, 0.0, 0.1))) == {"wind"}
+    assert needs(BarometerParams()) == frozenset()
+
+
+# ---- lag, counts, range ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 200.0])
+def test_the_lag_follows_an_even_change_exactly_at_any_rate(rate_hz):
+    # climbing at 2 m/s behind a lag T: p(t) - s (t - T + T exp(-t/T)), of the pressure's slope s
+    tau_s, seconds = 0.5, 3.0
+    sensor = device(BarometerParams(rate_hz=rate_hz, response_time_s=tau_s))
+    truth = new_record(KINEMATICS)
+    truth.q_WB[:] = LEVEL
+    sensor.measure(truth)
+    for k in range(1, round(seconds * rate_hz) + 1):
+        truth.stamp_ns = k * sensor.period_ns
+        t_s = k / rate_hz
+        truth.p_W[2] = 2.0 * t_s
+        found = sensor.measure(truth).pressure_pa
+        slope = -2.0 * DENSITY * 9.80665
+        expected = IDEAL_PA + slope * (t_s - tau_s * (1.0 - math.exp(-t_s / tau_s)))
+        # the pressure itself bends: its second derivative is slope^2 / p, 5.5e-3 Pa/s^2
+        assert found == pytest.approx(expected, abs=5.5e-3 * seconds**2 / 2.0)
+
+
+def test_the_lag_forgets_a_step_with_its_time_constant():
+    sensor = device(BarometerParams(rate_hz=50.0, response_time_s=0.2))
+    truth = new_record(KINEMATICS)
+    truth.q_WB[:] = LEVEL
+    found = []
+    for k in range(60):
+        truth.stamp_ns = k * sensor.period_ns
+        truth.p_W[2] = 10.0 if k >= 5 else 0.0
+        sample = sensor.measure(truth)
+        found.append(sample.pressure_pa if sample is not None else math.nan)
+    away = np.array(found[5:]) - readings(BarometerParams(), p_W=(0.0, 0.0, 10.0))[0]
+    assert found[4] == pytest.approx(IDEAL_PA, abs=1e-9)
+    # pressures of 1e5 Pa are known to 1e-11 Pa
+    assert away[1:] == pytest.approx(away[:-1] * math.exp(-0.02 / 0.2), abs=1e-9)
+    assert away[0] > 90.0  # one sample after the step of 114 Pa the most of it is to come
+
+
+def test_counts_and_range_come_last():
+    counts = readings(BarometerParams(noise_sigma_pa=3.0, step_pa=0.66), 500) / 0.66
+    assert counts == pytest.approx(np.round(counts), abs=1e-6)
+    assert len(np.unique(np.round(counts))) > 10
+    assert readings(BarometerParams(bias_pa=1e4, range_max_pa=1e5))[0] == 1e5
+    assert readings(BarometerParams(bias_pa=-1e4, range_min_pa=9e4))[0] == 9e4
+
+
+# ---- noise and drift ---------------------------------------------------------------------------
+
+
+@pytest.mark.many
+def test_white_noise_has_the_stated_deviation_and_nothing_else():
+    errors = readings(BarometerParams(noise_sigma_pa=1.5), COUNT) - IDEAL_PA
+    assert_deviation(errors, 1.5)
+    # of white noise the sample autocorrelation has the deviation 1/sqrt(n)
+    bound = stats.norm.ppf(1 - ALPHA / 2) / math.sqrt(COUNT - 1)
+    assert abs(np.mean(errors[1:] * errors[:-1]) / 1.5**2) < bound
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 200.0])
+@pytest.mark.many
+def test_the_walk_grows_with_the_root_of_time_at_any_rate(rate_hz):
+    found = readings(BarometerParams(rate_hz=rate_hz, bias_walk=0.5), COUNT)
+    assert_deviation(np.diff(found), 0.5 / math.sqrt(rate_hz))
+
+
+def test_an_error_is_drawn_once_at_switch_on():
+    params = BarometerParams(turn_on_sigma_pa=50.0, bias_pa=20.0)
+    drawn = np.array([readings(params, 2, seed) for seed in range(400)]) - IDEAL_PA - 20.0
+    assert np.array_equal(drawn[:, 0], drawn[:, 1])
+    assert_deviation(drawn[:, 0], 50.0)
+
+
+def test_the_error_follows_the_temperature():
+    params = BarometerParams(
+        rate_hz=10.0, temperature_bias=0.6, ambient_offset_K=-5.0, warm_up_K=20.0, warm_up_s=4.0
+    )
+    t_s = 0.1 * np.arange(1, 101)
+    expected = IDEAL_PA + 0.6 * (-5.0 + 20.0 * (1.0 - np.exp(-t_s / 4.0)))
+    assert readings(params, 100) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.many
+def test_the_stated_variance_is_that_of_the_samples():
+    params = BarometerParams(noise_sigma_pa=1.2, step_pa=1.0)
+    ratio = readings(params, COUNT).var() / params.variance()
+    low, high = stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], COUNT - 1) / (COUNT - 1)
+    # noise above one count: the error of rounding is uniform and independent to exp(-2 pi^2)
+    assert low < ratio < high
+
+
+# ---- every parameter, every bad value ----------------------------------------------------------
+
+BASE = BarometerParams(
+    stamp_jitter_s=0.001,
+    loss_probability=0.1,
+    noise_sigma_pa=1.0,
+    temperature_bias=0.5,
+    warm_up_K=10.0,
+)
+OTHER = {
+    "rate_hz": 25.0,
+    "latency_s": 0.05,
+    "stamp_jitter_s": 0.002,
+    "loss_probability": 0.3,
+    "noise_sigma_pa": 1.1,
+    "bias_pa": 0.1,
+    "turn_on_sigma_pa": 1.0,
+    "bias_walk": 0.1,
+    "temperature_bias": 0.6,
+    "ambient_offset_K": 3.0,
+    "warm_up_K": 11.0,
+    "warm_up_s": 100.0,
+    "ahead_error": (0.1, 0.0, 0.0),
+    "back_error": (0.0, 0.0, 0.1),
+    "response_time_s": 0.1,
+    "step_pa": 0.5,
+    "range_min_pa": 95599.0,
+    "range_max_pa": 95599.0,
+}
+
+
+def output(params):
+    """Everything that comes out in half a second of flight, and when."""
+    sensor, truth = device(params), new_record(KINEMATICS)
+    truth.q_WB[:] = LEVEL
+    truth.v_W[:] = 3.0, 0.0, -2.0
+    found = []
+    for k in range(251):
+        truth.stamp_ns = k * 2_000_000
+        truth.p_W[2] = -0.004 * k
+        sample = sensor.measure(truth)
+        while sample is not None:
+            found.append((k, sample.tobytes()))
+            sample = sensor.published(int(truth.stamp_ns))
+    return found
+
+
+@pytest.mark.parametrize("name", [leaf.name for leaf in leaves(BarometerParams)])
+def test_every_parameter_changes_what_comes_out(name):
+    assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"noise_sigma_pa": -1.0}, "noise_sigma_pa: -1.0 is out of range"),
+        ({"ahead_error": [0.1, 0.1]}, "ahead_error: 2 items; allowed: exactly 3"),
+        ({"back_error": [0.0, 0.0, 9.0]}, "back_error[2]: 9.0 is out of range"),
+        ({"response_time_s": -0.1}, "response_time_s: -0.1 is out of range"),
+        ({"range_min_pa": 9e4, "range_max_pa": 9e4}, "range_min_pa: not below range_max_pa"),
+        ({"warm_up_s": 0.0}, "warm_up_s: 0.0 is out of range; allowed: > 0"),
+        ({"step_pa": "fine"}, "step_pa: 'fine' is not a number"),
+    ],
+)
+def test_bad_values_are_refused_by_key_and_reason(keys, said):
+    with pytest.raises(InputError) as caught:
+        from_mapping(BarometerParams, keys, "device.yaml")
+    assert str(caught.value).startswith("device.yaml: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("pressure_pa", [80000.0, 120000.0])
+def test_weather_that_never_was_is_refused(pressure_pa):
+    with pytest.raises(InputError, match=r"sea_level_pressure_pa: .* is out of range"):
+        from_mapping(EnvironmentParams, {"sea_level_pressure_pa": pressure_pa}, "scenario.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "noise_pa", "step_pa", "range_pa"),
+    [
+        ("bmp390", 0.9, 0.016, (30_000.0, 125_000.0)),
+        ("ms5611", 1.2, 1.0, (1_000.0, 120_000.0)),
+        ("fcnd_barometer", 1.137, 0.0, (0.0, 2e5)),
+        ("ideal_barometer", 0.0, 0.0, (0.0, 2e5)),
+    ],
+)
+def test_devices_have_the_figures_of_their_data_sheets(name, noise_pa, step_pa, range_pa):
+    params = load_device("barometer", name)
+    assert isinstance(params, BarometerParams)
+    assert (params.noise_sigma_pa, params.step_pa) == (noise_pa, step_pa)
+    assert (params.range_min_pa, params.range_max_pa) == range_pa

@@ -1,0 +1,417 @@
+"""Range finder against closed forms; its noise and misses against their distributions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.compiled import new_record
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import from_mapping, leaves
+from quadsim.base.records import KINEMATICS
+from quadsim.geometry.rotation import from_euler
+from quadsim.sensors import SENSORS
+from quadsim.sensors.devices import load_device
+from quadsim.sensors.faults import FaultParams
+from quadsim.sensors.model import SimulatedSensor
+from quadsim.sensors.rangefinder import RangefinderParams, cone, flat_ground_height
+from quadsim.wire.decode import decode
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.obstacles import Box, Obstacle, Plane, Pose
+from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
+
+LEVEL = (1.0, 0.0, 0.0, 0.0)
+#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
+ALPHA = 1e-4
+
+
+def device(params, seed=1, scene=EMPTY_SCENE, ground_m=0.0, faults=()):
+    world = EnvironmentParams(ground_height_m=ground_m)
+    return SimulatedSensor(SENSORS["rangefinder"], params, world, seed, "quad", scene, faults)
+
+
+def published(sensor, count, p_W=(0.0, 0.0, 3.0), q_WB=LEVEL):
+    """(time, copy of the sample) of everything that a vehicle publishes which does not move."""
+    truth = new_record(KINEMATICS)
+    truth.p_W[:], truth.q_WB[:] = p_W, q_WB
+    found = []
+    for k in range(count + 1):
+        truth.stamp_ns = k * sensor.period_ns
+        sample = sensor.measure(truth)
+        while sample is not None:
+            found.append((int(truth.stamp_ns), sample.copy()))
+            sample = sensor.published(int(truth.stamp_ns))
+    return found
+
+
+def readings(sensor, count, **pose):
+    return np.array([sample.range_m for _, sample in published(sensor, count, **pose)])
+
+
+def reading(params, scene=EMPTY_SCENE, ground_m=0.0, **pose):
+    return readings(device(params, scene=scene, ground_m=ground_m), 1, **pose)[0]
+
+
+def chi2_bounds(count):
+    """Ratio of a sample deviation to the true one that chance leaves inside."""
+    return np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], count) / count)
+
+
+def binomial_bounds(count, probability):
+    return stats.binom.ppf([ALPHA / 2, 1 - ALPHA / 2], count, probability)
+
+
+# ---- one ray -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.3, -0.6])
+def test_range_is_height_over_the_cosine_of_the_tilt(tilt):
+    params = RangefinderParams(position_B_m=(0.0, 0.0, -0.1))
+    found = reading(params, ground_m=0.5, p_W=(4.0, 2.0, 3.5), q_WB=from_euler(tilt, 0.0, 1.0))
+    height_m = 3.0 - 0.1 * math.cos(tilt)
+    assert found == pytest.approx(height_m / math.cos(tilt), abs=1e-12)
+    assert flat_ground_height(found, abs(tilt)) == pytest.approx(height_m, abs=1e-12)
+
+
+def test_a_mount_that_looks_ahead_sees_the_wall():
+    wall = Obstacle("wall", Plane((-1.0, 0.0, 0.0)), Pose((5.0, 0.0, 0.0)))
+    params = RangefinderParams(rotation_deg=(0.0, 0.0, 0.0), position_B_m=(0.2, 0.0, 0.0))
+    found = reading(params, scene_of([wall]), q_WB=from_euler(0.0, 0.0, 0.4))
+    # along a heading of 0.4 rad to the plane x = 5, from a sensor 0.2 m ahead
+    assert found == pytest.approx(5.0 / math.cos(0.4) - 0.2, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("height_m", "expected"),
+    [(-0.2, -math.inf), (0.05, -math.inf), (0.5, 0.5), (7.99, 7.99), (8.01, math.inf)],
+)
+def test_limits_follow_rep_117(height_m, expected):
+    assert reading(RangefinderParams(), p_W=(0.0, 0.0, height_m)) == pytest.approx(expected)
+
+
+def test_a_vehicle_on_its_back_sees_nothing():
+    on_its_back = from_euler(math.pi, 0.0, 0.0)
+    assert reading(RangefinderParams(), q_WB=on_its_back) == math.inf
+
+
+@pytest.mark.parametrize(("tilt_deg", "heard"), [(0.0, True), (44.9, True), (45.1, False)])
+def test_no_echo_beyond_the_largest_incidence(tilt_deg, heard):
+    params = RangefinderParams(incidence_max_deg=45.0)
+    found = reading(params, q_WB=from_euler(math.radians(tilt_deg), 0.0, 0.0))
+    assert math.isfinite(found) == heard
+
+
+# ---- a cone of rays ----------------------------------------------------------------------------
+
+
+def angles_to_axis(rays):
+    return np.arccos(np.clip(rays[:, 0], -1.0, 1.0))
+
+
+def covering_rad(rays, half_rad):
+    """Largest angle from a direction in the cone to its nearest ray, by a fine grid."""
+    axis_rad, turn = np.meshgrid(np.linspace(0.0, half_rad, 60), np.linspace(0.0, 2 * np.pi, 120))
+    aside = np.sin(axis_rad)
+    grid = np.stack([np.cos(axis_rad), aside * np.cos(turn), aside * np.sin(turn)], axis=-1)
+    return np.arccos(np.clip(grid.reshape(-1, 3) @ rays.T, -1.0, 1.0)).min(axis=1).max()
+
+
+@pytest.mark.parametrize("rays", [2, 17, 33, 64])
+@pytest.mark.parametrize("width_deg", [2.0, 40.0, 90.0])
+def test_rays_fill_the_cone_evenly_with_axis_and_edge(rays, width_deg):
+    half_rad = math.radians(0.5 * width_deg)
+    found = cone(rays, 2.0 * half_rad)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert found[0] == pytest.approx([1.0, 0.0, 0.0])
+    off_axis = angles_to_axis(found)
+    assert off_axis.max() == pytest.approx(half_rad, rel=1e-6)
+    # the part of the rays in a narrower cone is its part of the solid angle, to one ray
+    for narrower in np.linspace(0.0, half_rad, 20):
+        part = (1.0 - math.cos(narrower)) / (1.0 - math.cos(half_rad))
+        assert np.sum(off_axis <= narrower + 1e-9) == pytest.approx(
+            part * (rays - 1) + 1, abs=1.001
+        )
+    if rays >= 17:
+        # a disc about each ray, of twice the area of its share, leaves nothing uncovered
+        share_sr = 2.0 * math.pi * (1.0 - math.cos(half_rad)) / rays
+        assert covering_rad(found, half_rad) < math.sqrt(2.0 * share_sr)
+
+
+def test_one_ray_is_the_axis():
+    assert cone(1, 1.0).tolist() == [[1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("tilt_deg", [0.0, 10.0, 20.0, 35.0])
+def test_a_cone_sees_the_nearest_point_of_flat_ground(tilt_deg):
+    height_m, half_rad = 3.0, math.radians(20.0)
+    params = RangefinderParams(field_of_view_deg=40.0, rays=64)
+    tilt_rad = math.radians(tilt_deg)
+    found = reading(params, q_WB=from_euler(tilt_rad, 0.0, 0.3))
+    nearest_rad = max(0.0, tilt_rad - half_rad)
+    # the nearest ray is as far from the nearest direction as rays are apart
+    slack_rad = covering_rad(cone(64, 2.0 * half_rad), half_rad)
+    assert found >= height_m / math.cos(nearest_rad) - 1e-12
+    assert found <= height_m / math.cos(nearest_rad + slack_rad)
+    estimated_m = flat_ground_height(found, tilt_rad, half_rad)
+    assert estimated_m == pytest.approx(height_m, rel=1.0 / math.cos(slack_rad + nearest_rad) - 1.0)
+
+
+def test_a_wide_cone_sees_the_edge_of_a_box_that_a_ray_passes_by():
+    # top 1 m high, its edge 0.3 m beside the axis: 2 m below, 8.5 degrees aside
+    box = Obstacle("box", Box((2.0, 2.0, 1.0)), Pose((1.3, 0.0, 0.5)))
+    scene = scene_of([box])
+    assert reading(RangefinderParams(), scene) == pytest.approx(3.0)
+    slack_rad = covering_rad(cone(64, math.radians(40.0)), math.radians(20.0))
+    edge_rad = math.atan2(0.3, 2.0)
+    found = reading(RangefinderParams(field_of_view_deg=40.0, rays=64), scene)
+    assert math.hypot(2.0, 0.3) - 1e-12 <= found <= 2.0 / math.cos(edge_rad + 2.0 * slack_rad)
+
+
+def test_a_wall_hit_too_flat_hides_the_ground_behind_it_but_not_from_other_rays():
+    # 0.3 m beside a wall, looking down: the cone's edge meets it 60 degrees off its normal
+    wall = Obstacle("wall", Plane((-1.0, 0.0, 0.0)), Pose((0.3, 0.0, 0.0)))
+    scene = scene_of([wall])
+    wide = RangefinderParams(field_of_view_deg=60.0, rays=64)
+    half_rad = math.radians(30.0)
+    slack_rad = covering_rad(cone(64, 2.0 * half_rad), half_rad)
+    assert 0.6 - 1e-12 <= reading(wide, scene) <= 0.3 / math.sin(half_rad - slack_rad)
+    assert reading(replace(wide, incidence_max_deg=55.0), scene) == pytest.approx(3.0)
+    tilted = RangefinderParams(rotation_deg=(0.0, 65.0, 0.0))  # 25 degrees towards the wall
+    wall_m = 0.3 / math.sin(math.radians(25.0))
+    assert reading(tilted, scene) == pytest.approx(wall_m, abs=1e-12)
+    assert reading(replace(tilted, incidence_max_deg=55.0), scene) == math.inf
+
+
+def test_turning_the_world_turns_nothing():
+    turn = Rotation.from_euler("z", 1.1)
+    params = RangefinderParams(field_of_view_deg=60.0, rays=40)
+    tilted = Rotation.from_euler("yx", [0.3, -0.2])
+    found = []
+    for turned in (Rotation.identity(), turn):
+        x, y, z, w = (turned * tilted).as_quat()
+        box_x, box_y, box_z, box_w = turned.as_quat()
+        box = Obstacle(
+            "box",
+            Box((1.0, 3.0, 1.0)),
+            Pose(tuple(turned.apply([0.8, 0.2, 0.5])), (box_w, box_x, box_y, box_z)),
+        )
+        found.append(reading(params, scene_of([box]), q_WB=(w, x, y, z)))
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    assert found[0] < 2.5  # it is the box
+
+
+# ---- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("height_m", [1.0, 4.0])
+def test_noise_has_its_constant_and_its_proportional_part(height_m):
+    params = RangefinderParams(noise_sigma_m=0.01, noise_share=0.005)
+    count = 20_000
+    found = readings(device(params), count, p_W=(0.0, 0.0, height_m))
+    expected = math.hypot(0.01, 0.005 * height_m)
+    low, high = chi2_bounds(count)
+    assert low < found.std() / expected < high
+    assert abs(found.mean() - height_m) < 4.5 * expected / math.sqrt(count)  # 1 in 10^5
+
+
+@pytest.mark.many
+def test_tf_luna_repeats_as_its_data_sheet_says():
+    params = replace(
+        load_device("rangefinder", "tf_luna"),
+        turn_on_sigma_m=0.0, scale_sigma=0.0, step_m=0.0, range_max_m=10.0,
+    )  # fmt: skip
+    count = 10_000
+    low, high = chi2_bounds(count)
+    for height_m, sigma_m in ((2.0, 0.005), (4.0, 0.01), (6.0, 0.015), (8.0, 0.02)):
+        found = readings(device(params), count, p_W=(0.0, 0.0, height_m))
+        assert low < found.std() / sigma_m < high
+
+
+@pytest.mark.many
+def test_offset_and_scale_are_drawn_once_for_each_seed():
+    params = RangefinderParams(turn_on_sigma_m=0.05, scale_sigma=0.02)
+    count = 400
+    drawn = np.array(
+        [
+            [readings(device(params, seed), 2, p_W=(0.0, 0.0, h)) for h in (2.0, 4.0)]
+            for seed in range(count)
+        ]
+    )
+    assert np.array_equal(drawn[:, :, 0], drawn[:, :, 1])
+    scale = (drawn[:, 1, 0] - drawn[:, 0, 0]) / 2.0 - 1.0
+    offset = 2.0 * drawn[:, 0, 0] - drawn[:, 1, 0]
+    low, high = chi2_bounds(count)
+    assert low < np.sqrt(np.mean(scale**2)) / 0.02 < high
+    assert low < np.sqrt(np.mean(offset**2)) / 0.05 < high
+    # independent: a correlation of n pairs has the deviation 1 / sqrt(n)
+    assert abs(np.corrcoef(scale, offset)[0, 1]) < 4.0 / math.sqrt(count)
+
+
+@pytest.mark.many
+def test_stated_variance_is_that_of_the_errors_of_many_devices():
+    params = RangefinderParams(
+        noise_sigma_m=0.01, noise_share=0.005, turn_on_sigma_m=0.02, scale_sigma=0.01, step_m=0.05
+    )
+    # heights spread evenly over a count, so that its error is uniform
+    heights_m = 3.0 + 0.05 * np.arange(2000) / 2000
+    errors, stated = [], []
+    for seed, height_m in enumerate(heights_m):
+        _, sample = published(device(params, seed), 1, p_W=(0.0, 0.0, height_m))[0]
+        errors.append(sample.range_m - height_m)
+        stated.append(sample.variance_m2)
+    low, high = chi2_bounds(len(errors))
+    assert low < math.sqrt(np.mean(np.square(errors) / stated)) < high
+
+
+def test_an_infinite_reading_states_no_variance():
+    params = RangefinderParams(noise_sigma_m=0.01)
+    for height_m in (0.05, 20.0):
+        _, sample = published(device(params), 1, p_W=(0.0, 0.0, height_m))[0]
+        assert sample.variance_m2 == 0.0
+
+
+def test_readings_are_multiples_of_the_step():
+    params = RangefinderParams(noise_sigma_m=0.1, step_m=0.0254)
+    counts = readings(device(params), 300) / 0.0254
+    assert counts == pytest.approx(np.round(counts), abs=1e-9)
+    assert len(np.unique(np.round(counts))) > 10
+    exact = reading(replace(params, noise_sigma_m=0.0))
+    assert exact == pytest.approx(118 * 0.0254)  # 3 m are 118.1 inches
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("tilt_deg", [0.0, 30.0, 59.0])
+@pytest.mark.parametrize("loud", [None, 5.0])
+def test_echoes_are_missed_with_their_probability_however_loud_the_noise(tilt_deg, loud):
+    params = RangefinderParams(
+        incidence_max_deg=60.0,
+        dropout_probability=0.05,
+        grazing_dropout_probability=0.4,
+        noise_sigma_m=0.01,
+        range_max_m=20.0,
+    )
+    faults = [] if loud is None else [FaultParams("noisier", value=(loud,))]
+    tilt_rad = math.radians(tilt_deg)
+    count = 10_000
+    found = readings(device(params, faults=faults), count, q_WB=from_euler(tilt_rad, 0.0, 0.0))
+    # Lambert: what a tilted surface lacks of the echo, over what it lacks at 60 degrees
+    probability = 0.05 + 0.4 * (1.0 - math.cos(tilt_rad)) / 0.5
+    low, high = binomial_bounds(count, probability)
+    assert low <= np.isinf(found).sum() <= high
+    assert np.all(found > 0.0)  # a missed echo is +inf
+
+
+def test_silenced_noise_misses_nothing():
+    faults = [FaultParams("noisier", value=(0.0,))]
+    params = RangefinderParams(dropout_probability=0.3, noise_sigma_m=0.01)
+    assert np.all(readings(device(params, faults=faults), 50) == 3.0)
+
+
+# ---- parameters --------------------------------------------------------------------------------
+
+#: Everything on, and for each parameter another value.
+BASE = RangefinderParams(
+    rate_hz=50.0, noise_sigma_m=0.01, noise_share=0.005, turn_on_sigma_m=0.02, scale_sigma=0.01,
+    step_m=0.001, incidence_max_deg=50.0, dropout_probability=0.1,
+    grazing_dropout_probability=0.2, field_of_view_deg=30.0, rays=16,
+)  # fmt: skip
+OTHER = {
+    "noise_sigma_m": 0.02, "noise_share": 0.01, "turn_on_sigma_m": 0.04, "scale_sigma": 0.02,
+    "step_m": 0.01, "range_min_m": 3.5, "range_max_m": 3.0, "incidence_max_deg": 20.0,
+    "dropout_probability": 0.5, "grazing_dropout_probability": 0.9, "rate_hz": 40.0,
+    "latency_s": 0.1, "stamp_jitter_s": 1e-4, "loss_probability": 0.3,
+    "position_B_m": (0.0, 0.0, 0.1), "rotation_deg": (0.0, 80.0, 0.0), "field_of_view_deg": 10.0,
+    "rays": 1,
+}  # fmt: skip
+
+
+def output(params):
+    pose = {"p_W": (0.0, 0.0, 3.0), "q_WB": from_euler(0.45, 0.1, 0.0)}
+    return [(t, sample.tobytes()) for t, sample in published(device(params), 40, **pose)]
+
+
+def test_every_parameter_is_tested():
+    # radiation is in the message alone: test_radiation_is_told
+    assert {leaf.name for leaf in leaves(RangefinderParams)} == {*OTHER, "radiation"}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_every_parameter_changes_what_comes_out(name):
+    assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
+
+
+@pytest.mark.parametrize(("radiation", "number"), [("ultrasound", 0), ("infrared", 1)])
+def test_radiation_is_told(radiation, number):
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import deserialize_message
+    from sensor_msgs.msg import Range
+
+    from quadsim.ros.messages.sensors import RangeWriter
+
+    params = RangefinderParams(radiation=radiation, noise_sigma_m=0.1)
+    _, sample = published(device(params), 1)[0]
+    message = deserialize_message(RangeWriter("range_link", params).payload(sample), Range)
+    assert message.radiation_type == number
+    assert message.range == pytest.approx(sample.range_m, rel=1e-7)  # a float32
+    assert message.variance == pytest.approx(0.01, rel=1e-7)
+
+
+def test_a_message_of_an_older_kind_has_no_variance():
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import serialize_message
+    from sensor_msgs.msg import Range
+
+    payload = bytes(serialize_message(Range(range=2.0, max_range=8.0, variance=0.25)))
+    assert decode("sensor_msgs/msg/Range", [payload, payload])["variance"].tolist() == [0.25] * 2
+    old = decode("sensor_msgs/msg/Range", [payload[:-4]])  # it was the last field that came
+    assert "variance" not in old.names
+    assert old["range"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"range_min_m": 2.0, "range_max_m": 2.0}, "range_min_m: 2.0 is not below range_max_m 2.0"),
+        ({"range_min_m": -0.1}, "range_min_m: -0.1 is out of range; allowed: >= 0"),
+        ({"rays": 0}, "rays: 0 is out of range; allowed: >= 1 and <= 64"),
+        ({"rays": 65}, "rays: 65 is out of range"),
+        ({"rays": 1.5}, "rays: 1.5 is not a whole number"),
+        ({"noise_sigma_m": -1.0}, "noise_sigma_m: -1.0 is out of range"),
+        ({"noise_share": math.nan}, "noise_share: nan is out of range"),
+        ({"incidence_max_deg": 0.0}, "incidence_max_deg: 0.0 is out of range"),
+        ({"dropout_probability": 1.5}, "dropout_probability: 1.5 is out of range"),
+        ({"radiation": "light"}, "radiation: 'light' is not known; allowed: one of ultrasound"),
+        ({"field_of_view_deg": 0.0}, "field_of_view_deg: 0.0 is out of range"),
+        ({"rotation_deg": [0.0, 90.0]}, "rotation_deg: 2 items; allowed: exactly 3"),
+    ],
+)
+def test_bad_input_is_refused(keys, said):
+    with pytest.raises(InputError) as refused:
+        from_mapping(RangefinderParams, keys, "sonar.yaml")
+    assert str(refused.value).startswith("sonar.yaml: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("tf_luna", {"range_min_m": 0.2, "range_max_m": 8.0, "radiation": "infrared"}),
+        (
+            "lv_maxsonar_ez0",
+            {"rate_hz": 20.0, "range_max_m": 6.45, "step_m": 0.0254, "radiation": "ultrasound"},
+        ),
+    ],
+)
+def test_devices_have_the_figures_of_their_data_sheets(name, figures):
+    params = load_device("rangefinder", name)
+    assert {key: getattr(params, key) for key in figures} == figures
+
+
+def test_an_ideal_device_reads_the_distance():
+    assert reading(load_device("rangefinder", "ideal_rangefinder")) == 3.0

@@ -1,0 +1,179 @@
+"""Fleets: the same bits whoever else flies and however many threads there are; who meets whom."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quadsim.base.errors import FlightError
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.geometry.rotation import unrotate
+from quadsim.vehicle.disturbances import Push
+from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.world.air.wind_parameters import WindParams
+from quadsim.world.environment import EnvironmentParams
+
+X500 = load(VehicleParams, find("vehicles", "x500"))
+GUSTY = EnvironmentParams(
+    wind_W_mps=(3.0, 1.0, 0.0), wind=WindParams(turbulence="dryden", w20_mps=7.7)
+)
+HOVER_RADPS = 780.0
+TICK_NS = 10_000_000
+
+
+def steady(truth, height_m):
+    """Rotor speeds that keep a vehicle level at a height: PD on tilt, rates and height."""
+    up_B = np.array(unrotate(tuple(truth.q_WB), (0.0, 0.0, 1.0)))
+    roll = -60.0 * up_B[1] - 12.0 * truth.w_B[0]
+    pitch = 60.0 * up_B[0] - 12.0 * truth.w_B[1]
+    lift = HOVER_RADPS + 60.0 * (height_m - truth.p_W[2]) - 60.0 * truth.v_W[2]
+    hubs = np.array(X500.rotor_positions_B_m)
+    speeds = lift + np.sign(hubs[:, 1]) * roll - np.sign(hubs[:, 0]) * pitch
+    return np.clip(speeds, 100.0, 1000.0)
+
+
+def flown(poses, names, seconds):
+    """Digest of the first vehicle's motion over a flight at 30 m, seen every 10 ms."""
+    fleet = Fleet(X500, GUSTY, poses, names=names, seed=5)
+    for i, pose in enumerate(poses):
+        fleet.set_motion(i, (pose[0], pose[1], 30.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    content = hashlib.sha256()
+    for k in range(round(seconds * 1e9) // TICK_NS):
+        for i in range(fleet.count):
+            fleet.set_motor_command(i, steady(fleet.truth(i), 30.0))
+        fleet.step_to((k + 1) * TICK_NS)
+        content.update(fleet.truth(0).tobytes())
+    assert 20.0 < fleet.truth(0).p_W[2] < 40.0  # it flew, and did not fall
+    return content.hexdigest()
+
+
+HERE, FAR = (0.0, 0.0, 0.3), (0.0, 900.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return flown([HERE], ["quad1"], 60.0)
+
+
+def test_the_same_minute_on_a_second_run(alone):
+    assert flown([HERE], ["quad1"], 60.0) == alone
+
+
+def test_the_same_minute_with_others_out_of_reach(alone):
+    assert flown([HERE, FAR, (900.0, 0.0, 0.0)], ["quad1", "quad2", "quad3"], 60.0) == alone
+
+
+def test_the_same_minute_with_another_thread_flying_beside(alone):
+    with ThreadPoolExecutor(2) as threads:
+        pair = [threads.submit(flown, [HERE], ["quad1"], 60.0) for _ in range(2)]
+        assert [each.result() for each in pair] == [alone, alone]
+
+
+def test_another_seed_is_another_wind():
+    def gust(seed):
+        fleet = Fleet(X500, GUSTY, seed=seed)
+        fleet.step_to(1_000_000_000)
+        return tuple(fleet.truth(0).wind_W)
+
+    assert gust(1) == gust(1)
+    assert gust(1) != gust(2)
+
+
+def test_the_upper_vehicle_blows_on_the_lower_one():
+    """By Newton's third law in the mean; here: down, and not the other way round."""
+    still = EnvironmentParams()
+    fleet = Fleet(X500, still, [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
+    fleet.set_motion(0, (0.0, 0.0, 20.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    fleet.set_motion(1, (0.0, 0.0, 22.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    for i in range(2):
+        fleet.set_motor_command(i, [HOVER_RADPS] * 4)
+    fleet.step_to(20_000_000)
+    assert fleet.truth(0).wind_W[2] < -1.0
+    assert np.allclose(fleet.truth(1).wind_W, 0.0)
+    assert fleet.truth(0).v_W[2] < fleet.truth(1).v_W[2] - 0.01
+
+
+def test_two_vehicles_that_meet_crash_and_keep_their_momentum():
+    weightless = EnvironmentParams(gravity_mps2=0.0)
+    bare = replace(X500, rotor_drag_N_s2=0.0, body_drag_N_s_m=(0.0,) * 3, drag_area_m2=(0.0,) * 3)
+    fleet = Fleet(bare, weightless, [(0.0, 0.0, 0.0), (0.0, 5.0, 0.0)])
+    fleet.set_motion(0, (0.0, 0.0, 20.0), v_W=(2.0, 0.0, 0.0))
+    fleet.set_motion(1, (1.5, 0.1, 20.0), v_W=(-1.0, 0.0, 0.0))
+    fleet.step_to(2_000_000_000)
+    assert "struck another vehicle" in fleet.crash_words(0)
+    assert "struck another vehicle" in fleet.crash_words(1)
+    first, second = fleet.truth(0), fleet.truth(1)
+    assert first.v_W[0] < second.v_W[0]  # they part
+    # equal masses: pushes are equal and opposite at every step
+    assert first.v_W + second.v_W == pytest.approx([1.0, 0.0, 0.0], abs=1e-9)
+
+
+def test_a_push_ends_when_the_disturbances_are_replaced():
+    weightless = EnvironmentParams(gravity_mps2=0.0)
+    push = Push(at_s=0.0, duration_s=10.0, force_W_N=(5.0, 0.0, 0.0))
+    fleet = Fleet(X500, weightless, disturbances=[push])
+    fleet.set_motion(0, (0.0, 0.0, 20.0))
+    fleet.step_to(10_000_000)
+    # drag of 0.1 N s/m takes less than a thousandth off at this speed
+    assert fleet.truth(0).a_W[0] == pytest.approx(5.0 / X500.mass_kg, rel=2e-3)
+    fleet.set_disturbances([])
+    fleet.step_to(20_000_000)
+    assert abs(fleet.truth(0).a_W[0]) < 0.01
+
+
+def test_wind_can_be_set_and_a_disturbance_changes_it():
+    fleet = Fleet(X500, EnvironmentParams())
+    fleet.set_wind((4.0, -1.0, 0.5))
+    fleet.step_to(10_000_000)
+    assert fleet.truth(0).wind_W == pytest.approx([4.0, -1.0, 0.5])
+    fleet.reset()
+    fleet.step_to(10_000_000)
+    assert fleet.truth(0).wind_W == pytest.approx([0.0, 0.0, 0.0])
+
+
+def test_who_is_lost_is_felt_by_nobody():
+    """A motion that went to infinity above two others leaves no bit of them changed."""
+    places = [(0.0, 0.0, 30.0), (0.1, 0.0, 28.0), (0.05, 0.0, 33.0)]
+    flown = []
+    for count in (2, 3):
+        fleet = Fleet(X500, GUSTY, [(3.0 * i, 0.0, 0.0) for i in range(count)], seed=5)
+        for i, p_W in enumerate(places[:count]):
+            fleet.set_motion(i, p_W, rotor_speeds_radps=[HOVER_RADPS] * 4)
+            fleet.set_motor_command(i, [HOVER_RADPS] * 4)
+        if count == 3:
+            fleet._vehicles[2].x[:] = np.nan
+            fleet._vehicles[2].fault, fleet._vehicles[2].fault_ns = 1, 1
+            with pytest.raises(FlightError, match="quad3"):
+                fleet.step_to(200_000_000)
+        else:
+            fleet.step_to(200_000_000)
+        flown.append([fleet.truth(i).tobytes() for i in range(2)])
+        assert fleet._vehicles[1].inputs.downwash_W_mps[2] < -1.0  # of the first
+    assert flown[0] == flown[1]
+
+
+def test_a_rotor_asked_for_a_speed_that_is_no_number_stops():
+    """One that is asked for more than there is turns at its most; the others as asked."""
+    fleet = Fleet(X500, EnvironmentParams())
+    fleet.set_motion(0, (0.0, 0.0, 20.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
+    fleet.set_motor_command(0, [np.nan, np.inf, HOVER_RADPS, -np.inf])
+    fleet.step_to(2_000_000_000)
+    stopped, fastest, hovers, negative = fleet.motor_speeds(0)
+    assert stopped == pytest.approx(0.0, abs=1.0)
+    assert negative == pytest.approx(0.0, abs=1.0)
+    assert fastest == pytest.approx(X500.rotor_speed_max_radps, rel=0.01)
+    assert hovers == pytest.approx(HOVER_RADPS, rel=0.01)
+
+
+def test_of_several_that_are_lost_the_first_is_named():
+    fleet = Fleet(X500, EnvironmentParams(), [(3.0 * i, 0.0, 0.0) for i in range(3)])
+    for i, fault_ns in ((0, 7_000_000), (2, 5_000_000)):
+        fleet._vehicles[i].fault, fleet._vehicles[i].fault_ns = 1, fault_ns
+    with pytest.raises(FlightError, match=r"quad3.* t = 0\.005 s"):
+        fleet.step_to(10_000_000)
