@@ -12,8 +12,11 @@ well: the parsing of each loaded kernel's intermediate code, and the import of `
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
 import sys
+import time
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -69,23 +72,47 @@ def sources_digest(path: Path) -> str:
     return content.hexdigest()
 
 
-#: Folders that were found to be writable.
+#: Time after which kernels of older sources are removed. A process that still runs them may want
+#: to add one.
+OLD_S = 3600.0
+#: Folders that exist and can be written.
 _WRITABLE: set[str] = set()
 
 
 class SourcesLocator(UserProvidedCacheLocator):
-    """Numba's folder as ever; what is kept there holds as long as the sources are the same."""
+    """A folder for each state of the sources that a kernel depends on.
+
+    Numba compares a stamp in the file of a cached kernel, but it unpickles the file first. That
+    fails where a module in it was renamed, so kernels of older sources lie elsewhere.
+    """
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
+        file = Path(py_file)
+        folder = Path(self._cache_path) / file.stem / sources_digest(file)[:16]
+        self._cache_path = str(folder)
 
     def ensure_cache_path(self) -> None:
-        """Make the folder and see whether it can be written: once, not for each kernel."""
+        """Make the folder, once in a process, and remove those of older sources."""
         folder: str = self._cache_path
-        if folder not in _WRITABLE:
+        if folder in _WRITABLE:
+            return
+        if not os.access(folder, os.W_OK):
             super().ensure_cache_path()  # type: ignore[no-untyped-call]
-            _WRITABLE.add(folder)
+            remove_old(Path(folder))
+        _WRITABLE.add(folder)
 
     def get_source_stamp(self) -> str:
         """What a compiled kernel is compared by."""
         return sources_digest(Path(self._py_file))
+
+
+def remove_old(folder: Path) -> None:
+    """Remove the folders beside this one that nothing was added to for :data:`OLD_S`."""
+    for other in folder.parent.iterdir():
+        with suppress(OSError):  # another process removes it too
+            if other != folder and time.time() - other.stat().st_mtime > OLD_S:
+                shutil.rmtree(other)
 
 
 @cache

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,20 @@ def test_numba_asks_for_the_sources_of_a_kernel():
 
     stamp = rotate._cache._impl.locator.get_source_stamp()
     assert stamp == kernel_cache.sources_digest(kernel_folder.PACKAGE / "geometry" / "rotation.py")
+
+
+def test_kernels_of_other_sources_lie_apart_and_go_when_they_are_old(tmp_path):
+    from quadsim.geometry.rotation import rotate
+
+    path = Path(rotate._cache._impl.locator.get_cache_path())
+    digest = kernel_cache.sources_digest(kernel_folder.PACKAGE / "geometry" / "rotation.py")
+    assert path.name == digest[:16]
+    assert path.parent.name == "rotation"
+    for name, age_s in (("own", 1e5), ("recent", 0.0), ("old", kernel_cache.OLD_S + 1.0)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    kernel_cache.remove_old(tmp_path / "own")
+    assert left(tmp_path) == ["own", "recent"]
 
 
 def test_a_numba_that_is_otherwise_inside_loads_kernels_its_own_way(monkeypatch):
