@@ -242,10 +242,12 @@ def main() -> None:
     figure = make_subplots(2, 2, subplot_titles=titles, horizontal_spacing=0.1)
     for draw in (climb, ground, wake, spin_up):
         draw(figure)
-    for k, (x, y) in enumerate(((0.28, 0.995), (0.7, 0.995), (0.0, 0.31), (0.72, 0.16))):
+    for k, (x, y) in enumerate(((0.28, 0.995), (0.7, 0.995), (0.31, 0.37), (0.72, 0.25))):
         name = "legend" if k == 0 else f"legend{k + 1}"
         figure.update_traces(legend=name, row=k // 2 + 1, col=k % 2 + 1)
-        figure.update_layout({name: {"x": x, "y": y, "bgcolor": "rgba(255,255,255,0.6)"}})
+        figure.update_layout(
+            {name: {"x": x, "y": y, "yanchor": "top", "bgcolor": "rgba(255,255,255,0.6)"}}
+        )
     figure.update_layout(template="plotly_white", margin={"l": 60, "r": 20, "t": 40, "b": 50})
     IMAGES.mkdir(exist_ok=True)
     save_picture(figure, IMAGES / "rotors.png", 960, 680)
