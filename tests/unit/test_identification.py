@@ -376,7 +376,7 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
     assert said["passed"] is (result.exit_code == 0)
     assert said["file"] == str(path)
     # 58 s but for one or two in which one rotor or another idles, to turn the vehicle, and 12 s of
-    # descents by more than 1.4 m/s
+    # descents by more than 1.45 m/s
     assert said["flown_s"] == pytest.approx(44.4, abs=1.0)
     mine, true = load(VehicleParams, path), vehicle("x500")
     assert mine.thrust_coefficient_N_s2 == pytest.approx(true.thrust_coefficient_N_s2, rel=0.01)
