@@ -246,11 +246,10 @@ def test_terms_add_up_to_the_force_model(name):
         record.held.density_ratio = 1.0
         f_B, t_B = rotor_wrench(record.x, tuple(air_B[i]), tuple(w_B[i]), record, packed)
         drag_B = body_drag(tuple(air_B[i]), record, packed)
-        # flapping tilts the thrust, inflow and lift included; as rotor drag it tilts the static one
         scale = float(np.abs(force[i]).max())
-        np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=3e-3 * scale)
+        np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=1e-12 * scale)
         arm_m = float(np.abs(flow.positions_B_m).max())
-        np.testing.assert_allclose(torque[i], t_B, atol=3e-3 * scale * arm_m)
+        np.testing.assert_allclose(torque[i], t_B, atol=1e-12 * scale * arm_m)
 
 
 def test_the_rotors_momentum_is_felt_as_a_gyroscopic_torque():

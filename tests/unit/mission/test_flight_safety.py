@@ -24,6 +24,8 @@ from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight.battery import Battery
 from quadsim.mission.flight.flight import ERROR, WARN, FlightManager
 from quadsim.mission.items import Hover, Land, Takeoff
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.scenario import load_scenario
 
 # ---- no fix of the position ----------------------------------------------------------------------
 
@@ -77,6 +79,33 @@ def test_a_hold_that_lasts_ends_in_a_descent_at_zero_velocity():
     flight.until("disarmed")
     assert flight.p[2] == 0.0
     np.testing.assert_allclose(flight.p[:2], 0.0, atol=0.05)
+
+
+def test_a_landing_without_a_position_does_not_lean_over_feet_that_are_held():
+    """It touches down at 1.1 m/s to the side; friction looks like a start the other way."""
+    log = ClosedLoop(load_scenario("failsafe_gps_lost")).fly()
+    x, y = log.truth.q_WB[:, 1], log.truth.q_WB[:, 2]
+    # the lean at which the centre of mass stands over the feet is 0.5 rad
+    assert np.arccos(1.0 - 2.0 * (x * x + y * y)).max() < 0.2
+
+
+def test_what_stops_a_descent_and_lets_go_was_not_the_ground():
+    flight = Flight(items=(Takeoff(height_m=2.0),))
+    unaided(flight, flight.stamp_ns * 1e-9)
+    flight.until("failsafe_landing", most_s=30.0)
+    while flight.p[2] > 0.8:
+        flight.tick()
+    for _ in range(5):
+        flight.carry(0.0, 0.0, 0.0)  # a gust from below
+    assert flight.setpoint.mode == MODE_ATTITUDE
+    assert flight.setpoint.thrust == pytest.approx(0.5 * 9.80665)
+    sink_mps, fallen_m = 0.0, 0.0
+    while flight.setpoint.mode == MODE_ATTITUDE:
+        sink_mps += 0.5 * 9.80665 * 0.02
+        fallen_m += 0.02 * sink_mps
+        flight.carry(0.0, 0.0, -sink_mps)
+    assert fallen_m < 0.2
+    assert flight.manager.state == "failsafe_landing"
 
 
 def test_a_worse_receiver_is_no_lost_one():

@@ -13,7 +13,11 @@ from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, Signal
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
 from quadsim.lab.identify.windows import Windows
+from quadsim.lab.identify.wrench_terms import flow_of
 from quadsim.sim.log import Stamps
+from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.propulsion.inflow import LINE_ENDS
 
 Array = NDArray[np.float64]
 
@@ -26,6 +30,9 @@ GAP = 3.5
 #: A vehicle that began on the ground flies freely from so many radii of its rotors above it on;
 #: below, the ground adds to the thrust.
 FREE_RADII = 8.0
+
+#: Weight over mass by which the induced velocity of hover is taken, m/s^2.
+GRAVITY_MPS2 = 9.80665
 
 #: A rotor that is slower than this share of its usual speed in the flight idles.
 IDLE = 0.3
@@ -114,6 +121,28 @@ def _flying(height_m: Array, speed_radps: Array, free_m: float) -> NDArray[np.bo
     return np.asarray(turning)
 
 
+def _ahead_of_wakes(
+    air_B: Array, rate_B: Array, speed_radps: Array, density_kg_m3: float, vehicle: VehicleParams
+) -> NDArray[np.bool_]:
+    """Times at which no rotor sinks so fast that its thrust leaves the line over the inflow.
+
+    From a quarter of the induced velocity of hover on it does (``vehicle.propulsion.inflow``).
+
+    Args:
+        air_B: (N, 3) velocity through the air, m/s.
+        rate_B: (N, 3) rad/s.
+        speed_radps: (N, n) of the rotors in flight.
+        density_kg_m3: of the air.
+        vehicle: for its mass and the geometry of its rotors.
+    """
+    rotors = speed_radps.shape[1]
+    discs_m2 = rotors * np.pi * vehicle.rotor.radius_m**2
+    hover_mps = np.sqrt(vehicle.mass_kg * GRAVITY_MPS2 / (2.0 * density_kg_m3 * discs_m2))
+    induced_mps = hover_mps * speed_radps / np.median(speed_radps)
+    up_mps = flow_of(speed_radps, air_B, rate_B, vehicle).hub_B[..., 2]
+    return np.asarray((up_mps > -LINE_ENDS * induced_mps).all(axis=1))
+
+
 def _mount(gyro_S: Array, rate_B: Array) -> tuple[Array, float]:
     """Rotation from sensor to body axes, and its angle in deg; one that is nearly none is none."""
     middle_S, middle_B = gyro_S - gyro_S.mean(axis=0), rate_B - rate_B.mean(axis=0)
@@ -126,13 +155,13 @@ def _mount(gyro_S: Array, rate_B: Array) -> tuple[Array, float]:
     return np.asarray(R_BS), angle_deg
 
 
-def make_grid(data: FlightData, motors: MotorFit, radius_m: float) -> Grid:
+def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Grid:
     """Put a flight on the grid of its IMU.
 
     Args:
         data: the flight.
         motors: for the speeds between reports.
-        radius_m: of the rotors.
+        vehicle: for its mass and the geometry of its rotors.
 
     Raises:
         InputError: the recordings do not overlap, or hold too little flight.
@@ -153,25 +182,37 @@ def make_grid(data: FlightData, motors: MotorFit, radius_m: float) -> Grid:
     good = _known(time_s, imu_s) & _known(time_s, odometry_s)
     good &= _known(time_s, motors.motors.time_s)
     height_m = np.interp(time_s, odometry_s, data.odometry.p_W[:, 2])
-    good &= _flying(height_m, speed_radps, FREE_RADII * radius_m)
+    good &= _flying(height_m, speed_radps, FREE_RADII * vehicle.rotor.radius_m)
+    R_WB = Rotation.from_quat(np.roll(q_WB, -1, axis=1)).as_matrix()
+    v_W = _interpolate(time_s, odometry_s, data.odometry.v_W)
+    wind_W = _wind(data.wind_W, time_s, start_ns)
+    air_B = np.einsum("nji,nj->ni", R_WB, v_W if wind_W is None else v_W - wind_W)
+    flown = np.flatnonzero(good)
+    good[flown] = _ahead_of_wakes(
+        air_B[flown],
+        rate_B[flown],
+        speed_radps[flown],
+        data.air_density_kg_m3 or STANDARD_DENSITY_KG_M3,
+        vehicle,
+    )
     slowest_s = max(step_s, float(np.median(np.diff(odometry_s))))
     windows = Windows(good, step_s, max(LENGTH_S, SAMPLES * slowest_s))
     free_s = float(good.sum()) * step_s
     if free_s < LEAST_S or len(windows.rows) < LEAST_S:
         raise InputError(
             f"{data.source}: {free_s:.3g} s of free flight in which IMU, odometry and motor speeds"
-            f" are all there; allowed: at least {LEAST_S:g} s"
+            f" are all there and no rotor sinks into its wake; allowed: at least {LEAST_S:g} s"
         )
     return Grid(
         windows,
         step_s,
-        Rotation.from_quat(np.roll(q_WB, -1, axis=1)).as_matrix(),
-        _interpolate(time_s, odometry_s, data.odometry.v_W),
+        R_WB,
+        v_W,
         rate_B,
         imu[:, :3] @ R_BS.T,
         imu[:, 3:] @ R_BS.T,
         speed_radps,
-        _wind(data.wind_W, time_s, start_ns),
+        wind_W,
         mount_deg,
     )
 

@@ -21,14 +21,12 @@ from quadsim.lab.identify.figures import (
     file_figures,
 )
 from quadsim.lab.identify.flight_data import FlightData
-from quadsim.lab.identify.flight_grid import Grid, make_grid, motors_of
+from quadsim.lab.identify.flight_grid import GRAVITY_MPS2, Grid, make_grid, motors_of
 from quadsim.lab.identify.least_squares import Prior, Solution, solve
 from quadsim.lab.identify.motor_fit import MotorFit, fit_motors
 from quadsim.vehicle.parameters import VehicleParams
 
 Array = NDArray[np.float64]
-
-GRAVITY_MPS2 = 9.80665
 
 #: A figure is told by the flight if its interval ends within this part of it ...
 TELLING = 0.25
@@ -130,12 +128,12 @@ def identify(
             f" ({vehicle.name}) has {rotors}; choose it with --vehicle"
         )
     reports = motors_of(data)
-    make_grid(data, MotorFit(reports, None), vehicle.rotor.radius_m)  # refuses before it takes long
+    make_grid(data, MotorFit(reports, None), vehicle)  # refuses before it takes long
     motors = fit_motors(reports)
     air = air_ratio(vehicle, data.air_density_kg_m3)
     imu_ns = odometry_ns = 0
     for _ in range(CLOCK_ROUNDS):
-        grid = make_grid(_earlier(data, imu_ns, odometry_ns), motors, vehicle.rotor.radius_m)
+        grid = make_grid(_earlier(data, imu_ns, odometry_ns), motors, vehicle)
         search = _Search(Equations(grid, vehicle, gravity_mps2, data.exact), vehicle, air)
         late_s = search.clocks()
         if max(map(abs, late_s)) < SAME_CLOCK_S:

@@ -2,7 +2,8 @@
 
 Each term is what one figure of the vehicle's file, divided by the mass, brings along: the model of
 ``vehicle.propulsion.rotors`` and ``vehicle.aerodynamics``, linear in the figures. Body
-axes. The disc's tilt (flapping) makes the same force as rotor drag, k a / R more of it.
+axes. The disc's tilt (flapping) makes the same force as rotor drag, k a / R more of it, of the
+thrust in hover; what inflow and forward flight change of it is tilted as the vehicle's file says.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Flow:
         w_B: (N, 3).
         positions_B_m: (n, 3) hubs.
         directions: (n,).
+        flapping_per_m: a / R, tilt of the disc times the rotor's speed over that of the air.
     """
 
     speed_radps: Array
@@ -38,6 +40,7 @@ class Flow:
     w_B: Array
     positions_B_m: Array
     directions: Array
+    flapping_per_m: float
 
     @property
     def hub_B(self) -> Array:
@@ -47,6 +50,12 @@ class Flow:
     def at_hubs(self, force_B: Array) -> tuple[Array, Array]:
         """Sum of the forces (N, n, 3) at the hubs, and their torque."""
         return force_B.sum(axis=1), np.cross(self.positions_B_m, force_B).sum(axis=1)
+
+    @property
+    def axes_B(self) -> Array:
+        """(N, n, 3) directions of the thrust, of which z is 1: tilted back by flapping."""
+        tilt = self.flapping_per_m / np.maximum(self.speed_radps, 1.0)
+        return np.asarray(AXES[2] - tilt[..., None] * self.hub_B * (1.0 - AXES[2]))
 
 
 Term = Callable[[Flow], tuple[Array, Array]]
@@ -84,14 +93,14 @@ def body_drag(axis: int) -> Term:
 
 
 def inflow(flow: Flow) -> tuple[Array, Array]:
-    """Thrust lost, ``-speed * air`` along each rotor's axis."""
-    return flow.at_hubs(-flow.speed_radps[..., None] * flow.hub_B * AXES[2])
+    """Thrust lost, ``-speed * air`` along each rotor's axis, tilted."""
+    return flow.at_hubs(-flow.speed_radps[..., None] * flow.hub_B[..., 2:] * flow.axes_B)
 
 
 def translational_lift(flow: Flow) -> tuple[Array, Array]:
-    """Thrust won, the squared air speed in the plane of each disc."""
+    """Thrust won, the squared air speed in the plane of each disc, tilted."""
     squared = np.sum(flow.hub_B[..., :2] ** 2, axis=-1, keepdims=True)
-    return flow.at_hubs(squared * AXES[2])
+    return flow.at_hubs(squared * flow.axes_B)
 
 
 def parasitic_drag(axis: int) -> Term:
@@ -145,4 +154,5 @@ def flow_of(speed_radps: Array, air_B: Array, w_B: Array, vehicle: VehicleParams
         w_B,
         np.array(vehicle.rotor_positions_B_m),
         np.array(vehicle.rotor_directions),
+        vehicle.rotor.flapping_rad / vehicle.rotor.radius_m,
     )

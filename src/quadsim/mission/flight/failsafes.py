@@ -6,9 +6,11 @@ import math
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_ATTITUDE
-from quadsim.control.parameters import FlightParams
+from quadsim.control.parameters import GRAVITY_MPS2, FlightParams
 from quadsim.mission.flight.battery import Battery
 from quadsim.mission.flight.estimate_check import GOOD, POSITION_DIVERGED, VERDICTS
 from quadsim.mission.flight.fence import Fence, mission_fault
@@ -39,6 +41,16 @@ BRAKING_LAG_S = 0.3
 #: on the ground is felt, m/s^2, within a time, ns; largest sink rate after it, m/s, and height, m.
 STRIKE_MPS2, STRIKE_NS, STRIKE_SINK_MPS, STRIKE_BELOW_M = 2.0, 100_000_000, 0.2, 1.0
 
+#: Without a motor: least spin, rad/s, and tangent of the angle (20 degrees) between body z and the
+#: axis of the spin, at which one foot would strike alone. Below a height, m, less thrust over the
+#: weight brings the body upright, for at most a time, s.
+SPINNING_RADPS, LEANING = 5.0, 0.36
+DROP_M, DROP_THRUST, DROP_S = 0.25, 0.8, 0.5
+
+#: Without a position: thrust over the weight after a strike on the ground, and sink rate over that
+#: of the descent at which the strike was none.
+STRUCK_THRUST, STRUCK_SINK = 0.5, 1.5
+
 #: Time between two looks at course and battery, ns.
 LOOK_NS = 100_000_000
 
@@ -64,6 +76,8 @@ class Failsafes(Recovery):
         self._looked_ns = 0
         self._outside = False
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
+        self._dropped_ns: int | None = None  # since when it has been let down upright
+        self._struck = False  # the ground, in a landing without a position
 
     # what comes in
 
@@ -288,15 +302,48 @@ class Failsafes(Recovery):
     # the landing that ends it
 
     def _relax(self, setpoints: Any) -> None:
-        """Level, at the thrust there is, while the ground seems to carry the vehicle.
+        """Level, with the thrust that a landing wants at or just above the ground.
 
         An estimate that goes on drifting, or the lean against a wind, would else tip it over where
         it stands.
         """
-        if self.state in LANDINGS and self._light_ns is not None:
-            setpoints["mode"] = MODE_ATTITUDE
-            setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
-            setpoints["thrust"] = self._thrust
+        if self.state not in LANDINGS:
+            return
+        if self._light_ns is not None:
+            thrust = self._thrust
+        elif self._crippled and self._drops():
+            thrust = DROP_THRUST * GRAVITY_MPS2
+        elif not self._placed and not self._crippled and self._has_struck():
+            thrust = STRUCK_THRUST * GRAVITY_MPS2
+        else:
+            return
+        setpoints["mode"] = MODE_ATTITUDE
+        setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
+        setpoints["thrust"] = thrust
+
+    def _has_struck(self) -> bool:
+        """Whether the vehicle has met the ground in a landing without a position.
+
+        The ground stops a velocity that the estimate does not know of, and so appears to start one.
+        Control that leans against it turns the vehicle over the feet that are held.
+        """
+        if self._strikes():
+            self._struck = True
+        elif self._v_up < -STRUCK_SINK * self._params.failsafe.descent_mps:
+            self._struck = False
+        return self._struck
+
+    def _drops(self) -> bool:
+        """Whether a vehicle that spins at an angle to its axis is let down over the last bit.
+
+        The angle is made by the rotor opposite the lost one, which carries what the other two
+        cannot. With less thrust the body comes upright and meets the ground with all its feet.
+        """
+        if self._dropped_ns is None:
+            x, y, z = np.abs(self._odometry["w_B"][0])
+            if z > SPINNING_RADPS and math.hypot(x, y) > LEANING * z and self._height_m() < DROP_M:
+                self._dropped_ns = self._stamp_ns
+        return self._dropped_ns is not None and self._since_s(self._dropped_ns) < DROP_S
 
     def _is_down(self) -> bool:
         """Whether the ground has carried the vehicle for a while; without a motor, has met it."""

@@ -354,7 +354,6 @@ class FlightManager(PilotedStates):
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
         guidance.write(stamp_ns, setpoints)
-        if self._light_ns is not None:
-            self._relax(setpoints)
+        self._relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP
