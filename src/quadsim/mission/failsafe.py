@@ -13,6 +13,7 @@ from quadsim.mission.guidance import ZERO
 from quadsim.mission.health import GOOD, POSITION_DIVERGED, VERDICTS
 from quadsim.mission.machine import ERROR, OK, WARN
 from quadsim.mission.recovery import RECOVERY_CLIMB_M, Recovery
+from quadsim.mission.swaying import LEAST_M, LOST_RAD, MOST_S, Swaying
 from quadsim.parameters import Vec3
 from quadsim.records import MODE_ATTITUDE
 
@@ -21,6 +22,9 @@ PILOTED = ("assisted", "manual")
 
 #: Flown by velocity or attitude: no position is held, none is off course.
 WITHOUT_PLACE = ("velocity", "assisted", "manual", "hold", "failsafe_landing")
+
+#: The heading is the pilot's matter, or there is a graver one.
+UNSWAYED = ("manual", "recovery")
 
 #: On the way down: the floor, the fence and the battery have nothing more to say.
 LANDINGS = ("landing", "failsafe_landing")
@@ -63,6 +67,7 @@ class Failsafes(Recovery):
         self._off_ns: int | None = None  # since when the vehicle has been off course
         self._looked_ns = 0
         self._outside = False
+        self._swaying = Swaying()
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
 
     # what comes in
@@ -193,6 +198,30 @@ class Failsafes(Recovery):
         else:
             self._guidance.go(self._stamp_ns, goal_W, yaw)
             self._enter("hover", "back to where it was told")
+
+    # the heading is lost
+
+    def _sway(self, setpoints: Any) -> None:
+        """Sway instead of what was written, while the heading is lost; in vain, land."""
+        sway, now_ns = self._swaying, self._stamp_ns
+        lost = self._watch["yaw_sigma"].item() > LOST_RAD
+        height_m = self._height_m()
+        if sway.begun_ns is None:
+            if not lost or not self.flying or self.state in UNSWAYED or height_m < LEAST_M:
+                return
+            sway.begin(now_ns, height_m, self._thrust)
+            self._event(WARN, "heading lost", "sways until GNSS tells it")
+        elif not lost or not self.flying or self.state in UNSWAYED or self._blind:
+            self._event(OK, "sways no more", f"after {sway.lasts_s(now_ns):.1f} s")
+            sway.begun_ns = None
+            return
+        if sway.lasts_s(now_ns) > MOST_S:
+            sway.begun_ns = None
+            self._fail("the heading is lost", blind=True)
+            self._trusted = False
+            return
+        late_ns = sway.write(now_ns, height_m, self._v_up, setpoints)
+        self._guidance.fall_behind(late_ns)
 
     # the vehicle does not go where it shall
 

@@ -354,6 +354,7 @@ class FlightManager(PilotedStates):
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
         guidance.write(stamp_ns, setpoints)
+        self._sway(setpoints)
         if self._light_ns is not None:
             self._relax(setpoints)
         if not self.flying:
