@@ -19,10 +19,10 @@ by a field that agreed for ten seconds in the air. After that a disturbed field 
 a wrong heading. What it said on the ground does not count in the air. PX4 resets to the field above
 1.5 m and by time-outs likewise.
 
-*GNSS.* After a start on the ground, GNSS that is rejected before anything has confirmed the heading
-means that it may point anywhere: a wrong heading leads position and velocity away first of all. This
-is said at once (:func:`heading_doubt`), so that who flies on the estimate can make accelerations
-that tell. A gyroscope that fails turns the tilt too, which the field's vertical part contradicts.
+*GNSS.* A heading found on the ground may point anywhere if GNSS is rejected before anything has
+confirmed it: a wrong heading leads position and velocity away first of all. This is said at once
+(:func:`heading_doubt`), so that who flies on the estimate can make accelerations that tell. A
+gyroscope that fails turns the tilt too, and the field's vertical part mostly contradicts that.
 """
 
 from __future__ import annotations

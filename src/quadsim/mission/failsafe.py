@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from quadsim.control.parameters import FlightParams
@@ -52,6 +53,7 @@ class Failsafes(Recovery):
 
     def __init__(self, params: FlightParams, *args: Any, **kwargs: Any) -> None:
         self._battery = Battery(params.failsafe)
+        self._rejected: Sequence[str] = ()
         super().__init__(params, *args, **kwargs)
         self._handlers["hold"] = self._on_hold
         self._handlers["failsafe_return"] = self._on_failsafe_return
@@ -82,6 +84,10 @@ class Failsafes(Recovery):
         """
         self._battery.take(stamp_ns, charge, voltage_V, self.flying)
 
+    def take_rejected(self, sensors: Sequence[str]) -> None:
+        """Take note of which sensors the estimator rejects: with any it does not arm."""
+        self._rejected = sensors
+
     def motor_lost(self, index: int) -> None:
         """Land here: a motor gives no thrust any more; control makes do with the others.
 
@@ -98,6 +104,11 @@ class Failsafes(Recovery):
         elif self.flying:
             self._suspend()
             self._fail(reason, placed=self.state != "hold")
+
+    def _refuse_measurements(self) -> str | None:
+        """Which sensors the estimator rejects, in words: that says why an estimate is uncertain."""
+        names = ", ".join(self._rejected)
+        return f"measurements are rejected: {names}" if names else None
 
     def _refuse_arming(self) -> str | None:
         """What beside the estimate speaks against a flight, in words."""
@@ -205,23 +216,22 @@ class Failsafes(Recovery):
         """Sway instead of what was written, while the heading is lost; in vain, land."""
         sway, now_ns = self._swaying, self._stamp_ns
         lost = self._watch["yaw_sigma"].item() > LOST_RAD
+        if not lost or not self.flying or self._blind or self.state in UNSWAYED:
+            if sway.begun_ns is not None and not lost:
+                self._event(OK, "heading found", f"after {sway.lasts_s(now_ns):.1f} s")
+            sway.begun_ns = None
+            return
         height_m = self._height_m()
         if sway.begun_ns is None:
-            if not lost or not self.flying or self.state in UNSWAYED or height_m < LEAST_M:
+            if height_m < LEAST_M:
                 return
             sway.begin(now_ns, height_m, self._thrust)
             self._event(WARN, "heading lost", "sways until GNSS tells it")
-        elif not lost or not self.flying or self.state in UNSWAYED or self._blind:
-            self._event(OK, "sways no more", f"after {sway.lasts_s(now_ns):.1f} s")
-            sway.begun_ns = None
-            return
         if sway.lasts_s(now_ns) > MOST_S:
-            sway.begun_ns = None
             self._fail("the heading is lost", blind=True)
             self._trusted = False
             return
-        late_ns = sway.write(now_ns, height_m, self._v_up, setpoints)
-        self._guidance.fall_behind(late_ns)
+        self._guidance.fall_behind(sway.write(now_ns, height_m, self._v_up, setpoints))
 
     # the vehicle does not go where it shall
 
