@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, Transform, TwistStamped, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.event_handler import PublisherEventCallbacks
@@ -22,7 +22,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.gazebo.urdf import robot_description
-from quadsim.ros.nodes import description, dynamics, mixer
+from quadsim.ros.nodes import autopilot, description, dynamics, mixer
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.preload import NODES
 from quadsim.sensors.devices import load_suite
@@ -281,3 +281,21 @@ def test_a_second_publisher_of_the_truth_is_named(bench):
     words = "2 publish /quad/ground_truth/odom: /bench, /dynamics"
     bench.until(lambda: bench.reports["/dynamics"]["message"] == words)
     bench.until(lambda: any(event.message == words for event in events))
+
+
+def test_the_autopilot_does_not_arm_while_the_estimator_rejects_a_sensor(bench):
+    """The estimator of this vehicle; what another's rejects is not its matter."""
+    bench.add(autopilot.make(bench.context, namespace="/quad"))
+    reports = bench.node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+    bench.until(lambda: reports.get_subscription_count() > 1)
+
+    def refusal(name, sensors):
+        status = DiagnosticStatus(name=name, values=[KeyValue(key="rejected", value=sensors)])
+        reports.publish(DiagnosticArray(status=[status]))
+        return bench.call(SetBool, "/quad/arm", SetBool.Request(data=True)).message
+
+    assert refusal("/quad2/estimator", "range") == "there is no estimate"
+    bench.until(
+        lambda: refusal("/quad/estimator", "pressure") == "measurements are rejected: pressure"
+    )
+    bench.until(lambda: refusal("/quad/estimator", "") == "there is no estimate")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.errors import FlightError
 from quadsim.control.joystick import Sticks
+from quadsim.estimation.eskf.filter import rejected_sensors
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
@@ -137,6 +138,7 @@ class ClosedLoop:
         self._command = self._states["command"].view(np.recarray)[0]
         # looked at in each tick: views, as finding a field of a record takes microseconds, and
         # arrays of one, as a record goes into compiled code thirty times slower
+        self._filters = self._states["line"]["state"][0]
         self._odometries, self._setpoints = self._states["odometry"], self._states["setpoint"]
         self._odometry_now_ns = self._odometries["stamp_ns"]
         self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
@@ -206,6 +208,8 @@ class ClosedLoop:
         if stamp_ns >= self._battery_ns:
             self._battery_ns = stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
+        if not manager.armed and not self.use_truth:
+            manager.take_rejected(rejected_sensors(self._filters[0]))
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:

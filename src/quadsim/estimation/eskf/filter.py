@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,10 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_TIME,
     GNSS_VELOCITY,
+    RANGE,
     REASONS,
     SENSORS,
+    STATIC_PRESSURE,
     TERRAIN,
     THETA,
     VECTORS,
@@ -38,11 +40,23 @@ from quadsim.geometry.geodesy import Datum
 
 #: Sensors whose rejection without a break means that the estimate has left the truth.
 HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
+#: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
+NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE)
 OK, REPEATED = timeline.VERDICTS[timeline.OK], timeline.VERDICTS[timeline.REPEATED]
 #: What the border says of an IMU sample that is used.
 TAKEN = tuple(timeline.VERDICTS[v] for v in (timeline.OK, timeline.GAP, timeline.CLOCK_JUMP))
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
+
+
+def rejected_sensors(state: Any) -> list[str]:
+    """Names of the sensors that must agree and are rejected, three times in a row or more.
+
+    Args:
+        state: ESKF record.
+    """
+    in_row = state["rejected_in_row"]
+    return [SENSORS[sensor] for sensor in NEEDED if in_row[sensor] >= 3]
 
 
 class ErrorStateEkf(Estimator):
@@ -132,8 +146,9 @@ class ErrorStateEkf(Estimator):
 
         ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is
         rejected at least three times in a row, ``rejects ...`` while another sensor has been
-        rejected for longer than ``gate.recovery_s``, or ``imu clock stands``. ``axes`` names
-        sensors whose axes are not as declared. ``<sensor>_test_ratio`` is the last normalised
+        rejected for longer than ``gate.recovery_s``, or ``imu clock stands``. ``rejected`` names
+        the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes are
+        not as declared. ``<sensor>_test_ratio`` is the last normalised
         innovation squared over its limit: above one is rejected. ``gnss_time_s`` is how late GNSS
         stamps are; ``gnss_time_counts`` whether the estimate rests on it.
         """
@@ -147,6 +162,7 @@ class ErrorStateEkf(Estimator):
             status = "imu clock stands"
         result: dict[str, float | str] = {
             "status": status,
+            "rejected": ", ".join(rejected_sensors(state)),
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
             "reason": REASONS[int(state.reason)],
             "recoveries": float(state.recoveries),

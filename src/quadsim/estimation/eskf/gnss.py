@@ -26,6 +26,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_VELOCITY,
     IGNORED,
     REASON_GNSS_POSITION,
+    REJECTED,
     THETA,
     P,
     V,
@@ -33,11 +34,13 @@ from quadsim.estimation.eskf.layout import (
 from quadsim.estimation.eskf.start_window import add_fix, add_velocity
 from quadsim.estimation.eskf.update import (
     Sym3,
+    follow_gnss,
     has_positions,
     recover,
     rejected_for_s,
     reset_position,
     reset_velocity,
+    take_velocity,
     update_vector,
     velocity_holds,
 )
@@ -195,7 +198,9 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
-    see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
+    turned = see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
+    if turned and result == REJECTED:
+        follow_gnss(state, params, p_W, noise)
     rejected_s = rejected_for_s(state, GNSS_POSITION)
     # a heading that is about to be turned explains it
     turns = state.heading.doubt > 0.0
@@ -270,7 +275,8 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
         judge_time(state)
-    see_velocity(state, subtract(v_W, swing_W))
+    if see_velocity(state, subtract(v_W, swing_W)) and result == REJECTED:
+        take_velocity(state)
     # with positions it is theirs to say: where they fit, the velocity lies
     if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):
         reset_velocity(state, params, subtract(v_W, swing_W), noise)

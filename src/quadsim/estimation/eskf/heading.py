@@ -18,6 +18,11 @@ points one way, unless the heading has been confirmed: by acceleration, by an ex
 by a field that agreed for ten seconds in the air. After that a disturbed field is more likely than
 a wrong heading. What it said on the ground does not count in the air. PX4 resets to the field above
 1.5 m and by time-outs likewise.
+
+*GNSS.* A heading found on the ground may point anywhere if GNSS is rejected before anything has
+confirmed it: a wrong heading leads position and velocity away first of all. This is said at once
+(:func:`heading_doubt`), so that who flies on the estimate can make accelerations that tell. A
+gyroscope that fails turns the tilt too, and the field's vertical part mostly contradicts that.
 """
 
 from __future__ import annotations
@@ -32,6 +37,9 @@ from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.inertial import frame_turn, start_inertial
 from quadsim.estimation.eskf.layout import (
     BA,
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    INCLINATION,
     MAGNETIC_FIELD,
     REASON_ACCELERATION,
     REASON_FIELD,
@@ -68,6 +76,8 @@ MEAN_S = 1.0
 #: Normalised innovation squared up to which a field is taken that was distrusted: two sigma; and
 #: for how long, until it is trusted again, s.
 DISTRUST_LIMIT, TRUST_S = 4.0, 1.0
+#: Variance of a heading that may point anywhere, rad^2: even over the circle.
+ANY_RAD2 = math.pi * math.pi / 3.0
 #: What a wrong heading leaves in the estimate (sigma): tilt, rad; velocity, m/s.
 LEFT_TILT_RAD, LEFT_MPS = 0.05, 0.3
 
@@ -99,20 +109,23 @@ def forget_accelerations(heading: Any) -> None:
 
 
 @kernel
-def see_velocity(state: Any, v_W: Vec3) -> None:
+def see_velocity(state: Any, v_W: Vec3) -> bool:
     """Count a GNSS velocity, less the antenna's swing, and judge the heading by the accelerations.
 
     Args:
         state: ESKF record.
         v_W: (3,) m/s.
+
+    Returns:
+        Whether the heading was turned.
     """
     heading = state.heading
     if heading.by_position == 1:
-        return
+        return False
     dt_s = (state.stamp_ns - heading.stamp_ns) * 1e-9
     known = heading.stamp_ns > 0 and dt_s <= INTERVAL_MAX_S
     if known and dt_s < INTERVAL_S:
-        return
+        return False
     f_integral_F = vec3(state.inertial.f_integral_F)
     if known:
         z = scale(1.0 / dt_s, subtract(v_W, vec3(heading.seen_W)))
@@ -121,11 +134,11 @@ def see_velocity(state: Any, v_W: Vec3) -> None:
     heading.stamp_ns = state.stamp_ns
     store(heading.seen_W, v_W)
     store(heading.integral_F, f_integral_F)
-    judge_heading(state)
+    return judge_heading(state)
 
 
 @kernel
-def see_position(state: Any, p_W: Vec3, variance: float) -> None:
+def see_position(state: Any, p_W: Vec3, variance: float) -> bool:
     """The same by a GNSS position, where positions tell accelerations better than velocities do.
 
     The acceleration is that of mean velocities over two intervals, of the IMU too.
@@ -134,6 +147,9 @@ def see_position(state: Any, p_W: Vec3, variance: float) -> None:
         state: ESKF record.
         p_W: (3,) of the IMU, m.
         variance: of a horizontal axis, m^2.
+
+    Returns:
+        Whether the heading was turned.
     """
     heading = state.heading
     # deviation of an acceleration: sqrt(6) sigma_p / T^2, and sqrt(2) sigma_v / T
@@ -142,11 +158,11 @@ def see_position(state: Any, p_W: Vec3, variance: float) -> None:
         forget_accelerations(heading)
         heading.by_position = 1 - heading.by_position
     if heading.by_position == 0:
-        return
+        return False
     dt_s = (state.stamp_ns - heading.stamp_ns) * 1e-9
     known = heading.stamp_ns > 0 and dt_s <= INTERVAL_MAX_S
     if known and dt_s < INTERVAL_S:
-        return
+        return False
     way_F = vec3(state.inertial.way_F)
     mean_s = 0.0
     if known:
@@ -164,7 +180,7 @@ def see_position(state: Any, p_W: Vec3, variance: float) -> None:
     heading.stamp_ns = state.stamp_ns
     store(heading.seen_W, p_W)
     store(heading.integral_F, way_F)
-    judge_heading(state)
+    return judge_heading(state)
 
 
 @kernel
@@ -208,18 +224,22 @@ def heading_seen(heading: Any) -> tuple[float, float]:
 
 
 @kernel
-def judge_heading(state: Any) -> None:
-    """Confirm the heading by the accelerations; or doubt it, and if they say so twice, set it."""
+def judge_heading(state: Any) -> bool:
+    """Confirm the heading by the accelerations; or doubt it, and if they say so twice, set it.
+
+    Returns:
+        Whether it was set.
+    """
     heading = state.heading
     up_F = rotate(frame_turn(state), (0.0, 0.0, 1.0))
     if up_F[2] < cos(LEAN_MAX_RAD):
         start_inertial(state)
         forget_accelerations(heading)
-        return
+        return False
     psi, variance = heading_seen(heading)
     doubted, heading.doubt = heading.doubt > 0.0, 0.0
     if variance < 0.0:
-        return
+        return False
     off = wrap(psi + yaw_of(frame_turn(state)))
     total = variance + state.covariance[THETA + 2, THETA + 2]
     if off * off <= 9.0 * total:
@@ -229,8 +249,10 @@ def judge_heading(state: Any) -> None:
             turn_heading(state, off, variance, REASON_ACCELERATION)
             heading.confirmed = 1
             heading.distrusted = 1
-        else:  # say it first, so that who flies on the estimate expects the step
-            heading.doubt = off * off
+            return True
+        # say it first, so that who flies on the estimate expects the step
+        heading.doubt = off * off
+    return False
 
 
 @kernel
@@ -330,13 +352,25 @@ def see_rejected_field(state: Any, params: Any, variance: float, dt_s: float) ->
 
 
 @kernel
+def may_point_anywhere(state: Any) -> bool:
+    """Whether GNSS is rejected, and a heading found on the ground that nothing has confirmed."""
+    in_row = state.rejected_in_row
+    led_away = in_row[GNSS_POSITION] >= 3 or in_row[GNSS_VELOCITY] >= 3
+    open_heading = state.started_standing == 1 and state.heading.confirmed == 0
+    return bool(led_away and open_heading and in_row[INCLINATION] < 3)
+
+
+@kernel
 def heading_doubt(state: Any) -> float:
     """Variance of a heading that is contradicted, beyond the filter's own, rad^2.
 
-    By the accelerations; or by the field, as long as nothing confirms the heading.
+    By the accelerations; or by GNSS or the field, as long as nothing confirms the heading.
     """
     heading = state.heading
+    doubt = float(heading.doubt)
+    if may_point_anywhere(state):
+        doubt = max(doubt, ANY_RAD2)
     if heading.confirmed == 1 or state.rejected_in_row[MAGNETIC_FIELD] < 3:
-        return float(heading.doubt)
+        return doubt
     off = state.innovation[MAGNETIC_FIELD, 0]
-    return float(max(heading.doubt, off * off))
+    return float(max(doubt, off * off))

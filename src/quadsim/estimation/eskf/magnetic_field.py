@@ -253,6 +253,8 @@ def fuse_inclination(
     x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
     east, north, up = vec3(state.field_W_T)
     noise = min(variance / (heading_variance * (east * east + north * north)), 1.0)
+    if state.heading.distrusted == 1:  # it is turned, far beyond its noise
+        noise = 0.0
     back = noise * wrap(atan2(north, east) - atan2(y, x))
     cosine, sine = cos(back), sin(back)
     x, y = cosine * x - sine * y, sine * x + cosine * y

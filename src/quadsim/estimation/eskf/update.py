@@ -313,6 +313,34 @@ def forget_heights(state: Any) -> None:
 
 
 @kernel
+def follow_gnss(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
+    """Take position and velocity from GNSS: a heading that has just been set led them away.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        p_W: (3,) GNSS position of the antenna.
+        noise: its covariance.
+    """
+    reason = state.reason
+    reset_position(state, params, p_W, noise)
+    state.reason = reason
+    take_velocity(state)
+
+
+@kernel
+def take_velocity(state: Any) -> None:
+    """Take the velocity from the last GNSS velocity, if that is not older than a second."""
+    if state.velocity_fix_ns == 0 or state.stamp_ns - state.velocity_fix_ns >= 1_000_000_000:
+        return
+    for i in range(3):
+        state.v_W[i] = state.velocity_fix_W[i]
+        forget_links(state.covariance, V + i)
+        # up to a second old: a metre per second of change
+        state.covariance[V + i, V + i] = state.velocity_fix_variance[i] + 1.0
+
+
+@kernel
 def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
     """Take the velocity from GNSS, which has contradicted it for long while no positions came.
 
@@ -378,16 +406,12 @@ def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> Non
         for k in range(N):
             if i != k or i < PRESSURE:  # the others' variances stay
                 covariance[i, k] = 0.0
-    fresh = state.velocity_fix_ns > 0 and state.stamp_ns - state.velocity_fix_ns < 1_000_000_000
     for i in range(3):
         covariance[THETA + i, THETA + i] = tilt * tilt
         covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
         covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
         covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
-        if fresh:
-            state.v_W[i] = state.velocity_fix_W[i]
-            # up to a second old: a metre per second of change
-            covariance[V + i, V + i] = state.velocity_fix_variance[i] + 1.0
+    take_velocity(state)
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)

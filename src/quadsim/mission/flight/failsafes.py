@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from quadsim.mission.flight.estimate_check import GOOD, POSITION_DIVERGED, VERDI
 from quadsim.mission.flight.fence import Fence, mission_fault
 from quadsim.mission.flight.recovery import RECOVERY_CLIMB_M, Recovery
 from quadsim.mission.flight.states import ERROR, OK, WARN
+from quadsim.mission.flight.swaying import LEAST_M, LOST_RAD, MOST_S, Swaying
 from quadsim.mission.reference.guidance import ZERO
 
 #: Flown by somebody who sees for himself how high it is.
@@ -23,6 +25,9 @@ PILOTED = ("assisted", "manual")
 
 #: Flown by velocity or attitude: no position is held, none is off course.
 WITHOUT_PLACE = ("velocity", "assisted", "manual", "hold", "failsafe_landing")
+
+#: The heading is the pilot's matter, or there is a graver one.
+UNSWAYED = ("manual", "recovery")
 
 #: On the way down: the floor, the fence and the battery have nothing more to say.
 LANDINGS = ("landing", "failsafe_landing")
@@ -60,6 +65,7 @@ class Failsafes(Recovery):
 
     def __init__(self, params: FlightParams, *args: Any, **kwargs: Any) -> None:
         self._battery = Battery(params.failsafe)
+        self._rejected: Sequence[str] = ()
         super().__init__(params, *args, **kwargs)
         self._handlers["hold"] = self._on_hold
         self._handlers["failsafe_return"] = self._on_failsafe_return
@@ -75,6 +81,7 @@ class Failsafes(Recovery):
         self._off_ns: int | None = None  # since when the vehicle has been off course
         self._looked_ns = 0
         self._outside = False
+        self._swaying = Swaying()
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
         self._dropped_ns: int | None = None  # since when it has been let down upright
         self._struck = False  # the ground, in a landing without a position
@@ -90,6 +97,10 @@ class Failsafes(Recovery):
             voltage_V: under load.
         """
         self._battery.take(stamp_ns, charge, voltage_V, self.flying)
+
+    def take_rejected(self, sensors: Sequence[str]) -> None:
+        """Take note of which sensors the estimator rejects: with any it does not arm."""
+        self._rejected = sensors
 
     def motor_lost(self, index: int) -> None:
         """Land here: a motor gives no thrust any more; control makes do with the others.
@@ -107,6 +118,11 @@ class Failsafes(Recovery):
         elif self.flying:
             self._suspend()
             self._fail(reason, placed=self.state != "hold")
+
+    def _refuse_measurements(self) -> str | None:
+        """Which sensors the estimator rejects, in words: that says why an estimate is uncertain."""
+        names = ", ".join(self._rejected)
+        return f"measurements are rejected: {names}" if names else None
 
     def _refuse_arming(self) -> str | None:
         """What beside the estimate speaks against a flight, in words."""
@@ -207,6 +223,29 @@ class Failsafes(Recovery):
         else:
             self._guidance.go(self._stamp_ns, goal_W, yaw)
             self._enter("hover", "back to where it was told")
+
+    # the heading is lost
+
+    def _sway(self, setpoints: Any) -> None:
+        """Sway instead of what was written, while the heading is lost; in vain, land."""
+        sway, now_ns = self._swaying, self._stamp_ns
+        lost = self._watch["yaw_sigma"].item() > LOST_RAD
+        if not lost or not self.flying or self._blind or self.state in UNSWAYED:
+            if sway.begun_ns is not None and not lost:
+                self._event(OK, "heading found", f"after {sway.lasts_s(now_ns):.1f} s")
+            sway.begun_ns = None
+            return
+        height_m = self._height_m()
+        if sway.begun_ns is None:
+            if height_m < LEAST_M:
+                return
+            sway.begin(now_ns, height_m, self._thrust)
+            self._event(WARN, "heading lost", "sways until GNSS tells it")
+        if sway.lasts_s(now_ns) > MOST_S:
+            self._fail("the heading is lost", blind=True)
+            self._trusted = False
+            return
+        self._guidance.fall_behind(sway.write(now_ns, height_m, self._v_up, setpoints))
 
     # the vehicle does not go where it shall
 

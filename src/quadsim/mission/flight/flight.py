@@ -79,8 +79,11 @@ class FlightManager(PilotedStates):
         """Start the motors at idle, if the estimate is good and the vehicle stands level."""
         if self.armed:
             return "armed already"
-        reason = refusal(self._watch, self._params.arming, self._battery.charge)
-        reason = reason or self._refuse_arming()
+        reason = (
+            self._refuse_measurements()
+            or refusal(self._watch, self._params.arming, self._battery.charge)
+            or self._refuse_arming()
+        )
         if reason is not None:
             if self._verdict != MISSING and reason.split(":")[0] != self._refused:
                 self._refused = reason.split(":")[0]
@@ -354,6 +357,7 @@ class FlightManager(PilotedStates):
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
         guidance.write(stamp_ns, setpoints)
+        self._sway(setpoints)
         self._relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP

@@ -280,6 +280,7 @@ class AutopilotNode(QuadsimNode):
         self.listen(topics.MISSION, self._on_mission)
         self.listen(topics.RANGE, self._on_range, raw=False)
         self.listen(topics.BATTERY, self._on_battery, raw=False)
+        self.listen(topics.DIAGNOSTICS, self._on_reports, raw=False)
 
     def _serve(self) -> None:
         for name in (
@@ -375,6 +376,14 @@ class AutopilotNode(QuadsimNode):
         """Charge and voltage; a charge that is not known is NaN."""
         stamp_ns = stamp_ns_of(message.header.stamp)
         self.manager.take_battery(stamp_ns, float(message.percentage), float(message.voltage))
+
+    def _on_reports(self, message: Any) -> None:
+        """Which sensors the estimator of this vehicle rejects."""
+        estimator = f"{self.get_namespace().rstrip('/')}/estimator"
+        for status in message.status:
+            if status.name == estimator:
+                values = {pair.key: pair.value for pair in status.values}
+                self.manager.take_rejected(list(filter(None, [values.get("rejected", "")])))
 
     def _on_mission(self, payload: bytes) -> None:
         """Take a new mission, disarmed; its own comes back on the same topic."""
