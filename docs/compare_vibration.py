@@ -1,6 +1,6 @@
 """Hold the IMU of the scenario ``phantom_zigzag`` against that of a recorded flight.
 
-python docs/compare_vibration.py BAG
+PYTHONPATH=examples python docs/compare_vibration.py BAG
 
 Prints the table of docs/vibration.md and draws its picture, which needs Chromium. The recorded
 flights are those of ansfl, *Quadrotor Dead Reckoning with Multiple Inertial Sensors* (arXiv
@@ -16,9 +16,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
+from spectra import Spectrum, welch
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.analysis.spectra import Spectrum, welch
 from quadsim.bag.reading import open_bag
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario

@@ -1,6 +1,6 @@
 """Make the pictures of docs/constraints.md, which need Chromium; prints the figures stated there.
 
-python docs/make_constraint_pictures.py
+PYTHONPATH=examples python docs/make_constraint_pictures.py
 """
 
 from __future__ import annotations
@@ -13,14 +13,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
-
-from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
-from quadsim.analysis.report.pictures import save_picture
-from quadsim.base.files import find
-from quadsim.base.parameters import load
-from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.parameters import LoadParams, VehicleParams
-from quadsim.vehicle.ropes.rope import (
+from rope import (
     FRICTION_J,
     IMPACT_J,
     STATE,
@@ -33,6 +26,13 @@ from quadsim.vehicle.ropes.rope import (
     energy_J,
     swing,
 )
+
+from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
+from quadsim.analysis.report.pictures import save_picture
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.parameters import LoadParams, VehicleParams
 from quadsim.vehicle.state import LOAD_P
 from quadsim.world.environment import EnvironmentParams
 

@@ -25,7 +25,7 @@ def _sources_digest() -> str:
     """SHA-256 of every file that may hold a kernel which another file calls."""
     digest = hashlib.sha256(sys.version.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
-        if source.relative_to(PACKAGE).parts[0] not in ("ros", "cli", "bench"):
+        if source.relative_to(PACKAGE).parts[0] not in ("ros", "cli"):
             digest.update(source.read_bytes())
     return digest.hexdigest()
 

@@ -83,7 +83,7 @@ def test_digest_is_the_same_compiled_for_another_processor(name):
 ROOMS = ("control", "estimation", "geometry", "mission", "sensors", "sim", "vehicle", "world")
 #: Not in a scenario's digest.
 ELSEWHERE = (
-    "control/avoidance.py", "estimation/mounting_check/", "vehicle/formalisms/reference.py",
+    "control/avoidance.py", "estimation/mounting_check/",
     "world/scene/obstacle_fields.py",
 )  # fmt: skip
 LIBRARY = {

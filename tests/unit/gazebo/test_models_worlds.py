@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import trimesh
 from PIL import Image
+from scenery import hall, urban_canyon
 from scipy.spatial.transform import Rotation
 from sdformat import faults_of, library
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world, known, known_worlds, share_dir
 from quadsim.base.parameters import load
-from quadsim.gazebo.scenery import hall, urban_canyon
 from quadsim.gazebo.sdf import model_sdf, vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.urdf import robot_description

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from quadsim_bench.swarm import arrived_percent
 
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.summary import summarize_all
 from quadsim.base.errors import FlightError
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY, SETPOINT
-from quadsim.bench.swarm import arrived_percent
 from quadsim.control.parameters import PositionParams
 from quadsim.mission.items import items_from
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names

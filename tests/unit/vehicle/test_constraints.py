@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from lagrange import accelerate, constraint_memory, strike
 from scipy.integrate import solve_ivp
 
 from quadsim.vehicle.ropes.constraints import (
@@ -17,8 +18,8 @@ from quadsim.vehicle.ropes.constraints import (
     SINGULAR,
     SOLVED,
     solve_in_place,
+    stabilisation,
 )
-from quadsim.vehicle.ropes.lagrange import accelerate, constraint_memory, stabilisation, strike
 
 #: Systems here have condition numbers below 1e5, so 1e-16 times that with some room.
 ROUNDING = 1e-9

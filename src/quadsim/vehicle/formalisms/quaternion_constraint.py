@@ -18,7 +18,7 @@ which the last row reads Q' Q_dd + lambda = -Q_dot' Q_dot: the multiplier is hal
 and the norm grows. A zero belongs there. Its Q_dd = Q (0, gamma) Q* is a rotated vector and not the
 second derivative.
 
-Baumgarte's stabilisation of phi (``vehicle.ropes.lagrange.stabilisation``) is off at a rate
+Baumgarte's stabilisation of phi (``vehicle.ropes.constraints.stabilisation``) is off at a rate
 of zero, which is the lecture's system.
 """
 
@@ -29,8 +29,7 @@ import numpy as np
 from quadsim.base.compiled import kernel, owning_kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, conjugate, multiply
-from quadsim.vehicle.ropes.constraints import solve_in_place
-from quadsim.vehicle.ropes.lagrange import stabilisation
+from quadsim.vehicle.ropes.constraints import solve_in_place, stabilisation
 from quadsim.vehicle.state import Q_DOT, Array, P, Q, V
 
 SIZE = 15

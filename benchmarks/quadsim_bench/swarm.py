@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from quadsim.base.errors import FlightError
-from quadsim.bench.figure import Line, Measurement, Session, Unavailable
-from quadsim.bench.startup import free_domain
 from quadsim.ros.runtime.dds_environment import set_dds_environment
+from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.startup import free_domain
 
 #: Vehicles of the closed loop's figures.
 COUNTS = (1, 10, 50, 100)

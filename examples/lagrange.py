@@ -47,16 +47,6 @@ def constraint_memory(coordinates: int, rows: int) -> ConstraintMemory:
 
 
 @kernel
-def stabilisation(phi: float, phi_dot: float, rate_per_s: float) -> float:
-    """What Baumgarte adds to ``A_dot x_dot``: 2 r phi_dot + r^2 phi, critically damped, 1/s^2.
-
-    J. Baumgarte, *Computer Methods in Applied Mechanics and Engineering* 1, 1972, pp. 1-16. The
-    violation then decays as exp(-r t) instead of growing with the errors of the integration.
-    """
-    return rate_per_s * (2.0 * phi_dot + rate_per_s * phi)
-
-
-@kernel
 def _mobility(mass: Any, jacobian: Any, memory: ConstraintMemory) -> bool:
     """M = L L^T, M^-1 A^T and A M^-1 A^T into the memory; False where M is not positive."""
     n, m = mass.shape[0], jacobian.shape[0]

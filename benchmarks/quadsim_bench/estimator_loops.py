@@ -1,4 +1,4 @@
-"""Compiled loops over calls of the error-state filter, for :mod:`quadsim.bench.estimator`."""
+"""Compiled loops over calls of the error-state filter, for :mod:`quadsim_bench.estimator`."""
 
 from __future__ import annotations
 

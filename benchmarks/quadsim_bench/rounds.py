@@ -15,16 +15,16 @@ from typing import Any
 
 import psutil
 
-import quadsim.bench
+import quadsim_bench
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim.bench.figure import Figure, Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Figure, Line, Measurement, Session, Unavailable
 
 
 def all_measurements() -> list[Measurement]:
     """Those of every module of this folder, by the modules' names."""
     found: list[Measurement] = []
-    for module in sorted(info.name for info in iter_modules(quadsim.bench.__path__)):
-        found += getattr(import_module(f"quadsim.bench.{module}"), "MEASUREMENTS", ())
+    for module in sorted(info.name for info in iter_modules(quadsim_bench.__path__)):
+        found += getattr(import_module(f"quadsim_bench.{module}"), "MEASUREMENTS", ())
     return found
 
 

@@ -18,7 +18,6 @@ from quadsim.base.compiled import kernel
 from quadsim.base.noise import stream
 from quadsim.base.parameters import pack
 from quadsim.base.records import KINEMATICS
-from quadsim.bench.figure import Line, Measurement, Session
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import barometer_step
 from quadsim.sensors.devices import load_suite
@@ -31,6 +30,7 @@ from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.scene.terrain_hills import HillsParams, hills
+from quadsim_bench.figure import Line, Measurement, Session
 
 Array = NDArray[np.float64]
 

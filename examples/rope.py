@@ -5,15 +5,24 @@ by a rope of length l to X_R = (l/2, 0). The rope is ``phi = (X - X_R)'(X - X_R)
 ``A = 2 (X - X_R)'`` and ``A_dot = 2 X_dot'``. Slack, the mass is free; where phi reaches 0 the
 radial velocity is lost, or by the lecture's rule the vertical one first; taut, phi = 0 until the
 rope would have to push.
+
+``python examples/rope.py`` prints when the rope becomes taut and what the impact takes.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from lagrange import (
+    ConstraintMemory,
+    accelerate,
+    constraint_memory,
+    strike,
+)
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import kernel, owning_kernel
@@ -21,14 +30,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, pack
 from quadsim.geometry.length import hypot
 from quadsim.vehicle.formalisms.integrators import mean_derivative
-from quadsim.vehicle.ropes.constraints import AT_MOST, EQUAL
-from quadsim.vehicle.ropes.lagrange import (
-    ConstraintMemory,
-    accelerate,
-    constraint_memory,
-    stabilisation,
-    strike,
-)
+from quadsim.vehicle.ropes.constraints import AT_MOST, EQUAL, stabilisation
 
 Array = NDArray[np.float64]
 Pair = tuple[float, float]
@@ -277,3 +279,15 @@ def energy_J(motion: Array, params: RopeParams) -> Array:
     kept: Array = 0.5 * params.mass_kg * np.square(velocity).sum(axis=1)
     kept += params.mass_kg * params.gravity_mps2 * height_m
     return kept + motion[:, STATE + FRICTION_J] + motion[:, STATE + IMPACT_J]
+
+
+def main() -> None:
+    """Swing for eight seconds and say what happened."""
+    motion = swing(RopeParams(), 8.0)
+    taut = motion[np.argmax(motion[:, TAUT] > 0.0), TIME]
+    lost_J = motion[-1, STATE + IMPACT_J]
+    sys.stdout.write(f"taut after {taut:.3f} s, {lost_J:.3f} J lost in the impact\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.base.errors import QuadsimError
-from quadsim.bench.figure import Line, Measurement, Session, Unavailable
-from quadsim.bench.startup import environment, free_domain
+from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.startup import environment, free_domain
 
 #: Sets of sensors by the rate of IMU, truth and control, Hz.
 SUITES = {250: "default_250hz", 500: "default", 1000: "default_1000hz"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.bench.timing import median_s
+from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.timing import median_s
 
 if TYPE_CHECKING:
     from quadsim.vehicle.fleet import Fleet

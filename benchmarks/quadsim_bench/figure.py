@@ -1,6 +1,6 @@
 """Figures of speed, and how the modules of this folder offer them.
 
-A module of ``quadsim.bench`` that has a tuple ``MEASUREMENTS`` takes part; it imports ROS, and what
+A module of ``quadsim_bench`` that has a tuple ``MEASUREMENTS`` takes part; it imports ROS, and what
 takes long to import, only inside its functions::
 
     def hover(session: Session) -> dict[str, Any]:

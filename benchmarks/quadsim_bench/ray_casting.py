@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Line, Measurement, Session
 
 if TYPE_CHECKING:
     from quadsim.world.scene.obstacles import Obstacle

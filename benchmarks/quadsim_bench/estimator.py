@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import FlightError
-from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.bench.timing import median_s
+from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.timing import median_s
 
 if TYPE_CHECKING:
     from quadsim.estimation.eskf.parameters import EstimatorParams
@@ -117,7 +117,7 @@ def calls(estimator: Estimator) -> None:
 
 def measure_parts(session: Session) -> dict[str, Any]:
     """Parts of the error-state filter, us."""
-    from quadsim.bench import estimator_loops as loops
+    from quadsim_bench import estimator_loops as loops
 
     functions = {
         "prediction": loops.predictions,

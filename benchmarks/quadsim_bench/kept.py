@@ -10,8 +10,8 @@ from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import share_dir
-from quadsim.bench.figure import Figure
-from quadsim.bench.rounds import Chosen
+from quadsim_bench.figure import Figure
+from quadsim_bench.rounds import Chosen
 
 #: How many times what is kept is too much: a factor of two that noise may make look smaller.
 FACTOR = 1.75

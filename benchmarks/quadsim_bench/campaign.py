@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from quadsim.bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Line, Measurement, Session
 
 #: Of config/campaigns; the short version flies the first of it.
 CAMPAIGN, SHORT = "thousand", 40

@@ -18,7 +18,7 @@ from typing import Any
 
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import share_dir
-from quadsim.bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Line, Measurement, Session, Unavailable
 
 FLOWN_S = 10.0
 #: Longest time that anything here may take, s.

@@ -1,6 +1,6 @@
 """quadsim beside other simulators, in turn with them, where somebody has installed these.
 
-They run in a Python environment of their own (:mod:`quadsim.bench.peer_program`), which ``--peers``
+They run in a Python environment of their own (:mod:`quadsim_bench.peer_program`), which ``--peers``
 names. Ratios are our rate over theirs.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.bench.figure import Line, Measurement, Session, Unavailable
-from quadsim.bench.peer_program import (
+from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.peer_program import (
     FRESH,
     GRAVITY_MPS2,
     HEIGHT_M,
@@ -248,8 +248,8 @@ def measure_rotorpy(session: Session) -> dict[str, Any]:
     Raises:
         FlightError: one of them does not fly.
     """
-    from quadsim.bench.closed_loop import flight
     from quadsim.sim.scenario import load_scenario
+    from quadsim_bench.closed_loop import flight
 
     square = session.once("hummingbird", lambda: load_scenario("square", vehicle="hummingbird"))
     with peer_with(session, "rotorpy") as peer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from quadsim_bench import startup
 
 from quadsim.base.errors import QuadsimError
-from quadsim.bench import startup
 from quadsim.ros.runtime.domain import held
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import load_scenario

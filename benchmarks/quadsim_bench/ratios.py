@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.bench.timing import once_s
+from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.timing import once_s
 
 if TYPE_CHECKING:
     from quadsim.estimation.interface import Estimator
@@ -75,10 +75,10 @@ def ratios(works: Sequence[Work], references: Sequence[Work], turns: int) -> lis
 
 def _kernels() -> dict[str, Work]:
     """Work of which next to nothing is Python: about 10 ms each."""
-    from quadsim.bench import estimator_loops as loops
-    from quadsim.bench import ray_casting as rays
-    from quadsim.bench import sensors, vehicle
-    from quadsim.bench.estimator import started
+    from quadsim_bench import estimator_loops as loops
+    from quadsim_bench import ray_casting as rays
+    from quadsim_bench import sensors, vehicle
+    from quadsim_bench.estimator import started
 
     lines = started().lines
     device = sensors.devices()["imu_everything"]
@@ -105,9 +105,9 @@ def _kernels() -> dict[str, Work]:
 def _mixed(session: Session) -> dict[str, Work]:
     """Work in which Python calls kernels."""
     from quadsim.analysis.replay import Settings, load_kernels, replay
-    from quadsim.bench.closed_loop import everything_on, flight
-    from quadsim.bench.estimator import calls, started
-    from quadsim.bench.replay import short_bag
+    from quadsim_bench.closed_loop import everything_on, flight
+    from quadsim_bench.estimator import calls, started
+    from quadsim_bench.replay import short_bag
 
     estimator = started()
     full = everything_on(5.0)

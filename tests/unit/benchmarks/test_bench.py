@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from quadsim_bench import kept, peers, rounds, timing
+from quadsim_bench import ratios as ratio_parts
+from quadsim_bench.figure import Figure, Line, Measurement, Session, Unavailable
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.bench import kept, peers, rounds, timing
-from quadsim.bench import ratios as ratio_parts
-from quadsim.bench.figure import Figure, Line, Measurement, Session, Unavailable
 from quadsim.cli.main import main
 
 FAST = Line("fast_x", "work", "x", "more", 100.0)

@@ -1,13 +1,8 @@
 """What a million runs cost, from measured figures: the arithmetic, by hand."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-
+import hosts
+import million_runs
 import pytest
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 #: Round figures: a run of 0.36 s, handing out of 1 ms by the campaign and 2 ms by the scheduler.
 MEASURED = {
@@ -22,18 +17,7 @@ MEASURED = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def million_runs() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import million_runs
-
-        yield million_runs
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
-
-def test_workers_bound_a_small_cluster(million_runs: ModuleType) -> None:
+def test_workers_bound_a_small_cluster() -> None:
     plan = million_runs.Plan(runs=1_000_000, cores=100, batch=1, price=0.04, speed=1.0)
 
     cost = million_runs.cost(plan, MEASURED)
@@ -48,9 +32,7 @@ def test_workers_bound_a_small_cluster(million_runs: ModuleType) -> None:
     assert cost["table_minutes"] == pytest.approx(1.0)
 
 
-def test_the_scheduler_bounds_a_large_one_whose_cores_are_paid_for_all_the_same(
-    million_runs: ModuleType,
-) -> None:
+def test_the_scheduler_bounds_a_large_one_whose_cores_are_paid_for_all_the_same() -> None:
     plan = million_runs.Plan(runs=1_000_000, cores=1000, batch=1, price=0.04, speed=2.0)
 
     cost = million_runs.cost(plan, MEASURED)
@@ -62,11 +44,7 @@ def test_the_scheduler_bounds_a_large_one_whose_cores_are_paid_for_all_the_same(
     assert cost["runs_s"] == pytest.approx(1000.0)
 
 
-def test_what_is_not_installed_is_named_with_its_package(
-    million_runs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import hosts
-
+def test_what_is_not_installed_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts, "_PATH", "/nowhere")
 
     with pytest.raises(SystemExit) as ended:

@@ -13,8 +13,8 @@ from typing import Any
 
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
-from quadsim.bench.figure import Line, Measurement, Session
-from quadsim.bench.timing import Ended, run_command
+from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.timing import Ended, run_command
 
 #: Hover of a flight, s, which with climb and landing makes a minute, and ten minutes; in a short
 #: round.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quadsim.base.errors import FlightError
-from quadsim.bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Line, Measurement, Session
 
 if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def everything_on(duration_s: float = 60.0) -> Scenario:
     """The scenario with everything on."""
-    from quadsim.bench.sensors import SHAKING
-    from quadsim.bench.vehicle import everything, stormy
     from quadsim.sim.scenario import load_scenario
+    from quadsim_bench.sensors import SHAKING
+    from quadsim_bench.vehicle import everything, stormy
 
     plain = load_scenario("hills_5m_x500", duration_s=duration_s)
     sensors = dict(plain.sensors)

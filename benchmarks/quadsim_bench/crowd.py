@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Line, Measurement, Session
 
 if TYPE_CHECKING:
     from quadsim.vehicle.batched.vehicles import Crowd
