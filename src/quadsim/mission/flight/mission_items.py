@@ -58,10 +58,10 @@ class MissionItems:
         """Set the reference for the present item, from its start or from where it was paused."""
         flight, reference, item = self._flight, self._flight.reference, self.items[self.index]
         self._begun_ns = flight.now_ns
-        flight.land_at_ns = self._reached_ns = None
+        flight.landing.at_ns = self._reached_ns = None
         self.released = False
         if isinstance(item, Land):
-            flight.begin_landing("as planned", item.speed_mps)
+            flight.landing.begin("as planned", item.speed_mps)
             return
         if isinstance(item, Takeoff):
             flight.climb(item.height_m, item.speed_mps)
@@ -71,7 +71,7 @@ class MissionItems:
             above, yaw = item.height == "above_ground", self._yaw(item)
             reference.approach(item.position_W_m, yaw, item.speed_mps, acceleration_mps2, above)
         elif isinstance(item, ReturnHome):
-            flight.begin_way_home(item.height_m, item.speed_mps)
+            flight.way_home.begin(item.height_m, item.speed_mps)
         elif isinstance(item, Follow):
             reference.follow(PointsPlan(item, flight.params.preview_s), self.paused_s)
         elif isinstance(item, TrackItem):
@@ -99,7 +99,7 @@ class MissionItems:
         if not self._is_done(item) or flight.state == "failsafe_landing":
             return
         if isinstance(item, Waypoint) and item.type == "land":
-            flight.begin_landing("at the last waypoint")
+            flight.landing.begin("at the last waypoint")
             return
         self.paused_s = 0.0
         self.index += 1
@@ -125,8 +125,8 @@ class MissionItems:
             return True
         if not self.is_reached(item):
             return False
-        if flight.way:
-            flight.next_on_way()
+        if flight.way_home.places:
+            flight.way_home.next()
             return False
         if isinstance(item, Waypoint) and item.hold_s > 0.0:
             self._reached_ns = flight.now_ns
@@ -146,7 +146,7 @@ class MissionItems:
         if not reference.is_over or reference.late_s < flight.params.arrival_timeout_s:
             return False
         if flight.state == "takeoff":
-            flight.fail(f"take-off failed, {away_m:.2f} m short")
+            flight.landing.fail(f"take-off failed, {away_m:.2f} m short")
         else:
             flight.event(WARN, "not reached", f"item {self.index}, {away_m:.2f} m short")
         return True

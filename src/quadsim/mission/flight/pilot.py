@@ -119,7 +119,7 @@ class Pilot:
         moved = any(wish)
         if flight.state != "assisted":
             if not moved:
-                flight.land_at_ns = None  # somebody is there again
+                flight.landing.at_ns = None  # somebody is there again
                 return None
             self._begin("a stick was moved")
         up_mps = clamp(up_mps, -limits.climb_mps, limits.climb_mps)
@@ -170,7 +170,7 @@ class Pilot:
         flight.reference.borrow(self._given)
         self._stick_ns = self._stepped_ns = flight.now_ns
         self._resting, self._lost, self._wish = "", False, RELEASED
-        self.took_over, flight.recoveries = True, 0
+        self.took_over, flight.recovery.count = True, 0
         flight.enter("assisted", why)
 
     def _below(self) -> Ground:
@@ -222,7 +222,7 @@ class Pilot:
             flight.reference.brake()
             flight.enter("hover", self._resting, WARN if self._lost else OK)
             if self._lost:
-                flight.land_after(params.failsafe.command_land_s)
+                flight.landing.begin_after(params.failsafe.command_land_s)
 
     # manual
 
@@ -239,7 +239,7 @@ class Pilot:
             self._begin("no message from the sticks")
             self._stick_ns = stick_ns
             self.assisted_tick()
-        elif flight.touchdown.is_down():
+        elif flight.landing.is_down():
             flight.enter("landed", "touch-down")
 
     # take-off

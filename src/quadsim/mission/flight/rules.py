@@ -54,7 +54,7 @@ def watch_over(flight: FlightManager) -> None:
     if not flight.estimate.good:
         _distrust(flight)
         return
-    if not flight.flying or flight.blind:
+    if not flight.flying or flight.landing.blind:
         return
     looks = flight.now_ns - flight.looked_ns >= LOOK_NS
     for rule in _RULES_IN[flight.state]:
@@ -73,15 +73,15 @@ def _distrust(flight: FlightManager) -> None:
     estimate = flight.estimate
     if flight.state == "armed":
         flight.enter("disarmed", f"{estimate.words} before take-off", WARN)
-    elif not flight.flying or flight.blind:
+    elif not flight.flying or flight.landing.blind:
         return
     elif (
         estimate.verdict != POSITION_DIVERGED
         or estimate.sigma_z_m > flight.params.failsafe.position_sigma_m
     ):
-        flight.fail(estimate.words, blind=True)
-    elif flight.placed:
-        flight.fail(estimate.words, placed=False)
+        flight.landing.fail(estimate.words, blind=True)
+    elif flight.landing.placed:
+        flight.landing.fail(estimate.words, placed=False)
 
 
 # impact
@@ -92,7 +92,7 @@ def _falls(flight: FlightManager) -> str:
     failsafe, sink_mps = flight.params.failsafe, flight.sink_rate_mps
     if sink_mps <= failsafe.impact_sink_mps:  # no state has a fall that is slower
         return ""
-    if flight.pulls_up or flight.recoveries > MOST_PULL_UPS or flight.crippled:
+    if flight.pulls_up or flight.recovery.count > MOST_PULL_UPS or flight.landing.crippled:
         return ""
     if flight.state == "assisted" and flight.ground.known:  # along a slope it is no fall
         (x, y, _), v_W = flight.estimate.p_W, flight.estimate.v_W
@@ -101,7 +101,7 @@ def _falls(flight: FlightManager) -> str:
             return ""
     least_mps = failsafe.impact_sink_mps
     if flight.state in (*LANDINGS, "failsafe_return"):
-        least_mps = max(least_mps, TOO_FAST * flight.sink_mps)
+        least_mps = max(least_mps, TOO_FAST * flight.landing.sink_mps)
     sink_mps -= _doubt_mps(flight)
     height_m = _clearance_m(flight)
     stop_m = sink_mps * (failsafe.impact_lag_s + 0.5 * sink_mps / failsafe.impact_acceleration_mps2)
@@ -150,8 +150,8 @@ def _is_off_course(flight: FlightManager) -> str:
 
 def _disbelieve(flight: FlightManager, reason: str) -> None:
     """Descend blind; a good estimate is not flown on again."""
-    flight.fail(reason, blind=True)
-    flight.trusted = False
+    flight.landing.fail(reason, blind=True)
+    flight.landing.trusted = False
 
 
 # the battery
@@ -177,7 +177,7 @@ def _is_low(flight: FlightManager) -> str:
 
 def _land_here(flight: FlightManager, reason: str) -> None:
     flight.suspend()
-    flight.fail(reason, placed=flight.state != "hold")
+    flight.landing.fail(reason, placed=flight.state != "hold")
 
 
 def _go_home(flight: FlightManager, reason: str) -> None:
@@ -186,13 +186,13 @@ def _go_home(flight: FlightManager, reason: str) -> None:
         _land_here(flight, f"{reason}, home is too far")
         return
     flight.suspend()
-    flight.go_home(reason)
+    flight.way_home.begin_failsafe(reason)
 
 
 # time, position, floor and fence
 
 
-def _takes_too_long(flight: FlightManager) -> str:
+def _is_late(flight: FlightManager) -> str:
     flown_s = flight.since_s(flight.takeoff_ns)
     late = flown_s > flight.params.failsafe.mission_timeout_s
     return "the mission takes too long" if late else ""
@@ -232,9 +232,9 @@ def _return_inside(flight: FlightManager, reason: str) -> None:
     flight.event(WARN, "fence", reason)
     flight.reference.stand()
     if flight.fence.action == "land":
-        flight.fail(reason)
+        flight.landing.fail(reason)
     elif flight.fence.action == "return":
-        flight.go_home(reason)
+        flight.way_home.begin_failsafe(reason)
     else:
         margin_m = flight.params.fence.margin_m + BACK_INSIDE_M
         flight.reference.go(flight.fence.inside(_stop_W(flight), margin_m), flight.estimate.yaw)
@@ -251,13 +251,13 @@ _AWAY = _without(_EN_ROUTE, "takeoff", "hold")
 
 #: The gravest first.
 RULES = (
-    Rule(_falls, lambda flight, why: flight.pull_up(why), _without(FLYING, "manual")),
+    Rule(_falls, lambda flight, why: flight.recovery.pull_up(why), _without(FLYING, "manual")),
     Rule(_is_off_course, _disbelieve, FLYING, slow=True),
     Rule(_is_critical, _land_here, _without(FLYING, "failsafe_landing"), slow=True),
     Rule(_is_low, _go_home, _without(FLYING, *LANDINGS), slow=True),
-    Rule(_takes_too_long, lambda flight, why: flight.fail(why), _without(_EN_ROUTE, *PILOTED)),
-    Rule(_is_unfixed, lambda flight, why: flight.hold(why), _PLACED),
-    Rule(_is_too_low, lambda flight, why: flight.recover_height(why), _without(_AWAY, *PILOTED)),
+    Rule(_is_late, lambda flight, why: flight.landing.fail(why), _without(_EN_ROUTE, *PILOTED)),
+    Rule(_is_unfixed, lambda flight, why: flight.hold.begin(why), _PLACED),
+    Rule(_is_too_low, lambda flight, why: flight.recovery.climb(why), _without(_AWAY, *PILOTED)),
     Rule(_leaves_fence, _return_inside, _AWAY),
 )
 
