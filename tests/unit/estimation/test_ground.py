@@ -127,7 +127,7 @@ def test_errors_are_as_large_as_the_filter_says(sigma_m):
         )
         for _ in range(4):
             flown.fly(2.0)
-            variance = float(flown.ground.record.covariance[0, 0])
+            variance = float(flown.ground.now["ground"]["covariance"][0, 0, 0])
             squares.append(flown.error_m() ** 2 / (variance + 1e-4))
     # 1e-4: kinks of the interpolated ground, a centimetre. 8 flights of 4 looks 16 m apart, far
     # more than the filter remembers; bounds of 99.9 %. Below is fine: the slope is capped.

@@ -27,7 +27,8 @@ def _spool_up(flight: FlightManager) -> None:
         return
     p_W = flight.estimate.p_W
     flight.takeoff_ns, flight.home = flight.now_ns, p_W[:2]
-    flight.ground_m = flight.ground.level_m = p_W[2]
+    flight.ground_m = p_W[2]
+    flight.ground.set_level(p_W[2])
     flight.reference.stand()
     if pilot.lifts:
         mission.skip_takeoff()

@@ -102,9 +102,9 @@ FOLLOWING = record_dtype(
     ]
 )
 
-#: Whether the ground is known, near and far; the point of the estimate, x and y; height of the
-#: ground there, its slope towards east and north.
-Seen = tuple[bool, bool, bool, float, float, float, float, float]
+#: Whether the ground is known, near, far and lost; a point of W, x and y; height of the ground
+#: there, its slope towards east and north; the level that heights count from, and its climb.
+Seen = tuple[bool, bool, bool, bool, float, float, float, float, float, float, float]
 
 
 @kernel
@@ -133,50 +133,30 @@ def _take_readings(followings: Any, params: Any, terrain: TerrainArrays, odometr
 
 
 @kernel
-def observe_ground(
-    followings: Any,
-    params: Any,
-    heights: Any,
-    frame: Any,
-    levels: Any,
-    maxima: Any,
-    odometries: Any,
-) -> Seen:
+def observe_ground(followings: Any, params: Any, terrain: TerrainArrays, odometries: Any) -> Seen:
     """Take note of an odometry and of the readings up to it.
 
     Args:
         followings: (1,) FOLLOWING, changed in place.
         params: (1,) packed FlightParams.
-        heights, frame, levels, maxima: of the TerrainArrays; a named tuple takes microseconds to
-            hand over, its arrays do not.
+        terrain: elevation data.
         odometries: (1,) ODOMETRY; nothing is done with one that is not whole.
     """
-    terrain, odometry = TerrainArrays(heights, frame, levels, maxima), odometries[0]
+    odometry = odometries[0]
     if is_whole(odometry):
         _take_readings(followings, params, terrain, odometries)
-    return _seen(followings, params, terrain, odometry.p_W[0], odometry.p_W[1])
+    return seen_at(followings, params, terrain, odometry.p_W[0], odometry.p_W[1])
 
 
 @kernel
-def _seen(followings: Any, params: Any, terrain: TerrainArrays, x: float, y: float) -> Seen:
+def seen_at(followings: Any, params: Any, terrain: TerrainArrays, x: float, y: float) -> Seen:
+    """What is known of the ground, at a point of W."""
     following = followings[0]
     height, east, north = ground_at(followings.ground, terrain, x, y, params[0].ground.reach_m)
-    return following.known, following.near, following.far, x, y, height, east, north
-
-
-@kernel
-def seen_at(
-    followings: Any,
-    params: Any,
-    heights: Any,
-    frame: Any,
-    levels: Any,
-    maxima: Any,
-    x: float,
-    y: float,
-) -> Seen:
-    """As :func:`observe_ground` returns it, at another point of W."""
-    return _seen(followings, params, TerrainArrays(heights, frame, levels, maxima), x, y)
+    return (
+        following.known, following.near, following.far, following.lost, x, y, height, east, north,
+        following.level_m, following.climb_mps,
+    )  # fmt: skip
 
 
 @kernel
@@ -330,8 +310,9 @@ def follow_ground(
     """All of a tick above ground: readings, level, and the fastest that is safe on the course.
 
     Args:
-        followings, params, heights, frame, levels, maxima, odometries: as of
-            :func:`observe_ground`.
+        followings, params, odometries: as of :func:`observe_ground`.
+        heights, frame, levels, maxima: of the TerrainArrays; a named tuple takes microseconds to
+            hand over, its arrays do not.
         watches: (1,) WATCH, with the estimate; readings count while it is good.
         fresh: whether the odometry and its readings are to be taken note of.
         stamp_ns: the flight's time.
@@ -347,8 +328,9 @@ def follow_ground(
     if fresh and watch.verdict == GOOD and is_whole(odometries[0]):
         _take_readings(followings, params, terrain, odometries)
     p_W, v_W = vec3(watch.p_W), vec3(watch.v_W)
-    seen = _seen(followings, params, terrain, p_W[0], p_W[1])
-    _move_level(followings[0], params[0], stamp_ns, p_W, v_W, (seen[5], seen[6], seen[7]))
+    beneath = ground_at(followings.ground, terrain, p_W[0], p_W[1], params[0].ground.reach_m)
+    _move_level(followings[0], params[0], stamp_ns, p_W, v_W, beneath)
+    seen = seen_at(followings, params, terrain, p_W[0], p_W[1])
     if math.isnan(leg_s):
         x, y, height_m = goal[0] - p_W[0], goal[1] - p_W[1], goal[2]
     else:
@@ -376,54 +358,39 @@ class Ground:
         known: whether a reading is recent enough to fly on, or the ground is on the map.
         near: whether the newest reading said "too near".
         far: whether the newest said "nothing within reach".
+        lost: whether the ground is not known well enough to be followed.
+        level_m: the level that heights above ground count from, in W.
+        climb_mps: rate of change of it along the way.
+        now: (1,) FOLLOWING, all that is remembered.
     """
 
     def __init__(
         self, params: FlightParams, terrain: TerrainArrays = NO_TERRAIN, flat_m: float = 0.0
     ) -> None:
-        terrain = terrain if params.ground.map else NO_TERRAIN
-        self.used = self.near = self.far = False
-        self.known = len(terrain.heights) > 0
-        now: NDArray[np.record] = np.zeros(1, FOLLOWING)
-        now["seen_ns"] = now["far_ns"] = NEVER_NS
-        now["known"], now["ground"]["flat_m"] = self.known, flat_m
-        now["height_m"] = now["most_mps"] = math.inf
-        self._now, self._handed = now, (now, np.array([pack(params)]), *terrain)
+        self.used = self.near = self.far = self.lost = False
+        self._terrain = terrain if params.ground.map else NO_TERRAIN
+        self._params = np.array([pack(params)])
+        self.known = len(self._terrain.heights) > 0
+        self.now: NDArray[np.record] = np.zeros(1, FOLLOWING)
+        self.now["seen_ns"] = self.now["far_ns"] = NEVER_NS
+        self.now["known"], self.now["ground"]["flat_m"] = self.known, flat_m
+        self.now["height_m"] = self.now["most_mps"] = math.inf
+        self.level_m = self.climb_mps = 0.0
         self._place: tuple[float, float] | None = None  # looked at last, since the last tick
         self._found = (0.0, 0.0, 0.0)  # there
         # views, as finding a field of a record takes longer than reading it
-        self._end, self._stamps_ns = now["end"], now["stamps_ns"][0]
-        self._readings = now["readings"][0]
-        self._level, self._climb, self._lost = now["level_m"], now["climb_mps"], now["lost"]
-
-    @property
-    def level_m(self) -> float:
-        """The level that heights above ground count from, in W."""
-        return float(self._level.item())
-
-    @level_m.setter
-    def level_m(self, level_m: float) -> None:
-        self._level[0] = level_m
-
-    @property
-    def climb_mps(self) -> float:
-        """Rate of change of the level along the way."""
-        return float(self._climb.item())
-
-    @property
-    def lost(self) -> bool:
-        """Whether the ground is not known well enough to be followed."""
-        return bool(self._lost.item())
-
-    @property
-    def record(self) -> Any:
-        """The GROUND record, as :mod:`quadsim.estimation.terrain` has it."""
-        return self._now["ground"].view(np.recarray)[0]
+        self._end, self._stamps_ns = self.now["end"], self.now["stamps_ns"][0]
+        self._readings = self.now["readings"][0]
 
     @property
     def never_seen(self) -> bool:
         """Whether no reading was taken yet."""
-        return bool(self._now["seen_ns"].item() == NEVER_NS)
+        return bool(self.now["seen_ns"].item() == NEVER_NS)
+
+    def set_level(self, level_m: float) -> None:
+        """Let heights above ground count from a level in W, until the ground says better."""
+        self.level_m = level_m
+        self.now["level_m"] = level_m
 
     def use(self) -> None:
         """Take readings in from now on."""
@@ -449,10 +416,13 @@ class Ground:
     def observe(self, odometries: Any) -> None:
         """Move on to an odometry ((1,) ODOMETRY) and take in the readings up to it."""
         if self.used:
-            self._keep(observe_ground(*self._handed, odometries))
+            self._keep(observe_ground(self.now, self._params, self._terrain, odometries))
 
     def _keep(self, seen: Seen) -> None:
-        self.known, self.near, self.far, x, y, height, east, north = seen
+        (
+            self.known, self.near, self.far, self.lost, x, y, height, east, north, self.level_m,
+            self.climb_mps,
+        ) = seen  # fmt: skip
         self._place, self._found = (x, y), (height, east, north)
 
     def at(self, x: float, y: float) -> tuple[float, float, float]:
@@ -461,15 +431,15 @@ class Ground:
         Where nothing was seen yet it is the map's, or 0.
         """
         if self._place != (x, y):
-            self._keep(seen_at(*self._handed, x, y))
+            self._keep(seen_at(self.now, self._params, self._terrain, x, y))
         return self._found
 
     def begin(self, estimate: EstimateCheck, stamp_ns: int, legs: Any, height_m: float) -> None:
         """Begin to hold a height above ground; without any reading, from the present height."""
-        self._now["height_m"], self._now["most_mps"] = height_m, math.inf
+        self.now["height_m"], self.now["most_mps"] = height_m, math.inf
         self.follow(estimate, stamp_ns, legs, math.nan, estimate.p_W, fresh=False)
         if self.lost and not self.far:
-            self.level_m = max(self.level_m, estimate.p_W[2] - height_m)
+            self.set_level(max(self.level_m, estimate.p_W[2] - height_m))
 
     def follow(
         self,
@@ -482,7 +452,8 @@ class Ground:
     ) -> tuple[float, float]:
         """Move on to an estimate; arguments and numbers as of :func:`follow_ground`."""
         seen, length, most = follow_ground(
-            *self._handed, estimate.watches, estimate.odometries, fresh, stamp_ns, legs, leg_s, goal
-        )
+            self.now, self._params, *self._terrain, estimate.watches, estimate.odometries, fresh,
+            stamp_ns, legs, leg_s, goal,
+        )  # fmt: skip
         self._keep(seen)
         return length, most
