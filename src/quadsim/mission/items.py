@@ -46,6 +46,7 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, from_mapping, read_yaml
 from quadsim.control.parameters import FlightParams
+from quadsim.mission import waypoint as fields
 from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.trajectories.items import (
     Circle,
@@ -58,16 +59,7 @@ from quadsim.mission.trajectories.items import (
     map_points,
 )
 from quadsim.mission.trajectories.timed import read_csv, stated
-from quadsim.mission.waypoint import (
-    Acceleration,
-    Height,
-    Place,
-    ReturnHome,
-    Seconds,
-    Speed,
-    Waypoint,
-    Yaw,
-)
+from quadsim.mission.waypoint import ReturnHome, Waypoint
 
 TimedPoint = tuple[float, float, float, float, float]
 
@@ -80,25 +72,25 @@ class Takeoff:
     """Climb vertically from where the vehicle stands."""
 
     height_m: Annotated[float, Spec("above the take-off point", "m", gt=0.0, le=1000.0)] = 1.5
-    speed_mps: Speed = 0.0
+    speed_mps: fields.Speed = 0.0
 
 
 @dataclass(frozen=True)
 class Goto:
     """Fly straight to a position and stop there, turning on the way."""
 
-    position_W_m: Place
-    yaw_deg: Yaw = 0.0
-    speed_mps: Speed = 0.0
-    acceleration_mps2: Acceleration = 0.0
-    height: Height = "absolute"
+    position_W_m: fields.Place
+    yaw_deg: fields.Yaw = 0.0
+    speed_mps: fields.Speed = 0.0
+    acceleration_mps2: fields.Acceleration = 0.0
+    height: fields.Height = "absolute"
 
 
 @dataclass(frozen=True)
 class Hover:
     """Stay."""
 
-    duration_s: Seconds = 5.0
+    duration_s: fields.Seconds = 5.0
 
 
 @dataclass(frozen=True)
@@ -314,7 +306,7 @@ def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, .
 class MissionWide:
     """What holds for all items that do not say it themselves."""
 
-    height: Height = "absolute"
+    height: fields.Height = "absolute"
 
 
 def _read_loop(values: object, place: str, height: str, items: list[Item]) -> None:

@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import pack
 from quadsim.base.records import MODE_ATTITUDE, SETPOINT
-from quadsim.control.assisted import (
-    Ground,
-    assisted_step,
-    assisted_wish,
-    at_rest,
-    begin_assisted,
-    manual_wish,
-    new_assisted,
-    write_assisted,
-)
+from quadsim.control import assisted
 from quadsim.control.joystick import RELEASED, Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
@@ -48,7 +39,7 @@ class Pilot:
 
     def __init__(self, flight: FlightManager) -> None:
         self._flight = flight
-        self._assisteds: Any = new_assisted()
+        self._assisteds: Any = assisted.new_assisted()
         self._params = np.array([pack(flight.params.assisted)])
         self._given: NDArray[np.record] = np.zeros(1, SETPOINT)
         self.lifts = self.took_over = False
@@ -98,8 +89,8 @@ class Pilot:
             sticks: forward, left, up, yaw; each in [-1, 1].
         """
         if self._flight.state == "manual":
-            return self.command_manual(*manual_wish(self._flight.params.manual, sticks))
-        return self.command_stick(*assisted_wish(self._flight.params.assisted, sticks))
+            return self.command_manual(*assisted.manual_wish(self._flight.params.manual, sticks))
+        return self.command_stick(*assisted.assisted_wish(self._flight.params.assisted, sticks))
 
     def command_stick(
         self, forward_mps: float, left_mps: float, up_mps: float, yaw_rate_radps: float
@@ -165,15 +156,15 @@ class Pilot:
         flight = self._flight
         flight.suspend()
         flight.ground.use()
-        begin_assisted(self._assisteds, *flight.reference.motion())
-        write_assisted(self._assisteds, self._given)
+        assisted.begin_assisted(self._assisteds, *flight.reference.motion())
+        assisted.write_assisted(self._assisteds, self._given)
         flight.reference.borrow(self._given)
         self._stick_ns = self._stepped_ns = flight.now_ns
         self._resting, self._lost, self._wish = "", False, RELEASED
         self.took_over, flight.recovery.count = True, 0
         flight.enter("assisted", why)
 
-    def _below(self) -> Ground:
+    def _below(self) -> assisted.Ground:
         """The ground, as far as it is known, and how fast one may fly above it."""
         flight, ground, params = self._flight, self._flight.ground, self._flight.params.assisted
         reference = self._assisteds[0]
@@ -213,12 +204,12 @@ class Pilot:
         self._assisteds[0].wish[:] = self._inside(self._wish)
         dt_s = min(flight.since_s(self._stepped_ns), MOST_TICK_S)
         self._stepped_ns = flight.now_ns
-        assisted_step(
+        assisted.assisted_step(
             self._assisteds, self._params, flight.estimate.p_W, self._below(),
             params.yaw_acceleration_radps2, dt_s,
         )  # fmt: skip
-        write_assisted(self._assisteds, self._given)
-        if self._resting and at_rest(self._assisteds):
+        assisted.write_assisted(self._assisteds, self._given)
+        if self._resting and assisted.at_rest(self._assisteds):
             flight.reference.brake()
             flight.enter("hover", self._resting, WARN if self._lost else OK)
             if self._lost:

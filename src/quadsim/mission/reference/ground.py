@@ -22,17 +22,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import kernel, record_dtype
 from quadsim.base.parameters import Vec3, pack
 from quadsim.control.parameters import FlightParams
-from quadsim.estimation.terrain import (
-    EARLY,
-    FAR,
-    GROUND,
-    NEAR,
-    TAKEN,
-    ground_at,
-    ground_motion,
-    ground_range,
-    heights_ahead,
-)
+from quadsim.estimation import terrain as plane
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import vec3
 from quadsim.mission.flight.estimate_check import GOOD, EstimateCheck, is_whole
@@ -76,7 +66,7 @@ MOST_TICK_S = 0.1
 #: What is remembered of the ground, of its readings and of the level that follows it.
 FOLLOWING = record_dtype(
     [
-        ("ground", GROUND),
+        ("ground", plane.GROUND),
         ("begin", np.int64),  # count of readings that were looked at, and of all that came
         ("end", np.int64),
         ("stamps_ns", np.int64, (MOST_WAITING,)),
@@ -111,20 +101,20 @@ Seen = tuple[bool, bool, bool, bool, float, float, float, float, float, float, f
 def _take_readings(followings: Any, params: Any, terrain: TerrainArrays, odometries: Any) -> None:
     """Take note of an odometry, then of the readings that are not newer."""
     following = followings[0]
-    ground_motion(followings.ground, params.ground, odometries)
+    plane.ground_motion(followings.ground, params.ground, odometries)
     following.begin = max(following.begin, following.end - MOST_WAITING)
     while following.begin < following.end:
         k = following.begin % MOST_WAITING
         stamp_ns, reading = following.stamps_ns[k], following.readings[k]
-        found = ground_range(
+        found = plane.ground_range(
             followings.ground, params.ground, terrain, stamp_ns, reading[0], reading[1], reading[2]
         )
-        if found == EARLY:
+        if found == plane.EARLY:
             break
         following.begin += 1
-        following.near = found == NEAR
-        following.far_ns = stamp_ns if found == FAR else NEVER_NS
-        if found == TAKEN:
+        following.near = found == plane.NEAR
+        following.far_ns = stamp_ns if found == plane.FAR else NEVER_NS
+        if found == plane.TAKEN:
             following.seen_ns = stamp_ns
     now_ns, timeout_s = following.ground.stamp_ns, params[0].ground.timeout_s
     recent = (now_ns - following.seen_ns) * 1e-9 <= timeout_s
@@ -152,7 +142,9 @@ def observe_ground(followings: Any, params: Any, terrain: TerrainArrays, odometr
 def seen_at(followings: Any, params: Any, terrain: TerrainArrays, x: float, y: float) -> Seen:
     """What is known of the ground, at a point of W."""
     following = followings[0]
-    height, east, north = ground_at(followings.ground, terrain, x, y, params[0].ground.reach_m)
+    height, east, north = plane.ground_at(
+        followings.ground, terrain, x, y, params[0].ground.reach_m
+    )
     return (
         following.known, following.near, following.far, following.lost, x, y, height, east, north,
         following.level_m, following.climb_mps,
@@ -269,7 +261,7 @@ def _most_mps(
     ahead_m = max(following.speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
     gains = following.ahead
     place = (p_W[0], p_W[1])
-    heights_ahead(followings.ground, terrain, place, course, ahead_m, ground.reach_m, gains)
+    plane.heights_ahead(followings.ground, terrain, place, course, ahead_m, ground.reach_m, gains)
     for k in range(len(gains)):
         gains[k] = gains[k] - following.level_m + LEAST_SHARE * height_m - above_m
     fastest = clear_mps(gains, ahead_m, v_up, climb, ground.agility_mps2)
@@ -328,7 +320,7 @@ def follow_ground(
     if fresh and watch.verdict == GOOD and is_whole(odometries[0]):
         _take_readings(followings, params, terrain, odometries)
     p_W, v_W = vec3(watch.p_W), vec3(watch.v_W)
-    beneath = ground_at(followings.ground, terrain, p_W[0], p_W[1], params[0].ground.reach_m)
+    beneath = plane.ground_at(followings.ground, terrain, p_W[0], p_W[1], params[0].ground.reach_m)
     _move_level(followings[0], params[0], stamp_ns, p_W, v_W, beneath)
     seen = seen_at(followings, params, terrain, p_W[0], p_W[1])
     if math.isnan(leg_s):

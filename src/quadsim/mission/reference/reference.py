@@ -13,16 +13,9 @@ from quadsim.base.records import MODE_POSITION, MODE_VELOCITY, SETPOINT
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import wrap
 from quadsim.mission.flight.estimate_check import ZERO, EstimateCheck
+from quadsim.mission.reference import legs
 from quadsim.mission.reference.ground import LEAST_MPS, Ground
-from quadsim.mission.reference.legs import (
-    Motion,
-    brake_duration,
-    leg_setpoint,
-    new_leg,
-    plan_leg,
-    rest_duration,
-    write_setpoint,
-)
+from quadsim.mission.reference.legs import Motion
 from quadsim.mission.trajectories.course import Flyable, Joined, Plan
 
 #: How far below the estimate a descending reference may be, m: enough to press onto the ground.
@@ -80,7 +73,7 @@ class Reference:
     ) -> None:
         self._params, self._estimate, self._ground, self._goals = params, estimate, ground, goals
         self.kind, self.now_ns, self.above = "leg", 0, False
-        self._leg = new_leg()
+        self._leg = legs.new_leg()
         self._leg_s = self._leg["duration_s"]
         self._now: NDArray[np.record] = np.zeros(1, SETPOINT)
         self._start_ns = 0
@@ -192,7 +185,7 @@ class Reference:
         self._origin, self._speed = (p, yaw), speed_mps
 
     def _begin_leg(self, start: Motion, goal: Vec3, yaw: float, duration_s: float) -> None:
-        plan_leg(self._leg, start, goal, yaw, duration_s)
+        legs.plan_leg(self._leg, start, goal, yaw, duration_s)
         self._begin("leg")
         self._goal = goal
 
@@ -225,8 +218,8 @@ class Reference:
         climb = goal_W[2] - p[2]
         vertical = min(speed, self._params.ascent_mps if climb > 0.0 else self._params.descent_mps)
         duration_s = max(
-            rest_duration(math.dist(p, goal_W), speed, acceleration),
-            rest_duration(abs(climb), vertical, acceleration),
+            legs.rest_duration(math.dist(p, goal_W), speed, acceleration),
+            legs.rest_duration(abs(climb), vertical, acceleration),
             self._turn_duration(yaw - yaw_now),
         )
         duration_s += 2.0 * self._brake_duration(v, a, yaw_rate)
@@ -264,15 +257,15 @@ class Reference:
 
     def _turn_duration(self, angle: float) -> float:
         params = self._params
-        return rest_duration(
+        return legs.rest_duration(
             abs(wrap(angle)), params.yaw_rate_radps, params.yaw_acceleration_radps2
         )
 
     def _brake_duration(self, v: Vec3, a: Vec3, yaw_rate: float) -> float:
         speed = math.hypot(*v) + 0.1 * math.hypot(*a)
         return max(
-            brake_duration(speed, self._params.acceleration_mps2),
-            brake_duration(abs(yaw_rate), self._params.yaw_acceleration_radps2),
+            legs.brake_duration(speed, self._params.acceleration_mps2),
+            legs.brake_duration(abs(yaw_rate), self._params.yaw_acceleration_radps2),
         )
 
     def fly(self, plan: Flyable) -> None:
@@ -294,13 +287,13 @@ class Reference:
         p, v, a, yaw, yaw_rate = plan.at(begin_s)
         params = self._params
         apart_s = max(
-            rest_duration(math.dist(motion[0], p), params.speed_mps, params.acceleration_mps2),
+            legs.rest_duration(math.dist(motion[0], p), params.speed_mps, params.acceleration_mps2),
             self._turn_duration(yaw - motion[3]),
         )
         speed = math.dist(motion[1], v) + 0.1 * math.dist(motion[2], a)
         moving_s = max(
-            brake_duration(speed, params.acceleration_mps2),
-            brake_duration(abs(yaw_rate - motion[4]), params.yaw_acceleration_radps2),
+            legs.brake_duration(speed, params.acceleration_mps2),
+            legs.brake_duration(abs(yaw_rate - motion[4]), params.yaw_acceleration_radps2),
         )
         self._enter_plan(Joined(plan, begin_s, motion, max(2.0 * apart_s, RETURN_SHARE * moving_s)))
 
@@ -352,20 +345,20 @@ class Reference:
         if self.above:
             level_m, climb_mps = self._ground.level_m, self._ground.climb_mps
         if kind == "leg":
-            leg_setpoint(self._leg, t_s, self._pace, level_m, climb_mps, setpoints)
+            legs.leg_setpoint(self._leg, t_s, self._pace, level_m, climb_mps, setpoints)
         elif kind == "plan":
             if t_s < 0.0:
                 lead_s = (self.now_ns - self._lead_ns) * 1e-9
-                leg_setpoint(self._leg, lead_s, 1.0, 0.0, 0.0, setpoints)
+                legs.leg_setpoint(self._leg, lead_s, 1.0, 0.0, 0.0, setpoints)
             else:
-                write_setpoint(setpoints, MODE_POSITION, *self._plan.at(t_s))
+                legs.write_setpoint(setpoints, MODE_POSITION, *self._plan.at(t_s))
         elif kind == "given":
             setpoints[0] = self._given[0]
         elif kind == "velocity":
             self._slew()
             v_W, yaw_rate = self._velocity
             estimate = self._estimate
-            write_setpoint(
+            legs.write_setpoint(
                 setpoints, MODE_VELOCITY, estimate.p_W, v_W, ZERO, estimate.yaw, yaw_rate
             )
         else:
@@ -387,7 +380,7 @@ class Reference:
             ramp = min(t_s / SINK_RAMP_S, 1.0)
             sunk = speed * (t_s - SINK_RAMP_S * ramp * (1.0 - 0.5 * ramp))
             z, v_W = max(z - sunk, here[2] - SINK_LEAD_M), (0.0, 0.0, -speed * ramp)
-        write_setpoint(setpoints, mode, (x, y, z), v_W, a_W, yaw, 0.0)
+        legs.write_setpoint(setpoints, mode, (x, y, z), v_W, a_W, yaw, 0.0)
         if self.kind == "goal":
             most = min(speed or self._params.speed_mps, self._most_mps)
             setpoints["speed_mps"] = max(most, STANDING_MPS)
