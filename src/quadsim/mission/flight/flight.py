@@ -28,6 +28,7 @@ from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.pilot import Pilot
 from quadsim.mission.flight.rules import watch_over
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
+from quadsim.mission.flight.swaying import Swaying
 from quadsim.mission.formations import Gather
 from quadsim.mission.items import Item, check, corners, name_of
 from quadsim.mission.reference.ground import Ground
@@ -89,6 +90,7 @@ class FlightManager:
         self.thrust = 0.0
         self._events: list[FlightEvent] = []
         self._arming_refused = ""
+        self._rejected: Sequence[str] = ()
         self._begin()
 
     def _begin(self) -> None:
@@ -99,6 +101,7 @@ class FlightManager:
         self.landing: Landing = Landing(self)
         self.way_home: WayHome = WayHome(self)
         self.hold: Hold = Hold(self)
+        self._swaying = Swaying(self)
         self.recovery: Recovery = Recovery(self)
         self.fence = Fence(self.params.fence, self.estimate.p_W)
         self.battery.begin()
@@ -192,8 +195,12 @@ class FlightManager:
         """Start the motors at idle, if the estimate is good and the vehicle stands level."""
         if self.armed:
             return "armed already"
-        reason = self.estimate.refusal(self.battery.charge)
-        reason = reason or mission_fault(self._items, self.params, self.estimate.p_W)
+        names = ", ".join(self._rejected)
+        reason = (
+            (f"measurements are rejected: {names}" if names else None)
+            or self.estimate.refusal(self.battery.charge)
+            or mission_fault(self._items, self.params, self.estimate.p_W)
+        )
         if reason is not None:
             kind = reason.split(":")[0]
             if self.estimate.verdict != MISSING and kind != self._arming_refused:
@@ -348,6 +355,10 @@ class FlightManager:
         """Take note of the battery: its charge, 0 to 1 or NaN, and its voltage under load."""
         self.battery.take(stamp_ns, charge, voltage_V, self.flying)
 
+    def take_rejected(self, sensors: Sequence[str]) -> None:
+        """Take note of which sensors the estimator rejects: with any it does not arm."""
+        self._rejected = sensors
+
     def motor_lost(self, index: int) -> None:
         """Land here: a motor (from 0) gives no thrust any more."""
         reason = f"motor {index} is lost"
@@ -416,6 +427,7 @@ class FlightManager:
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
         self.reference.write(setpoints)
+        self._swaying.write(setpoints)
         self.landing.relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from quadsim.base.records import MODE_ATTITUDE
 from quadsim.control.parameters import GRAVITY_MPS2
@@ -17,6 +20,14 @@ BLIND_MARGIN_S = 5.0
 #: Without a motor: growth of the acceleration upwards, beyond that of the thrust, by which a strike
 #: on the ground is felt, m/s^2, within a time, s; largest sink rate after it, m/s, and height, m.
 STRIKE_MPS2, STRIKE_S, STRIKE_SINK_MPS, STRIKE_BELOW_M = 2.0, 0.1, 0.2, 1.0
+#: Without a motor: least spin, rad/s, and tangent of the angle (20 degrees) between body z and the
+#: axis of the spin, at which one foot would strike alone. Below a height, m, less thrust over the
+#: weight brings the body upright, for at most a time, s.
+SPINNING_RADPS, LEANING = 5.0, 0.36
+DROP_M, DROP_THRUST, DROP_S = 0.25, 0.8, 0.5
+#: Without a position: thrust over the weight after a strike on the ground, and sink rate over that
+#: of the descent at which the strike was none.
+STRUCK_THRUST, STRUCK_SINK = 0.5, 1.5
 
 
 class Landing:
@@ -41,6 +52,8 @@ class Landing:
         self.light_ns: int | None = None
         self._blind_until_ns = 0
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
+        self._dropped_ns: int | None = None  # since when it has been let down upright
+        self._struck = False  # the ground, in a landing without a position
 
     def begin(self, message: str, speed_mps: float = 0.0) -> None:
         """Brake, then sink at a speed; 0 for the autopilot's."""
@@ -134,12 +147,47 @@ class Landing:
         return felt_mps2 > STRIKE_MPS2 and flight.height_m() < STRIKE_BELOW_M
 
     def relax(self, setpoints: Any) -> None:
-        """Level, at the thrust there is, while the ground seems to carry the vehicle.
+        """Level, with the thrust that a landing wants at or just above the ground.
 
         An estimate that goes on drifting, or the lean against a wind, would else tip it over where
         it stands.
         """
-        if self.light_ns is not None and self._flight.state in LANDINGS:
-            setpoints["mode"] = MODE_ATTITUDE
-            setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
-            setpoints["thrust"] = self._flight.thrust
+        if self._flight.state not in LANDINGS:
+            return
+        if self.light_ns is not None:
+            thrust = self._flight.thrust
+        elif self.crippled and self._drops():
+            thrust = DROP_THRUST * GRAVITY_MPS2
+        elif not self.placed and not self.crippled and self._has_struck():
+            thrust = STRUCK_THRUST * GRAVITY_MPS2
+        else:
+            return
+        setpoints["mode"] = MODE_ATTITUDE
+        setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
+        setpoints["thrust"] = thrust
+
+    def _has_struck(self) -> bool:
+        """Whether the vehicle has met the ground in a landing without a position.
+
+        The ground stops a velocity that the estimate does not know of, and so appears to start one.
+        Control that leans against it turns the vehicle over the feet that are held.
+        """
+        if self._strikes():
+            self._struck = True
+        elif self._flight.estimate.v_W[2] < -STRUCK_SINK * self._params.failsafe.descent_mps:
+            self._struck = False
+        return self._struck
+
+    def _drops(self) -> bool:
+        """Whether a vehicle that spins at an angle to its axis is let down over the last bit.
+
+        The angle is made by the rotor opposite the lost one, which carries what the other two
+        cannot. With less thrust the body comes upright and meets the ground with all its feet.
+        """
+        flight = self._flight
+        if self._dropped_ns is None:
+            x, y, z = np.abs(flight.estimate.odometries["w_B"][0])
+            leans = z > SPINNING_RADPS and math.hypot(x, y) > LEANING * z
+            if leans and flight.height_m() < DROP_M:
+                self._dropped_ns = flight.now_ns
+        return self._dropped_ns is not None and flight.since_s(self._dropped_ns) < DROP_S
