@@ -37,8 +37,6 @@ from quadsim.estimation.eskf.standing import STANDING, node_stands
 from quadsim.estimation.interface import Estimator
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.mission.reference.legs import leg_above_setpoint, new_leg
-from quadsim.mission.reference.terrain_following import TerrainFollowing
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
@@ -137,16 +135,10 @@ def precompile_control(scenario: Scenario) -> None:
     odometry.q_WB[0] = 1.0
     manager = FlightManager(scenario.autopilot.flight, scenario.items)
     manager.ground.use()
-    for _ in range(2):
-        manager.take_range(0, 1.0, 0.01)
     manager.step(0, odometries, setpoints, 0.0)
-    manager.ground.step(odometries)
     manager.ground.at(1.0, 0.0)
-    leg, rest = new_leg(), (0.0, 0.0, 0.0)
-    following = TerrainFollowing(scenario.autopilot.flight, manager.ground)
-    following.begin(0, rest, rest, 1.0)
-    following.advance(0, rest, rest, leg, 0.0, rest)
-    leg_above_setpoint(leg, 0.0, 1.0, 0.0, 0.0, setpoints)
+    manager.reference.go((1.0, 0.0, 1.0), 0.0, above=True)
+    manager.step(20_000_000, odometries, setpoints, 0.0)
     precompile_assisted(scenario.autopilot.flight)
     position = new_position_control(scenario.autopilot, airframe)
     position_control(position, gains, odometry, setpoint, 0.02, command)

@@ -175,10 +175,10 @@ class Sequence:
             manager.take_range(self.stamp_ns, *value)
             self.tick()
         elif what == "stick":
-            manager.command_stick(*value)
+            manager.pilot.command_stick(*value)
             self.tick()
         elif what == "manual":
-            manager.command_manual(*value)
+            manager.pilot.command_manual(*value)
             self.tick()
         elif what == "motor":
             manager.motor_lost(value)

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.elementary import cos, each, sin
-from quadsim.base.parameters import Spec, Vec3
-from quadsim.mission.waypoint import HEIGHTS
+from quadsim.base.parameters import Spec
+from quadsim.mission.waypoint import Acceleration, Height, Place, Speed, Yaw
 
 Array = NDArray[np.float64]
 
@@ -38,35 +38,31 @@ class Gather:
 
 @dataclass(frozen=True)
 class Formation:
-    """Fly to a place of one's own among the others'; one vehicle alone flies to the middle."""
+    """Fly to a place of one's own among the others'; one vehicle alone flies to the middle.
+
+    Attributes:
+        shape: of the places.
+        center_W_m: middle; of a vee its tip.
+        spacing_m: between neighbours.
+        heading_deg: where it points; on a circle, where its first place is.
+        assign: which place is whose.
+        yaw_deg: heading of every vehicle.
+        speed_mps: of the one with the longest way.
+        acceleration_mps2: most on the way.
+        height: what z counts from.
+    """
 
     shape: Annotated[str, Spec("of the places", choices=SHAPES)]
-    center_W_m: Annotated[
-        Vec3, Spec("middle, of a vee its tip, in the map frame", "m", ge=-1e5, le=1e5)
-    ]
+    center_W_m: Place
     spacing_m: Annotated[float, Spec("between neighbours", "m", gt=0.0, le=1000.0)] = 5.0
-    heading_deg: Annotated[
-        float,
-        Spec("where it points; on a circle, where its first place is; 0 = east", "deg",
-             ge=-360.0, le=360.0),
-    ] = 0.0  # fmt: skip
-    assign: Annotated[
-        str,
-        Spec(
-            "places: by least squares of the ways, or in the vehicles' order", choices=ASSIGNMENTS
-        ),
-    ] = "nearest"
-    yaw_deg: Annotated[
-        float, Spec("heading of every vehicle, 0 = east", "deg", ge=-360.0, le=360.0)
-    ] = 0.0
-    speed_mps: Annotated[
-        float,
-        Spec("of the one with the longest way; 0 for the autopilot's", "m/s", ge=0.0, le=100.0),
-    ] = 0.0
-    acceleration_mps2: Annotated[
-        float, Spec("most on the way; 0 for the autopilot's", "m/s^2", ge=0.0, le=50.0)
-    ] = 0.0
-    height: Annotated[str, Spec("what z counts from", choices=HEIGHTS)] = "absolute"
+    heading_deg: Yaw = 0.0
+    assign: Annotated[str, Spec("by the shortest ways, or in order", choices=ASSIGNMENTS)] = (
+        "nearest"
+    )
+    yaw_deg: Yaw = 0.0
+    speed_mps: Speed = 0.0
+    acceleration_mps2: Acceleration = 0.0
+    height: Height = "absolute"
 
 
 def places(shape: str, count: int, spacing_m: float, heading_rad: float = 0.0) -> Array:

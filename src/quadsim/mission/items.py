@@ -46,6 +46,7 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, from_mapping, read_yaml
 from quadsim.control.parameters import FlightParams
+from quadsim.mission import waypoint as fields
 from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.trajectories.items import (
     Circle,
@@ -58,7 +59,7 @@ from quadsim.mission.trajectories.items import (
     map_points,
 )
 from quadsim.mission.trajectories.timed import read_csv, stated
-from quadsim.mission.waypoint import HEIGHTS, ReturnHome, Waypoint
+from quadsim.mission.waypoint import ReturnHome, Waypoint
 
 TimedPoint = tuple[float, float, float, float, float]
 
@@ -71,33 +72,25 @@ class Takeoff:
     """Climb vertically from where the vehicle stands."""
 
     height_m: Annotated[float, Spec("above the take-off point", "m", gt=0.0, le=1000.0)] = 1.5
-    speed_mps: Annotated[
-        float, Spec("fastest climb; 0 for the autopilot's", "m/s", ge=0.0, le=50.0)
-    ] = 0.0
+    speed_mps: fields.Speed = 0.0
 
 
 @dataclass(frozen=True)
 class Goto:
     """Fly straight to a position and stop there, turning on the way."""
 
-    position_W_m: Annotated[Vec3, Spec("goal in the map frame", "m", ge=-1e5, le=1e5)]
-    yaw_deg: Annotated[
-        float, Spec("heading at the goal, 0 = east, 90 = north", "deg", ge=-360.0, le=360.0)
-    ] = 0.0
-    speed_mps: Annotated[
-        float, Spec("fastest on the way; 0 for the autopilot's", "m/s", ge=0.0, le=100.0)
-    ] = 0.0
-    acceleration_mps2: Annotated[
-        float, Spec("most on the way; 0 for the autopilot's", "m/s^2", ge=0.0, le=50.0)
-    ] = 0.0
-    height: Annotated[str, Spec("what z counts from", choices=HEIGHTS)] = "absolute"
+    position_W_m: fields.Place
+    yaw_deg: fields.Yaw = 0.0
+    speed_mps: fields.Speed = 0.0
+    acceleration_mps2: fields.Acceleration = 0.0
+    height: fields.Height = "absolute"
 
 
 @dataclass(frozen=True)
 class Hover:
     """Stay."""
 
-    duration_s: Annotated[float, Spec("how long", "s", ge=0.0, le=86400.0)] = 5.0
+    duration_s: fields.Seconds = 5.0
 
 
 @dataclass(frozen=True)
@@ -297,7 +290,7 @@ def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, .
     Raises:
         InputError: naming the item, the key, the value and what is allowed.
     """
-    height = HEIGHTS[0]
+    height = "absolute"
     if isinstance(content, Mapping):
         wide = {key: value for key, value in content.items() if key != "items"}
         height = from_mapping(MissionWide, wide, f"{where}: mission").height
@@ -313,7 +306,7 @@ def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, .
 class MissionWide:
     """What holds for all items that do not say it themselves."""
 
-    height: Annotated[str, Spec("what z of places counts from", choices=HEIGHTS)] = HEIGHTS[0]
+    height: fields.Height = "absolute"
 
 
 def _read_loop(values: object, place: str, height: str, items: list[Item]) -> None:

@@ -25,39 +25,35 @@ HEIGHTS = ("absolute", "above_ground")
 #: Heading on the way: as it is, along the way, or the one that is given.
 HEADINGS = ("keep", "course", "given")
 
+_MOST = "most on the way; 0 for the autopilot's"
+
+#: What several items have.
+Place = Annotated[Vec3, Spec("in the map frame; its z as of height", "m", ge=-1e5, le=1e5)]
+Height = Annotated[str, Spec("what z counts from", choices=HEIGHTS)]
+Speed = Annotated[float, Spec(_MOST, "m/s", ge=0.0, le=100.0)]
+Acceleration = Annotated[float, Spec(_MOST, "m/s^2", ge=0.0, le=50.0)]
+Yaw = Annotated[float, Spec("heading, 0 = east, 90 = north", "deg", ge=-360.0, le=360.0)]
+Seconds = Annotated[float, Spec("how long it stays there", "s", ge=0.0, le=86400.0)]
+Length = Annotated[float, Spec("0 for the autopilot's, or none", "m", ge=0.0, le=1000.0)]
+
 
 @dataclass(frozen=True)
 class Waypoint:
-    """A place to fly to."""
+    """A place to fly to; within ``radius_m`` it is reached."""
 
-    position_W_m: Annotated[
-        Vec3,
-        Spec("in the map frame; its z may count from the ground", "m", ge=-1e5, le=1e5),
-    ]
+    position_W_m: Place
     type: Annotated[str, Spec("what happens there", choices=TYPES)] = "intermediate"
-    radius_m: Annotated[
-        float, Spec("how near is there; 0 for the autopilot's", "m", ge=0.0, le=1000.0)
-    ] = 0.0
-    speed_mps: Annotated[
-        float, Spec("fastest on the way; 0 for the autopilot's", "m/s", ge=0.0, le=100.0)
-    ] = 0.0
-    hold_s: Annotated[float, Spec("stay at a hover or before landing", "s", ge=0.0, le=86400.0)] = (
-        0.0
-    )
+    radius_m: Length = 0.0
+    speed_mps: Speed = 0.0
+    hold_s: Seconds = 0.0
     heading: Annotated[str, Spec("on the way there", choices=HEADINGS)] = "keep"
-    yaw_deg: Annotated[
-        float, Spec("the given one, 0 = east, 90 = north", "deg", ge=-360.0, le=360.0)
-    ] = 0.0
-    height: Annotated[str, Spec("what z counts from", choices=HEIGHTS)] = "absolute"
+    yaw_deg: Yaw = 0.0
+    height: Height = "absolute"
 
 
 @dataclass(frozen=True)
 class ReturnHome:
-    """Climb, and fly back above the place of take-off."""
+    """Climb to a least height above home, and fly back above the place of take-off."""
 
-    height_m: Annotated[
-        float, Spec("least height of the way, above home", "m", ge=0.0, le=1000.0)
-    ] = 0.0
-    speed_mps: Annotated[
-        float, Spec("fastest on the way; 0 for the autopilot's", "m/s", ge=0.0, le=100.0)
-    ] = 0.0
+    height_m: Length = 0.0
+    speed_mps: Speed = 0.0

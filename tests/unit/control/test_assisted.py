@@ -384,17 +384,17 @@ def test_without_a_range_finder_the_take_off_point_is_the_ground():
 @pytest.mark.parametrize("bad", [math.nan, -math.inf])
 def test_a_stick_that_is_no_number_is_refused_and_the_flight_goes_on(bad):
     flight = Flight().take_off()
-    assert "not finite" in flight.manager.command_stick(0.0, bad, 0.0, 0.0)
+    assert "not finite" in flight.manager.pilot.command_stick(0.0, bad, 0.0, 0.0)
     assert flight.run(0.1).manager.state == "mission"
     assert [level for level, _ in flight.named("stick refused")] == [WARN]
 
 
 def test_sticks_on_the_ground_and_in_a_landing_do_nothing():
     flight = Flight()
-    assert flight.manager.command_stick(1.0, 0.0, 0.0, 0.0) == "not while disarmed"
+    assert flight.manager.pilot.command_stick(1.0, 0.0, 0.0, 0.0) == "not while disarmed"
     flight.take_off()
     flight.manager.land()
-    assert flight.manager.command_stick(1.0, 0.0, 0.0, 0.0) == "not while landing"
+    assert flight.manager.pilot.command_stick(1.0, 0.0, 0.0, 0.0) == "not while landing"
     assert flight.manager.assist() == "not while landing"
 
 

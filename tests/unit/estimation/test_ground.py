@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import chi2
 
 from quadsim.base.records import ODOMETRY
-from quadsim.estimation.terrain import GroundParams, nearest_direction
+from quadsim.control.parameters import FlightParams
+from quadsim.estimation.terrain import GroundParams, heights_ahead, nearest_direction, new_ground
 from quadsim.geometry.rotation import from_euler, quat, rotate
-from quadsim.mission.flight.ground import Ground, clear_mps
+from quadsim.mission.reference.ground import Ground, clear_mps
 from quadsim.sensors.rangefinder import flat_ground_height
-from quadsim.world.scene.raycast_terrain import TerrainArrays
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
 
 TICK_S = 0.02
@@ -29,7 +29,8 @@ class Flown:
         self.velocity, self.height_m = velocity, height_m
         self.latency_ticks = kwargs.pop("latency_ticks", 0)
         self.swing = kwargs.pop("swing", 0.0)
-        self.ground = Ground(GroundParams(**kwargs.pop("params", {})), **kwargs)
+        ground = GroundParams(**kwargs.pop("params", {}))
+        self.ground = Ground(FlightParams(ground=ground), **kwargs)
         self.ground.use()
         self.odometries = np.zeros(1, ODOMETRY)
         self.odometry = self.odometries[0]
@@ -68,7 +69,7 @@ class Flown:
             self.sent.append((odometry.stamp_ns, reading))
         while self.sent and self.sent[0][0] <= odometry.stamp_ns - self.latency_ticks * 20_000_000:
             self.ground.take(*self.sent.pop(0), self.sigma_m**2)
-        self.ground.step(self.odometries)
+        self.ground.observe(self.odometries)
 
     def fly(self, seconds, **kwargs):
         for _ in range(round(seconds / TICK_S)):
@@ -101,7 +102,7 @@ def test_flat_ground_is_range_times_the_cosine_of_the_tilt():
     flown.odometry.p_W[:] = 0.0, 0.0, 4.0
     flown.odometry.q_WB[:] = from_euler(0.0, 0.3, 0.0)
     flown.ground.take(20_000_000, 4.5, 1e-4)
-    flown.ground.step(flown.odometries)
+    flown.ground.observe(flown.odometries)
     # on the axis of the beam; beneath the vehicle a slope is as likely up as down
     height, _, _ = flown.ground.at(0.0, 0.0)
     assert 4.0 - height == pytest.approx(4.5 * math.cos(0.3), abs=1e-6)
@@ -126,7 +127,7 @@ def test_errors_are_as_large_as_the_filter_says(sigma_m):
         )
         for _ in range(4):
             flown.fly(2.0)
-            variance = float(flown.ground._ground.covariance[0, 0])
+            variance = float(flown.ground.now["ground"]["covariance"][0, 0, 0])
             squares.append(flown.error_m() ** 2 / (variance + 1e-4))
     # 1e-4: kinks of the interpolated ground, a centimetre. 8 flights of 4 looks 16 m apart, far
     # more than the filter remembers; bounds of 99.9 %. Below is fine: the slope is capped.
@@ -205,23 +206,23 @@ def test_elevation_data_tell_what_is_ahead_and_the_readings_their_error():
     flown.fly(4.0)
     assert flown.ground.at(5.0, 0.0)[0] == pytest.approx(9.5, abs=0.1)
     # without them, the level goes on
-    assert Flown(slope).fly(0.1).ground.mapped is False
+    assert not Flown(slope).ground.known
 
 
 def test_the_speed_leads_clear_of_every_point_ahead():
     heights = np.zeros((3, 41))
     heights[:, 21:] = 8.0  # from x = 0 on, over a cell of 2 m
     terrain = terrain_arrays(Heightmap(heights, (80.0, 4.0)))
-    ground = Ground(GroundParams(map=True), terrain)
     # 1.5 m above the flat part, of which 1 m is to be left; it climbs at its most already
-    given = 6.0, (0.0, 1.0, 1.5), (2.0, 2.0)
     d = np.arange(1.0, 7.0)
     gain = np.clip(4.0 * (d - 3.0), 0.0, 8.0) + 1.0 - 1.5
     least = np.min(2.0 * d[gain > 0.0] / gain[gain > 0.0])
-    grounds, params, *arrays = ground.handed
-    known = grounds, params[0], TerrainArrays(*arrays), np.zeros(6), (-3.0, 0.0)
-    assert clear_mps(*known, (1.0, 0.0), *given) == pytest.approx(least, rel=1e-12)
-    assert clear_mps(*known, (-1.0, 0.0), *given) == math.inf
+    heights, place = np.zeros(6), (-3.0, 0.0)
+    for course, wanted in (((1.0, 0.0), least), ((-1.0, 0.0), math.inf)):
+        heights_ahead(new_ground(), terrain, place, course, 6.0, 15.0, heights)
+        assert clear_mps(heights + 1.0 - 1.5, 6.0, 2.0, 2.0, 3.0) == pytest.approx(
+            wanted, rel=1e-12
+        )
 
 
 def test_the_ground_is_lost_when_nothing_is_seen():
@@ -231,26 +232,30 @@ def test_the_ground_is_lost_when_nothing_is_seen():
     assert flown.ground.known
     flown.fly(0.9, reading=math.inf)
     assert flown.ground.known
-    assert flown.ground.is_far
+    assert flown.ground.far
     flown.fly(0.3, reading=math.inf)
     assert not flown.ground.known
     flown.fly(0.1, reading=-math.inf)
-    assert flown.ground.is_near
-    assert not flown.ground.is_far
+    assert flown.ground.near
+    assert not flown.ground.far
     flown.fly(0.1, reading=math.nan)
-    assert not flown.ground.is_near
+    assert not flown.ground.near
     flown.fly(0.2)
     assert flown.ground.known
 
 
 def test_nothing_is_taken_in_before_it_is_wanted():
-    ground = Ground(GroundParams())
+    ground = Ground(FlightParams())
     ground.take(0, 1.0, 0.01)
     odometries = np.zeros(1, ODOMETRY)
-    ground.step(odometries)
+    odometries["q_WB"][0, 0] = 1.0
+    ground.observe(odometries)
     ground.use()
-    ground.step(odometries)
-    assert ground.age_s == math.inf
+    ground.observe(odometries)
+    assert ground.never_seen
+    ground.take(0, 1.0, 0.01)
+    ground.observe(odometries)
+    assert not ground.never_seen
 
 
 def test_a_vertical_velocity_that_is_wrong_is_allowed_for():

@@ -290,7 +290,7 @@ def test_it_turns_back_before_the_warning_where_the_way_home_needs_it():
     flight = Flight().until("hover")
     per_s = 0.01
     discharge(flight, 0.6, per_s, until="failsafe_return")
-    charge = flight.manager._battery.charge
+    charge = flight.manager.battery.charge
     needed = per_s * 1.3 * (1.5 * 30.0 / 3.0 + 2.0 / 0.6 + 5.0)
     assert charge - LIMITS.battery_critical == pytest.approx(needed, abs=0.011)
 

@@ -7,11 +7,11 @@ import pytest
 
 from quadsim.base.records import SETPOINT
 from quadsim.control.parameters import FlightParams
-from quadsim.mission.flight.ground import Ground
+from quadsim.mission.flight.estimate_check import EstimateCheck
 from quadsim.mission.items import Follow
-from quadsim.mission.reference.guidance import Guidance
-from quadsim.mission.reference.preview import smoothed
-from quadsim.mission.reference.terrain_following import TerrainFollowing
+from quadsim.mission.reference.ground import Ground
+from quadsim.mission.reference.preview import PointsPlan, smoothed
+from quadsim.mission.reference.reference import Reference
 
 #: Corners of any kind: a stand, legs of different speed, one that turns back, uneven times.
 POINTS = (
@@ -62,11 +62,12 @@ def test_far_from_a_corner_the_points_are_left_as_they_are():
 @pytest.mark.parametrize("preview_s", [0.0, 0.3])
 def test_the_reference_stays_and_says_how_it_moves_only_with_a_preview(preview_s):
     params = FlightParams(preview_s=preview_s)
-    guidance = Guidance(params, TerrainFollowing(params, Ground(params.ground)))
+    reference = Reference(params, EstimateCheck(params), Ground(params))
     points = Follow(POINTS)
-    guidance.follow(0, points)
+    reference.follow(PointsPlan(points, preview_s))
+    reference.now_ns = 1_200_000_000
     setpoints = np.zeros(1, SETPOINT)
-    guidance.write(1_200_000_000, setpoints)
+    reference.write(setpoints)
     setpoint = setpoints[0]
     np.testing.assert_allclose(setpoint.p_W, points.at(1.2)[0], atol=1e-12)
     wanted = smoothed(POINTS, 1.2, preview_s)[1:] if preview_s else np.zeros((2, 3))

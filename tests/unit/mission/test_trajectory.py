@@ -29,7 +29,7 @@ def sample(start, goal, yaw, duration_s, times):
     plan_leg(leg, start, goal, yaw, duration_s)
     rows = []
     for t in times:
-        leg_setpoint(leg, float(t), setpoints)
+        leg_setpoint(leg, float(t), 1.0, 0.0, 0.0, setpoints)
         assert setpoint.mode == MODE_POSITION
         rows.append([*setpoint.p_W, *setpoint.v_W, *setpoint.a_W, setpoint.yaw, setpoint.yaw_rate])
     rows = np.array(rows)

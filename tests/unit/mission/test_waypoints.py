@@ -14,8 +14,8 @@ from quadsim.base.records import MODE_POSITION, ODOMETRY, SETPOINT
 from quadsim.control.parameters import FlightParams, PositionParams
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.mission.flight.ground import climb_s
 from quadsim.mission.items import Goto, Takeoff, items_from
+from quadsim.mission.reference.ground import climb_s
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario

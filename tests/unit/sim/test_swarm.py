@@ -134,7 +134,7 @@ def test_who_stops_is_not_waited_for():
         raise AssertionError
 
     until(lambda: third.state == "takeoff")
-    third._enter("hover", "held back")  # somebody took it over
+    third.enter("hover", "held back")  # somebody took it over
     until(lambda: first.state == "mission")
     assert (first.state, second.state) == ("mission", "mission")
     until(lambda: first.state == "landing")  # who is commanded otherwise is not waited for
@@ -154,19 +154,19 @@ def gathering():
     swarm = Swarm(replace(load_scenario("formation", vehicles=3), items=items_from(mission, "h")))
     managers = [loop.manager for loop in swarm.loops]
     for manager in managers:
-        manager.state, manager._index = "mission", 1
+        manager.state, manager.mission.index = "mission", 1
     return swarm, managers
 
 
 def gathered(swarm, managers):
     """Who goes on after a look."""
     swarm._gather()
-    return [manager._released for manager in managers]
+    return [manager.mission.released for manager in managers]
 
 
 def test_the_hindmost_go_on_first(gathering):
     swarm, managers = gathering
-    managers[1]._index = 3  # already at the second
+    managers[1].mission.index = 3  # already at the second
     assert gathered(swarm, managers) == [True, False, True]
 
 

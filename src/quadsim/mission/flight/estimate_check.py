@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import kernel, record_dtype
 from quadsim.base.elementary import acos
+from quadsim.base.parameters import Vec3, pack
 from quadsim.control.inputs import LARGEST
-from quadsim.control.parameters import ArmingParams
+from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import normalize, quat, rotate, yaw_of
 from quadsim.geometry.vector import norm, store, subtract, vec3
 
@@ -35,18 +36,11 @@ VERDICTS = (
     "the attitude does not follow",
 )
 (
-    GOOD,
-    MISSING,
-    STALE,
-    POSITION_DIVERGED,
-    VELOCITY_DIVERGED,
-    ATTITUDE_DIVERGED,
-    JUMPED,
-    VELOCITY_JUMPED,
-    ATTITUDE_JUMPED,
-    DISAGREES,
-    UPSET,
-) = range(11)
+    GOOD, MISSING, STALE, POSITION_DIVERGED, VELOCITY_DIVERGED, ATTITUDE_DIVERGED, JUMPED,
+    VELOCITY_JUMPED, ATTITUDE_JUMPED, DISAGREES, UPSET,
+) = range(11)  # fmt: skip
+
+ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 #: Time over which position and velocity are compared, s.
 COMPARED_S = 5.0
@@ -89,20 +83,11 @@ WATCH = record_dtype(
 
 #: Verdict, seconds for which the estimate has been good, p_W, v_W and yaw; growth of the position's
 #: deviation, that deviation, and the height's, m.
-Observation = tuple[
-    int, float, tuple[float, float, float], tuple[float, float, float], float, float, float, float
-]
-
-
-def new_watch() -> NDArray[np.record]:
-    """A watch that has seen no estimate, as an array of one."""
-    watches: NDArray[np.record] = np.zeros(1, WATCH)
-    watches["verdict"] = MISSING
-    return watches
+Observation = tuple[int, float, Vec3, Vec3, float, float, float, float]
 
 
 @kernel
-def _is_whole(odometry: Any) -> bool:
+def is_whole(odometry: Any) -> bool:
     """Whether every number of an odometry is finite and its variances are none below zero."""
     total, least, length = 0.0, 0.0, 0.0
     for i in range(4):
@@ -223,7 +208,7 @@ def observe(watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observ
     """
     watch, odometry = watches[0], odometries[0]
     new = watch.known == 0 or odometry.stamp_ns != watch.stamp_ns
-    if new and _is_whole(odometry):
+    if new and is_whole(odometry):
         moved_s = min(abs(odometry.stamp_ns - watch.stamp_ns) * 1e-9, COMPARED_S)
         _take_deviations(watch, odometry)
         _compare(watch, odometry, moved_s)
@@ -244,30 +229,72 @@ def observe(watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observ
     )  # fmt: skip
 
 
-def refusal(watches: Any, limits: ArmingParams, charge: float = math.nan) -> str | None:
-    """Why the motors may not be started, in words; None if they may.
+class EstimateCheck:
+    """The newest estimate that was whole, and whether it can be flown on.
 
-    Args:
-        watches: (1,) WATCH.
-        limits: what must hold.
-        charge: of the battery, 0 to 1; NaN where it is not known.
+    Attributes:
+        watches: (1,) WATCH, what is remembered of it.
+        odometries: (1,) ODOMETRY, the newest; None before the first.
+        good: whether it can be flown on.
+        verdict: index of VERDICTS; ``words`` is that in words.
+        good_s: time for which it has been good.
+        p_W, v_W, yaw: position in m, velocity in m/s, yaw in rad.
+        growth_m: of the deviation of the position over the usual one.
+        sigma_m, sigma_z_m: that deviation, and the height's.
     """
-    watch = watches[0]
-    if watch.verdict != GOOD:
-        return VERDICTS[int(watch.verdict)]
-    speed = math.hypot(*watch.v_W.tolist())
-    checks = (
-        ("position uncertain", watch.position_sigma, limits.position_sigma_m, "m"),
-        ("height uncertain", watch.height_sigma, limits.height_sigma_m, "m"),
-        ("velocity uncertain", watch.velocity_sigma, limits.velocity_sigma_mps, "m/s"),
-        ("tilt uncertain", watch.tilt_sigma, limits.tilt_sigma_rad, "rad"),
-        ("yaw uncertain", watch.yaw_sigma, limits.yaw_sigma_rad, "rad"),
-        ("not level", watch.tilt, limits.tilt_rad, "rad"),
-        ("in motion", speed, limits.speed_mps, "m/s"),
-    )
-    for words, value, limit, unit in checks:
-        if value > limit:
-            return f"{words}: {float(value):.3g} {unit}, at most {limit:g}"
-    if charge < limits.charge:
-        return f"battery low: {100.0 * charge:.0f} %, at least {100.0 * limits.charge:g}"
-    return None
+
+    def __init__(self, params: FlightParams) -> None:
+        self._arming, self._limits = params.arming, np.array([pack(params.failsafe)])
+        self.watches: NDArray[np.record] = np.zeros(1, WATCH)
+        self.watches["verdict"] = MISSING
+        self.odometries: Any = None
+        self._keep((MISSING, 0.0, ZERO, ZERO, 0.0, 0.0, 0.0, 0.0))
+
+    def _keep(self, observation: Observation) -> None:
+        (
+            self.verdict, self.good_s, self.p_W, self.v_W, self.yaw, self.growth_m, self.sigma_m,
+            self.sigma_z_m,
+        ) = observation  # fmt: skip
+        self.good = self.verdict == GOOD
+
+    @property
+    def words(self) -> str:
+        """The verdict."""
+        return VERDICTS[self.verdict]
+
+    def look(self, stamp_ns: int, odometries: Any) -> None:
+        """Take note of the newest odometry ((1,) ODOMETRY; None: none) at the flight's time."""
+        if odometries is not None:
+            self.odometries = odometries
+        if self.odometries is not None:
+            self._keep(observe(self.watches, self._limits, stamp_ns, self.odometries))
+
+    def forget(self) -> None:
+        """Odometries come from elsewhere from now on: a step is no jump."""
+        self.watches["known"] = 0
+
+    def refusal(self, charge: float = math.nan) -> str | None:
+        """Why the motors may not be started, in words; None if they may.
+
+        Args:
+            charge: of the battery, 0 to 1; NaN where it is not known.
+        """
+        watch, limits = self.watches[0], self._arming
+        if watch.verdict != GOOD:
+            return VERDICTS[int(watch.verdict)]
+        speed = math.hypot(*watch.v_W.tolist())
+        checks = (
+            ("position uncertain", watch.position_sigma, limits.position_sigma_m, "m"),
+            ("height uncertain", watch.height_sigma, limits.height_sigma_m, "m"),
+            ("velocity uncertain", watch.velocity_sigma, limits.velocity_sigma_mps, "m/s"),
+            ("tilt uncertain", watch.tilt_sigma, limits.tilt_sigma_rad, "rad"),
+            ("yaw uncertain", watch.yaw_sigma, limits.yaw_sigma_rad, "rad"),
+            ("not level", watch.tilt, limits.tilt_rad, "rad"),
+            ("in motion", speed, limits.speed_mps, "m/s"),
+        )
+        for words, value, limit, unit in checks:
+            if value > limit:
+                return f"{words}: {float(value):.3g} {unit}, at most {limit:g}"
+        if charge < limits.charge:
+            return f"battery low: {100.0 * charge:.0f} %, at least {100.0 * limits.charge:g}"
+        return None

@@ -1,209 +1,128 @@
-"""The flight manager: requests from outside, and one step per tick."""
+"""The flight manager: requests from outside, one step per tick, and what leads where.
+
+What each state does by itself is in ``states``, what ends or bends a flight in ``rules``, commands
+in ``commands``, the mission in ``mission_items``, sticks in ``pilot``, the ways back to the mission
+in ``detours``, the end in ``landing``.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
-from quadsim.mission.flight.estimate_check import GOOD, MISSING, refusal
-from quadsim.mission.flight.piloting import PILOTED, PilotedStates
+from quadsim.control.joystick import Sticks
+from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
+from quadsim.mission.flight import states
+from quadsim.mission.flight.battery import Battery
+from quadsim.mission.flight.commands import Commands
+from quadsim.mission.flight.detours import Hold, Recovery, WayHome
+from quadsim.mission.flight.estimate_check import MISSING, ZERO, EstimateCheck
+from quadsim.mission.flight.fence import Fence, mission_fault
+from quadsim.mission.flight.landing import Landing
+from quadsim.mission.flight.mission_items import MissionItems
+from quadsim.mission.flight.pilot import Pilot
+from quadsim.mission.flight.rules import watch_over
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
+from quadsim.mission.flight.swaying import Swaying
 from quadsim.mission.formations import Gather
-from quadsim.mission.items import corners, name_of
-from quadsim.mission.reference.guidance import ZERO
+from quadsim.mission.items import Item, check, corners, name_of
+from quadsim.mission.reference.ground import Ground
 from quadsim.mission.reference.legs import write_setpoint
-from quadsim.mission.trajectories.course import Plan
-from quadsim.mission.trajectories.limits import excess
-from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
+from quadsim.mission.reference.reference import Reference
+from quadsim.mission.trajectories.timed import TrajectoryPoint
+from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
-#: A command that is refused for the same reason is told again after this, ns.
-TELL_AGAIN_NS = 5_000_000_000
-#: Between two points of a trajectory that are held against the fence, s.
-LOOK_S = 0.2
+#: Height of a pilot above ground that is out of reach at least, m.
+FAR_M = 5.0
 
 
-class FlightManager(PilotedStates):
+class FlightManager:
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
-    refusal. Times are of the clock that :meth:`step` is given. Arguments and attributes as in
-    :class:`quadsim.mission.flight.states.FlightStates`.
+    refusal. Times are of the clock that :meth:`step` is given.
+
+    Args:
+        params: how the vehicle takes off, moves and lands, and its failsafes.
+        items: the mission; may be empty.
+        terrain: elevation data, which ``flight.ground.map`` lets it use.
+        flat_m: height of the ground outside of them, m.
+        position: the position loop's; its limits are those of a trajectory, and by its navigation
+            places are flown to with or without a leg.
+
+    Attributes:
+        ground: the ground beneath, where something is held above it.
+        state: one of STATES.
+        armed: whether the motors turn.
+        flying: whether the vehicle is, or should be, in the air.
+        reason: why it is in a failsafe or was stopped; empty otherwise.
+        finished: the motors have stopped after a flight.
     """
 
-    #: How many commands were not obeyed for what was in them.
-    commands_refused = 0
+    def __init__(
+        self,
+        params: FlightParams,
+        items: Sequence[Item],
+        terrain: TerrainArrays = NO_TERRAIN,
+        flat_m: float = 0.0,
+        position: PositionParams = DEFAULT_POSITION,
+    ) -> None:
+        check(items, "the mission")
+        self.params, self._items = params, tuple(items)
+        self.estimate = EstimateCheck(params)
+        self.ground = Ground(params, terrain, flat_m)
+        goals = position.navigation != "trajectory"
+        self.reference = Reference(params, self.estimate, self.ground, goals)
+        self.battery = Battery(params.failsafe)
+        self.commands = Commands(self, position)
+        if any(getattr(item, "height", "") == "above_ground" for item in items):
+            self.ground.use()
+        self.state = "disarmed"
+        self.armed = self.flying = False
+        self.now_ns = self.entered_ns = 0
+        self.thrust = 0.0
+        self._events: list[FlightEvent] = []
+        self._arming_refused = ""
+        self._rejected: Sequence[str] = ()
+        self._begin()
 
-    _refused = ""
-    _told = ""  # of a command that was refused
-    _told_ns = 0
+    def _begin(self) -> None:
+        """Forget the last flight; the fence is about here."""
+        self.reason, self.finished = "", False
+        self.mission: MissionItems = MissionItems(self, self._items)
+        self.pilot: Pilot = Pilot(self)
+        self.landing: Landing = Landing(self)
+        self.way_home: WayHome = WayHome(self)
+        self.hold: Hold = Hold(self)
+        self._swaying = Swaying(self)
+        self.recovery: Recovery = Recovery(self)
+        self.fence = Fence(self.params.fence, self.estimate.p_W)
+        self.battery.begin()
+        self.takeoff_ns = self.looked_ns = 0
+        self.ground_m = 0.0
+        self.home: tuple[float, float] = (0.0, 0.0)
+        self.off_ns: int | None = None  # since when the vehicle has been off course
+        self.outside = self._ground_lost = False
+
+    # what it is
 
     @property
     def has_reference(self) -> bool:
         """Whether the setpoint's position is one that the vehicle is to follow."""
-        return self.flying and not self._blind and self.state not in ("velocity", "manual")
-
-    def waypoints(self) -> NDArray[np.float64]:
-        """Corners of the mission, (K, 3) in W."""
-        return np.array(corners(self._items, self._params), dtype=float).reshape(-1, 3)
-
-    def take_events(self) -> list[FlightEvent]:
-        """Events (stamp_ns, level, name, message) since the last call."""
-        events, self._events = self._events, []
-        return events
-
-    def status(self) -> dict[str, str]:
-        """State, item and reason as texts, for ``mission/status``."""
-        going = self._started and self._index < len(self._items)
-        return {
-            "state": self.state,
-            "armed": str(self.armed).lower(),
-            "item": str(self._index) if going else "",
-            "item_name": name_of(self._items[self._index]) if going else "",
-            "items": str(len(self._items)),
-            "height": "above ground" if self._guidance.above else "absolute",
-            "ground": "" if not self.ground.used else "known" if self.ground.known else "lost",
-            "reason": self.reason,
-            "finished": str(self.finished).lower(),
-        }
-
-    def arm(self) -> str | None:
-        """Start the motors at idle, if the estimate is good and the vehicle stands level."""
-        if self.armed:
-            return "armed already"
-        reason = (
-            self._refuse_measurements()
-            or refusal(self._watch, self._params.arming, self._battery.charge)
-            or self._refuse_arming()
-        )
-        if reason is not None:
-            if self._verdict != MISSING and reason.split(":")[0] != self._refused:
-                self._refused = reason.split(":")[0]
-                self._event(WARN, "arming refused", reason)
-            return reason
-        self._refused = ""
-        self._reset()
-        self._guidance.stand(self._stamp_ns, *self._guidance.estimate)
-        self._enter("armed", "motors idle")
-        return None
-
-    def disarm(self, force: bool = False) -> str | None:
-        """Stop the motors; in the air only by force."""
-        if self.flying and not force:
-            return "in the air; land first, or force it"
-        if self.flying:
-            self._stop("disarmed by force in the air")
-        elif self.armed:
-            self._enter("disarmed", "motors stopped")
-        return None
-
-    def start(self) -> str | None:
-        """Begin the mission, or go on with one that was paused."""
-        if not self._items:
-            return "there is no mission"
-        if self.state == "armed":
-            self._started = True
-            return None
-        if self.state not in ("hover", "guided", "velocity", "returning", *PILOTED):
-            return f"not while {self.state}" + ("" if self.armed else "; arm first")
-        if not self._started or self._index >= len(self._items):
-            return "the mission is over"
-        self._begin_item()
-        return None
-
-    def pause(self) -> str | None:
-        """Stop and hover; :meth:`start` goes on with the mission."""
-        if self.state in PILOTED:
-            return self._come_to_rest()
-        if self.state not in ("mission", "guided", "velocity", "returning"):
-            return f"not while {self.state}"
-        self._suspend()
-        self._guidance.brake(self._stamp_ns)
-        self._enter("hover", "paused")
-        return None
-
-    def hover(self) -> str | None:
-        """Hover here: brake, and fly back to where this was told, however fast the vehicle was.
-
-        In a hover it moves that here, where the vehicle was pushed to.
-        """
-        if self.state not in ("mission", "hover", "guided", "velocity", "returning"):
-            return f"not while {self.state}"
-        self._suspend()
-        self._guidance.hold(self._stamp_ns, estimated=self.state == "hover")
-        self._enter("hover", "here, as told")
-        return None
-
-    def return_home(self) -> str | None:
-        """Fly back above the place of take-off and land there."""
-        if self.state not in ("mission", "hover", "guided", "velocity"):
-            return f"not while {self.state}"
-        self._suspend()
-        self._enter("returning", "home, as told")
-        self._begin_way_home(self._params.home_height_m, 0.0)
-        return None
-
-    def abort(self) -> str | None:
-        """Give the mission up: stop and land here."""
-        refused = self.land()
-        if refused is None:
-            self._index = len(self._items)
-            self._event(WARN, "aborted", "the mission was given up")
-        return refused
-
-    def land(self) -> str | None:
-        """Stop and land here."""
-        if not self.flying or "landing" in self.state:
-            return f"not while {self.state}"
-        self._suspend()
-        self._begin_landing(self._params.landing_speed_mps, "here, as told")
-        return None
-
-    def command_pose(self, p_W: Vec3, yaw: float) -> str | None:
-        """Fly to a pose and hover there.
-
-        Args:
-            p_W: position in m.
-            yaw: in rad.
-        """
-        refused = self._refuse_command((*p_W, yaw), p_W)
-        if refused is None:
-            self._suspend()
-            self._guidance.approach(self._stamp_ns, p_W, yaw)
-            if self.state != "guided":
-                self._enter("guided", "flies to commanded poses")
-        return refused
-
-    def command_velocity(self, v_W: Vec3, yaw_rate: float) -> str | None:
-        """Fly a velocity until the next command, or until commands stay away.
-
-        Args:
-            v_W: in m/s.
-            yaw_rate: about the vertical, in rad/s.
-        """
-        refused = self._refuse_command((*v_W, yaw_rate))
-        if refused is None:
-            self._suspend()
-            self._asked = (v_W, yaw_rate)
-            self._guidance.fly_velocity(self._stamp_ns, self._cut(v_W), yaw_rate)
-            self._commanded_ns = self._stamp_ns
-            if self.state != "velocity":
-                self._enter("velocity", "flies commanded velocities")
-        return refused
+        return self.flying and not self.landing.blind and self.state not in ("velocity", "manual")
 
     @property
     def gathers_at(self) -> int | None:
         """Index of the item at which it waits for the other vehicles of the swarm; else None."""
-        waits = self.state == "mission" and not self._released
-        return self._index if waits and isinstance(self._items[self._index], Gather) else None
+        waits = self.state == "mission" and not self.mission.released
+        return self.mission.index if waits and isinstance(self.mission.item, Gather) else None
 
     @property
     def on_its_way(self) -> bool:
@@ -213,34 +132,190 @@ class FlightManager(PilotedStates):
     @property
     def may_fly(self) -> bool:
         """Whether it stands disarmed with its mission before it, and every motor turns."""
-        return self.state == "disarmed" and not (self.finished or self._crippled)
+        return self.state == "disarmed" and not (self.finished or self.landing.crippled)
 
-    def release(self) -> None:
-        """Go on from where it waits for the others: all are here."""
-        self._released = True
+    @property
+    def commands_refused(self) -> int:
+        """How many commands were not obeyed for what was in them."""
+        return self.commands.refused
 
-    def give_way(self, delay_ns: int) -> None:
-        """Let the reference wait; who leaves its way for another vehicle is not off course."""
-        self._off_ns = None
-        self._guidance.fall_behind(delay_ns)
+    @property
+    def pulls_up(self) -> bool:
+        """Whether it is being pulled up: level, whatever the way."""
+        return self.state == "recovery" and self.reference.kind == "pull_up"
 
-    def source_changed(self) -> None:
-        """Odometries come from elsewhere from now on: a step of the position is no jump."""
-        self._watch["known"] = 0
+    @property
+    def sink_rate_mps(self) -> float:
+        """Speed towards the ground: along a slope that is followed downhill, it is none."""
+        climbs = self.reference.above and not self.ground.lost
+        return (self.ground.climb_mps if climbs else 0.0) - self.estimate.v_W[2]
 
-    def take_range(
-        self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
-    ) -> None:
-        """Take a reading of the range finder that looks down.
+    def height_m(self) -> float:
+        """Estimated height above the take-off point.
 
-        Args:
-            stamp_ns: of the reading, by the odometry's clock.
-            range_m: along body -z in m; +inf: nothing within reach, -inf: too near, NaN: nothing
-                known.
-            variance_m2: of it; not above 0: not stated.
-            half_beam_rad: half the width of the beam, 0 for a ray.
+        While one is held above the ground, or a pilot flies and it is known, above the ground.
         """
-        self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
+        x, y, z = self.estimate.p_W
+        if (self.reference.above or self.pilot.took_over) and self.ground.known:
+            return z - self.ground.at(x, y)[0]
+        far = self.pilot.took_over and self.ground.far
+        return max(z - self.ground_m, FAR_M) if far else z - self.ground_m
+
+    def since_s(self, stamp_ns: int) -> float:
+        """Time since a stamp."""
+        return (self.now_ns - stamp_ns) * 1e-9
+
+    def waypoints(self) -> NDArray[np.float64]:
+        """Corners of the mission, (K, 3) in W."""
+        return np.array(corners(self._items, self.params), dtype=float).reshape(-1, 3)
+
+    def take_events(self) -> list[FlightEvent]:
+        """Events (stamp_ns, level, name, message) since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def status(self) -> dict[str, str]:
+        """State, item and reason as texts, for ``mission/status``."""
+        item = self.mission.item if self.mission.started else None
+        return {
+            "state": self.state,
+            "armed": str(self.armed).lower(),
+            "item": "" if item is None else str(self.mission.index),
+            "item_name": "" if item is None else name_of(item),
+            "items": str(len(self._items)),
+            "height": "above ground" if self.reference.above else "absolute",
+            "ground": "" if not self.ground.used else "known" if self.ground.known else "lost",
+            "reason": self.reason,
+            "finished": str(self.finished).lower(),
+        }
+
+    # requests
+
+    def arm(self) -> str | None:
+        """Start the motors at idle, if the estimate is good and the vehicle stands level."""
+        if self.armed:
+            return "armed already"
+        names = ", ".join(self._rejected)
+        reason = (
+            (f"measurements are rejected: {names}" if names else None)
+            or self.estimate.refusal(self.battery.charge)
+            or mission_fault(self._items, self.params, self.estimate.p_W)
+        )
+        if reason is not None:
+            kind = reason.split(":")[0]
+            if self.estimate.verdict != MISSING and kind != self._arming_refused:
+                self._arming_refused = kind
+                self.event(WARN, "arming refused", reason)
+            return reason
+        self._arming_refused = ""
+        self._begin()
+        self.reference.stand()
+        self.enter("armed", "motors idle")
+        return None
+
+    def disarm(self, force: bool = False) -> str | None:
+        """Stop the motors; in the air only by force."""
+        if self.flying and not force:
+            return "in the air; land first, or force it"
+        if self.flying:
+            self.stop("disarmed by force in the air")
+        elif self.armed:
+            self.enter("disarmed", "motors stopped")
+        return None
+
+    def start(self) -> str | None:
+        """Begin the mission, or go on with one that was paused."""
+        if not self._items:
+            return "there is no mission"
+        if self.state == "armed":
+            self.mission.started = True
+            return None
+        if self.state not in ("hover", "guided", "velocity", "returning", *states.PILOTED):
+            return f"not while {self.state}" + ("" if self.armed else "; arm first")
+        if not self.mission.started or self.mission.item is None:
+            return "the mission is over"
+        self.mission.begin()
+        return None
+
+    def pause(self) -> str | None:
+        """Stop and hover; :meth:`start` goes on with the mission."""
+        if self.state in states.PILOTED:
+            self.pilot.come_to_rest()
+            return None
+        if refused := self._refusal("mission", "guided", "velocity", "returning"):
+            return refused
+        self.suspend()
+        self.reference.brake()
+        self.enter("hover", "paused")
+        return None
+
+    def hover(self) -> str | None:
+        """Hover here: brake, and fly back to where this was told, however fast the vehicle was.
+
+        In a hover it moves that here, where the vehicle was pushed to.
+        """
+        if refused := self._refusal(*states.STEERED):
+            return refused
+        self.suspend()
+        self.reference.hold(estimated=self.state == "hover")
+        self.enter("hover", "here, as told")
+        return None
+
+    def return_home(self) -> str | None:
+        """Fly back above the place of take-off and land there."""
+        if refused := self._refusal("mission", "hover", "guided", "velocity"):
+            return refused
+        self.suspend()
+        self.enter("returning", "home, as told")
+        self.way_home.begin(self.params.home_height_m)
+        return None
+
+    def land(self) -> str | None:
+        """Stop and land here."""
+        if not self.flying or self.state in states.LANDINGS:
+            return f"not while {self.state}"
+        self.suspend()
+        self.landing.begin("here, as told")
+        return None
+
+    def abort(self) -> str | None:
+        """Give the mission up: stop and land here."""
+        refused = self.land()
+        if refused is None:
+            self.mission.index = len(self._items)
+            self.event(WARN, "aborted", "the mission was given up")
+        return refused
+
+    def recover(self) -> str | None:
+        """Level, full thrust, then a climb to a safe height; the mission goes on after it."""
+        if not self.flying or self.state in ("takeoff", "recovery", *states.LANDINGS):
+            return f"not while {self.state}"
+        self.recovery.pull_up("as told")
+        return None
+
+    def take_off(self) -> str | None:
+        """Take off to ``assisted.takeoff_m`` and hover there, for whoever flies by sticks."""
+        return self.pilot.take_off()
+
+    def assist(self) -> str | None:
+        """Give the vehicle to the sticks, in assisted control."""
+        return self.pilot.assist()
+
+    def fly_manually(self) -> str | None:
+        """Give the vehicle to the sticks, without any help."""
+        return self.pilot.fly_manually()
+
+    def take_sticks(self, sticks: Sticks) -> str | None:
+        """Fly by sticks: forward, left, up, yaw, each in [-1, 1]."""
+        return self.pilot.take_sticks(sticks)
+
+    def command_pose(self, p_W: Vec3, yaw: float) -> str | None:
+        """Fly to a pose, in m and rad, and hover there."""
+        return self.commands.pose(p_W, yaw)
+
+    def command_velocity(self, v_W: Vec3, yaw_rate: float) -> str | None:
+        """Fly a velocity in m/s, turning in rad/s, until the next command or until none comes."""
+        return self.commands.velocity(v_W, yaw_rate)
 
     def command_trajectory(
         self, points: Sequence[TrajectoryPoint], begin_ns: int | None = None
@@ -252,73 +327,83 @@ class FlightManager(PilotedStates):
                 :func:`quadsim.mission.trajectories.timed.course_of` for what lies between them.
             begin_ns: the time of the first point; None: now.
         """
-        numbers = [
-            number
-            for point in points
-            for part in (point.t_s, point.p_W, point.yaw, point.v_W, point.a_W, point.yaw_rate)
-            if part is not None
-            for number in (part if isinstance(part, tuple) else (part,))
-        ]
-        broken = tuple(number for number in numbers if not math.isfinite(number))[:1]
-        refused = self._refuse_command(broken)
-        if refused is not None:
-            return refused
-        late_s = 0.0 if begin_ns is None else self._since_s(begin_ns)
-        timeout_s = self._params.failsafe.command_timeout_s
-        if abs(late_s) > timeout_s:
-            when = "old" if late_s > 0.0 else "ahead of the clock"
-            return self._refuse_trajectory(f"{abs(late_s):.2f} s {when}; allowed: {timeout_s:g} s")
-        try:
-            plan = Plan(course_of(points))
-        except InputError as error:
-            return self._refuse_trajectory(str(error))
-        begin_s = max(late_s, 0.0)
-        first = plan.at(begin_s)[0]
-        apart_m = min(
-            math.dist(first, p_W)
-            for p_W in (self._guidance.estimate[0], self._guidance.motion(self._stamp_ns)[0])
-        )
-        radius_m = self._params.arrival_radius_m
-        if apart_m > radius_m:
-            return self._refuse_trajectory(
-                f"begins {apart_m:.2f} m from the vehicle; allowed: {radius_m:g} m"
-            )
-        floor_m = self._ground_m + self._params.failsafe.floor_m
-        found = excess(plan, self._position, floor_m) or self._refuse_ways(plan)
-        if found:
-            return self._refuse_trajectory(found)
-        self._suspend()
-        self._guidance.join(self._stamp_ns, plan, begin_s)
-        if self.state != "guided":
-            self._enter("guided", "flies a commanded trajectory")
-        return None
+        return self.commands.trajectory(points, begin_ns)
 
-    def _refuse_ways(self, plan: Plan) -> str:
-        """What of the fence a trajectory breaks, in words."""
-        if not self._fence.bounds_anything:
-            return ""
-        count = math.ceil(plan.duration_s / LOOK_S) + 1
-        return self._fence.ways_fault([plan.at(k * LOOK_S)[0] for k in range(count + 1)])
+    def _refusal(self, *states: str) -> str | None:
+        return None if self.state in states else f"not while {self.state}"
 
-    def _refuse_trajectory(self, reason: str) -> str:
-        self._event(WARN, "trajectory refused", reason)
-        return reason
+    def release(self) -> None:
+        """Go on from where it waits for the others: all are here."""
+        self.mission.released = True
 
-    def _refuse_command(self, numbers: tuple[float, ...], p_W: Vec3 | None = None) -> str | None:
-        """Why a command is not obeyed; counted, and told once."""
-        refused = None
-        if not all(map(math.isfinite, numbers)):
-            refused = f"a number in it is not finite: {numbers}"
-        elif self.state not in ("mission", "hover", "guided", "velocity", "returning"):
-            return f"not while {self.state}"
-        elif p_W is not None:
-            refused = self._refuse_place(p_W)
-        if refused is not None:
-            self.commands_refused += 1
-            if self._stamp_ns >= self._told_ns + TELL_AGAIN_NS or self._told != refused:
-                self._told, self._told_ns = refused, self._stamp_ns
-                self._event(WARN, "command refused", refused)
-        return refused
+    def give_way(self, delay_ns: int) -> None:
+        """Let the reference wait; who leaves its way for another vehicle is not off course."""
+        self.off_ns = None
+        self.reference.fall_behind(delay_ns)
+
+    def source_changed(self) -> None:
+        """Odometries come from elsewhere from now on: a step of the position is no jump."""
+        self.estimate.forget()
+
+    def take_range(
+        self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
+    ) -> None:
+        """Take a reading of the range finder that looks down, as of ``Ground.take``."""
+        self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
+
+    def take_battery(self, stamp_ns: int, charge: float, voltage_V: float) -> None:
+        """Take note of the battery: its charge, 0 to 1 or NaN, and its voltage under load."""
+        self.battery.take(stamp_ns, charge, voltage_V, self.flying)
+
+    def take_rejected(self, sensors: Sequence[str]) -> None:
+        """Take note of which sensors the estimator rejects: with any it does not arm."""
+        self._rejected = sensors
+
+    def motor_lost(self, index: int) -> None:
+        """Land here: a motor (from 0) gives no thrust any more."""
+        reason = f"motor {index} is lost"
+        self.landing.crippled = True
+        if self.state == "armed":
+            self.reason = reason
+            self.enter("disarmed", reason, ERROR)
+        elif self.state == "failsafe_landing":
+            self.event(ERROR, "motor lost", reason)
+        elif self.flying:
+            self.suspend()
+            self.landing.fail(reason, placed=self.state != "hold")
+
+    # what leads where
+
+    def event(self, level: int, name: str, message: str) -> None:
+        """Keep an event."""
+        self._events.append((self.now_ns, level, name, message))
+
+    def enter(self, state: str, message: str, level: int = OK) -> None:
+        """Go over into a state, which is an event."""
+        motors = STATES[state].motors
+        self.state, self.armed, self.flying = state, motors != "off", motors == "on"
+        self.entered_ns = self.now_ns
+        self.landing.light_ns = None
+        self.event(level, state, message)
+
+    def stop(self, message: str) -> None:
+        """Motors off, wherever the vehicle is."""
+        self.reason, self.finished, self.landing.blind = message, True, False
+        self.enter("stopped", message, ERROR)
+
+    def suspend(self) -> None:
+        """Drop what was to come; the mission remembers how far it was flown."""
+        self.landing.at_ns = None
+        if self.state == "mission":
+            self.mission.suspend()
+
+    def climb(self, height_m: float, speed_mps: float = 0.0) -> None:
+        """Take off, straight up to a height above the ground here."""
+        (x, y, _), _, _, yaw, _ = self.reference.motion()
+        self.reference.go((x, y, self.ground_m + height_m), yaw, speed_mps)
+        self.enter("takeoff", f"to {height_m:g} m")
+
+    # a tick
 
     def step(self, stamp_ns: int, odometries: Any, setpoints: Any, thrust: float = 0.0) -> None:
         """Advance to a time and write what is wanted now; every number written is finite.
@@ -329,35 +414,30 @@ class FlightManager(PilotedStates):
             setpoints: (1,) SETPOINT, the result.
             thrust: last commanded collective specific thrust in m/s^2, by which touch-down is felt.
         """
-        self._stamp_ns = stamp_ns
-        self._thrust = thrust
-        guidance = self._guidance
-        if odometries is not None:
-            self._odometry = odometries
-        if self._odometry is not None:
-            (
-                self._verdict, self._good_s, p_W, self._v_W, yaw, self._growth_m, self._sigma_m,
-                self._sigma_z_m,
-            ) = guidance.look(self._watch, self._limits, stamp_ns, self._odometry)  # fmt: skip
-            self._v_up = self._v_W[2]
-            guidance.estimate = (p_W, yaw)
-            guidance.velocity = self._v_W
-            if self._verdict == GOOD and self.ground.used and not guidance.above:
-                self.ground.step(self._odometry)
-        guidance.update(stamp_ns)
-        if self._ground_lost or (guidance.above and self._following.lost):
-            self._tell_ground()
-        self._watch_over()
-        handler = self._handlers.get(self.state)
-        if handler is not None:
-            handler()
-        if self._blind:
-            p_W, yaw = guidance.estimate
-            v_W = (0.0, 0.0, -self._params.failsafe.descent_mps)
+        self.now_ns = self.reference.now_ns = stamp_ns
+        self.thrust = thrust
+        self.estimate.look(stamp_ns, odometries)
+        self.reference.update()
+        self._report_ground()
+        watch_over(self)
+        STATES[self.state].tick(self)
+        if self.landing.blind:
+            p_W, yaw = self.estimate.p_W, self.estimate.yaw
+            v_W = (0.0, 0.0, -self.params.failsafe.descent_mps)
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
             return
-        guidance.write(stamp_ns, setpoints)
-        self._sway(setpoints)
-        self._relax(setpoints)
+        self.reference.write(setpoints)
+        self._swaying.write(setpoints)
+        self.landing.relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP
+
+    def _report_ground(self) -> None:
+        """Report when the ground that is followed is lost, and when it is seen again."""
+        above = self.reference.above
+        told, self._ground_lost = self._ground_lost, above and self.ground.lost
+        if self._ground_lost and not told:
+            seen = "nothing within reach" if self.ground.far else "no reading"
+            self.event(WARN, "ground lost", f"{seen}: the height is held, slower")
+        elif told and above and not self._ground_lost:
+            self.event(OK, "ground seen", "heights count from it again")

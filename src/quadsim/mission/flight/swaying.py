@@ -9,10 +9,14 @@ both (:mod:`quadsim.estimation.eskf.heading`).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadsim.base.elementary import cos
 from quadsim.base.records import MODE_ATTITUDE
+from quadsim.mission.flight.states import OK, WARN
+
+if TYPE_CHECKING:
+    from quadsim.mission.flight.flight import FlightManager
 
 #: Deviation of the heading beyond which it is lost, rad: position control drives away.
 LOST_RAD = 0.5 * math.pi
@@ -25,46 +29,47 @@ MOST_S = 6.0
 LEAST_M = 0.4
 #: Gains that hold the height, 1/s^2 and 1/s.
 HEIGHT_GAIN, CLIMB_GAIN = 1.0, 2.0
+#: The heading is the pilot's matter, or there is a graver one.
+UNSWAYED = ("manual", "recovery")
 
 
 class Swaying:
-    """The sway, from when the heading is lost to when it is found.
+    """The sway, from when the heading is lost to when it is found."""
 
-    Attributes:
-        begun_ns: when it began; None: the heading is known.
-    """
-
-    def __init__(self) -> None:
-        self.begun_ns: int | None = None
+    def __init__(self, flight: FlightManager) -> None:
+        self._flight = flight
+        self._begun_ns: int | None = None
         self._last_ns = 0
         self._height_m = self._thrust = 0.0
 
-    def begin(self, stamp_ns: int, height_m: float, thrust: float) -> None:
-        """Sway from now on.
-
-        Args:
-            stamp_ns: now.
-            height_m: that is held.
-            thrust: last commanded collective specific thrust, that carries the vehicle, m/s^2.
-        """
-        self.begun_ns = self._last_ns = stamp_ns
-        self._height_m, self._thrust = height_m, thrust
-
-    def lasts_s(self, stamp_ns: int) -> float:
-        """Time since it began; 0 while it does not sway."""
-        return 0.0 if self.begun_ns is None else (stamp_ns - self.begun_ns) * 1e-9
-
-    def write(self, stamp_ns: int, height_m: float, climb_mps: float, setpoints: Any) -> int:
-        """Write the attitude that is wanted now into a (1,) SETPOINT.
-
-        Returns:
-            Time since the last one, in ns, by which the reference falls behind.
-        """
-        pitch = TILT_RAD * cos(2.0 * math.pi * self.lasts_s(stamp_ns) / PERIOD_S)
+    def write(self, setpoints: Any) -> None:
+        """Sway instead of what was written, while the heading is lost; in vain, land."""
+        flight, landing = self._flight, self._flight.landing
+        lost = flight.estimate.watches["yaw_sigma"].item() > LOST_RAD
+        if not lost or not flight.flying or landing.blind or flight.state in UNSWAYED:
+            if self._begun_ns is not None and not lost:
+                words = f"after {flight.since_s(self._begun_ns):.1f} s"
+                flight.event(OK, "heading found", words)
+            self._begun_ns = None
+            return
+        height_m = flight.height_m()
+        if self._begun_ns is None:
+            if height_m < LEAST_M:
+                return
+            self._begun_ns = self._last_ns = flight.now_ns
+            self._height_m, self._thrust = height_m, flight.thrust
+            flight.event(WARN, "heading lost", "sways until GNSS tells it")
+        lasts_s = flight.since_s(self._begun_ns)
+        if lasts_s > MOST_S:
+            landing.fail("the heading is lost", blind=True)
+            landing.trusted = False
+            return
+        pitch = TILT_RAD * cos(2.0 * math.pi * lasts_s / PERIOD_S)
+        climb_mps = flight.estimate.v_W[2]
         up = HEIGHT_GAIN * (self._height_m - height_m) - CLIMB_GAIN * climb_mps
         setpoints["mode"] = MODE_ATTITUDE
         setpoints["roll"] = setpoints["yaw_rate"] = 0.0
         setpoints["pitch"] = pitch
         setpoints["thrust"] = (self._thrust + up) / cos(pitch)
-        since_ns, self._last_ns = stamp_ns - self._last_ns, stamp_ns
-        return since_ns
+        flight.reference.fall_behind(flight.now_ns - self._last_ns)
+        self._last_ns = flight.now_ns

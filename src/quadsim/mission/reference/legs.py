@@ -30,7 +30,6 @@ PEAK_BRAKING = 1.875
 #: A leg: coefficients of x, y, z and yaw in ascending powers of tau.
 LEG = record_dtype([("coefficients", np.float64, (4, 8)), ("duration_s", np.float64)])
 
-Pose = tuple[Vec3, float]
 #: Position, velocity and acceleration in W, yaw and yaw rate.
 Motion = tuple[Vec3, Vec3, Vec3, float, float]
 
@@ -122,22 +121,29 @@ def write_setpoint(
 
 
 @kernel
-def leg_setpoint(legs: Any, t_s: float, setpoints: Any) -> None:
-    """Write the setpoint of a leg at a time since its start; after its end, its goal at rest."""
+def leg_setpoint(
+    legs: Any, t_s: float, pace: float, level_m: float, climb_mps: float, setpoints: Any
+) -> None:
+    """Write the setpoint of a leg at a time since its start; after its end, its goal at rest.
+
+    Args:
+        legs: (1,) LEG.
+        t_s: in the leg's own time.
+        pace: the leg's own time over time.
+        level_m: what its heights count from, in W.
+        climb_mps: rate of change of that.
+        setpoints: (1,) SETPOINT, the result.
+    """
     leg = legs[0]
     x = evaluate(leg.coefficients[0], leg.duration_s, t_s)
     y = evaluate(leg.coefficients[1], leg.duration_s, t_s)
     z = evaluate(leg.coefficients[2], leg.duration_s, t_s)
     yaw = evaluate(leg.coefficients[3], leg.duration_s, t_s)
-    write_setpoint(
-        setpoints,
-        MODE_POSITION,
-        (x[0], y[0], z[0]),
-        (x[1], y[1], z[1]),
-        (x[2], y[2], z[2]),
-        yaw[0],
-        yaw[1],
-    )
+    p = (x[0], y[0], z[0] + level_m)
+    v = (pace * x[1], pace * y[1], pace * z[1] + climb_mps)
+    square = pace * pace
+    a = (square * x[2], square * y[2], square * z[2])
+    write_setpoint(setpoints, MODE_POSITION, p, v, a, yaw[0], yaw[1])
 
 
 @kernel
@@ -148,27 +154,6 @@ def leg_course(legs: Any, t_s: float) -> Vec3:
     y = evaluate(leg.coefficients[1], leg.duration_s, t_s)
     z = evaluate(leg.coefficients[2], leg.duration_s, t_s)
     return (x[1], y[1], z[0])
-
-
-@kernel
-def leg_above_setpoint(
-    legs: Any, t_s: float, pace: float, level_m: float, climb_mps: float, setpoints: Any
-) -> None:
-    """Write the setpoint of a leg whose heights count from a level, and that is flown slower.
-
-    Args:
-        legs, t_s, setpoints: as of :func:`leg_setpoint`.
-        pace: the leg's own time over time.
-        level_m: what its heights count from, in W.
-        climb_mps: rate of change of that.
-    """
-    leg_setpoint(legs, t_s, setpoints)
-    setpoint = setpoints[0]
-    for i in range(3):
-        setpoint.v_W[i] *= pace
-        setpoint.a_W[i] *= pace * pace
-    setpoint.p_W[2] += level_m
-    setpoint.v_W[2] += climb_mps
 
 
 def new_leg() -> NDArray[np.record]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
-from quadsim.mission.items import TimedPoint
+from quadsim.mission.items import Follow, TimedPoint
+from quadsim.mission.reference.legs import Motion
 
 
 def window_weight(x: float) -> float:
@@ -64,3 +66,34 @@ def smoothed(points: Sequence[TimedPoint], t_s: float, half_s: float) -> tuple[V
             v[i] += slope[i] * share
             a[i] += slope[i] * weight
     return (p[0], p[1], p[2]), (v[0], v[1], v[2]), (a[0], a[1], a[2])
+
+
+@dataclass(frozen=True)
+class PointsPlan:
+    """Timed points as a reference, which states how it moves only with a preview.
+
+    Attributes:
+        item: the points.
+        preview_s: half the window of :func:`smoothed`; 0: velocity and acceleration are zero.
+    """
+
+    item: Follow
+    preview_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Time of the last point."""
+        return self.item.points[-1][0]
+
+    def progress(self, t_s: float) -> float:
+        """Time within the points that is reached at a time."""
+        return t_s
+
+    def at(self, t_s: float) -> Motion:
+        """Motion that is wanted at a time since the start."""
+        p, yaw = self.item.at(t_s)
+        v: Vec3 = (0.0, 0.0, 0.0)
+        a = v
+        if self.preview_s > 0.0:
+            _, v, a = smoothed(self.item.points, t_s, self.preview_s)
+        return p, v, a, yaw, 0.0

@@ -41,7 +41,7 @@ class Course(Protocol):
 
 
 class Flyable(Protocol):
-    """What guidance flies."""
+    """What a reference flies."""
 
     @property
     def duration_s(self) -> float:
@@ -49,12 +49,6 @@ class Flyable(Protocol):
 
     def at(self, t_s: float) -> Motion:
         """Motion at a time; before the start and after the end, that of the start and the end."""
-
-    def progress(self, t_s: float) -> float:
-        """Nominal time that is reached at a time."""
-
-    def resumed(self, from_s: float, acceleration_mps2: float) -> Plan:
-        """The rest of it from a nominal time on, entered from rest within an acceleration."""
 
 
 def ramp(tau: float) -> tuple[float, float, float]:
@@ -184,14 +178,6 @@ class Joined:
     def duration_s(self) -> float:
         """Time from the entry to the end."""
         return max(self._plan.duration_s - self._begin_s, float(self._leg["duration_s"][0]))
-
-    def progress(self, t_s: float) -> float:
-        """Nominal time of the plan that is reached at a time."""
-        return self._plan.progress(t_s + self._begin_s)
-
-    def resumed(self, from_s: float, acceleration_mps2: float) -> Plan:
-        """The rest of the plan."""
-        return self._plan.resumed(from_s, acceleration_mps2)
 
     def at(self, t_s: float) -> Motion:
         """Motion at a time since the entry."""

@@ -30,6 +30,7 @@ from quadsim.mission.trajectories.polynomials import Polynomials
 from quadsim.mission.trajectories.shapes import Coil, Eight, ShapeCourse
 from quadsim.mission.trajectories.timed import TrajectoryPoint, check_points, course_of
 from quadsim.mission.trajectories.yaw import Along, Turning, YawLaw, along_table
+from quadsim.mission.waypoint import Acceleration, Place, Speed, Yaw
 
 #: Samples of a turn by which a shape's peaks are found; they are smooth there.
 TURN_SAMPLES = 720
@@ -39,6 +40,8 @@ YAW_SAMPLES = 600
 MAP_HZ, LEAST_POINTS, MOST_POINTS = 8.0, 60, 600
 #: Most waypoints of a minimum-snap item.
 MOST_WAYPOINTS = 100
+#: Where the nose looks.
+YAWS = ("fixed", "along", "rate")
 #: Slower than this, in m/s, a course stands still.
 STANDING_MPS = 1e-3
 
@@ -70,25 +73,16 @@ def map_points(item: TrackItem, flight: FlightParams) -> list[Vec3]:
 
 @dataclass(frozen=True, kw_only=True)
 class Paced(TrackItem):
-    """How fast a trajectory is flown, and where the nose looks."""
+    """How fast a trajectory is flown (peaks), and where the nose looks.
 
-    speed_mps: Annotated[float, Spec("peak speed; 0 for none stated", "m/s", ge=0.0, le=100.0)] = (
-        0.0
-    )
-    acceleration_mps2: Annotated[
-        float, Spec("peak acceleration; 0 for none stated", "m/s^2", ge=0.0, le=50.0)
-    ] = 0.0
-    yaw: Annotated[
-        str,
-        Spec("held, along the way, or turning evenly", choices=("fixed", "along", "rate")),
-    ] = "fixed"
-    yaw_deg: Annotated[
-        float,
-        Spec("heading, 0 = east; along the way: left of it", "deg", ge=-360.0, le=360.0),
-    ] = 0.0
-    yaw_rate_degps: Annotated[
-        float, Spec("where the yaw turns evenly", "deg/s", ge=-1000.0, le=1000.0)
-    ] = 0.0
+    Along the way, ``yaw_deg`` is to the left of it.
+    """
+
+    speed_mps: Speed = 0.0
+    acceleration_mps2: Acceleration = 0.0
+    yaw: Annotated[str, Spec("held, along the way, or turning evenly", choices=YAWS)] = "fixed"
+    yaw_deg: Yaw = 0.0
+    yaw_rate_degps: Annotated[float, Spec("of yaw: rate", "deg/s", ge=-1e3, le=1e3)] = 0.0
 
     def limits(self, flight: FlightParams) -> Limits:
         """Peaks that the item states; those of the autopilot's legs if it states none."""
@@ -120,14 +114,12 @@ class Paced(TrackItem):
 
 @dataclass(frozen=True, kw_only=True)
 class Round(Paced):
-    """What goes round an axis."""
+    """What goes round an axis; ``start_deg`` leads from its middle to the start."""
 
-    center_W_m: Annotated[Vec3, Spec("middle at the start, map frame", "m", ge=-1e5, le=1e5)]
+    center_W_m: Place
     radius_m: Annotated[float, Spec("at the start", "m", ge=0.0, le=1e4)]
     turns: Annotated[float, Spec("how often it goes round", "1", gt=0.0, le=1000.0)] = 1.0
-    start_deg: Annotated[
-        float, Spec("from the middle to the start, 0 = east", "deg", ge=-360.0, le=360.0)
-    ] = 0.0
+    start_deg: Yaw = 0.0
     clockwise: Annotated[bool, Spec("seen from above")] = False
 
     def __post_init__(self) -> None:
@@ -182,17 +174,16 @@ class Spiral(Round):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOfEight(Paced):
-    """A lemniscate, begun at its crossing; it may rise at one tip and sink at the other."""
+    """A lemniscate, begun at its crossing; it may rise at one tip and sink at the other.
 
-    center_W_m: Annotated[Vec3, Spec("its crossing in the map frame", "m", ge=-1e5, le=1e5)]
+    ``heading_deg`` is that of the first tip.
+    """
+
+    center_W_m: Place
     half_length_m: Annotated[float, Spec("from the crossing to a tip", "m", gt=0.0, le=1e4)]
     half_width_m: Annotated[float, Spec("of each loop", "m", gt=0.0, le=1e4)]
-    half_height_m: Annotated[
-        float, Spec("of the first tip over the crossing", "m", ge=-1e4, le=1e4)
-    ] = 0.0
-    heading_deg: Annotated[
-        float, Spec("of the first tip, 0 = east", "deg", ge=-360.0, le=360.0)
-    ] = 0.0
+    half_height_m: Annotated[float, Spec("of the first tip", "m", ge=-1e4, le=1e4)] = 0.0
+    heading_deg: Yaw = 0.0
     laps: Annotated[float, Spec("how often it is flown", "1", gt=0.0, le=1000.0)] = 1.0
 
     def plan(self, flight: FlightParams) -> Plan:

@@ -44,6 +44,12 @@ class TrajectoryPoint(NamedTuple):
     a_W: Vec3 | None = None
     yaw_rate: float | None = None
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All of them that there are."""
+        rate = () if self.yaw_rate is None else (self.yaw_rate,)
+        return (self.t_s, *self.p_W, self.yaw, *(self.v_W or ()), *(self.a_W or ()), *rate)
+
 
 def check_points(points: Sequence[TrajectoryPoint]) -> None:
     """Refuse points between which no motion can be.
@@ -55,8 +61,7 @@ def check_points(points: Sequence[TrajectoryPoint]) -> None:
     if len(points) < 2:
         raise InputError(f"points: {len(points)}; give at least two")
     for i, point in enumerate(points):
-        numbers = (point.t_s, *point.p_W, point.yaw, *(point.v_W or ()), *(point.a_W or ()))
-        if not all(map(math.isfinite, (*numbers, point.yaw_rate or 0.0))):
+        if not all(map(math.isfinite, point.numbers)):
             raise InputError(f"points[{i}]: a number in it is not finite")
         if (point.v_W is None) != (points[0].v_W is None):
             raise InputError(f"points[{i}]: give every point its velocity, or none")

@@ -33,38 +33,15 @@ from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, Script, commands_from
 from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
+from quadsim.ros.messages import commands
 from quadsim.ros.messages.cdr import MessageError, stamp_of
-from quadsim.ros.messages.commands import (
-    AttitudeWriter,
-    ReferenceWriter,
-    VelocityCommandWriter,
-    make_markers,
-    make_path,
-    mission_of,
-    read_pose_command,
-    read_trajectory_command,
-    read_velocity_command,
-    refuse_stale,
-)
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
-from quadsim.ros.runtime import topics
+from quadsim.ros.runtime import params, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
-from quadsim.ros.runtime.params import (
-    ON_RESET,
-    SCENE,
-    declare,
-    declare_bool,
-    declare_controller,
-    declare_scene,
-    declare_text,
-    on_reset,
-    taken,
-    value_of,
-)
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import main_of
@@ -110,8 +87,14 @@ def mission_items(
     ground_m = (content.get("environment") or {}).get("ground_height_m", 0.0)
     check_trajectories(items, [name_of(item) for item in items], autopilot, ground_m, str(path))
     (items,) = missions_of(items, [offset_W_m], [offset_W_m], autopilot.flight)
-    commands = commands_from(content.get("commands", []), str(path))
-    return items, tuple(moved_command(command, offset_W_m) for command in commands)
+    given = commands_from(content.get("commands", []), str(path))
+    return items, tuple(moved_command(command, offset_W_m) for command in given)
+
+
+def _raise(refused: str | None) -> None:
+    """Refuse a message that was not obeyed."""
+    if refused:
+        raise MessageError(refused)
 
 
 class AutopilotNode(QuadsimNode):
@@ -122,33 +105,33 @@ class AutopilotNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
-        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
+        self._gains, airframe = params.declare_controller(self, partial(when, "autopilot"))
         self._airframe = airframe
-        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
-        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
-        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        use_truth = declare_bool(
-            self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
+        mission = params.declare_text(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = params.declare_bool(
+            self, "auto_start", False, "arm and start when possible"
         )
-        joystick = declare_text(
-            self,
-            "joystick",
-            "",
-            "a mapping of config/joysticks, or a path; empty: joy is not heard",
+        reliable = params.declare_bool(
+            self, "odometry_reliable", True, "ask for a reliable odometry"
         )
+        use_truth = params.declare_bool(
+            self, "use_truth", False, "begin on the truth, not the estimate", params.ON_RESET
+        )
+        words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
+        joystick = params.declare_text(self, "joystick", "", words)
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
         self._terrain, self._flat_m = self._map_of({})
         self._mission_name = mission
-        self._offset_W_m = declare(self, MissionParams()).mission_offset_W_m
-        self._filed, commands = mission_items(mission, self._gains, self._offset_W_m)
+        self._offset_W_m = params.declare(self, MissionParams()).mission_offset_W_m
+        self._filed, script = mission_items(mission, self._gains, self._offset_W_m)
         self._items = self._filed
         self._odometries: NDArray[np.record] = np.zeros(1, ODOMETRY)
         self._odometry = self._odometries[0]
-        self._begin_flight(commands, 0)
+        self._begin_flight(script, 0)
         self._stepped_ns = self._odometry_ns = 0
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._own: deque[bytes] = deque(maxlen=OWN_MESSAGES)
         self._offer_all()
         self._reader = OdometryReader(self._odometry)
@@ -157,25 +140,23 @@ class AutopilotNode(QuadsimNode):
             self._source.switch("truth")
         self._publish_mission()
         self._source_output.publish(String(data=self._source.name))
-        self._say_status()
+        self._report_status()
         self._listen_to_commands()
         self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
         self._serve()
         self._live = LiveGains(
             "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
         )
-        self._resets = Resets(
-            self,
-            "autopilot",
-            lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
-            self._take,
-            self._begin_anew,
-            FIXED,
-        )
+        self._resets = Resets(self, "autopilot", self._read_files, self._take, self._restart, FIXED)
         self.listen(topics.EVENTS, self._on_event, raw=False)
         self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
         self.wall_timer(self._period_ns * 1e-9, self._watch)
+
+    def _read_files(self) -> dict[str, Any]:
+        """Gains and airframe as their files say now."""
+        config, vehicle = (params.value_of(self, name) for name in ("config", "vehicle"))
+        return read_controller(config, vehicle)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on; another way to fly begins on the ground."""
@@ -192,7 +173,7 @@ class AutopilotNode(QuadsimNode):
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Gains, the map of the ground, and what is flown on."""
         apply_gains = self._live.take(changed, reset)
-        in_scene = any(name.startswith(SCENE) for name in changed)
+        in_scene = any(name.startswith(params.SCENE) for name in changed)
         ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
 
         def apply() -> None:
@@ -203,33 +184,33 @@ class AutopilotNode(QuadsimNode):
 
         return apply
 
-    def _begin_anew(self, reset_ns: int, read: bool) -> None:
+    def _restart(self, reset_ns: int, read: bool) -> None:
         """Fly the mission again, as its file says now; one given by somebody else stays."""
-        commands = self._commands
+        script = self._script_commands
         if read:
             try:
-                items, commands = mission_items(self._mission_name, self._gains, self._offset_W_m)
+                items, script = mission_items(self._mission_name, self._gains, self._offset_W_m)
             except InputError as error:
                 self.tell_event(1, FILES, f"{self.get_name()}: the mission stays: {error}")
             else:
                 self._items = items if self._items == self._filed else self._items
                 self._filed = items
-        self._begin_flight(commands, reset_ns)
+        self._begin_flight(script, reset_ns)
         self._publish_mission()
-        self._say_status()
+        self._report_status()
 
     def _on_time_back(self) -> None:
         """Disarmed at the mission's beginning, as a node that starts, in simulation only."""
         self._resets.forget()
         self._stepped_ns = self._odometry_ns = 0
-        self._begin_flight(self._commands, 0)
-        self._say_status()
+        self._begin_flight(self._script_commands, 0)
+        self._report_status()
 
-    def _begin_flight(self, commands: Sequence[Command], begin_ns: int) -> None:
+    def _begin_flight(self, script: Sequence[Command], begin_ns: int) -> None:
         """Disarmed, at the mission's beginning; commands count from here."""
         self.manager = self._make_manager()
-        self._commands, self._begun_ns = commands, begin_ns
-        self._script = Script(commands)
+        self._script_commands, self._begun_ns = script, begin_ns
+        self._script = Script(script)
         self._position = new_position_control(self._gains, pack_airframe(self._airframe))
         self._setpoints: NDArray[np.record] = np.zeros(1, SETPOINT)
         self._setpoint, self._command = self._setpoints[0], new_record(ATTITUDE_COMMAND)
@@ -242,19 +223,19 @@ class AutopilotNode(QuadsimNode):
             if not values["motor"].isdecimal():
                 raise MessageError(f"motor: {values['motor']!r} is no number of a motor")
             self.manager.motor_lost(int(values["motor"]))
-            self._tell()
+            self._report_events()
 
     def _declare_map(self) -> None:
         """What the map of the ground is made of, where the autopilot has one."""
         if self._gains.flight.ground.map:
-            declare(self, EnvironmentParams(), "environment.", on_reset)
-            self._make_scene = declare_scene(self)
+            params.declare(self, EnvironmentParams(), "environment.", params.on_reset)
+            self._make_scene = params.declare_scene(self)
 
     def _map_of(self, changed: dict[str, Any]) -> tuple[Any, float]:
         """The map of the ground and the height around it, of parameters that change and others."""
         if not self._gains.flight.ground.map:
             return NO_TERRAIN, 0.0
-        environment = taken(self, EnvironmentParams, "environment.", changed)
+        environment = params.taken(self, EnvironmentParams, "environment.", changed)
         return self._make_scene(changed).terrain, environment.ground_height_m
 
     def _make_manager(self) -> FlightManager:
@@ -269,9 +250,9 @@ class AutopilotNode(QuadsimNode):
         self._source_output = self.offer(topics.STATE_SOURCE)
         self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
-        self._attitude_writer = AttitudeWriter(self.frame("base_link"))
-        self._velocity_writer = VelocityCommandWriter()
-        self._reference_writer = ReferenceWriter()
+        self._attitude_writer = commands.AttitudeWriter(self.frame("base_link"))
+        self._velocity_writer = commands.VelocityCommandWriter()
+        self._reference_writer = commands.ReferenceWriter()
 
     def _listen_to_commands(self) -> None:
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
@@ -283,9 +264,8 @@ class AutopilotNode(QuadsimNode):
         self.listen(topics.DIAGNOSTICS, self._on_reports, raw=False)
 
     def _serve(self) -> None:
-        for name in (
-            "mission/start", "mission/pause", "mission/abort", "hover", "return_home", "land",
-        ):  # fmt: skip
+        in_mission = ("mission/start", "mission/pause", "mission/abort")
+        for name in (*in_mission, "hover", "return_home", "land"):
             self.create_service(Trigger, name, partial(self._on_request, name.split("/")[-1]))
         self.create_service(SetBool, "arm", self._on_arm)
         self.create_service(SetBool, "use_truth", self._on_use_truth)
@@ -296,7 +276,7 @@ class AutopilotNode(QuadsimNode):
         """Tell whether a request is obeyed, and why not."""
         response.success = refused is None
         response.message = refused or self.manager.state
-        self._tell()
+        self._report_events()
         return response
 
     def _on_request(self, name: str, _: Any, response: Any) -> Any:
@@ -324,7 +304,7 @@ class AutopilotNode(QuadsimNode):
         if refused:
             self.tell_event(1, "button refused", f"{name}: {refused}")
             self.get_logger().info(f"joystick: {name} refused: {refused}")
-        self._tell()
+        self._report_events()
 
     def _on_sticks(self, sticks: Sticks) -> None:
         """Fly by them, in the states in which somebody may."""
@@ -333,30 +313,24 @@ class AutopilotNode(QuadsimNode):
     def _refuse_stale(self, stamp_ns: int) -> None:
         """Refuse a command that is older than the flight waits for the next."""
         timeout_s = self._gains.flight.failsafe.command_timeout_s
-        refuse_stale(stamp_ns, self._stepped_ns, timeout_s)
+        commands.refuse_stale(stamp_ns, self._stepped_ns, timeout_s)
 
     def _on_pose(self, message: Any) -> None:
         self._refuse_stale(stamp_ns_of(message.header.stamp))
-        refused = self.manager.command_pose(*read_pose_command(message))
-        if refused:
-            raise MessageError(refused)
+        _raise(self.manager.command_pose(*commands.read_pose_command(message)))
 
     def _on_trajectory(self, message: Any) -> None:
-        refused = self.manager.command_trajectory(*read_trajectory_command(message))
-        self._tell()
-        if refused:
-            raise MessageError(refused)
+        refused = self.manager.command_trajectory(*commands.read_trajectory_command(message))
+        self._report_events()
+        _raise(refused)
 
     def _on_velocity(self, payload: bytes) -> None:
         """Obey somebody else's wish; its own comes back on the same topic."""
         if payload in self._own:
             return
         self._refuse_stale(stamp_of(payload))
-        refused = self.manager.command_velocity(
-            *read_velocity_command(payload, self._odometry.q_WB)
-        )
-        if refused:
-            raise MessageError(refused)
+        wish = commands.read_velocity_command(payload, self._odometry.q_WB)
+        _raise(self.manager.command_velocity(*wish))
 
     def _on_range(self, message: Any) -> None:
         """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""
@@ -365,12 +339,8 @@ class AutopilotNode(QuadsimNode):
             range_m = -math.inf
         elif 0.0 < message.max_range < range_m:
             range_m = math.inf
-        self.manager.take_range(
-            stamp_ns_of(message.header.stamp),
-            range_m,
-            getattr(message, "variance", 0.0),
-            0.5 * message.field_of_view,
-        )
+        stamp_ns, variance_m2 = stamp_ns_of(message.header.stamp), getattr(message, "variance", 0.0)
+        self.manager.take_range(stamp_ns, range_m, variance_m2, 0.5 * message.field_of_view)
 
     def _on_battery(self, message: Any) -> None:
         """Charge and voltage; a charge that is not known is NaN."""
@@ -391,7 +361,7 @@ class AutopilotNode(QuadsimNode):
             return
         if self.manager.armed:
             raise MessageError("a new mission is taken disarmed only")
-        self._items = mission_of(payload)
+        self._items = commands.mission_of(payload)
         self.manager = self._make_manager()
         self._publish_mission()
 
@@ -425,13 +395,9 @@ class AutopilotNode(QuadsimNode):
         self.manager.step(stamp_ns, odometries, self._setpoints, thrust)
         if self._odometry_ns:
             position_control(
-                self._position,
-                self._params,
-                self._odometry,
-                self._setpoint,
-                self._period_ns * 1e-9,
-                self._command,
-            )
+                self._position, self._params, self._odometry, self._setpoint,
+                self._period_ns * 1e-9, self._command,
+            )  # fmt: skip
             self._attitude.publish(self._attitude_writer.message(self._command))
         if self.manager.has_reference:
             self._reference.publish(self._reference_writer.payload(self._setpoint, stamp_ns))
@@ -441,44 +407,40 @@ class AutopilotNode(QuadsimNode):
         waiting = self.manager.state == "disarmed" and not self.manager.finished
         if self._auto_start and waiting and self.manager.arm() is None:
             self.manager.start()
-        self._tell()
+        self._report_events()
 
-    # ---- what it says --------------------------------------------------------------------------
+    # ---- what it reports -----------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _report_events(self) -> None:
         """Publish new events, and the status if it changed."""
         for stamp_ns, level, name, message in self.manager.take_events():
             values = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
             self.events.publish(make_status(level, name, message, values))
             self.get_logger().info(f"{name}: {message}")
-        if self.manager.status() != self._said:
-            self._say_status()
+        if self.manager.status() != self._reported:
+            self._report_status()
 
-    def _say_status(self) -> None:
-        self._said = self.manager.status()
-        level = 1 if self._said["reason"] else 0
-        self._status.publish(make_status(level, "mission", self.manager.state, self._said))
+    def _report_status(self) -> None:
+        self._reported = self.manager.status()
+        level = 1 if self._reported["reason"] else 0
+        self._status.publish(make_status(level, "mission", self.manager.state, self._reported))
 
     def _publish_mission(self) -> None:
         waypoints = self.manager.waypoints()
-        path = serialize_message(make_path(waypoints))
+        path = serialize_message(commands.make_path(waypoints))
         self._own.append(path)
         self._mission.publish(path)
-        self._markers.publish(make_markers(waypoints))
+        self._markers.publish(commands.make_markers(waypoints))
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State of the flight and height."""
         status = self.manager.status()
-        return (
-            int(bool(status["reason"])),
-            status["state"],
-            {
-                "height_m": float(self._odometry.p_W[2]),
-                "state_source": self._source.name,
-                "commands_refused": self.manager.commands_refused,
-                **status,
-            },
-        )
+        values = {
+            "height_m": float(self._odometry.p_W[2]),
+            "state_source": self._source.name,
+            "commands_refused": self.manager.commands_refused,
+        }
+        return int(bool(status["reason"])), status["state"], values | status
 
 
 def make(context: Context, **kwargs: Any) -> AutopilotNode:

@@ -1,0 +1,147 @@
+"""Commands on the way: a pose, a velocity, a trajectory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
+from quadsim.control.parameters import PositionParams
+from quadsim.mission.flight.estimate_check import ZERO
+from quadsim.mission.flight.states import STEERED, WARN
+from quadsim.mission.trajectories.course import Plan
+from quadsim.mission.trajectories.limits import excess
+from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
+
+if TYPE_CHECKING:
+    from quadsim.mission.flight.flight import FlightManager
+
+#: A command that is refused for the same reason is reported again after this, ns.
+REPORT_AGAIN_NS = 5_000_000_000
+#: Between two points of a trajectory that are held against the fence, s.
+LOOK_S = 0.2
+#: Time before a braking begins, s.
+BRAKING_LAG_S = 0.3
+
+
+class Commands:
+    """Obeys commands, or says why not; as requests of the flight manager.
+
+    Attributes:
+        refused: how many were not obeyed for what was in them.
+    """
+
+    def __init__(self, flight: FlightManager, limits: PositionParams) -> None:
+        self._flight, self._limits = flight, limits
+        self.refused = 0
+        self._velocity: tuple[Vec3, float] = (ZERO, 0.0)
+        self._stamp_ns = 0  # of the velocity
+        self._reported, self._reported_ns = "", 0
+
+    def pose(self, p_W: Vec3, yaw: float) -> str | None:
+        """Fly to a pose and hover there."""
+        refused = self._refusal((*p_W, yaw), p_W)
+        if refused is None:
+            self._flight.suspend()
+            self._flight.reference.approach(p_W, yaw)
+            self._enter("guided", "flies to commanded poses")
+        return refused
+
+    def velocity(self, v_W: Vec3, yaw_rate: float) -> str | None:
+        """Fly a velocity until the next command or until none comes."""
+        flight = self._flight
+        refused = self._refusal((*v_W, yaw_rate))
+        if refused is None:
+            flight.suspend()
+            self._velocity, self._stamp_ns = (v_W, yaw_rate), flight.now_ns
+            self._fly_velocity()
+            self._enter("velocity", "flies commanded velocities")
+        return refused
+
+    def _fly_velocity(self) -> None:
+        """Fly it, cut where it would lead across the fence."""
+        flight, (v_W, yaw_rate) = self._flight, self._velocity
+        braking_mps2 = flight.params.acceleration_mps2
+        v_W = flight.fence.cut(flight.estimate.p_W, v_W, braking_mps2, BRAKING_LAG_S)
+        flight.reference.fly_velocity(v_W, yaw_rate)
+
+    def velocity_tick(self) -> None:
+        """Go on with the velocity until commands stay away."""
+        flight, failsafe = self._flight, self._flight.params.failsafe
+        self._fly_velocity()
+        if flight.since_s(self._stamp_ns) > failsafe.command_timeout_s:
+            flight.reference.brake()
+            flight.enter("hover", "the velocity commands stay away", WARN)
+            flight.landing.begin_after(failsafe.command_land_s)
+
+    def trajectory(
+        self, points: Sequence[TrajectoryPoint], begin_ns: int | None = None
+    ) -> str | None:
+        """Fly timed points, entered from the present motion, and hover at the end."""
+        flight = self._flight
+        numbers = (number for point in points for number in point.numbers)
+        broken = tuple(number for number in numbers if not math.isfinite(number))
+        refused = self._refusal(broken[:1])
+        if refused is not None:
+            return refused
+        late_s = 0.0 if begin_ns is None else flight.since_s(begin_ns)
+        try:
+            plan = self._plan_of(points, late_s)
+        except InputError as error:
+            flight.event(WARN, "trajectory refused", str(error))
+            return str(error)
+        flight.suspend()
+        flight.reference.join(plan, max(late_s, 0.0))
+        self._enter("guided", "flies a commanded trajectory")
+        return None
+
+    def _plan_of(self, points: Sequence[TrajectoryPoint], late_s: float) -> Plan:
+        """The plan of timed points.
+
+        Raises:
+            InputError: they come late, begin elsewhere, or break a limit, the floor or the fence.
+        """
+        flight, params = self._flight, self._flight.params
+        timeout_s = params.failsafe.command_timeout_s
+        if abs(late_s) > timeout_s:
+            when = "old" if late_s > 0.0 else "ahead of the clock"
+            raise InputError(f"{abs(late_s):.2f} s {when}; allowed: {timeout_s:g} s")
+        plan = Plan(course_of(points))
+        first, radius_m = plan.at(max(late_s, 0.0))[0], params.arrival_radius_m
+        places_W = (flight.estimate.p_W, flight.reference.place)
+        apart_m = min(math.dist(first, p_W) for p_W in places_W)
+        if apart_m > radius_m:
+            raise InputError(f"begins {apart_m:.2f} m from the vehicle; allowed: {radius_m:g} m")
+        found = excess(plan, self._limits, flight.ground_m + params.failsafe.floor_m)
+        if not found and flight.fence.bounds_anything:
+            count = math.ceil(plan.duration_s / LOOK_S) + 2
+            found = flight.fence.ways_fault([plan.at(k * LOOK_S)[0] for k in range(count)])
+        if found:
+            raise InputError(found)
+        return plan
+
+    def _enter(self, state: str, message: str) -> None:
+        if self._flight.state != state:
+            self._flight.enter(state, message)
+
+    def _refusal(self, numbers: tuple[float, ...], p_W: Vec3 | None = None) -> str | None:
+        """Why a command is not obeyed; counted, and reported once."""
+        flight, refused = self._flight, None
+        if not all(map(math.isfinite, numbers)):
+            refused = f"a number in it is not finite: {numbers}"
+        elif flight.state not in STEERED:
+            return f"not while {flight.state}"
+        elif p_W is not None:
+            lowest_m = flight.ground_m + flight.params.failsafe.floor_m
+            refused = flight.fence.way_fault(flight.estimate.p_W, p_W) or None
+            if p_W[2] < lowest_m:
+                refused = f"z = {p_W[2]:.2f} m is too low; allowed: >= {lowest_m:.2f}"
+        if refused is not None:
+            self.refused += 1
+            again = flight.now_ns >= self._reported_ns + REPORT_AGAIN_NS
+            if again or self._reported != refused:
+                self._reported, self._reported_ns = refused, flight.now_ns
+                flight.event(WARN, "command refused", refused)
+        return refused

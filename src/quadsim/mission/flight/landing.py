@@ -1,0 +1,193 @@
+"""Landings: by request, by a failsafe, without a position or without any estimate."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim.base.records import MODE_ATTITUDE
+from quadsim.control.parameters import GRAVITY_MPS2
+from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
+
+if TYPE_CHECKING:
+    from quadsim.mission.flight.flight import FlightManager
+
+#: What a blind descent is given beyond the time that its height takes, s.
+BLIND_MARGIN_S = 5.0
+#: Without a motor: growth of the acceleration upwards, beyond that of the thrust, by which a strike
+#: on the ground is felt, m/s^2, within a time, s; largest sink rate after it, m/s, and height, m.
+STRIKE_MPS2, STRIKE_S, STRIKE_SINK_MPS, STRIKE_BELOW_M = 2.0, 0.1, 0.2, 1.0
+#: Without a motor: least spin, rad/s, and tangent of the angle (20 degrees) between body z and the
+#: axis of the spin, at which one foot would strike alone. Below a height, m, less thrust over the
+#: weight brings the body upright, for at most a time, s.
+SPINNING_RADPS, LEANING = 5.0, 0.36
+DROP_M, DROP_THRUST, DROP_S = 0.25, 0.8, 0.5
+#: Without a position: thrust over the weight after a strike on the ground, and sink rate over that
+#: of the descent at which the strike was none.
+STRUCK_THRUST, STRUCK_SINK = 0.5, 1.5
+
+
+class Landing:
+    """How one flight comes down; the ground is felt by the vehicle's own thrust and motion alone.
+
+    Attributes:
+        sink_mps: speed of the descent.
+        blind: it descends without an estimate.
+        placed: there is a position to hold.
+        trusted: a good estimate may be flown on again.
+        crippled: a motor is lost, so that there is no more thrust than control asks for.
+        at_ns: when a hover ends in a landing; None: it does not.
+        light_ns: since when the ground seems to carry the vehicle.
+    """
+
+    def __init__(self, flight: FlightManager) -> None:
+        self._flight, self._params = flight, flight.params
+        self.sink_mps = flight.params.landing_speed_mps
+        self.blind = self.crippled = False
+        self.placed = self.trusted = True
+        self.at_ns: int | None = None
+        self.light_ns: int | None = None
+        self._blind_until_ns = 0
+        self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
+        self._dropped_ns: int | None = None  # since when it has been let down upright
+        self._struck = False  # the ground, in a landing without a position
+
+    def begin(self, message: str, speed_mps: float = 0.0) -> None:
+        """Brake, then sink at a speed; 0 for the autopilot's."""
+        self.sink_mps = speed_mps or self._params.landing_speed_mps
+        self._flight.reference.brake()
+        self._flight.enter("landing", message)
+
+    def begin_after(self, wait_s: float) -> None:
+        """Land from the hover, if nobody commands anything until then."""
+        self.at_ns = self._flight.now_ns + round(wait_s * 1e9)
+
+    def fail(self, reason: str, blind: bool = False, placed: bool = True) -> None:
+        """Begin a landing that nothing but its end, or force, ends.
+
+        Args:
+            reason: in words.
+            blind: without any estimate: level, by thrust.
+            placed: whether there is a position to land at; without, the velocity is kept at zero.
+        """
+        flight, descent_mps = self._flight, self._params.failsafe.descent_mps
+        flight.reason, self.blind, self.placed = reason, blind, placed
+        if blind:
+            down_s = max(flight.height_m(), 0.0) / descent_mps + BLIND_MARGIN_S
+            self._blind_until_ns = flight.now_ns + round(down_s * 1e9)
+        elif placed:
+            self.sink_mps = self._params.landing_speed_mps
+            flight.reference.brake()
+        else:
+            flight.reference.drift(descent_mps)
+        flight.enter("failsafe_landing", reason, ERROR)
+
+    def tick(self) -> None:
+        """Descend once the vehicle has come to rest; feel for the ground."""
+        reference = self._flight.reference
+        if reference.is_over:
+            reference.sink(self.sink_mps)
+        if self.is_down():
+            self._flight.enter("landed", "touch-down")
+
+    def failsafe_tick(self) -> None:
+        """Land with what is left of the estimate; on a good one again, under position control."""
+        flight, estimate = self._flight, self._flight.estimate
+        back = estimate.good and estimate.good_s >= self._params.failsafe.estimate_return_s
+        if self.placed and not self.blind:
+            self.tick()
+        elif back and self.trusted and flight.hold.is_fixed:
+            self.blind, self.placed = False, True
+            self.sink_mps = self._params.landing_speed_mps
+            flight.reference.stand()
+            flight.event(WARN, "estimate is back", "the landing goes on under position control")
+        elif not self.blind:
+            if self.is_down():
+                flight.enter("landed", "touch-down")
+        elif flight.now_ns >= self._blind_until_ns:
+            flight.stop(f"{flight.reason}; the descent should have ended by now")
+
+    def is_down(self) -> bool:
+        """Whether the ground has carried the vehicle for a while; without a motor, has met it."""
+        flight, params = self._flight, self._params
+        light = flight.thrust < params.touchdown_thrust * GRAVITY_MPS2
+        if not light or abs(flight.estimate.v_W[2]) > params.touchdown_speed_mps:
+            self.light_ns = None
+        elif self.light_ns is None:
+            self.light_ns = flight.now_ns
+        if self.light_ns is not None and flight.since_s(self.light_ns) >= params.touchdown_s:
+            return True
+        return self.crippled and self._strikes()
+
+    def _strikes(self) -> bool:
+        """Whether the ground stops the vehicle: more than its thrust does.
+
+        On three rotors it comes down spinning, on one foot: control that goes on until the ground
+        carries it would turn it over. What thrust is left is unknown, so changes are compared.
+        """
+        flight, past = self._flight, self._sinking
+        now_s, v_up = flight.now_ns * 1e-9, flight.estimate.v_W[2]
+        past.append((now_s, v_up, flight.thrust))
+        while past[0][0] < now_s - 2.01 * STRIKE_S:
+            past.popleft()
+        if past[0][0] > now_s - 1.5 * STRIKE_S or v_up < -STRIKE_SINK_MPS:
+            return False
+        middle = next(i for i, one in enumerate(past) if one[0] > now_s - 1.01 * STRIKE_S)
+        first, between, last = past[0], past[middle], past[-1]
+        if not first[0] < between[0] < last[0]:
+            return False
+        before_mps2 = (between[1] - first[1]) / (between[0] - first[0])
+        after_mps2 = (last[1] - between[1]) / (last[0] - between[0])
+        thrusts = [one[2] for one in past]
+        risen_mps2 = max(0.0, max(thrusts[middle:]) - min(thrusts[: middle + 1]))
+        felt_mps2 = after_mps2 - before_mps2 - risen_mps2
+        return felt_mps2 > STRIKE_MPS2 and flight.height_m() < STRIKE_BELOW_M
+
+    def relax(self, setpoints: Any) -> None:
+        """Level, with the thrust that a landing wants at or just above the ground.
+
+        An estimate that goes on drifting, or the lean against a wind, would else tip it over where
+        it stands.
+        """
+        if self._flight.state not in LANDINGS:
+            return
+        if self.light_ns is not None:
+            thrust = self._flight.thrust
+        elif self.crippled and self._drops():
+            thrust = DROP_THRUST * GRAVITY_MPS2
+        elif not self.placed and not self.crippled and self._has_struck():
+            thrust = STRUCK_THRUST * GRAVITY_MPS2
+        else:
+            return
+        setpoints["mode"] = MODE_ATTITUDE
+        setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
+        setpoints["thrust"] = thrust
+
+    def _has_struck(self) -> bool:
+        """Whether the vehicle has met the ground in a landing without a position.
+
+        The ground stops a velocity that the estimate does not know of, and so appears to start one.
+        Control that leans against it turns the vehicle over the feet that are held.
+        """
+        if self._strikes():
+            self._struck = True
+        elif self._flight.estimate.v_W[2] < -STRUCK_SINK * self._params.failsafe.descent_mps:
+            self._struck = False
+        return self._struck
+
+    def _drops(self) -> bool:
+        """Whether a vehicle that spins at an angle to its axis is let down over the last bit.
+
+        The angle is made by the rotor opposite the lost one, which carries what the other two
+        cannot. With less thrust the body comes upright and meets the ground with all its feet.
+        """
+        flight = self._flight
+        if self._dropped_ns is None:
+            x, y, z = np.abs(flight.estimate.odometries["w_B"][0])
+            leans = z > SPINNING_RADPS and math.hypot(x, y) > LEANING * z
+            if leans and flight.height_m() < DROP_M:
+                self._dropped_ns = flight.now_ns
+        return self._dropped_ns is not None and flight.since_s(self._dropped_ns) < DROP_S
