@@ -14,7 +14,8 @@ from quadsim.base.errors import QuadsimError
 from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned
-from quadsim.wire.decode import LAYOUTS, Block, decode, encode
+from quadsim.wire.decode import LAYOUTS, Block, decode
+from quadsim.wire.encode import cached_template
 from quadsim.wire.fixed import decode_fixed, fixed_dtype
 from quadsim.wire.standard import (
     BOOL,
@@ -291,12 +292,9 @@ class Converter:
         else:
             block = decode(topic.type, payloads)
             stamp_ns, fields = block.stamp_ns, _STANDARD[kinds](block, topic)
-        known = {field[0] for field in _all_fields(topic.our_type)}
-        made = encode(
-            topic.our_type,
-            stamp_ns,
-            self._frames,
-            {name: values for name, values in fields.items() if name in known},
+        known = {name for name, _, _ in LAYOUTS[topic.our_type].fields}
+        made = cached_template(topic.our_type, self._frames).payloads(
+            stamp_ns, **{name: values for name, values in fields.items() if name in known}
         )
         if keep is None:
             return list(made)
@@ -326,8 +324,3 @@ class Converter:
                 types.register(get_types_from_msg(fits[-1], name))
                 self._dtype = fixed_dtype(types, name)
         return self._dtype
-
-
-def _all_fields(type_name: str) -> tuple[tuple[Any, ...], ...]:
-    layout = LAYOUTS[type_name]
-    return (*layout.head, *layout.body, *layout.tail)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from quadsim.base.errors import QuadsimError
 from quadsim.wire.payloads import Payloads
@@ -38,6 +38,11 @@ class Layout:
     body: tuple[Field, ...]
     head: tuple[Field, ...] = ()
     tail: tuple[Field, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All of them."""
+        return (*self.head, *self.body, *self.tail)
 
 
 _POSE: tuple[Field, ...] = (("p", np.float64, (3,)), ("q_xyzw", np.float64, (4,)))
@@ -73,6 +78,8 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "geometry_msgs/msg/TwistStamped": Layout(1, (("v", np.float64, (3,)), ("w", np.float64, (3,)))),
     "geometry_msgs/msg/Vector3Stamped": Layout(1, (("v", np.float64, (3,)),)),
+    "geometry_msgs/msg/PointStamped": Layout(1, (("p", np.float64, (3,)),)),
+    "rosgraph_msgs/msg/Clock": Layout(0, ()),
     "sensor_msgs/msg/MagneticField": Layout(
         1, (("m", np.float64, (3,)), ("covariance", np.float64, (3, 3)))
     ),
@@ -134,7 +141,7 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-def _aligned(offset: int, size: int) -> int:
+def aligned(offset: int, size: int) -> int:
     """Next offset where a value of ``size`` bytes may start."""
     return offset + (HEADER - offset) % size
 
@@ -145,7 +152,7 @@ def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
         raise ValueError("not little-endian CDR")
     offset = STAMP_END
     for _ in range(layout.frames):
-        offset = _aligned(offset, 4)
+        offset = aligned(offset, 4)
         (length,) = struct.unpack_from("<I", payload, offset)
         offset += 4 + length
     return _dtype(layout, offset, len(payload))
@@ -156,10 +163,10 @@ def _dtype(layout: Layout, offset: int, whole: int) -> np.dtype[np.void]:
     """Structured type of messages whose names end at ``offset``, ``whole`` bytes long."""
     names, offsets = ["order", "sec", "nanosec", "names"], [1, 4, 8, 12]
     formats: list[Any] = ["u1", "<i4", "<u4", f"V{offset - 12}"]
-    for field in (*layout.head, *layout.body, *layout.tail):
+    for field in layout.fields:
         name, kind, shape = field
         size = np.dtype(kind).itemsize
-        begin = _aligned(offset, size)
+        begin = aligned(offset, size)
         end = begin + size * math.prod(shape)
         if end > whole:
             if field in layout.tail:
@@ -224,68 +231,3 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
     except (ValueError, struct.error, OverflowError) as error:
         raise QuadsimError(f"message {start} is no {type_name}: {error}") from None
     return Block(parts)
-
-
-def encode(
-    type_name: str,
-    stamp_ns: NDArray[np.int64],
-    frames: Sequence[str],
-    fields: Mapping[str, ArrayLike],
-) -> list[bytes]:
-    """Serialise messages of one type: the inverse of :func:`decode`.
-
-    Args:
-        type_name: one of :data:`LAYOUTS`.
-        stamp_ns: (N,).
-        frames: as many names as the layout has.
-        fields: by the layout's names, (N, ...) or one for all; what is not given is zero.
-    """
-    template = _template(type_name, tuple(frames))
-    buffer = bytearray(template * len(stamp_ns))  # a copy of the array would lose its gaps
-    rows = np.frombuffer(buffer, message_dtype(LAYOUTS[type_name], template))
-    rows["sec"], rows["nanosec"] = np.divmod(stamp_ns, 1_000_000_000)
-    for name, values in fields.items():
-        rows[name] = values
-    whole, size = bytes(buffer), len(template)
-    return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-@lru_cache(maxsize=64)
-def _template(type_name: str, frames: tuple[str, ...]) -> bytes:
-    """A message of zeros with these frames."""
-    layout = LAYOUTS[type_name]
-    head = bytes((0, LITTLE_ENDIAN, 0, 0)) + bytes(8)
-    for frame in frames:
-        text = frame.encode() + b"\0"
-        head = head.ljust(_aligned(len(head), 4), b"\0") + struct.pack("<I", len(text)) + text
-    widest = message_dtype(layout, head.ljust(len(head) + 1024, b"\0"))
-    last = (*layout.head, *layout.body, *layout.tail)[-1][0]
-    offsets: Any = widest.fields
-    kind, begin = offsets[last][:2]
-    return head.ljust(begin + kind.itemsize, b"\0")
-
-
-def renamed(type_name: str, payload: bytes, frames: Sequence[str]) -> bytes:
-    """One message with other frames, and all else as it is.
-
-    Args:
-        type_name: one of :data:`LAYOUTS`.
-        payload: serialised.
-        frames: as many names as the layout has.
-
-    Raises:
-        QuadsimError: the message is not what its type says.
-    """
-    layout = LAYOUTS[type_name]
-    buffer = bytearray(_template(type_name, tuple(frames)))
-    try:
-        there = np.frombuffer(payload, message_dtype(layout, payload))
-    except (ValueError, struct.error, OverflowError) as error:
-        raise QuadsimError(f"no {type_name}: {error}") from None
-    made = np.frombuffer(buffer, message_dtype(layout, bytes(buffer)))
-    names = there.dtype.names or ()
-    for name in ("sec", "nanosec", *(field[0] for field in (*layout.head, *layout.body))):
-        made[name] = there[name]
-    for name in (field[0] for field in layout.tail if field[0] in names):
-        made[name] = there[name]
-    return bytes(buffer)

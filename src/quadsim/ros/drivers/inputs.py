@@ -15,7 +15,7 @@ from quadsim.drivers.driver import Driver, DriverTopic
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.topics import Topic, message_class
-from quadsim.wire.decode import renamed
+from quadsim.wire.encode import renamed
 
 #: Our topics that say where something is: whose pose it is, its name alone can tell.
 _POSES = ("external/", "ground_truth/odom", "odometry/")

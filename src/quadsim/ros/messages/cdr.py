@@ -1,9 +1,7 @@
-"""Messages of fixed layout as bytes: numbers are written and read in place.
+"""Reading serialised messages of ROS: numbers are read where they lie, and checked.
 
-Building, serialising and reading an Odometry through its Python class takes 60 us, most of it in
-checks of every number. A topic's messages differ in their numbers only, so a writer serialises one
-message, once, and fills in the numbers; a reader looks at the numbers where they lie. Publishers
-take bytes as they are, raw subscriptions give them.
+Reading an Odometry through its Python class takes 60 us, most of it in checks of every number. Raw
+subscriptions give the bytes; :mod:`quadsim.wire.encode` makes them.
 """
 
 from __future__ import annotations
@@ -18,17 +16,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.decode import LAYOUTS, message_dtype
+from quadsim.wire.encode import SECOND_NS
 
 _STAMPS = (
     struct.Struct(">iI"),
     struct.Struct("<iI"),
 )  # big and little endian
-_STAMP = _STAMPS[1]
 _COUNT = struct.Struct("<I")
 _STAMP_AT = 4  # behind the four bytes that say how the message is represented
 _NAMES_AT = 12
 _LITTLE_ENDIAN = b"\x00\x01"
-SECOND_NS = 1_000_000_000
 #: Ten days before seconds leave an int32: what is added to a stamp must not.
 LATEST_S = 2**31 - 1 - 864_000
 #: Longest text of a message that is repeated in a log.
@@ -87,34 +84,6 @@ def stamp_of(payload: bytes) -> int:
     if 0 <= seconds <= LATEST_S and nanoseconds < SECOND_NS:
         return int(seconds * SECOND_NS + nanoseconds)
     return checked_stamp(seconds, nanoseconds)
-
-
-class Writer:
-    """Serialised messages of one topic, from a template.
-
-    ``fields["p"][:] = ...`` sets numbers by the names of :data:`quadsim.wire.decode.LAYOUTS`;
-    what is not set keeps the template's value.
-
-    Args:
-        template: a message with its frame names and whatever stays the same.
-        type_name: its type.
-    """
-
-    def __init__(self, template: Any, type_name: str) -> None:
-        self._buffer = bytearray(serialize_message(template))
-        if self._buffer[:2] != _LITTLE_ENDIAN:
-            raise MessageError("this ROS serialises messages other than as little-endian CDR")
-        dtype = message_dtype(LAYOUTS[type_name], bytes(self._buffer))
-        record = np.frombuffer(self._buffer, dtype)
-        self.fields: dict[str, Any] = {
-            name: record[name][0] if record[name].ndim > 1 else record[name]
-            for name in dtype.names or ()
-        }
-
-    def payload(self, stamp_ns: int) -> bytes:
-        """The message with this stamp and the numbers as they are now."""
-        _STAMP.pack_into(self._buffer, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
-        return bytes(self._buffer)
 
 
 class Reader:
@@ -197,39 +166,6 @@ class Reader:
 def rotor_names(rotors: int) -> list[str]:
     """Names of a multirotor's rotors in messages."""
     return [f"rotor_{i}" for i in range(rotors)]
-
-
-class RotorsWriter:
-    """Serialised JointState messages: speeds of the rotors, with their currents or without.
-
-    Args:
-        rotors: how many.
-        with_current: whether ``effort`` holds the motors' currents.
-        names: of the numbers, where they are not ``rotor_0``, ``rotor_1``, ...
-    """
-
-    def __init__(self, rotors: int, with_current: bool = False, names: Sequence[str] = ()) -> None:
-        speeds = [-1.0 - i for i in range(rotors)]
-        currents = [-101.0 - i for i in range(rotors)] if with_current else []
-        template = message_class(JOINT_STATE)(
-            name=names or rotor_names(rotors), velocity=speeds, effort=currents
-        )
-        self._buffer = bytearray(serialize_message(template))
-        if not with_current:  # the serialiser pads after an empty list, which strict readers refuse
-            end = self._buffer.find(np.array(speeds, "<f8").tobytes()) + 8 * rotors + 4
-            del self._buffer[end:]
-        self.speeds = self._find(speeds)
-        self.currents = self._find(currents)
-
-    def _find(self, values: list[float]) -> NDArray[np.float64]:
-        """Where the template's values lie."""
-        at = self._buffer.find(np.array(values, "<f8").tobytes())
-        return np.frombuffer(self._buffer, "<f8", len(values), at)
-
-    def payload(self, stamp_ns: int) -> bytes:
-        """The message with this stamp and the numbers as they are now."""
-        _STAMP.pack_into(self._buffer, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
-        return bytes(self._buffer)
 
 
 class RotorsReader:

@@ -13,8 +13,9 @@ from sensor_msgs.msg import BatteryState, NavSatFix
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, from_mapping
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.messages.cdr import SECOND_NS, MessageError, checked_stamp
+from quadsim.ros.messages.cdr import MessageError, checked_stamp
 from quadsim.ros.runtime import topics
+from quadsim.wire.encode import SECOND_NS
 from quadsim.world.air.wind_parameters import FASTEST_WIND_MPS
 
 

@@ -35,9 +35,6 @@ from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.commands import (
-    AttitudeWriter,
-    ReferenceWriter,
-    VelocityCommandWriter,
     make_markers,
     make_path,
     mission_of,
@@ -69,6 +66,9 @@ from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import main_of
 from quadsim.sensors.timing import due
+from quadsim.wire import samples
+from quadsim.wire.encode import attitude_template
+from quadsim.wire.samples import Samples
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN
 
@@ -269,9 +269,9 @@ class AutopilotNode(QuadsimNode):
         self._source_output = self.offer(topics.STATE_SOURCE)
         self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
-        self._attitude_writer = AttitudeWriter(self.frame("base_link"))
-        self._velocity_writer = VelocityCommandWriter()
-        self._reference_writer = ReferenceWriter()
+        body = self.frame("base_link")
+        self._attitude_messages = Samples(attitude_template(body), samples.attitude_numbers)
+        self._wish, self._where = samples.velocity_command(), samples.reference()
 
     def _listen_to_commands(self) -> None:
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
@@ -423,10 +423,10 @@ class AutopilotNode(QuadsimNode):
                 self._period_ns * 1e-9,
                 self._command,
             )
-            self._attitude.publish(self._attitude_writer.message(self._command))
+            self._attitude.publish(self._attitude_messages.payload(self._command))
         if self.manager.has_reference:
-            self._reference.publish(self._reference_writer.payload(self._setpoint, stamp_ns))
-            wish = self._velocity_writer.payload(self._setpoint, stamp_ns)
+            self._reference.publish(self._where.payload(self._setpoint, stamp_ns))
+            wish = self._wish.payload(self._setpoint, stamp_ns)
             self._own.append(wish)
             self._velocity.publish(wish)
         waiting = self.manager.state == "disarmed" and not self.manager.finished
