@@ -38,7 +38,7 @@ def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
 
 LOOKS = """
 import inspect, os
-from quadsim.ros import runtime, topics
+from quadsim.ros.runtime import runtime, topics
 
 runtime.find_sources()
 
@@ -58,7 +58,7 @@ def test_the_files_of_modules_are_found_before_a_flight():
 STANDS_STILL = """
 import ctypes
 from rclpy.context import Context
-from quadsim.ros import runtime
+from quadsim.ros.runtime import runtime
 
 runtime.END_S = 0.5
 with runtime.ending(Context()):
