@@ -319,7 +319,7 @@ class Converter:
             except QuadsimError as error:  # not defined in the bag, or in a way that makes no sense
                 if name not in px4.LEADING:
                     raise StrangeDefinition(str(error)) from None
-                fits = [text for least, text in px4.LEADING[name] if len(payload) >= least]
+                fits = [text for least, text in px4.LEADING[name].items() if len(payload) >= least]
                 types = get_typestore(Stores.EMPTY)
                 types.register(get_types_from_msg(fits[-1], name))
                 self._dtype = fixed_dtype(types, name)

@@ -31,50 +31,34 @@ _JAMMING = "uint8 jamming_state\nint32 jamming_indicator\nuint8 spoofing_state\n
 
 #: The fields that messages begin with, from a number of bytes on, for bags that do not define them
 #: (SQLite before Iron).
-LEADING: dict[str, tuple[tuple[int, str], ...]] = {
-    "px4_msgs/msg/SensorCombined": (
-        (
-            0,
-            (
-                "uint64 timestamp\nfloat32[3] gyro_rad\nuint32 gyro_integral_dt\n"
-                "int32 accelerometer_timestamp_relative\nfloat32[3] accelerometer_m_s2\n"
-            ),
-        ),
-    ),
-    "px4_msgs/msg/VehicleOdometry": (
-        (
-            0,
-            _HEAD + "uint8 pose_frame\nfloat32[3] position\nfloat32[4] q\nuint8 velocity_frame\n"
-            "float32[3] velocity\nfloat32[3] angular_velocity\nfloat32[3] position_variance\n"
-            "float32[3] orientation_variance\nfloat32[3] velocity_variance\n",
-        ),
-    ),
-    "px4_msgs/msg/SensorGps": (
-        (0, "uint64 timestamp\n" + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_OLD_JAMMING)),
-        (140, _HEAD + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING)),
-        (160, _HEAD + _PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING)),
-    ),
-    "px4_msgs/msg/VehicleMagnetometer": (
-        (0, _HEAD + "uint32 device_id\nfloat32[3] magnetometer_ga\n"),
-    ),
-    "px4_msgs/msg/VehicleAirData": (
-        (
-            0,
-            _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_temp_celcius\n"
-            "float32 baro_pressure_pa\n",
-        ),
-        (45, _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_pressure_pa\n"),
-    ),
-    "px4_msgs/msg/DistanceSensor": (
-        (
-            0,
-            (
-                "uint64 timestamp\nuint32 device_id\nfloat32 min_distance\nfloat32 max_distance\n"
-                "float32 current_distance\nfloat32 variance\nint8 signal_quality\nuint8 type\n"
-                "float32 h_fov\nfloat32 v_fov\nfloat32[4] q\nuint8 orientation\n"
-            ),
-        ),
-    ),
+LEADING: dict[str, dict[int, str]] = {
+    "px4_msgs/msg/SensorCombined": {
+        0: "uint64 timestamp\nfloat32[3] gyro_rad\nuint32 gyro_integral_dt\n"
+        "int32 accelerometer_timestamp_relative\nfloat32[3] accelerometer_m_s2\n"
+    },
+    "px4_msgs/msg/VehicleOdometry": {
+        0: _HEAD + "uint8 pose_frame\nfloat32[3] position\nfloat32[4] q\nuint8 velocity_frame\n"
+        "float32[3] velocity\nfloat32[3] angular_velocity\nfloat32[3] position_variance\n"
+        "float32[3] orientation_variance\nfloat32[3] velocity_variance\n"
+    },
+    "px4_msgs/msg/SensorGps": {
+        0: "uint64 timestamp\n" + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_OLD_JAMMING),
+        140: _HEAD + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING),
+        160: _HEAD + _PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING),
+    },
+    "px4_msgs/msg/VehicleMagnetometer": {
+        0: _HEAD + "uint32 device_id\nfloat32[3] magnetometer_ga\n"
+    },
+    "px4_msgs/msg/VehicleAirData": {
+        0: _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_temp_celcius\n"
+        "float32 baro_pressure_pa\n",
+        45: _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_pressure_pa\n",
+    },
+    "px4_msgs/msg/DistanceSensor": {
+        0: "uint64 timestamp\nuint32 device_id\nfloat32 min_distance\nfloat32 max_distance\n"
+        "float32 current_distance\nfloat32 variance\nint8 signal_quality\nuint8 type\n"
+        "float32 h_fov\nfloat32 v_fov\nfloat32[4] q\nuint8 orientation\n"
+    },
 }
 _UNKNOWN, _NED, _FRD, _BODY_FRD = 0, 1, 2, 3  # frames of VehicleOdometry
 #: Up to 1.13: LOCAL_FRAME_NED, LOCAL_FRAME_FRD, LOCAL_FRAME_OTHER, BODY_FRAME_FRD; what is above.
