@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, PoseStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Path
 from trajectory_msgs.msg import MultiDOFJointTrajectory
-from visualization_msgs.msg import Marker, MarkerArray
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
@@ -161,20 +160,6 @@ def mission_of(payload: bytes) -> tuple[Item, ...]:
         return items_from([{"takeoff": {}}, *legs, {"land": {}}], topics.MISSION.name)
     except InputError as error:
         raise MessageError(str(error)) from None
-
-
-def make_markers(points_W: Any) -> MarkerArray:
-    """Waypoints (K, 3) in ``map`` as a line and as balls."""
-    points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
-    markers = []
-    for i, (kind, size_m) in enumerate(((Marker.LINE_STRIP, 0.05), (Marker.SPHERE_LIST, 0.2))):
-        marker = Marker(ns="mission", id=i, type=kind, action=Marker.ADD, points=points)
-        marker.header.frame_id = "map"
-        marker.scale.x = marker.scale.y = marker.scale.z = size_m
-        marker.color.g = marker.color.a = 1.0
-        marker.pose.orientation.w = 1.0
-        markers.append(marker)
-    return MarkerArray(markers=markers)
 
 
 def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:

@@ -9,7 +9,7 @@ from std_msgs.msg import Bool
 
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.messages.conversion import AccelWriter, OdometryWriter
-from quadsim.ros.messages.world import make_battery, make_load, make_wind
+from quadsim.ros.messages.world import make_battery
 from quadsim.ros.parts.sampling import Sampling
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
@@ -17,7 +17,7 @@ from quadsim.ros.runtime.topics import Topic, full_name
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR
 from quadsim.vehicle.fleet import Fleet
-from quadsim.wire.encode import joint_template
+from quadsim.wire.encode import Template, joint_template
 
 WIND_PERIOD_NS = 20_000_000
 BATTERY_PERIOD_NS = 1_000_000_000
@@ -62,6 +62,8 @@ class VehicleTruth:
         self._contacts = offer(topics.CONTACT)
         self._battery = offer(topics.BATTERY)
         self._events = offer(topics.EVENTS)
+        self._wind_template = Template.of(topics.WIND.type_name, "map")
+        self._load_template = Template.of(topics.LOAD.type_name, "map")
         self._motors_template = joint_template(fleet.params.commands, with_current=True)
         self.begin_anew(fleet, sampled)
 
@@ -100,9 +102,11 @@ class VehicleTruth:
         if self._accel.get_subscription_count():  # few listen, at the truth's rate
             self._accel.publish(self._accel_writer.payload())
         if due(WIND_PERIOD_NS, before_ns, now_ns):
-            self._wind.publish(make_wind(self._fleet.truth(self.index).wind_W, now_ns))
+            wind_W = self._fleet.truth(self.index).wind_W
+            self._wind.publish(self._wind_template.payload(now_ns, v=wind_W))
             if self._load is not None:
-                self._load.publish(make_load(self._fleet.load_position(self.index), now_ns))
+                load_W = self._fleet.load_position(self.index)
+                self._load.publish(self._load_template.payload(now_ns, p=load_W))
         if due(BATTERY_PERIOD_NS, before_ns, now_ns):
             self._battery.publish(
                 make_battery(

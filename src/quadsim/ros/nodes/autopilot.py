@@ -35,7 +35,6 @@ from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.commands import (
-    make_markers,
     make_path,
     mission_of,
     read_pose_command,
@@ -44,6 +43,7 @@ from quadsim.ros.messages.commands import (
     refuse_stale,
 )
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
+from quadsim.ros.messages.markers import mission_markers
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.ros.parts.joy import JoyInput
@@ -455,7 +455,7 @@ class AutopilotNode(QuadsimNode):
         path = serialize_message(make_path(waypoints))
         self._own.append(path)
         self._mission.publish(path)
-        self._markers.publish(make_markers(waypoints))
+        self._markers.publish(mission_markers(waypoints))
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State of the flight and height."""
