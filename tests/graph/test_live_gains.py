@@ -19,7 +19,7 @@ from quadsim.ros.nodes import mixer
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.base import make_status
 from quadsim.wire.encode import attitude_template
-from quadsim.wire.samples import Samples, attitude_numbers
+from quadsim.wire.samples import SampleMessages, attitude_numbers
 
 
 class Flight:
@@ -53,7 +53,7 @@ class Flight:
         command = new_record(ATTITUDE_COMMAND)
         command.q_WB[0], command.thrust, command.stamp_ns = 1.0, 9.8, self.stamp_ns
         self._command.publish(
-            Samples(attitude_template("base_link"), attitude_numbers).payload(command)
+            SampleMessages(attitude_template("base_link"), attitude_numbers).payload(command)
         )
         self.bench.until(lambda: self.mixer._command_ns == self.stamp_ns)
         if telemetry is not None:

@@ -20,7 +20,7 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.bag.storage import BLOCK, BagMessage, Batch, Storage, StoredTopic, in_order
+from quadsim.bag.storage import BLOCK, BagFile, BagMessage, Batch, StoredTopic, in_order
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.payloads import Payloads
@@ -54,7 +54,7 @@ class Opened:
         custom: the recorder's own data.
     """
 
-    storages: list[Storage] = field(default_factory=list)
+    storages: list[BagFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     custom: dict[str, str] = field(default_factory=dict)
 

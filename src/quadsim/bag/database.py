@@ -23,7 +23,7 @@ _JOURNALS = ("-wal", "-journal")
 
 
 class SqliteStorage:
-    """An open database of a bag; see :class:`quadsim.bag.storage.Storage`.
+    """An open database of a bag; see :class:`quadsim.bag.storage.BagFile`.
 
     Args:
         path: the file.

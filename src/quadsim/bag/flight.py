@@ -26,8 +26,8 @@ from quadsim.sim.recorded import RecordedLoop
 from quadsim.wire import samples
 from quadsim.wire.axes import rotation_matrices
 from quadsim.wire.encode import Template, attitude_template, joint_template
-from quadsim.wire.make import header, make, serialise
-from quadsim.wire.samples import Samples
+from quadsim.wire.make import header, make_message, serialise
+from quadsim.wire.samples import SampleMessages
 from quadsim.wire.standard import FIX, ODOMETRY, OURS, POSE, TWIST_STAMPED
 
 Stamps = NDArray[np.int64]
@@ -120,7 +120,7 @@ class _Vehicle:
         short: str,
         type_name: str,
         qos: str,
-        messages: Samples,
+        messages: SampleMessages,
         rows: Any,
         log_ns: Stamps | None = None,
     ) -> Stream:
@@ -160,13 +160,13 @@ class _Vehicle:
 
     def _announced(self) -> Iterator[Stream]:
         poses = [
-            make(
+            make_message(
                 POSE,
                 header=header("map"),
-                pose=make(
+                pose=make_message(
                     "geometry_msgs/msg/Pose",
-                    position=make("geometry_msgs/msg/Point", x=x, y=y, z=z),
-                    orientation=make("geometry_msgs/msg/Quaternion", w=1.0),
+                    position=make_message("geometry_msgs/msg/Point", x=x, y=y, z=z),
+                    orientation=make_message("geometry_msgs/msg/Quaternion", w=1.0),
                 ),
             )
             for x, y, z in self._loop.waypoints.tolist()
@@ -182,7 +182,9 @@ class _Vehicle:
     def _truth(self) -> Iterator[Stream]:
         rows, ticks, body = self._rows, self._ticks, self._prefix + "base_link"
         stamp_ns, end_ns = rows["stamp_ns"], ticks["end_ns"]
-        yield self._sampled("ground_truth/odom", ODOMETRY, FAST, samples.odometry(body), rows)
+        yield self._sampled(
+            "ground_truth/odom", ODOMETRY, FAST, samples.odometry_messages(body), rows
+        )
         R_WB = rotation_matrices(rows["q_WB"][np.searchsorted(stamp_ns, end_ns)])
         a_B = np.einsum("nji,nj->ni", R_WB, ticks["a_W"])
         accel = "geometry_msgs/msg/AccelStamped"
@@ -232,12 +234,12 @@ class _Vehicle:
     def _sensor(self, kind: str) -> Iterator[Stream]:
         rows, arrived_ns = self._loop.samples(kind), self._loop.arrivals_ns(kind)
         params, environment = self._scenario.sensors[kind], self._scenario.environment
-        messages = samples.of_sensor(kind, params, environment, self._prefix)
+        messages = samples.sensor_messages(kind, params, environment, self._prefix)
         short = SENSOR_TOPICS[kind]
         yield self._sampled(short, OURS[short], FAST, messages, rows, arrived_ns)
         if kind == "gnss":
             found = samples.has_fix(rows)
-            velocity = samples.gnss_velocity()
+            velocity = samples.velocity_messages()
             yield self._sampled(
                 "gps/vel", OURS["gps/vel"], FAST, velocity, rows[found], arrived_ns[found]
             )
@@ -246,7 +248,7 @@ class _Vehicle:
         rows = self._rows[self._rows["estimated"] != 0]
         # where no IMU sample came, the last estimate is repeated
         rows = rows[_is_new(rows["estimate"]["stamp_ns"])]
-        messages = samples.odometry(self._prefix + "base_link", stated=True)
+        messages = samples.odometry_messages(self._prefix + "base_link", stated=True)
         yield self._sampled(
             "odometry/filtered", ODOMETRY, FAST, messages, rows["estimate"], rows["stamp_ns"]
         )
@@ -257,15 +259,17 @@ class _Vehicle:
         ticks, rows = self._ticks, self._rows
         wished = ticks[ticks["wished"] != 0]
         for short, type_name, messages in (
-            ("reference", POSE, samples.reference()),
-            ("command_velocity", TWIST_STAMPED, samples.velocity_command()),
+            ("reference", POSE, samples.reference_messages()),
+            ("command_velocity", TWIST_STAMPED, samples.velocity_command_messages()),
         ):
             columns = messages.numbers(wished["setpoint"])
             yield self._columns(
                 short, type_name, RELIABLE, messages.template, wished["begin_ns"], **columns
             )
         given = ticks[ticks["command"]["stamp_ns"] > 0]
-        attitude = Samples(attitude_template(self._prefix + "base_link"), samples.attitude_numbers)
+        attitude = SampleMessages(
+            attitude_template(self._prefix + "base_link"), samples.attitude_numbers
+        )
         yield self._sampled(
             "command_attitude", ATTITUDE, RELIABLE, attitude, given["command"], given["begin_ns"]
         )
@@ -296,7 +300,9 @@ class _Vehicle:
 
 
 def _status(level: int, name: str, message: str, values: dict[str, str]) -> dict[str, Any]:
-    pairs = [make("diagnostic_msgs/msg/KeyValue", key=k, value=v) for k, v in values.items()]
+    pairs = [
+        make_message("diagnostic_msgs/msg/KeyValue", key=k, value=v) for k, v in values.items()
+    ]
     return {"level": level, "name": name, "message": message, "values": pairs}
 
 

@@ -72,7 +72,7 @@ class _Wanted(NamedTuple):
 
 
 class McapStorage:
-    """An open MCAP file; see :class:`quadsim.bag.storage.Storage`.
+    """An open MCAP file; see :class:`quadsim.bag.storage.BagFile`.
 
     Args:
         path: a file that was closed by its recorder (:func:`quadsim.bag.repair.is_whole`).

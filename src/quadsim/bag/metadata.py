@@ -92,7 +92,7 @@ def write_metadata(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class Metadata:
     """What a ``metadata.yaml`` states of its bag: files, the recorder's data, ROS 2 distribution.
 
     The distribution is empty where it does not say.
@@ -103,7 +103,7 @@ class Stated:
     distribution: str
 
 
-def stated(folder: Path) -> Stated | None:
+def read_metadata(folder: Path) -> Metadata | None:
     """What a bag's ``metadata.yaml`` states; None if there is none.
 
     Raises:
@@ -115,7 +115,7 @@ def stated(folder: Path) -> Stated | None:
     try:
         information = read_yaml_text(path.read_text(encoding="utf-8"), str(path))[KEY]
         custom = information.get("custom_data") or {}
-        return Stated(
+        return Metadata(
             [PurePath(str(name)).name for name in information["relative_file_paths"]],
             {str(key): str(value) for key, value in custom.items()},
             str(information.get("ros_distro") or ""),

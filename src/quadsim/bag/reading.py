@@ -13,9 +13,9 @@ import zstandard
 from quadsim.bag.contents import Bag, Opened
 from quadsim.bag.driver_topics import DrivenBag
 from quadsim.bag.mcap_storage import McapStorage, NoIndexError
-from quadsim.bag.metadata import FILE_NAME, stated
+from quadsim.bag.metadata import FILE_NAME, read_metadata
 from quadsim.bag.repair import BeingRecorded, is_whole, repair, repair_file
-from quadsim.bag.storage import BLOCK, BagMessage, Batch, Storage
+from quadsim.bag.storage import BLOCK, BagFile, BagMessage, Batch
 from quadsim.base.errors import InputError
 from quadsim.drivers.driver import load_drivers
 
@@ -129,7 +129,7 @@ class _Opening:
     def _compare_with_metadata(self, there: set[str]) -> None:
         """Take what ``metadata.yaml`` says, and note files that are missing or more."""
         try:
-            known = stated(self.path)
+            known = read_metadata(self.path)
         except ValueError as error:
             self.notes.append(f"{error}; read without it")
             return
@@ -142,7 +142,7 @@ class _Opening:
             extra = sorted(there - set(known.names))
             self.notes.extend(f"{self.path}: {n} is not in {FILE_NAME}; read too" for n in extra)
 
-    def _storage(self, file: Path) -> Storage:
+    def _storage(self, file: Path) -> BagFile:
         if file.suffix in _PACKED:
             file = self._unpacked(file)
         if file.suffix == ".mcap":

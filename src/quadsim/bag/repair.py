@@ -15,7 +15,7 @@ from mcap.records import Channel, Chunk, DataEnd, McapRecord, Message, Metadata,
 from mcap.stream_reader import StreamReader, breakup_chunk
 
 from quadsim.bag.mcap_storage import DAMAGED, McapStorage, stored_topic
-from quadsim.bag.metadata import FILE_NAME, information, stated, write_metadata
+from quadsim.bag.metadata import FILE_NAME, information, read_metadata, write_metadata
 from quadsim.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.base.errors import InputError
 
@@ -180,7 +180,7 @@ def repair(bag: Path) -> list[Repair]:
     if not done and (bag / FILE_NAME).is_file():
         return []
     try:
-        old = stated(bag)
+        old = read_metadata(bag)
     except ValueError:
         old = None
     custom = {} if old is None else dict(old.custom)

@@ -134,7 +134,7 @@ class FileFacts:
         return sum(topic.count for topic in self.topics)
 
 
-class Storage(Protocol):
+class BagFile(Protocol):
     """An open file of a bag. What it cannot read goes into ``notes``, once, when it is found."""
 
     facts: FileFacts
@@ -162,7 +162,7 @@ def batched(messages: Iterable[BagMessage]) -> Iterator[Batch]:
 
 
 def in_order(
-    storages: Iterable[Storage], wanted: Collection[str], start_ns: int
+    storages: Iterable[BagFile], wanted: Collection[str], start_ns: int
 ) -> Iterator[Batch]:
     """Messages of several files in the order of their log times."""
     ordered = sorted(storages, key=lambda storage: storage.facts.start_ns)
@@ -176,7 +176,7 @@ def in_order(
     yield from batched(message for message in merged if message.topic)
 
 
-def _from_start(storage: Storage, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+def _from_start(storage: BagFile, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
     """Messages of a file behind a mark at its start, which keeps it unread until its time."""
     yield BagMessage("", "", storage.facts.start_ns, b"")
     yield from chain.from_iterable(storage.batches(wanted, start_ns))

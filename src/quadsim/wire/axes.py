@@ -43,7 +43,7 @@ WORLD = {name: np.round(quat2mat(q)) for name, q in _Q_WORLD.items()}
 BODY = {name: np.round(quat2mat(q)) for name, q in _Q_BODY.items()}
 
 
-def turned(R: Array, vectors: Array) -> Array:
+def turned_rows(R: Array, vectors: Array) -> Array:
     """(N, 3) vectors in other axes, as float64."""
     return np.asarray(vectors.astype(float) @ R.T)
 
@@ -64,7 +64,7 @@ def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
     if (world, body) == ("enu", "flu"):
         return q
-    return multiply(multiply(np.array(_Q_WORLD[world]), q), qconjugate(_Q_BODY[body]))
+    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), qconjugate(_Q_BODY[body]))
 
 
 def attitude_out(world: str, body: str, q_WB: Any) -> Array:
@@ -72,7 +72,7 @@ def attitude_out(world: str, body: str, q_WB: Any) -> Array:
     return np.asarray(qmult(qmult(qconjugate(_Q_WORLD[world]), q_WB), _Q_BODY[body]))
 
 
-def multiply(a: Array, b: Array) -> Array:
+def multiply_rows(a: Array, b: Array) -> Array:
     """Hamilton products of (..., 4) quaternions, w first."""
     w, x, y, z = np.moveaxis(a, -1, 0)
     s, i, j, k = np.moveaxis(b, -1, 0)

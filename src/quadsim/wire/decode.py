@@ -85,7 +85,7 @@ LAYOUTS = {
 }
 
 
-def aligned(offset: int, size: int) -> int:
+def aligned_offset(offset: int, size: int) -> int:
     """Next offset where a value of ``size`` bytes may start."""
     return offset + (HEADER - offset) % size
 
@@ -96,7 +96,7 @@ def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
         raise ValueError("not little-endian CDR")
     offset = STAMP_END
     for _ in range(layout.frames):
-        offset = aligned(offset, 4)
+        offset = aligned_offset(offset, 4)
         (length,) = struct.unpack_from("<I", payload, offset)
         offset += 4 + length
     return _dtype(layout, offset, len(payload))
@@ -109,7 +109,7 @@ def _dtype(layout: Layout, offset: int, whole: int) -> np.dtype[np.void]:
     formats: list[Any] = ["u1", "<i4", "<u4", f"V{offset - 12}"]
     for name, kind, shape in layout.fields:
         size = np.dtype(kind).itemsize
-        begin = aligned(offset, size)
+        begin = aligned_offset(offset, size)
         end = begin + size * math.prod(shape)
         if end > whole:
             if name in layout.newer:

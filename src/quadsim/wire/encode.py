@@ -20,7 +20,7 @@ from quadsim.wire.decode import (
     HEADER,
     LAYOUTS,
     LITTLE_ENDIAN,
-    aligned,
+    aligned_offset,
     message_dtype,
 )
 
@@ -43,7 +43,9 @@ class Cdr:
 
     def put(self, data: bytes, alignment: int = 1) -> Cdr:
         """Append bytes, aligned."""
-        self.content = self.content.ljust(aligned(len(self.content), alignment), b"\0") + data
+        self.content = (
+            self.content.ljust(aligned_offset(len(self.content), alignment), b"\0") + data
+        )
         return self
 
     def count(self, number: int) -> Cdr:

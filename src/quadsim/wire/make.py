@@ -11,7 +11,7 @@ from quadsim.wire.definitions import standard_types
 from quadsim.wire.encode import SECOND_NS
 
 
-def make(type_name: str, **fields: Any) -> Any:
+def make_message(type_name: str, **fields: Any) -> Any:
     """A message of a standard type; fields that are not given are zero or empty.
 
     Args:
@@ -24,7 +24,7 @@ def make(type_name: str, **fields: Any) -> Any:
         if field in fields:
             values[field] = fields[field]
         elif node == Nodetype.NAME:
-            values[field] = make(str(detail))
+            values[field] = make_message(str(detail))
         elif node == Nodetype.BASE:
             values[field] = "" if detail[0] == "string" else 0
         elif node == Nodetype.ARRAY:
@@ -44,10 +44,10 @@ def _no_items(detail: Any) -> Any:
 def header(frame: str = "", stamp_ns: int = 0) -> Any:
     """A Header message."""
     seconds, nanoseconds = divmod(int(stamp_ns), SECOND_NS)
-    stamp = make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
-    return make("std_msgs/msg/Header", frame_id=frame, stamp=stamp)
+    stamp = make_message("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+    return make_message("std_msgs/msg/Header", frame_id=frame, stamp=stamp)
 
 
 def serialise(type_name: str, **fields: Any) -> bytes:
-    """A message of a standard type as little-endian CDR; arguments as of :func:`make`."""
-    return bytes(standard_types().serialize_cdr(make(type_name, **fields), type_name))
+    """A message of a standard type as little-endian CDR; arguments as of :func:`make_message`."""
+    return bytes(standard_types().serialize_cdr(make_message(type_name, **fields), type_name))

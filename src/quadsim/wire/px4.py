@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.wire.axes import BODY, WORLD, about, attitude, rotation_matrices, turned
+from quadsim.wire.axes import BODY, WORLD, about, attitude, rotation_matrices, turned_rows
 
 PACKAGE = "px4_msgs/"
 _HEAD = "uint64 timestamp\nuint64 timestamp_sample\n"
@@ -85,7 +85,7 @@ def stamps(rows: Rows) -> NDArray[np.int64]:
 
 def imu(rows: Rows) -> Fields:
     """SensorCombined as Imu: averages over the last sampling period, FRD."""
-    f_S = turned(BODY["frd"], rows["accelerometer_m_s2"])
+    f_S = turned_rows(BODY["frd"], rows["accelerometer_m_s2"])
     f_S[rows["accelerometer_timestamp_relative"] == _INVALID] = np.nan
     q_covariance = np.zeros((3, 3))
     q_covariance[0, 0] = -1.0
@@ -93,7 +93,7 @@ def imu(rows: Rows) -> Fields:
         "q_xyzw": (0.0, 0.0, 0.0, 1.0),
         "q_covariance": q_covariance,
         "f": f_S,
-        "w": turned(BODY["frd"], rows["gyro_rad"]),
+        "w": turned_rows(BODY["frd"], rows["gyro_rad"]),
     }
 
 
@@ -123,7 +123,7 @@ def fix(rows: Rows) -> Fields:
 def gnss_velocity(rows: Rows) -> Fields:
     """SensorGps as TwistWithCovariance, ENU; ``s_variance_m_s`` is a deviation, in spite of it."""
     names = ("vel_n_m_s", "vel_e_m_s", "vel_d_m_s")
-    v_W = turned(WORLD["ned"], np.stack([rows[name] for name in names], axis=1))
+    v_W = turned_rows(WORLD["ned"], np.stack([rows[name] for name in names], axis=1))
     v_W[~rows["vel_ned_valid"] | (rows["fix_type"] == _EXTRAPOLATED)] = np.nan
     sigma = rows["s_variance_m_s"].astype(float)
     sigma[~(np.isfinite(sigma) & (sigma > 0))] = 0.0
@@ -134,7 +134,7 @@ def gnss_velocity(rows: Rows) -> Fields:
 
 def magnetic_field(rows: Rows) -> Fields:
     """VehicleMagnetometer, gauss in FRD."""
-    return {"m": _GAUSS_T * turned(BODY["frd"], rows["magnetometer_ga"])}
+    return {"m": _GAUSS_T * turned_rows(BODY["frd"], rows["magnetometer_ga"])}
 
 
 def pressure(rows: Rows) -> Fields:
@@ -183,17 +183,17 @@ def odometry(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
         pose_frame, velocity_frame = rows["pose_frame"], rows["velocity_frame"]
     q_WB = attitude("ned", "frd", rows["q"].astype(float))
     R_WB = rotation_matrices(q_WB)
-    p_W = turned(WORLD["ned"], p)
+    p_W = turned_rows(WORLD["ned"], p)
     p_W[(pose_frame != _NED) & (pose_frame != _FRD)] = np.nan
     in_body = (velocity_frame == _BODY_FRD)[:, None]
-    v_B = np.einsum("nji,nj->ni", R_WB, turned(WORLD["ned"], v))
-    v_B = np.where(in_body, turned(BODY["frd"], v), v_B)
+    v_B = np.einsum("nji,nj->ni", R_WB, turned_rows(WORLD["ned"], v))
+    v_B = np.where(in_body, turned_rows(BODY["frd"], v), v_B)
     v_B[~np.isin(velocity_frame, (_NED, _FRD, _BODY_FRD))] = np.nan
     fields: Fields = {
         "p": p_W,
         "q_xyzw": np.roll(q_WB, -1, axis=1),
         "v": v_B,
-        "w": turned(BODY["frd"], w),
+        "w": turned_rows(BODY["frd"], w),
     }
     if named:
         pose, twist = np.zeros((len(rows), 6, 6)), np.zeros((len(rows), 6, 6))

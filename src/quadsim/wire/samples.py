@@ -39,7 +39,7 @@ RADIATIONS = {"ultrasound": 0, "infrared": 1}
 
 
 @dataclass(frozen=True)
-class Samples:
+class SampleMessages:
     """Messages of a device's samples, or of other records that have a ``stamp_ns``.
 
     Attributes:
@@ -69,35 +69,35 @@ def diagonal(variance: Any, size: int = 3) -> NDArray[np.float64]:
     return covariance
 
 
-def imu(frame: str, accel_variance: ArrayLike, gyro_variance: ArrayLike) -> Samples:
+def imu_messages(frame: str, accel_variance: ArrayLike, gyro_variance: ArrayLike) -> SampleMessages:
     """Imu messages without an orientation; (3,) variances of one sample."""
     template = Template.of(
         IMU, frame, q_xyzw=(0.0, 0.0, 0.0, 1.0), q_covariance=diagonal([NO_ORIENTATION]),
         f_covariance=diagonal(accel_variance), w_covariance=diagonal(gyro_variance),
     )  # fmt: skip
-    return Samples(template, lambda sample: {"f": sample["f_S"], "w": sample["w_S"]})
+    return SampleMessages(template, lambda sample: {"f": sample["f_S"], "w": sample["w_S"]})
 
 
-def magnetic_field(frame: str, variance: ArrayLike) -> Samples:
+def field_messages(frame: str, variance: ArrayLike) -> SampleMessages:
     """MagneticField messages; (3,) variances, T^2."""
     template = Template.of(MAGNETIC_FIELD, frame, covariance=diagonal(variance))
-    return Samples(template, lambda sample: {"m": sample["m_S"]})
+    return SampleMessages(template, lambda sample: {"m": sample["m_S"]})
 
 
-def pressure(frame: str, variance: float) -> Samples:
+def pressure_messages(frame: str, variance: float) -> SampleMessages:
     """FluidPressure messages; variance in Pa^2."""
     template = Template.of(PRESSURE, frame, variance=variance)
-    return Samples(template, lambda sample: {"pressure": sample["pressure_pa"]})
+    return SampleMessages(template, lambda sample: {"pressure": sample["pressure_pa"]})
 
 
-def distance(frame: str, params: Any) -> Samples:
+def range_messages(frame: str, params: Any) -> SampleMessages:
     """Range messages; -inf and inf mean too near and nothing there."""
     template = Template.of(
         RANGE, frame, radiation_type=RADIATIONS[params.radiation],
         field_of_view=math.radians(params.field_of_view_deg),
         min_range=params.range_min_m, max_range=params.range_max_m,
     )  # fmt: skip
-    return Samples(
+    return SampleMessages(
         template,
         lambda sample: {"range": sample["range_m"], "variance": sample["variance_m2"]},
     )
@@ -108,7 +108,7 @@ def has_fix(sample: Any) -> Any:
     return np.isfinite(sample["p_W"]).all(axis=-1)
 
 
-def fix(frame: str, datum: Datum) -> Samples:
+def fix_messages(frame: str, datum: Datum) -> SampleMessages:
     """NavSatFix messages; NaN and no fix where a sample has no position."""
     template = Template.of(FIX, frame, service=GPS, status=NO_FIX, covariance_type=DIAGONAL_KNOWN)
 
@@ -125,10 +125,10 @@ def fix(frame: str, datum: Datum) -> Samples:
             "covariance": diagonal(sample["p_variance"]),
         }
 
-    return Samples(template, numbers)
+    return SampleMessages(template, numbers)
 
 
-def gnss_velocity(frame: str = "map") -> Samples:
+def velocity_messages(frame: str = "map") -> SampleMessages:
     """TwistWithCovarianceStamped messages, ENU, without an angular velocity."""
     template = Template.of(TWIST, frame)
 
@@ -137,10 +137,10 @@ def gnss_velocity(frame: str = "map") -> Samples:
         covariance[..., 3, 3] = NO_ORIENTATION
         return {"v": sample["v_W"], "covariance": covariance}
 
-    return Samples(template, numbers)
+    return SampleMessages(template, numbers)
 
 
-def of_sensor(kind: str, params: Any, environment: Any, prefix: str = "") -> Samples:
+def sensor_messages(kind: str, params: Any, environment: Any, prefix: str = "") -> SampleMessages:
     """Messages of a sensor; a GNSS receiver's are its fixes.
 
     Args:
@@ -150,19 +150,21 @@ def of_sensor(kind: str, params: Any, environment: Any, prefix: str = "") -> Sam
         prefix: of the vehicle's frames.
     """
     if kind == "imu":
-        return imu(prefix + "imu_link", params.accel_variance(), params.gyro_variance())
+        return imu_messages(prefix + "imu_link", params.accel_variance(), params.gyro_variance())
     if kind == "magnetometer":
-        return magnetic_field(prefix + "imu_link", params.variance(environment.field_W_T()))
+        return field_messages(prefix + "imu_link", params.variance(environment.field_W_T()))
     if kind == "barometer":
-        return pressure(prefix + "base_link", params.variance())
+        return pressure_messages(prefix + "base_link", params.variance())
     if kind == "rangefinder":
-        return distance(prefix + "range_link", params)
-    return fix(prefix + "gps_link", environment.datum)
+        return range_messages(prefix + "range_link", params)
+    return fix_messages(prefix + "gps_link", environment.datum)
 
 
-def odometry(child: str, stated: bool = False, frame: str = "map") -> Samples:
+def odometry_messages(child: str, stated: bool = False, frame: str = "map") -> SampleMessages:
     """Odometry messages of many records of motion at once; ``stated`` ones have variances."""
-    return Samples(Template.of(ODOMETRY, frame, child), lambda rows: motion_columns(rows, stated))
+    return SampleMessages(
+        Template.of(ODOMETRY, frame, child), lambda rows: motion_columns(rows, stated)
+    )
 
 
 def motion_columns(rows: NDArray[Any], stated: bool = False) -> Numbers:
@@ -187,7 +189,7 @@ def motion_columns(rows: NDArray[Any], stated: bool = False) -> Numbers:
     return columns
 
 
-def reference() -> Samples:
+def reference_messages() -> SampleMessages:
     """PoseStamped messages in ``map``: where setpoints want the vehicle."""
 
     def numbers(setpoint: Any) -> Numbers:
@@ -196,10 +198,10 @@ def reference() -> Samples:
         q_xyzw = np.stack([level, level, np.sin(half), np.cos(half)], axis=-1)
         return {"p": setpoint["p_W"], "q_xyzw": q_xyzw}
 
-    return Samples(Template.of(POSE, "map"), numbers)
+    return SampleMessages(Template.of(POSE, "map"), numbers)
 
 
-def velocity_command() -> Samples:
+def velocity_command_messages() -> SampleMessages:
     """TwistStamped messages in ``map``: the velocity that setpoints want."""
 
     def numbers(setpoint: Any) -> Numbers:
@@ -208,7 +210,7 @@ def velocity_command() -> Samples:
         w = np.stack([level, level, yaw_rate], axis=-1)
         return {"v": setpoint["v_W"], "w": w}
 
-    return Samples(Template.of(TWIST_STAMPED, "map"), numbers)
+    return SampleMessages(Template.of(TWIST_STAMPED, "map"), numbers)
 
 
 def attitude_numbers(command: Any) -> Numbers:

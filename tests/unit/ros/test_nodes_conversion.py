@@ -138,7 +138,7 @@ def test_imu_has_no_orientation_and_its_devices_variances():
     sample.stamp_ns = STAMP_NS
     sample.f_S[:] = 0.1, 0.2, 9.8
     sample.w_S[:] = 1.0, 2.0, 3.0
-    payload = samples.imu("imu_link", (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)).payload(sample)
+    payload = samples.imu_messages("imu_link", (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)).payload(sample)
     message = deserialize_message(payload, Imu)
     assert message.orientation_covariance[0] == -1.0
     assert vector(message.linear_acceleration) == [0.1, 0.2, 9.8]
@@ -161,7 +161,7 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     sample.v_W[:] = 1.0, 2.0, 3.0
     sample.p_variance[:] = 1.0, 1.0, 4.0
     sample.v_variance[:] = 0.01, 0.04, 0.09
-    writer = samples.fix("gps_link", datum)
+    writer = samples.fix_messages("gps_link", datum)
     fix = deserialize_message(writer.payload(sample), NavSatFix)
     assert fix.status.status == NavSatStatus.STATUS_FIX
     # a degree is 1e5 m: 1e-12 degree is 0.1 micrometre
@@ -171,7 +171,7 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     assert list(fix.position_covariance) == [1, 0, 0, 0, 1, 0, 0, 0, 4]
     assert fix.position_covariance_type == NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
     velocity = deserialize_message(
-        samples.gnss_velocity().payload(sample), TwistWithCovarianceStamped
+        samples.velocity_messages().payload(sample), TwistWithCovarianceStamped
     )
     assert vector(velocity.twist.twist.linear) == [1.0, 2.0, 3.0]
     covariance = np.reshape(velocity.twist.covariance, (6, 6))
@@ -189,7 +189,7 @@ def test_range_is_in_its_own_message(reading):
     sample.stamp_ns = STAMP_NS
     sample.range_m, sample.variance_m2 = reading, 0.25
     params = RangefinderParams(field_of_view_deg=45.0, radiation="ultrasound")
-    payload = samples.distance("range_link", params).payload(sample)
+    payload = samples.range_messages("range_link", params).payload(sample)
     message = deserialize_message(payload, Range)
     assert message.range == reading
     assert message.field_of_view == pytest.approx(math.pi / 4, rel=1e-7)  # a float32
@@ -202,7 +202,7 @@ def test_reference_is_a_pose_with_the_setpoints_yaw():
     setpoint = new_record(SETPOINT)
     setpoint.p_W[:] = 4.0, 5.0, 6.0
     setpoint.yaw = math.pi / 2
-    message = deserialize_message(samples.reference().payload(setpoint, 0), PoseStamped)
+    message = deserialize_message(samples.reference_messages().payload(setpoint, 0), PoseStamped)
     assert vector(message.pose.position) == [4.0, 5.0, 6.0]
     assert (message.pose.orientation.z, message.pose.orientation.w) == pytest.approx((HALF, HALF))
 
@@ -289,7 +289,7 @@ def test_attitude_command_says_what_the_record_says_both_ways():
     record = new_record(ATTITUDE_COMMAND)
     record.q_WB[:] = 0.5, 0.5, -0.5, 0.5
     record.yaw_rate, record.thrust, record.stamp_ns = 0.3, 9.9, STAMP_NS
-    messages = samples.Samples(attitude_template("base_link"), samples.attitude_numbers)
+    messages = samples.SampleMessages(attitude_template("base_link"), samples.attitude_numbers)
     message = deserialize_message(messages.payload(record), MultiDOFJointTrajectory)
     assert (message.header.frame_id, list(message.joint_names)) == ("base_link", ["base_link"])
     (point,) = message.points

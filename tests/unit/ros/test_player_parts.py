@@ -14,7 +14,7 @@ from rclpy.parameter import Parameter
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.nodes.player import PlayerNode
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, Outputs
+from quadsim.ros.player.outputs import TICKS, PlayedTopics
 from quadsim.ros.player.playback import Selection
 
 BEGIN_NS = 10**12
@@ -137,12 +137,12 @@ def test_a_listener_that_does_not_take_it_is_named():
     )
     control = PlayControl(1.0, False)
     with pytest.raises(FlightError, match="acknowledged by listeners of /quad/imu"):
-        Outputs.await_acknowledgement(outputs, control, [], 0.0)
+        PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
     publisher.wait_for_all_acked = lambda _: True
-    Outputs.await_acknowledgement(outputs, control, [], 0.0)
+    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
     control.stop()
     publisher.wait_for_all_acked = lambda _: False
-    Outputs.await_acknowledgement(outputs, control, [], 0.0)  # somebody ended it: no failure
+    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)  # somebody ended it: no failure
 
 
 # ---- the clock ---------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def outputs_of(monkeypatch, clock):
     )
     made: set[str] = set()
     monkeypatch.setattr("quadsim.ros.player.outputs.namespaces", lambda _: ["/quad"])
-    outputs = Outputs(node, bag, Selection(), [], clock, 1)
+    outputs = PlayedTopics(node, bag, Selection(), [], clock, 1)
     made |= {output.name for output in outputs.by_topic.values()}
     return outputs
 

@@ -18,7 +18,7 @@ from quadsim.sensors import SENSORS
 from quadsim.sim.loop import LOG_ROW
 from quadsim.sim.scenario import load_scenario
 from quadsim.wire.encode import Template, VehicleTemplates
-from quadsim.wire.samples import imu, motion_columns
+from quadsim.wire.samples import imu_messages, motion_columns
 
 
 def new_samples(kind):
@@ -29,7 +29,7 @@ def test_messages_of_all_are_those_of_each():
     """Names of two lengths, rows in any order: the bytes that a writer of its own gives."""
     generator = np.random.default_rng(5)
     names = [f"quad{i}/imu_link" for i in (1, 2, 10, 11, 12)]
-    writers = [imu(name, (1e-4,) * 3, (2e-6,) * 3) for name in names]
+    writers = [imu_messages(name, (1e-4,) * 3, (2e-6,) * 3) for name in names]
     sample = new_samples("imu")
     copies = VehicleTemplates([writer.template for writer in writers])
     whose = np.array([3, 0, 4, 4, 1])
@@ -111,5 +111,5 @@ def test_each_estimate_is_said_once_and_a_reset_tells_the_devices_anew():
     outputs.publish(Logged(), 0)
     variances = worse.accel_variance(), worse.gyro_variance()
     first, second = network.sent[f"/quad2/{topics.IMU_RAW.name}"]
-    assert second == imu("quad2/imu_link", *variances).payload(new_samples("imu"))
+    assert second == imu_messages("quad2/imu_link", *variances).payload(new_samples("imu"))
     assert second != first

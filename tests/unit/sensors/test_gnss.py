@@ -346,8 +346,7 @@ def test_messages_state_the_kind_of_fix_and_that_there_is_none(fix, status):
     from sensor_msgs.msg import NavSatFix
 
     from quadsim.geometry.geodesy import Datum
-    from quadsim.wire.samples import fix as fix_messages
-    from quadsim.wire.samples import has_fix
+    from quadsim.wire.samples import fix_messages, has_fix
 
     def message(*faults):
         sample = fixes(device(everything(fix=fix), faults=faults), 1)[0]

@@ -66,7 +66,7 @@ class ImuConversion:
 
     def __init__(self, frame: str, figures: ImuFigures) -> None:
         self._reader = Reader(topics.GAZEBO_IMU.type_name)
-        self._messages = samples.imu(
+        self._messages = samples.imu_messages(
             frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
         )
 
@@ -93,7 +93,7 @@ class MagneticConversion:
     def __init__(self, frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> None:
         self._check = check
         self._reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
-        self._messages = samples.magnetic_field(frame, np.square(sigma_T))
+        self._messages = samples.field_messages(frame, np.square(sigma_T))
 
     def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
         """One message.
@@ -125,7 +125,7 @@ class PressureConversion:
 
     def __init__(self, frame: str, sigma_pa: float, height_m: float) -> None:
         self._reader = Reader(topics.GAZEBO_PRESSURE.type_name)
-        self._messages = samples.pressure(frame, sigma_pa**2)
+        self._messages = samples.pressure_messages(frame, sigma_pa**2)
         self._height_m = height_m
 
     def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
@@ -166,7 +166,7 @@ class RangeConversion:
         limits = float(view["min_range"]), float(view["max_range"])
         if limits != self._limits:
             self._limits = limits
-            self._messages = samples.distance(
+            self._messages = samples.range_messages(
                 self._frame,
                 SimpleNamespace(
                     radiation=self._figures.radiation,
@@ -228,7 +228,7 @@ class FixConversion:
             covariance=samples.diagonal(np.square(figures.position_sigma_m)),
             covariance_type=samples.DIAGONAL_KNOWN if any(figures.position_sigma_m) else 0,
         )  # fmt: skip
-        self._velocities = samples.gnss_velocity()
+        self._velocities = samples.velocity_messages()
         self._antenna_B, self._sigma_mps = figures.position_B_m, figures.velocity_sigma_mps
         self._generator = generator
         self._odometries: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=KEPT_ODOMETRIES)

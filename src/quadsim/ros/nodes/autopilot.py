@@ -68,7 +68,7 @@ from quadsim.ros.runtime.runtime import main_of
 from quadsim.sensors.timing import due
 from quadsim.wire import samples
 from quadsim.wire.encode import attitude_template
-from quadsim.wire.samples import Samples
+from quadsim.wire.samples import SampleMessages
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN
 
@@ -270,8 +270,8 @@ class AutopilotNode(QuadsimNode):
         self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
         body = self.frame("base_link")
-        self._attitude_messages = Samples(attitude_template(body), samples.attitude_numbers)
-        self._wish, self._where = samples.velocity_command(), samples.reference()
+        self._attitude_messages = SampleMessages(attitude_template(body), samples.attitude_numbers)
+        self._wish, self._where = samples.velocity_command_messages(), samples.reference_messages()
 
     def _listen_to_commands(self) -> None:
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)

@@ -22,7 +22,7 @@ class BarometerNode(SensorNode):
 
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
-        self._messages = samples.pressure(self.frame("base_link"), self.params.variance())
+        self._messages = samples.pressure_messages(self.frame("base_link"), self.params.variance())
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""

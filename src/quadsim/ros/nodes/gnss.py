@@ -19,14 +19,14 @@ class GnssNode(SensorNode):
         super().__init__("gnss", "ublox_f9p_rtk", **kwargs)
         self._fix = self.offer(topics.GPS_FIX, needed=True)
         self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
-        self._velocities = samples.gnss_velocity()
+        self._velocities = samples.velocity_messages()
         self._has_fix = False
         self._sky: dict[str, Any] = {}
         self.make_writers()
 
     def make_writers(self) -> None:
         """Write fixes by the datum of these parameters."""
-        self._fixes = samples.fix(self.frame("gps_link"), self.environment.datum)
+        self._fixes = samples.fix_messages(self.frame("gps_link"), self.environment.datum)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish position and velocity; without a fix, that there is none."""

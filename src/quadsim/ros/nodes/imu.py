@@ -22,7 +22,7 @@ class ImuNode(SensorNode):
 
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
-        self._messages = samples.imu(
+        self._messages = samples.imu_messages(
             self.frame("imu_link"), self.params.accel_variance(), self.params.gyro_variance()
         )
 

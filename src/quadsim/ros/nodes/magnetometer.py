@@ -23,7 +23,7 @@ class MagnetometerNode(SensorNode):
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
         variance = self.params.variance(self.environment.field_W_T())
-        self._messages = samples.magnetic_field(self.frame("imu_link"), variance)
+        self._messages = samples.field_messages(self.frame("imu_link"), variance)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""

@@ -28,7 +28,7 @@ from quadsim.base.parameters import Spec
 from quadsim.ros.messages.world import make_clock
 from quadsim.ros.nodes.keys import PAUSE, QUIT, KeySource
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, Outputs
+from quadsim.ros.player.outputs import TICKS, PlayedTopics
 from quadsim.ros.player.playback import Item, Playback, Selection, parse_remap
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_text, declare_texts
@@ -139,7 +139,7 @@ class PlayerNode(QuadsimNode):
         for note in bag.notes:
             self.get_logger().info(note)
         params = self.params
-        self.outputs = Outputs(self, bag, selection, without, params.clock, params.window)
+        self.outputs = PlayedTopics(self, bag, selection, without, params.clock, params.window)
         self._begin_ns = next(bag.messages(bag.types)).log_ns
         self._playback = self._section(bag)
         self.control = PlayControl(

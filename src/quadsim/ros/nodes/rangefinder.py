@@ -22,7 +22,7 @@ class RangefinderNode(SeeingNode):
 
     def make_writers(self) -> None:
         """Write the range of these parameters into the messages."""
-        self._messages = samples.distance(self.frame("range_link"), self.params)
+        self._messages = samples.range_messages(self.frame("range_link"), self.params)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""

@@ -50,7 +50,7 @@ class Output:
         self.count += 1
 
 
-class Outputs:
+class PlayedTopics:
     """All publishers of a player.
 
     Args:

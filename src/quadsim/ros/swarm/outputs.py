@@ -17,7 +17,7 @@ from quadsim.sim.scenario import Scenario
 from quadsim.sim.swarm import Swarm
 from quadsim.wire import samples
 from quadsim.wire.encode import Template, VehicleTemplates
-from quadsim.wire.samples import Samples, motion_columns
+from quadsim.wire.samples import SampleMessages, motion_columns
 
 REFERENCE_PERIOD_NS = 100_000_000
 #: Kinds of sensors whose samples are published together, and their topics.
@@ -29,9 +29,10 @@ SENSOR_TOPICS: dict[str, Topic] = {
 }
 
 
-def sensor_messages(scenario: Scenario, kind: str, prefix: str) -> Samples:
+def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
     """Messages of a sensor, with its frame and the covariances of its device."""
-    return samples.of_sensor(kind, scenario.sensors[kind], scenario.environment, prefix)
+    params, environment = scenario.sensors[kind], scenario.environment
+    return samples.sensor_messages(kind, params, environment, prefix)
 
 
 def _write_of(publisher: Any) -> Callable[[bytes], None]:
@@ -102,14 +103,19 @@ class Outputs:
     ) -> None:
         bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
         self._truth, self._estimate = (
-            Batch(node, namespaces, topic, [samples.odometry(body).template for body in bodies])
+            Batch(
+                node,
+                namespaces,
+                topic,
+                [samples.odometry_messages(body).template for body in bodies],
+            )
             for topic in (topics.TRUTH, topics.ODOMETRY)
         )
         self._reference = Batch(
             node,
             namespaces,
             topics.REFERENCE,
-            [samples.reference().template] * len(namespaces),
+            [samples.reference_messages().template] * len(namespaces),
         )
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
         wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
@@ -123,7 +129,7 @@ class Outputs:
         self._fixes: list[Any] = []
         self._fix_count = 0
         if level == "all" and "gnss" in scenario.sensors:
-            self._velocity_messages = samples.gnss_velocity()
+            self._velocity_messages = samples.velocity_messages()
             self._fixes, self._velocities = (
                 [node.offer(topic, full_name(name, topic.name)) for name in namespaces]
                 for topic in (topics.GPS_FIX, topics.GPS_VELOCITY)
@@ -137,12 +143,11 @@ class Outputs:
         """
         for kind, batch in self._sensors.items():
             if kind in scenario.sensors:
-                messages = [sensor_messages(scenario, kind, prefix) for prefix in self._prefixes]
+                messages = [_messages_of(scenario, kind, prefix) for prefix in self._prefixes]
                 self._numbers[kind] = messages[0].numbers
                 batch.begin([one.template for one in messages])
         self._fix_messages = [
-            sensor_messages(scenario, "gnss", prefix)
-            for prefix in self._prefixes[: len(self._fixes)]
+            _messages_of(scenario, "gnss", prefix) for prefix in self._prefixes[: len(self._fixes)]
         ]
 
     @property
