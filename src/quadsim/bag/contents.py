@@ -20,7 +20,7 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.bag.storage import BLOCK, BagFile, BagMessage, Batch, StoredTopic, in_order
+from quadsim.bag.storage import BLOCK, MOST_BYTES, BagFile, BagMessage, Batch, StoredTopic, in_order
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.payloads import Payloads
@@ -134,7 +134,7 @@ class Bag:
             raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
         if bad:
             self.notes.append(
-                f"{self.path}: {bad} messages of another type or damaged compression: left out"
+                f"{self.path}: {bad} messages of another type, too large or damaged: left out"
             )
 
     def _sound(self, batch: Batch) -> Batch:
@@ -207,16 +207,17 @@ class Bag:
 
 
 def _decompressed(payload: bytes) -> bytes | None:
-    """A message as it is, or unpacked, if it was compressed by itself; None where it is damaged.
+    """A message as it is, or unpacked, if it was compressed by itself.
 
-    The frame need not state its size.
+    None where it is damaged, or larger than any message. The frame need not state its size.
     """
     if not payload.startswith(_ZSTD):
         return payload
     try:
-        return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+        whole = zstandard.ZstdDecompressor().stream_reader(payload).read(MOST_BYTES + 1)
     except (zstandard.ZstdError, MemoryError):
         return None
+    return whole if len(whole) <= MOST_BYTES else None
 
 
 def _definitions(stored: StoredTopic) -> dict[str, Any]:

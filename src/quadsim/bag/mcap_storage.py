@@ -30,7 +30,7 @@ from mcap.records import (
 from mcap.stream_reader import StreamReader, get_chunk_data_stream
 from numpy.typing import NDArray
 
-from quadsim.bag.storage import BLOCK_BYTES, Batch, FileFacts, StoredTopic
+from quadsim.bag.storage import BLOCK_BYTES, MOST_BYTES, Batch, FileFacts, StoredTopic
 from quadsim.bag.writer import CUSTOM_RECORD
 from quadsim.base.errors import InputError
 from quadsim.wire.payloads import Payloads
@@ -203,6 +203,11 @@ class McapStorage:
             record = next(StreamReader(self._file, skip_magic=True, emit_chunks=True).records)
             if not isinstance(record, Chunk):
                 raise ValueError("no chunk where the index says one is")
+            size = record.uncompressed_size
+            if record.compression == "zstd":
+                size = max(size, zstandard.frame_content_size(record.data))
+            if size > MOST_BYTES:
+                raise ValueError(f"{size} bytes in one chunk, allowed: {MOST_BYTES}")
             stream, length = get_chunk_data_stream(record, validate_crc=True)
             return stream.read(length)
         except DAMAGED as error:

@@ -22,6 +22,9 @@ from quadsim.drivers.driver import load_drivers
 __all__ = ["BLOCK", "Bag", "BagMessage", "Batch", "open_bag"]
 
 _PACKED = (".zstd", ".zst")
+#: A compressed file may become so many bytes, or so many times its size, whichever is more.
+_LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
+_PIECE_BYTES = 1 << 20
 _FORMATS = (".mcap", ".db3")
 _KINDS = "a rosbag2 folder, or a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd)"
 
@@ -171,13 +174,22 @@ class _Opening:
         """Unpack a compressed file onto the disk, piece by piece.
 
         Raises:
-            InputError: it is none, or the disk has no room.
+            InputError: it is none, it becomes far more than bags do, or the disk has no room.
         """
         target = self._scratch() / file.stem
         try:
+            most = max(_LEAST_BYTES, _MOST_RATIO * file.stat().st_size)
             with file.open("rb") as packed, target.open("wb") as plain:
+                reader = zstandard.ZstdDecompressor().stream_reader(packed)
                 try:
-                    zstandard.ZstdDecompressor().copy_stream(packed, plain)
+                    while piece := reader.read(_PIECE_BYTES):
+                        plain.write(piece)
+                        if plain.tell() > most:
+                            raise InputError(
+                                f"{file}: becomes more than {most / 1e6:.0f} MB, which is too much"
+                                f" for {file.stat().st_size / 1e6:g} MB of a recording; if it is"
+                                " one, unpack it with zstd -d"
+                            )
                 except zstandard.ZstdError as error:
                     if not plain.tell():
                         raise InputError(f"{file}: not a compressed file ({error})") from None

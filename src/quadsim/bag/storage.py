@@ -15,6 +15,9 @@ from quadsim.wire.payloads import Index, Payloads
 
 #: Messages that are handed on together: so many, or about so many bytes.
 BLOCK, BLOCK_BYTES = 4096, 1 << 20
+#: Most bytes that a chunk, or a message that is compressed by itself, may become: a few hundred
+#: kilobytes can say gigabytes. Recorders write chunks of a few megabytes.
+MOST_BYTES = 1 << 28
 
 
 class BagMessage(NamedTuple):

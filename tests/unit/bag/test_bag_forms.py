@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
+import zstandard
 from mcap.reader import make_reader
 from mcap.records import Statistics
 from mcap.writer import CompressionType, IndexType
@@ -386,6 +391,63 @@ def test_a_compressed_file_that_is_none_or_cut(tmp_path, rows, monkeypatch):
     assert "cut short" in notes[0]
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert read(path)[0] == messages
+
+
+def bomb(folder: Path, form: str, count: int) -> Path:
+    """A bag that becomes ``count`` bytes, of a few kilobytes."""
+    zeros = bytes(count)
+    path = folder / ("bomb.mcap.zstd" if form == "file" else "bomb.mcap")
+    row = SimpleNamespace(
+        topic="/quad/x", type_name="std_msgs/msg/String", stamp_ns=1, payload=zeros
+    )
+    if form == "message":
+        row.payload = zstandard.ZstdCompressor(write_content_size=False).compress(zeros)
+        return by_mcap(path, [row] * 3)
+    if form == "file":
+        path.write_bytes(zstandard.compress(zeros))
+        return path
+    by_mcap(path, [row], chunk_size=1 << 40, compression=CompressionType[form.upper()])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("file", "becomes more than 67 MB, which is too much"),
+        ("zstd", "300000[0-9]* bytes in one chunk, allowed: 268435456"),
+        ("lz4", "300000[0-9]* bytes in one chunk, allowed: 268435456"),
+        ("message", "3 messages of another type, too large or damaged"),
+    ],
+)
+def test_what_becomes_too_large_is_refused_in_bounded_memory(tmp_path, form, words):
+    """By a process that may have so much memory and no more."""
+    path, scratch = bomb(tmp_path, form, 300_000_000), tmp_path / "scratch"
+    scratch.mkdir()
+    code = (
+        "import resource, sys\n"
+        "from quadsim.bag.reading import open_bag\n"
+        "from quadsim.base.errors import InputError\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n"
+        "    with open_bag(sys.argv[1]) as bag:\n"
+        "        for message in bag.messages(bag.counts): pass\n"
+        "        print(*bag.notes)\n"
+        "except InputError as error:\n"
+        "    print(error)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+    said, used_MB = done.stdout.splitlines()
+    assert re.search(words, said)
+    # a message is unpacked up to its bound before it is given up, the pieces and their sum
+    assert int(used_MB) < (600 if form == "message" else 200)
+    assert not list(scratch.iterdir())
 
 
 def test_messages_from_a_time_on(circle_bag, circle_rows):
