@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import deserialize_message
 
-from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.decode import LAYOUTS, message_dtype
 from quadsim.wire.encode import SECOND_NS
+from quadsim.wire.joint_states import joint_velocities
 
 _STAMPS = (
     struct.Struct(">iI"),
@@ -32,7 +32,6 @@ LATEST_S = 2**31 - 1 - 864_000
 BRIEF = 80
 #: What rclpy raises of bytes that are no message.
 UNREADABLE = (RuntimeError, ValueError, TypeError, OverflowError, MemoryError, SystemError)
-JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 class MessageError(ValueError):
@@ -143,15 +142,12 @@ class Reader:
             or payload[_NAMES_AT : self._names_end] != self._names
             or payload[:2] != _LITTLE_ENDIAN
         ):
-            payload = self._learn(payload)
+            self._learn(payload)
         return payload
 
-    def _learn(self, payload: bytes) -> bytes:
-        """Find the layout from a message; one in another representation is written anew."""
+    def _learn(self, payload: bytes) -> None:
+        """Find the layout from a message."""
         try:
-            if payload[:2] != _LITTLE_ENDIAN:
-                message = deserialize(payload, message_class(self._type_name))
-                payload = serialize_message(message)
             dtype = message_dtype(self._layout, payload)
         except (struct.error, *UNREADABLE) as error:
             raise MessageError(f"not a {self._type_name}: {_first_line(error)}") from None
@@ -160,7 +156,6 @@ class Reader:
         self._names = payload[_NAMES_AT : self._names_end]
         self._dtype = dtype
         self.places = {name: place[1] for name, place in dtype.fields.items()}
-        return payload
 
 
 def rotor_names(rotors: int) -> list[str]:
@@ -177,10 +172,10 @@ class RotorsReader:
     """
 
     def __init__(self, rotors: int, names: Sequence[str] = ()) -> None:
-        self._rotors = rotors
         self._names = list(names) or rotor_names(rotors)
         self._head = b""
-        self._speeds_at = 0
+        self._speeds_at = self._count = 0
+        self._order: NDArray[np.intp] | None = None  # of the speeds; None: as they are wanted
 
     def read(self, payload: bytes) -> NDArray[np.float64]:
         """Speeds by their names in rad/s, (rotors,).
@@ -190,28 +185,21 @@ class RotorsReader:
         """
         head = payload[:2] + payload[_NAMES_AT : self._speeds_at]
         if not self._head or head != self._head:
-            payload = self._learn(payload)
-        if len(payload) < self._speeds_at + 8 * self._rotors:
-            raise MessageError(f"{len(payload)} bytes, too short for {self._rotors} speeds")
-        return np.frombuffer(payload, "<f8", self._rotors, self._speeds_at)
+            self._learn(payload)
+        if len(payload) < self._speeds_at + 8 * self._count:
+            raise MessageError(f"{len(payload)} bytes, too short for {self._count} speeds")
+        speeds = np.frombuffer(payload, "<f8", self._count, self._speeds_at)
+        return speeds if self._order is None else speeds[self._order]
 
-    def _learn(self, payload: bytes) -> bytes:
-        """Find where the speeds lie; a message in another order is written anew."""
-        message = deserialize(payload, message_class(JOINT_STATE))
+    def _learn(self, payload: bytes) -> None:
+        """Find where the speeds lie, and whose they are."""
+        try:
+            names, self._speeds_at, self._count = joint_velocities(payload)
+        except (struct.error, *UNREADABLE) as error:
+            raise MessageError(f"not a JointState: {_first_line(error)}") from None
         wanted = self._names
-        speeds = dict(zip(message.name, message.velocity, strict=False))
-        if missing := [name for name in wanted if name not in speeds]:
+        if missing := [name for name in wanted if name not in names[: self._count]]:
             raise MessageError(f"no velocity of {', '.join(missing)}")
-        if list(message.name) != wanted or payload[:2] != _LITTLE_ENDIAN:
-            message.name, message.position, message.effort = wanted, [], []
-            message.velocity = [speeds[name] for name in wanted]
-            payload = serialize_message(message)
-        # the sequences' lengths and the speeds end the message, but for the efforts
-        marked = message_class(JOINT_STATE)(
-            header=message.header, name=message.name, position=message.position,
-            velocity=[-1.0 - i for i in range(self._rotors)],
-        )  # fmt: skip
-        mark = np.array(marked.velocity, "<f8").tobytes()
-        self._speeds_at = serialize_message(marked).index(mark)
+        places = [names.index(name) for name in wanted]
+        self._order = None if places == list(range(self._count)) else np.array(places)
         self._head = payload[:2] + payload[_NAMES_AT : self._speeds_at]
-        return payload
