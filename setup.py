@@ -60,7 +60,6 @@ CORE = [
     "pillow>=10.0",
     "rasterio>=1.3",
     "allantools>=2024.6",
-    "typing_extensions>=4.10",
     "joblib>=1.3",
     "pyarrow>=17.0",
 ]

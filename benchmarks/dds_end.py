@@ -22,10 +22,12 @@ from rclpy.context import Context
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
 
-from quadsim.ros.messages.cdr import Writer, stamp_of
+from quadsim.ros.messages.cdr import stamp_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.runtime import make_executor
 from quadsim.ros.runtime.topics import Topic
+from quadsim.wire.decode import LAYOUTS
+from quadsim.wire.encode import Template
 
 #: The node ``swarm`` publishes at its ticks what came since the last.
 TICK_HZ = 50
@@ -110,14 +112,12 @@ def namespace(vehicle: int) -> str:
     return f"/quad{vehicle + 1}"
 
 
-def writer(topic: Topic, vehicle: int) -> Writer:
+def writer(topic: Topic, vehicle: int) -> Template:
     """Bytes of a topic, with the frames of a vehicle."""
     prefix = namespace(vehicle)[1:]
-    template = topic.message()
-    template.header.frame_id = f"{prefix}/imu_link"
-    if hasattr(template, "child_frame_id"):
-        template.header.frame_id, template.child_frame_id = "map", f"{prefix}/base_link"
-    return Writer(template, topic.type_name)
+    odometry = LAYOUTS[topic.type_name].frames > 1
+    frames = ("map", f"{prefix}/base_link") if odometry else (f"{prefix}/imu_link",)
+    return Template.of(topic.type_name, *frames)
 
 
 class End:
@@ -160,7 +160,7 @@ class Fleet(End):
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
         none = PublisherEventCallbacks(use_default_callbacks=False)
-        self._publishers: list[list[tuple[Any, Writer, int]]] = []
+        self._publishers: list[list[tuple[Any, Template, int]]] = []
         for vehicle in range(spec.vehicles):
             node = self.nodes[vehicle % spec.participants]
             mine = []

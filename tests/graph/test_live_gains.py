@@ -15,10 +15,11 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 from quadsim.base.compiled import new_record
 from quadsim.base.files import find
 from quadsim.base.records import ATTITUDE_COMMAND
-from quadsim.ros.messages.commands import AttitudeWriter
 from quadsim.ros.nodes import mixer
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.base import make_status
+from quadsim.wire.encode import attitude_template
+from quadsim.wire.samples import SampleMessages, attitude_numbers
 
 
 class Flight:
@@ -51,7 +52,9 @@ class Flight:
         seconds, nanoseconds = divmod(self.stamp_ns, 10**9)
         command = new_record(ATTITUDE_COMMAND)
         command.q_WB[0], command.thrust, command.stamp_ns = 1.0, 9.8, self.stamp_ns
-        self._command.publish(AttitudeWriter("base_link").message(command))
+        self._command.publish(
+            SampleMessages(attitude_template("base_link"), attitude_numbers).payload(command)
+        )
         self.bench.until(lambda: self.mixer._command_ns == self.stamp_ns)
         if telemetry is not None:
             told = JointState(name=[f"rotor_{i}" for i in range(4)], velocity=telemetry)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from quadsim.sim.disk_arrays import forget_track, parts_of
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
-from quadsim.wire.axes import multiply
+from quadsim.wire.axes import multiply_rows
 
 MAX_GAP_S = 0.5
 SETTLE_S = 5.0
@@ -188,7 +188,7 @@ def errors(estimate: Track, truth: Track) -> Errors:
         stamp_ns=at.stamp_ns,
         position_W=at.p_W - true.p_W,
         velocity_W=at.v_W - true.v_W,
-        attitude_W=rotation_vector(multiply(at.q_WB, conjugate(true.q_WB))),
+        attitude_W=rotation_vector(multiply_rows(at.q_WB, conjugate(true.q_WB))),
         yaw=np.arctan2(np.sin(yaw), np.cos(yaw)),
         tilt=np.arctan2(np.linalg.norm(np.cross(z_true, z), axis=1), np.sum(z_true * z, axis=1)),
         sigma=at.sigma,

@@ -12,14 +12,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.innovations import Believed, inside_of_smoothed
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader
-from quadsim.bag.mcap_records import find_messages
 from quadsim.bag.measurements import SENSORS, measurements
 from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
@@ -224,9 +221,6 @@ def load_kernels(settings: Settings) -> None:
         estimator.pressure(3, 101_325.0)
         estimator.range(3, 1.0)
         estimator.smooth()
-    find_messages(
-        np.frombuffer(bytes(1), np.uint8), np.zeros(1, np.int64), np.zeros((4, 1), np.int64)
-    )
 
 
 def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:

@@ -19,7 +19,7 @@ from quadsim.analysis.metrics import at_stamps, conjugate, rms, rotation_vector
 from quadsim.base.errors import InputError
 from quadsim.sim.disk_arrays import KeptTrack, forget, forget_track, parts_of, slices, taken
 from quadsim.sim.log import Array, Stamps, Track
-from quadsim.wire.axes import multiply
+from quadsim.wire.axes import multiply_rows
 
 #: Nothing; position and yaw; position and attitude; these and the scale.
 NONE, YAW, SE3, SIM3 = ALIGNMENTS = ("none", "yaw", "se3", "sim3")
@@ -158,7 +158,7 @@ def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None
     moved = KeptTrack(with_sigma=False)
     for part in parts_of(estimate):
         v_W = found.scale * part.v_W @ found.R.T
-        q_WB = multiply(np.broadcast_to(q_R, (len(part), 4)), part.q_WB)
+        q_WB = multiply_rows(np.broadcast_to(q_R, (len(part), 4)), part.q_WB)
         moved.append(Track(part.stamp_ns, found.applied(part.p_W), v_W, q_WB, part.w_B))
     return moved.track()
 
@@ -261,10 +261,10 @@ def relative(estimate: Track, truth: Track, span: Span) -> dict[str, float | int
         step_W = taken(track.p_W, second) - taken(track.p_W, first)
         R_BW = Rotation.from_quat(np.roll(back, -1, axis=1)) if len(first) else None
         step_B = step_W if R_BW is None else R_BW.apply(step_W)
-        moves.append((step_B, multiply(back, taken(track.q_WB, second))))
+        moves.append((step_B, multiply_rows(back, taken(track.q_WB, second))))
     (step, turn), (true_step, true_turn) = moves
     away = np.linalg.norm(step - true_step, axis=1)
-    angle = np.linalg.norm(rotation_vector(multiply(conjugate(true_turn), turn)), axis=1)
+    angle = np.linalg.norm(rotation_vector(multiply_rows(conjugate(true_turn), turn)), axis=1)
     result: dict[str, float | int | None] = {
         "translation_rmse_m": rms(away),
         "translation_mean_m": _of(np.mean, away),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.bag.folder import Opened
-from quadsim.bag.mcap_records import zstd_unpacked
-from quadsim.bag.storage import BLOCK, BagMessage, Batch, StoredTopic, in_order
+from quadsim.bag.storage import BLOCK, MOST_BYTES, BagFile, BagMessage, Batch, StoredTopic, in_order
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.payloads import Payloads
@@ -44,8 +42,21 @@ _UNREADABLE = (
 )
 #: How a message begins that rosbag2 compressed by itself; one in CDR begins with a zero.
 _ZSTD = b"\x28\xb5\x2f\xfd"
-#: Messages that were compressed by themselves are handed on when they have become so many bytes.
-_PART_BYTES = 1 << 26
+
+
+@dataclass(slots=True)
+class Opened:
+    """The files of a bag, open, and what is known of them.
+
+    Attributes:
+        storages: at least one.
+        notes: what was done, and what cannot be read.
+        custom: the recorder's own data.
+    """
+
+    storages: list[BagFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    custom: dict[str, str] = field(default_factory=dict)
 
 
 class Bag:
@@ -67,7 +78,7 @@ class Bag:
         self._topics: dict[str, StoredTopic] = {}
         self._mixed: set[str] = set()  # topics of several types
         for storage in self._storages:
-            for stored in storage.topics:
+            for stored in storage.facts.topics:
                 self._add(stored)
         self._name_unknown_types()
 
@@ -89,9 +100,9 @@ class Bag:
     @property
     def duration_s(self) -> float:
         """Time between the first and the last message, by log time, s."""
-        filled = [s for s in self._storages if any(stored.count for stored in s.topics)]
-        start_ns = min((storage.start_ns for storage in filled), default=0)
-        return max(0, max((storage.end_ns for storage in filled), default=0) - start_ns) * 1e-9
+        filled = [storage.facts for storage in self._storages if storage.facts.count]
+        start_ns = min((facts.start_ns for facts in filled), default=0)
+        return max(0, max((facts.end_ns for facts in filled), default=0) - start_ns) * 1e-9
 
     def messages(self, topics: Collection[str], start_ns: int = 0) -> Iterator[BagMessage]:
         """Messages of some topics one by one; arguments and errors as of :meth:`batches`."""
@@ -110,50 +121,34 @@ class Bag:
             InputError: a file can no longer be read.
         """
         wanted = frozenset(topics) & self._topics.keys()
-        streams = [
-            (max(storage.start_ns, start_ns), partial(storage.batches, wanted, start_ns))
-            for storage in self._storages
-            if any(stored.name in wanted for stored in storage.topics)
-        ]
+        storages = [s for s in self._storages if wanted & {t.name for t in s.facts.topics}]
         bad = 0
         try:
-            for batch in in_order(streams):
-                for sound, damaged in self._sound(batch):
-                    bad += damaged
-                    if len(sound):
-                        yield sound
-                    del sound  # before the next one is read
-                del batch
+            for batch in in_order(storages, wanted, start_ns):
+                sound = self._sound(batch)
+                bad += len(batch) - len(sound)
+                if len(sound):
+                    yield sound
+                del batch, sound  # before the next one is read
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
         if bad:
             self.notes.append(
-                f"{self.path}: {bad} compressed messages are damaged or too large: left out"
+                f"{self.path}: {bad} messages of another type, too large or damaged: left out"
             )
 
-    def _sound(self, batch: Batch) -> Iterator[tuple[Batch, int]]:
-        """A batch without messages of a topic's second type, and with all unpacked.
-
-        In parts, where much comes out of what was compressed. Also how many could not be unpacked.
-        """
+    def _sound(self, batch: Batch) -> Batch:
+        """A batch without messages of a topic's second type, and with all unpacked."""
         if self._mixed:
             right = [self._topics[name].type_name == kind for name, kind in batch.topics]
             batch = batch[np.array(right)[batch.topic]]
         long = np.flatnonzero(batch.payloads.length >= len(_ZSTD))
-        packed = long[batch.payloads[long].heads(len(_ZSTD)) == np.void(_ZSTD)]
-        if not len(packed):
-            yield batch, 0
-            return
-        is_packed = np.zeros(len(batch), bool)
-        is_packed[packed] = True
-        payloads: list[bytes | None] = []
-        size = 0
-        for row, payload in enumerate(batch.payloads):
-            payloads.append(_decompressed(payload) if is_packed[row] else payload)
-            size += len(payloads[-1] or b"")
-            if size >= _PART_BYTES or row == len(batch) - 1:
-                yield _whole(batch[row + 1 - len(payloads) : row + 1], payloads)
-                payloads, size = [], 0
+        if not (batch.payloads[long].heads(len(_ZSTD)) == np.void(_ZSTD)).any():
+            return batch
+        unpacked = [_decompressed(payload) for payload in batch.payloads]
+        good = np.flatnonzero([payload is not None for payload in unpacked])
+        whole = Payloads.of([payload or b"" for payload in unpacked])
+        return Batch(batch.topics, batch.topic, batch.log_ns, whole)[good]
 
     def deserialize(self, message: BagMessage) -> Any:
         """Turn one message into an object, by the definitions the bag carries.
@@ -188,15 +183,7 @@ class Bag:
     def _add(self, stored: StoredTopic) -> None:
         known = self._topics.get(stored.name)
         if known is None:
-            self._topics[stored.name] = StoredTopic(
-                stored.name,
-                stored.type_name,
-                stored.count,
-                stored.encoding,
-                stored.definition,
-                stored.qos_yaml,
-                stored.type_hash,
-            )
+            self._topics[stored.name] = replace(stored)
             return
         if known.type_name != stored.type_name:
             self._mixed.add(stored.name)
@@ -219,23 +206,18 @@ class Bag:
             )
 
 
-def _whole(batch: Batch, payloads: list[bytes | None]) -> tuple[Batch, int]:
-    """A batch with other payloads, without those that are None, and how many these are."""
-    good = np.array([payload is not None for payload in payloads])
-    whole = Payloads.of([payload or b"" for payload in payloads])
-    unpacked = Batch(batch.topics, batch.topic, batch.log_ns, whole)
-    return unpacked[np.flatnonzero(good)], int((~good).sum())
-
-
 def _decompressed(payload: bytes) -> bytes | None:
-    """One message that was compressed by itself; the frame need not state its size.
+    """A message as it is, or unpacked, if it was compressed by itself.
 
-    None where it is damaged, or larger than any message.
+    None where it is damaged, or larger than any message. The frame need not state its size.
     """
+    if not payload.startswith(_ZSTD):
+        return payload
     try:
-        return zstd_unpacked(payload)
-    except (zstandard.ZstdError, ValueError, MemoryError):
+        whole = zstandard.ZstdDecompressor().stream_reader(payload).read(MOST_BYTES + 1)
+    except (zstandard.ZstdError, MemoryError):
         return None
+    return whole if len(whole) <= MOST_BYTES else None
 
 
 def _definitions(stored: StoredTopic) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from quadsim.bag.contents import Bag
-from quadsim.bag.folder import Opened
+from quadsim.bag.contents import Bag, Opened
 from quadsim.bag.storage import BagMessage, Batch, batched
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.drivers.convert import Converter, StrangeDefinition

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -21,21 +21,17 @@ from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.topics import topic as full_name
 from quadsim.bag.writer import BagWriter
-from quadsim.geometry.geodesy import Datum
-from quadsim.sensors.imu import ImuParams
 from quadsim.sim.log import Event
 from quadsim.sim.recorded import RecordedLoop
+from quadsim.wire import samples
 from quadsim.wire.axes import rotation_matrices
-from quadsim.wire.encode import (
-    Template,
-    header,
-    make,
-    motion_columns,
-    serialise,
-    time_of,
-)
+from quadsim.wire.encode import Template, attitude_template, joint_template
+from quadsim.wire.make import header, make_message, serialise
+from quadsim.wire.samples import SampleMessages
+from quadsim.wire.standard import FIX, ODOMETRY, OURS, POSE, TWIST_STAMPED
 
 Stamps = NDArray[np.int64]
+Make = Callable[[slice], list[bytes]]
 
 RELIABLE = qos_yaml("reliable", "volatile", 10)
 FAST = qos_yaml("reliable", "volatile", 200)
@@ -43,12 +39,21 @@ LATCHED = qos_yaml("reliable", "transient_local", 1)
 EVENTS = qos_yaml("reliable", "transient_local", 50)
 CLOCK = qos_yaml("best_effort", "volatile", 10)
 
-CLOCK_NS, MOTORS_NS = 10_000_000, 10_000_000
-BATTERY_NS = 1_000_000_000
+ATTITUDE = "trajectory_msgs/msg/MultiDOFJointTrajectory"
+BATTERY = "sensor_msgs/msg/BatteryState"
+JOINTS = "sensor_msgs/msg/JointState"
+STATUS = "diagnostic_msgs/msg/DiagnosticStatus"
+CLOCK_NS, MOTORS_NS, BATTERY_NS = 10_000_000, 10_000_000, 1_000_000_000
 #: Messages are made for so much of the flight at once.
 WINDOW_NS = 1_000_000_000
-#: NavSatFix and Imu: variances on the diagonal are known; no orientation; no satellites used.
-DIAGONAL_KNOWN, NO_ORIENTATION, NO_FIX, GPS = 2, -1.0, -1, 1
+#: Topic of each kind of sensor.
+SENSOR_TOPICS = {
+    "imu": "imu/data_raw",
+    "gnss": "gps/fix",
+    "magnetometer": "imu/mag",
+    "barometer": "imu/static_pressure",
+    "rangefinder": "range/down",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Stream:
     type_name: str
     qos: str
     log_ns: Stamps
-    make: Callable[[slice], list[bytes]]
+    make: Make
 
 
 def _due(stamp_ns: Stamps, before_ns: Stamps, period_ns: int) -> NDArray[np.bool_]:
@@ -77,18 +82,8 @@ def _due(stamp_ns: Stamps, before_ns: Stamps, period_ns: int) -> NDArray[np.bool
     return np.asarray(stamp_ns // period_ns > before_ns // period_ns)
 
 
-def _xyzw(q: NDArray[Any]) -> NDArray[np.float64]:
-    return np.roll(q, -1, axis=1)
-
-
-def _vector(name: str, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Any:
-    return make(f"geometry_msgs/msg/{name}", x=x, y=y, z=z)
-
-
-def _status(level: int, name: str, message: str, values: dict[str, str]) -> bytes:
-    pairs = [make("diagnostic_msgs/msg/KeyValue", key=k, value=v) for k, v in values.items()]
-    kind = "diagnostic_msgs/msg/DiagnosticStatus"
-    return serialise(make(kind, level=level, name=name, message=message, values=pairs))
+def _is_new(stamp_ns: Stamps) -> NDArray[np.bool_]:
+    return np.asarray(np.diff(stamp_ns, prepend=0) > 0)
 
 
 class _Vehicle:
@@ -107,326 +102,224 @@ class _Vehicle:
         yield from self._truth()
         # the loop estimates with all that has come by an IMU sample: a replay shall too
         for kind in sorted(self._scenario.sensors, key="imu".__eq__):
-            yield from getattr(self, f"_{kind}")(self._loop.samples(kind))
+            yield from self._sensor(kind)
         yield from self._estimate()
         yield from self._control()
-        yield from self._said()
+        yield from self._reported()
 
     # ---- pieces --------------------------------------------------------------------------------
 
     def _stream(
-        self, short: str, type_name: str, qos: str, log_ns: Stamps, make_slice: Any
+        self, short: str, type_name: str, qos: str, log_ns: Stamps, make_slice: Make
     ) -> Stream:
         name = full_name(self._namespace, short)
         return Stream(name, short, type_name, qos, log_ns, make_slice)
 
+    def _sampled(
+        self,
+        short: str,
+        type_name: str,
+        qos: str,
+        messages: SampleMessages,
+        rows: Any,
+        log_ns: Stamps | None = None,
+    ) -> Stream:
+        """Messages of records that have a stamp; without log times it is that."""
+        stamp_ns = rows["stamp_ns"]
+        return self._stream(
+            short, type_name, qos, stamp_ns if log_ns is None else log_ns,
+            lambda part: messages.payloads(rows[part]),
+        )  # fmt: skip
+
     def _columns(
         self,
         short: str,
+        type_name: str,
         qos: str,
-        template: Any,
+        template: Template,
         stamp_ns: Stamps,
-        columns: Callable[[slice], dict[str, NDArray[Any]]],
-        log_ns: Stamps | None = None,
-        marks: dict[str, Any] | None = None,
+        **columns: NDArray[Any],
     ) -> Stream:
-        """A topic whose messages are copies of one, with columns of numbers."""
-        copies = Template(template, marks)
+        """Messages of columns of numbers."""
         return self._stream(
-            short, template.__msgtype__, qos, stamp_ns if log_ns is None else log_ns,
-            lambda part: copies.payloads(stamp_ns[part], **columns(part)),
+            short, type_name, qos, stamp_ns,
+            lambda part: template.payloads(
+                stamp_ns[part], **{name: column[part] for name, column in columns.items()}
+            ),
         )  # fmt: skip
 
-    def _single(self, short: str, type_name: str, qos: str, items: list[Any]) -> Stream:
-        """A topic of few messages: pairs of log time and bytes."""
+    def _single(
+        self, short: str, type_name: str, qos: str, items: list[tuple[int, dict[str, Any]]]
+    ) -> Stream:
+        """A topic of few messages: pairs of log time and fields."""
         log_ns = np.array([stamp_ns for stamp_ns, _ in items], np.int64)
-        payloads = [payload for _, payload in items]
+        payloads = [serialise(type_name, **fields) for _, fields in items]
         return self._stream(short, type_name, qos, log_ns, lambda part: payloads[part])
-
-    def _frame(self, name: str) -> Any:
-        return header(self._prefix + name)
 
     # ---- what is true --------------------------------------------------------------------------
 
     def _announced(self) -> Iterator[Stream]:
-        loop = self._loop
-        poses = []
-        for x, y, z in loop.waypoints.tolist():
-            point = make("geometry_msgs/msg/Pose", position=_vector("Point", x, y, z))
-            point.orientation.w = 1.0
-            poses.append(make("geometry_msgs/msg/PoseStamped", header=header("map"), pose=point))
-        path = serialise(make("nav_msgs/msg/Path", header=header("map"), poses=poses))
+        poses = [
+            make_message(
+                POSE,
+                header=header("map"),
+                pose=make_message(
+                    "geometry_msgs/msg/Pose",
+                    position=make_message("geometry_msgs/msg/Point", x=x, y=y, z=z),
+                    orientation=make_message("geometry_msgs/msg/Quaternion", w=1.0),
+                ),
+            )
+            for x, y, z in self._loop.waypoints.tolist()
+        ]
+        path = {"header": header("map"), "poses": poses}
         yield self._single("mission", "nav_msgs/msg/Path", LATCHED, [(0, path)])
         sources = [
-            (stamp_ns, serialise(make("std_msgs/msg/String", data="truth" if true else "estimate")))
-            for stamp_ns, true in loop.sources
+            (stamp_ns, {"data": "truth" if true else "estimate"})
+            for stamp_ns, true in self._loop.sources
         ]
         yield self._single("state_source", "std_msgs/msg/String", LATCHED, sources)
 
     def _truth(self) -> Iterator[Stream]:
-        rows, ticks = self._rows, self._ticks
-        stamp_ns = rows["stamp_ns"]
-        yield self._motion("ground_truth/odom", rows, stamp_ns, stamp_ns)
-        accel = make("geometry_msgs/msg/AccelStamped", header=self._frame("base_link"))
-        at = np.searchsorted(stamp_ns, ticks["end_ns"])
-        R_WB = rotation_matrices(rows["q_WB"][at])
+        rows, ticks, body = self._rows, self._ticks, self._prefix + "base_link"
+        stamp_ns, end_ns = rows["stamp_ns"], ticks["end_ns"]
+        yield self._sampled(
+            "ground_truth/odom", ODOMETRY, FAST, samples.odometry_messages(body), rows
+        )
+        R_WB = rotation_matrices(rows["q_WB"][np.searchsorted(stamp_ns, end_ns)])
         a_B = np.einsum("nji,nj->ni", R_WB, ticks["a_W"])
+        accel = "geometry_msgs/msg/AccelStamped"
         yield self._columns(
-            "ground_truth/accel", FAST, accel, ticks["end_ns"],
-            lambda part: {"a": a_B[part], "w_dot": ticks["w_dot_B"][part]},
+            "ground_truth/accel", accel, FAST, Template.of(accel, body), end_ns,
+            a=a_B, w_dot=ticks["w_dot_B"],
         )  # fmt: skip
         period_ns = stamp_ns[0] if len(stamp_ns) else MOTORS_NS
         if not self._scenario.imu.vibration.on:
             period_ns = MOTORS_NS
         chosen = rows[_due(stamp_ns, stamp_ns - self._loop.setup.imu_period_ns, int(period_ns))]
-        yield self._motors("motor_speed", RELIABLE, chosen, "rotor_speed_radps", chosen["stamp_ns"])
-        wind = make("geometry_msgs/msg/Vector3Stamped", header=header("map"))
+        yield self._motors("motor_speed", RELIABLE, chosen["stamp_ns"], chosen["rotor_speed_radps"])
+        wind = "geometry_msgs/msg/Vector3Stamped"
         yield self._columns(
-            "wind", RELIABLE, wind, ticks["end_ns"], lambda part: {"v": ticks["wind_W"][part]}
+            "wind", wind, RELIABLE, Template.of(wind, "map"), end_ns, v=ticks["wind_W"]
         )
         if self._scenario.vehicle.load.rope_length_m > 0.0:
-            load = make("geometry_msgs/msg/PointStamped", header=header("map"))
-            load.point = _vector("Point", *(marks := (-1.5, -2.5, -3.5)))
+            load = "geometry_msgs/msg/PointStamped"
             yield self._columns(
-                "ground_truth/load", RELIABLE, load, ticks["end_ns"],
-                lambda part: {"p": ticks["load_W"][part]}, marks={"p": marks},
+                "ground_truth/load", load, RELIABLE, Template.of(load, "map"), end_ns,
+                p=ticks["load_W"],
             )  # fmt: skip
         touch = np.flatnonzero(np.diff(ticks["contact"], prepend=-1))
-        touches = [
-            (int(ticks["end_ns"][i]), serialise(make("std_msgs/msg/Bool", data=bool(t))))
-            for i, t in zip(touch, ticks["contact"][touch], strict=True)
-        ]
+        touches = [(int(end_ns[i]), {"data": bool(ticks["contact"][i])}) for i in touch]
         yield self._single("contact", "std_msgs/msg/Bool", LATCHED, touches)
-        yield self._battery()
+        yield self._single("battery_state", BATTERY, RELIABLE, list(self._battery()))
 
-    def _motors(self, short: str, qos: str, rows: Any, column: str, stamp_ns: Stamps) -> Stream:
-        speeds = [-1.0 - i for i in range(self._rotors)]
-        names = list(self._scenario.vehicle.commands)
-        joints = make("sensor_msgs/msg/JointState", name=names, velocity=np.array(speeds))
+    def _motors(self, short: str, qos: str, stamp_ns: Stamps, speeds: NDArray[Any]) -> Stream:
+        template = joint_template(list(self._scenario.vehicle.commands))
         return self._columns(
-            short, qos, joints, stamp_ns,
-            lambda part: {"speeds": rows[column][part, : self._rotors]},
-            log_ns=rows["stamp_ns"], marks={"speeds": speeds},
-        )  # fmt: skip
+            short, JOINTS, qos, template, stamp_ns, speeds=speeds[:, : self._rotors]
+        )
 
-    def _battery(self) -> Stream:
+    def _battery(self) -> Iterator[tuple[int, dict[str, Any]]]:
         ticks, capacity_Ah = self._ticks, self._scenario.vehicle.battery.capacity_Ah
-        items = []
         for row in ticks[_due(ticks["end_ns"], ticks["begin_ns"], BATTERY_NS)]:
-            charge = float(row["charge"])
-            message = make(
-                "sensor_msgs/msg/BatteryState",
-                header=header("", int(row["end_ns"])), voltage=float(row["battery_V"]),
-                current=-float(row["current_A"].sum()), charge=charge * capacity_Ah,
-                capacity=capacity_Ah, design_capacity=capacity_Ah, percentage=charge,
-                temperature=math.nan, power_supply_status=2, present=True,
-            )  # fmt: skip
-            items.append((int(row["end_ns"]), serialise(message)))
-        return self._single("battery_state", "sensor_msgs/msg/BatteryState", RELIABLE, items)
+            stamp_ns, charge = int(row["end_ns"]), float(row["charge"])
+            yield stamp_ns, {
+                "header": header("", stamp_ns), "voltage": float(row["battery_V"]),
+                "current": -float(row["current_A"].sum()), "charge": charge * capacity_Ah,
+                "capacity": capacity_Ah, "design_capacity": capacity_Ah, "percentage": charge,
+                "temperature": math.nan, "power_supply_status": 2, "present": True,
+            }  # fmt: skip
 
-    def _motion(
-        self, short: str, motion: Any, stamp_ns: Stamps, log_ns: Stamps, stated: bool = False
-    ) -> Stream:
-        """An odometry; ``stated`` ones have variances."""
-        message = make("nav_msgs/msg/Odometry", header=header("map"))
-        message.child_frame_id = self._prefix + "base_link"
+    # ---- what is sensed and estimated ----------------------------------------------------------
 
-        def columns(part: slice) -> dict[str, NDArray[Any]]:
-            return motion_columns(motion[part], stated)
-
-        return self._columns(short, FAST, message, stamp_ns, columns, log_ns)
-
-    # ---- what is sensed ------------------------------------------------------------------------
-
-    def _imu(self, samples: Any) -> Iterator[Stream]:
-        params: ImuParams = self._scenario.imu
-        message = make("sensor_msgs/msg/Imu", header=self._frame("imu_link"))
-        message.orientation.w = 1.0
-        message.orientation_covariance[0] = NO_ORIENTATION
-        message.linear_acceleration_covariance[::4] = params.accel_variance()
-        message.angular_velocity_covariance[::4] = params.gyro_variance()
-        yield self._sampled(
-            "imu", "imu/data_raw", message, samples,
-            lambda part: {"f": samples["f_S"][part], "w": samples["w_S"][part]},
-        )  # fmt: skip
-
-    def _sampled(self, kind: str, short: str, message: Any, samples: Any, columns: Any) -> Stream:
-        arrived_ns = self._loop.arrivals_ns(kind)
-        return self._columns(short, FAST, message, samples["stamp_ns"], columns, arrived_ns)
-
-    def _gnss(self, samples: Any) -> Iterator[Stream]:
-        arrived_ns = self._loop.arrivals_ns("gnss")
-        datum: Datum = self._scenario.environment.datum
-        fix = make("sensor_msgs/msg/NavSatFix", header=self._frame("gps_link"))
-        fix.position_covariance_type = DIAGONAL_KNOWN
-        fix.status.service = GPS
-        found = np.isfinite(samples["p_W"]).all(axis=1)
-        places = np.full((len(samples), 3), math.nan)
-        for i in np.flatnonzero(found):
-            places[i] = datum.to_geodetic(samples["p_W"][i])
-
-        def position(part: slice) -> dict[str, NDArray[Any]]:
-            covariance = np.zeros((len(samples[part]), 9))
-            covariance[:, ::4] = samples["p_variance"][part]
-            return {
-                "status": np.where(found, samples["status"], NO_FIX)[part],
-                "latitude_deg": places[part, 0],
-                "longitude_deg": places[part, 1],
-                "height_m": places[part, 2],
-                "covariance": covariance,
-            }
-
-        yield self._columns("gps/fix", FAST, fix, samples["stamp_ns"], position, arrived_ns)
-        known = samples[found]
-        twist = make("geometry_msgs/msg/TwistWithCovarianceStamped", header=header("map"))
-        twist.twist.covariance[21] = NO_ORIENTATION
-
-        def velocity(part: slice) -> dict[str, NDArray[Any]]:
-            covariance = np.zeros((len(known[part]), 36))
-            covariance[:, 21] = NO_ORIENTATION
-            covariance[:, (0, 7, 14)] = known["v_variance"][part]
-            return {"v": known["v_W"][part], "covariance": covariance}
-
-        yield self._columns("gps/vel", FAST, twist, known["stamp_ns"], velocity, arrived_ns[found])
-
-    def _magnetometer(self, samples: Any) -> Iterator[Stream]:
-        message = make("sensor_msgs/msg/MagneticField", header=self._frame("imu_link"))
-        message.magnetic_field_covariance[::4] = self._loop.setup.field_covariance[::4]
-        yield self._sampled(
-            "magnetometer", "imu/mag", message, samples, lambda part: {"m": samples["m_S"][part]}
-        )
-
-    def _barometer(self, samples: Any) -> Iterator[Stream]:
-        message = make("sensor_msgs/msg/FluidPressure", header=self._frame("base_link"))
-        message.variance = float(self._loop.setup.pressure_variance[0])
-        yield self._sampled(
-            "barometer", "imu/static_pressure", message, samples,
-            lambda part: {"pressure": samples["pressure_pa"][part]},
-        )  # fmt: skip
-
-    def _rangefinder(self, samples: Any) -> Iterator[Stream]:
-        params: Any = self._scenario.sensors["rangefinder"]
-        message = make(
-            "sensor_msgs/msg/Range",
-            header=self._frame("range_link"),
-            radiation_type={"ultrasound": 0, "infrared": 1}[params.radiation],
-            field_of_view=math.radians(params.field_of_view_deg),
-            min_range=params.range_min_m,
-            max_range=params.range_max_m,
-        )
-        yield self._sampled(
-            "rangefinder", "range/down", message, samples,
-            lambda part: {
-                "range": samples["range_m"][part], "variance": samples["variance_m2"][part]
-            },
-        )  # fmt: skip
-
-    # ---- what is believed and wanted -----------------------------------------------------------
+    def _sensor(self, kind: str) -> Iterator[Stream]:
+        rows, arrived_ns = self._loop.samples(kind), self._loop.arrivals_ns(kind)
+        params, environment = self._scenario.sensors[kind], self._scenario.environment
+        messages = samples.sensor_messages(kind, params, environment, self._prefix)
+        short = SENSOR_TOPICS[kind]
+        yield self._sampled(short, OURS[short], FAST, messages, rows, arrived_ns)
+        if kind == "gnss":
+            found = samples.has_fix(rows)
+            velocity = samples.velocity_messages()
+            yield self._sampled(
+                "gps/vel", OURS["gps/vel"], FAST, velocity, rows[found], arrived_ns[found]
+            )
 
     def _estimate(self) -> Iterator[Stream]:
         rows = self._rows[self._rows["estimated"] != 0]
-        stamp_ns = rows["estimate"]["stamp_ns"]
-        new = np.diff(stamp_ns, prepend=0) > 0  # where no IMU sample came, the last one is told
-        rows, stamp_ns = rows[new], stamp_ns[new]
-        yield self._motion(
-            "odometry/filtered", rows["estimate"], stamp_ns, rows["stamp_ns"], stated=True
+        # where no IMU sample came, the last estimate is repeated
+        rows = rows[_is_new(rows["estimate"]["stamp_ns"])]
+        messages = samples.odometry_messages(self._prefix + "base_link", stated=True)
+        yield self._sampled(
+            "odometry/filtered", ODOMETRY, FAST, messages, rows["estimate"], rows["stamp_ns"]
         )
+
+    # ---- what is wanted ------------------------------------------------------------------------
 
     def _control(self) -> Iterator[Stream]:
-        ticks = self._ticks
+        ticks, rows = self._ticks, self._rows
         wished = ticks[ticks["wished"] != 0]
-        goal, wish = wished["setpoint"], wished["begin_ns"]
-        reference = make("geometry_msgs/msg/PoseStamped", header=header("map"))
-
-        def pose(part: slice) -> dict[str, NDArray[Any]]:
-            half, zero = 0.5 * goal["yaw"][part], np.zeros(len(goal[part]))
-            q_xyzw = np.stack([zero, zero, np.sin(half), np.cos(half)], axis=1)
-            return {"p": goal["p_W"][part], "q_xyzw": q_xyzw}
-
-        yield self._columns("reference", RELIABLE, reference, wish, pose)
-        velocity = make("geometry_msgs/msg/TwistStamped", header=header("map"))
-
-        def twist(part: slice) -> dict[str, NDArray[Any]]:
-            turn = np.zeros((len(goal[part]), 3))
-            turn[:, 2] = goal["yaw_rate"][part]
-            return {"v": goal["v_W"][part], "w": turn}
-
-        yield self._columns("command_velocity", RELIABLE, velocity, wish, twist)
+        for short, type_name, messages in (
+            ("reference", POSE, samples.reference_messages()),
+            ("command_velocity", TWIST_STAMPED, samples.velocity_command_messages()),
+        ):
+            columns = messages.numbers(wished["setpoint"])
+            yield self._columns(
+                short, type_name, RELIABLE, messages.template, wished["begin_ns"], **columns
+            )
         given = ticks[ticks["command"]["stamp_ns"] > 0]
-        yield self._attitude(given["command"], given["begin_ns"])
-        rows = self._rows
-        answered = rows["estimated"] != 0 if not self._loop.use_truth else rows["stamp_ns"] > 0
-        commanded = rows[answered]
-        stamp_ns = commanded["estimate"]["stamp_ns"]
-        if self._loop.use_truth:
-            stamp_ns = commanded["stamp_ns"]
-        new = np.diff(stamp_ns, prepend=0) > 0
-        yield self._motors(
-            "command_motor_speed", FAST, commanded[new], "rotor_command_radps", stamp_ns[new]
+        attitude = SampleMessages(
+            attitude_template(self._prefix + "base_link"), samples.attitude_numbers
         )
+        yield self._sampled(
+            "command_attitude", ATTITUDE, RELIABLE, attitude, given["command"], given["begin_ns"]
+        )
+        answered = rows["stamp_ns"] > 0 if self._loop.use_truth else rows["estimated"] != 0
+        commanded = rows[answered]
+        motion = commanded if self._loop.use_truth else commanded["estimate"]
+        new = _is_new(motion["stamp_ns"])
+        motors = self._motors(
+            "command_motor_speed",
+            FAST,
+            motion["stamp_ns"][new],
+            commanded["rotor_command_radps"][new],
+        )
+        yield replace(motors, log_ns=commanded["stamp_ns"][new])
 
-    def _attitude(self, command: Any, log_ns: Stamps) -> Stream:
-        q, yaw_rate, thrust = (-1.5, -2.5, -3.5, -4.5), -5.5, -6.5
-        turn = make("geometry_msgs/msg/Transform")
-        turn.rotation = make("geometry_msgs/msg/Quaternion", x=q[0], y=q[1], z=q[2], w=q[3])
-        rate, push = make("geometry_msgs/msg/Twist"), make("geometry_msgs/msg/Twist")
-        rate.angular.z, push.linear.z = yaw_rate, thrust
-        point = make("trajectory_msgs/msg/MultiDOFJointTrajectoryPoint")
-        point.transforms, point.velocities, point.accelerations = [turn], [rate], [push]
-        body = self._prefix + "base_link"
-        message = make(
-            "trajectory_msgs/msg/MultiDOFJointTrajectory",
-            header=header(body), joint_names=[body], points=[point],
-        )  # fmt: skip
-        return self._columns(
-            "command_attitude", RELIABLE, message, command["stamp_ns"],
-            lambda part: {
-                "q": _xyzw(command["q_WB"][part]),
-                "yaw_rate": command["yaw_rate"][part],
-                "thrust": command["thrust"][part],
-            },
-            log_ns, {"q": q, "yaw_rate": yaw_rate, "thrust": thrust},
-        )  # fmt: skip
-
-    # ---- what is said --------------------------------------------------------------------------
-
-    def _said(self) -> Iterator[Stream]:
-        kind = "diagnostic_msgs/msg/DiagnosticStatus"
+    def _reported(self) -> Iterator[Stream]:
         status = [
             (stamp_ns, _status(int(bool(values["reason"])), "mission", values["state"], values))
             for stamp_ns, values in self._loop.status
         ]
-        yield self._single("mission/status", kind, LATCHED, status)
-        events = [
-            (
-                event.stamp_ns,
-                _status(
-                    event.level, event.name, event.message,
-                    {"stamp_s": f"{event.stamp_ns * 1e-9:.3f}"},
-                ),
-            )
-            for event in sorted(self._events, key=lambda event: event.stamp_ns)
-        ]  # fmt: skip
-        yield self._single("events", kind, EVENTS, events)
+        yield self._single("mission/status", STATUS, LATCHED, status)
+        events = []
+        for event in sorted(self._events, key=lambda event: event.stamp_ns):
+            values = {"stamp_s": f"{event.stamp_ns * 1e-9:.3f}"}
+            status_of = _status(event.level, event.name, event.message, values)
+            events.append((event.stamp_ns, status_of))
+        yield self._single("events", STATUS, EVENTS, events)
+
+
+def _status(level: int, name: str, message: str, values: dict[str, str]) -> dict[str, Any]:
+    pairs = [
+        make_message("diagnostic_msgs/msg/KeyValue", key=k, value=v) for k, v in values.items()
+    ]
+    return {"level": level, "name": name, "message": message, "values": pairs}
 
 
 def _world(loops: Sequence[RecordedLoop]) -> Iterator[Stream]:
     """Topics of the world as a whole."""
     datum = loops[0].scenario.environment.datum
-    place = make(
-        "sensor_msgs/msg/NavSatFix", header=header("map"), latitude=datum.latitude_deg,
-        longitude=datum.longitude_deg, altitude=datum.height_m,
+    place = serialise(
+        FIX, header=header("map"), latitude=datum.latitude_deg, longitude=datum.longitude_deg,
+        altitude=datum.height_m,
     )  # fmt: skip
-    once = [serialise(place)]
     zero = np.zeros(1, np.int64)
-    yield Stream("/datum", "/datum", place.__msgtype__, LATCHED, zero, lambda part: once[part])
+    yield Stream("/datum", "/datum", FIX, LATCHED, zero, lambda part: [place][part])
     longest = max((loop.all_rows()["stamp_ns"] for loop in loops), key=len)
     ticks = longest[_due(longest, longest - loops[0].setup.imu_period_ns, CLOCK_NS)]
-    clock = Template(make("rosgraph_msgs/msg/Clock", clock=time_of(0)))
-    yield Stream(
-        "/clock", "/clock", "rosgraph_msgs/msg/Clock", CLOCK, ticks,
-        lambda part: clock.payloads(ticks[part]),
-    )  # fmt: skip
+    kind = "rosgraph_msgs/msg/Clock"
+    clock = Template.of(kind)
+    yield Stream("/clock", "/clock", kind, CLOCK, ticks, lambda part: clock.payloads(ticks[part]))
 
 
 def streams_of(loops: Sequence[RecordedLoop]) -> list[Stream]:

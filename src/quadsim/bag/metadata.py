@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
 
+from quadsim.bag.storage import FileFacts, StoredTopic
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import read_yaml_text
 from quadsim.base.whole_files import write_whole
@@ -24,18 +25,7 @@ DISTRIBUTION = "kilted"
 FIELD = "magnetic_field_W_T"
 
 
-@dataclass(slots=True)
-class TopicFacts:
-    """One topic of a bag: type, offered quality of service (YAML list), type hash, count."""
-
-    name: str
-    type_name: str
-    qos_yaml: str = ""
-    type_hash: str = ""
-    count: int = 0
-
-
-def _profiles(topic: TopicFacts) -> Any:
+def _profiles(topic: StoredTopic) -> Any:
     """The offered quality of service; none where a damaged bag's text of it is no YAML."""
     try:
         return read_yaml_text(topic.qos_yaml, topic.name) or []
@@ -43,82 +33,66 @@ def _profiles(topic: TopicFacts) -> Any:
         return []
 
 
-@dataclass(slots=True)
-class FileFacts:
-    """One file of a bag: name in the folder, first and last log time (ns), count."""
+def information(
+    files: Sequence[FileFacts], custom: Mapping[str, str], distribution: str = ""
+) -> dict[str, Any]:
+    """The mapping under ``rosbag2_bagfile_information``.
 
-    name: str
-    start_ns: int = 0
-    end_ns: int = 0
-    count: int = 0
+    Args:
+        files: of the bag.
+        custom: the recorder's own data.
+        distribution: of ROS 2 that recorded it; empty: ours.
+    """
+    filled = [file for file in files if file.count]
+    start_ns = min((file.start_ns for file in filled), default=0)
+    end_ns = max((file.end_ns for file in filled), default=0)
+    topics: dict[str, list[StoredTopic]] = {}
+    for topic in (topic for file in files for topic in file.topics):
+        topics.setdefault(topic.name, []).append(topic)
+    return {
+        "version": VERSION,
+        "storage_identifier": "mcap",
+        "duration": {"nanoseconds": end_ns - start_ns},
+        "starting_time": {"nanoseconds_since_epoch": start_ns},
+        "message_count": sum(file.count for file in files),
+        "topics_with_message_count": [
+            {
+                "topic_metadata": {
+                    "name": name,
+                    "type": parts[0].type_name,
+                    "serialization_format": "cdr",
+                    "offered_qos_profiles": _profiles(parts[0]),
+                    "type_description_hash": parts[0].type_hash,
+                },
+                "message_count": sum(part.count for part in parts),
+            }
+            for name, parts in topics.items()
+        ],
+        "compression_format": "",
+        "compression_mode": "",
+        "relative_file_paths": [file.name for file in files],
+        "files": [
+            {
+                "path": file.name,
+                "starting_time": {"nanoseconds_since_epoch": file.start_ns},
+                "duration": {"nanoseconds": file.end_ns - file.start_ns},
+                "message_count": file.count,
+            }
+            for file in files
+        ],
+        "custom_data": dict(custom) or None,
+        "ros_distro": distribution or DISTRIBUTION,
+    }
 
-    def add(self, stamp_ns: int) -> None:
-        """One more message, at its log time."""
-        self.start_ns = min(self.start_ns, stamp_ns) if self.count else stamp_ns
-        self.end_ns = max(self.end_ns, stamp_ns)
-        self.count += 1
 
-
-@dataclass(slots=True)
-class BagFacts:
-    """What ``metadata.yaml`` says of a bag."""
-
-    files: Sequence[FileFacts]
-    topics: Sequence[TopicFacts]
-    custom: Mapping[str, str] = field(default_factory=dict)
-    distribution: str = DISTRIBUTION
-
-    def information(self) -> dict[str, Any]:
-        """The mapping under ``rosbag2_bagfile_information``."""
-        filled = [file for file in self.files if file.count]
-        start_ns = min((file.start_ns for file in filled), default=0)
-        end_ns = max((file.end_ns for file in filled), default=0)
-        return {
-            "version": VERSION,
-            "storage_identifier": "mcap",
-            "duration": {"nanoseconds": end_ns - start_ns},
-            "starting_time": {"nanoseconds_since_epoch": start_ns},
-            "message_count": sum(file.count for file in self.files),
-            "topics_with_message_count": [
-                {
-                    "topic_metadata": {
-                        "name": topic.name,
-                        "type": topic.type_name,
-                        "serialization_format": "cdr",
-                        "offered_qos_profiles": _profiles(topic),
-                        "type_description_hash": topic.type_hash,
-                    },
-                    "message_count": topic.count,
-                }
-                for topic in self.topics
-            ],
-            "compression_format": "",
-            "compression_mode": "",
-            "relative_file_paths": [file.name for file in self.files],
-            "files": [
-                {
-                    "path": file.name,
-                    "starting_time": {"nanoseconds_since_epoch": file.start_ns},
-                    "duration": {"nanoseconds": file.end_ns - file.start_ns},
-                    "message_count": file.count,
-                }
-                for file in self.files
-            ],
-            "custom_data": dict(self.custom) or None,
-            "ros_distro": self.distribution,
-        }
-
-    def text(self) -> str:
-        """The file's content."""
-        return str(yaml.safe_dump({KEY: self.information()}, sort_keys=False, width=1000))
-
-    def write(self, folder: Path) -> None:
-        """Write ``metadata.yaml`` whole or not at all."""
-        write_whole(folder / FILE_NAME, self.text())
+def write_metadata(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write ``metadata.yaml`` with this :func:`information`, whole or not at all."""
+    text = yaml.safe_dump({KEY: dict(content)}, sort_keys=False, width=1000)
+    write_whole(folder / FILE_NAME, str(text))
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class Metadata:
     """What a ``metadata.yaml`` states of its bag: files, the recorder's data, ROS 2 distribution.
 
     The distribution is empty where it does not say.
@@ -129,7 +103,7 @@ class Stated:
     distribution: str
 
 
-def stated(folder: Path) -> Stated | None:
+def read_metadata(folder: Path) -> Metadata | None:
     """What a bag's ``metadata.yaml`` states; None if there is none.
 
     Raises:
@@ -141,25 +115,13 @@ def stated(folder: Path) -> Stated | None:
     try:
         information = read_yaml_text(path.read_text(encoding="utf-8"), str(path))[KEY]
         custom = information.get("custom_data") or {}
-        return Stated(
+        return Metadata(
             [PurePath(str(name)).name for name in information["relative_file_paths"]],
             {str(key): str(value) for key, value in custom.items()},
             str(information.get("ros_distro") or ""),
         )
     except (InputError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path}: makes no sense") from error
-
-
-def combined(parts: Sequence[BagFacts], custom: Mapping[str, str]) -> BagFacts:
-    """What ``metadata.yaml`` says of a bag of several files, from what it would say of each."""
-    topics: dict[str, TopicFacts] = {}
-    for part in parts:
-        for topic in part.topics:
-            if topic.name in topics:
-                topics[topic.name].count += topic.count
-            else:
-                topics[topic.name] = replace(topic)
-    return BagFacts([file for part in parts for file in part.files], list(topics.values()), custom)
 
 
 _TIMES = ("deadline", "lifespan", "liveliness_lease_duration")

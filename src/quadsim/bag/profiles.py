@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated
 
-from quadsim.bag.mcap_writing import COMPRESSIONS
-from quadsim.bag.writer import Storage
+from quadsim.bag.writer import COMPRESSIONS, Storage
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, load

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from quadsim.bag.contents import BLOCK, Bag
+import zstandard
+
+from quadsim.bag.contents import Bag, Opened
 from quadsim.bag.driver_topics import DrivenBag
-from quadsim.bag.folder import open_files
-from quadsim.bag.storage import BagMessage, Batch
+from quadsim.bag.mcap_storage import McapStorage, NoIndexError
+from quadsim.bag.metadata import FILE_NAME, read_metadata
+from quadsim.bag.repair import BeingRecorded, is_whole, repair, repair_file
+from quadsim.bag.storage import BLOCK, BagFile, BagMessage, Batch
 from quadsim.base.errors import InputError
 from quadsim.drivers.driver import load_drivers
 
 __all__ = ["BLOCK", "Bag", "BagMessage", "Batch", "open_bag"]
+
+_PACKED = (".zstd", ".zst")
+#: A compressed file may become so many bytes, or so many times its size, whichever is more.
+_LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
+_PIECE_BYTES = 1 << 20
+_FORMATS = (".mcap", ".db3")
+_KINDS = "a rosbag2 folder, or a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd)"
 
 
 @contextmanager
@@ -34,8 +47,164 @@ def open_bag(path: Path | str, driver: str | None = None) -> Iterator[Bag]:
     path = Path(path)
     with ExitStack() as stack:
         drivers = load_drivers(driver) if driver is not None else ()
-        opened = open_files(path, stack)
+        opened = _Opening(path, stack).open()
         bag = DrivenBag(path, opened, drivers) if drivers else Bag(path, opened)
         if not sum(bag.counts.values()):
             raise InputError(f"{path}: the bag is empty; record again")
         yield bag
+
+
+class _Opening:
+    """Opens the files of one bag; scratch folders go with ``stack``."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        self.path = path
+        self.stack = stack
+        self.result = Opened()
+
+    @property
+    def notes(self) -> list[str]:
+        return self.result.notes
+
+    def _scratch(self) -> Path:
+        """A new folder for copies that are gone when the bag is closed."""
+        return Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-bag-")))
+
+    def open(self) -> Opened:
+        """Open every file that can be read."""
+        refused: list[InputError] = []
+        for file in self._files():
+            try:
+                storage = self._storage(file)
+            except BeingRecorded:
+                raise
+            except InputError as error:
+                refused.append(error)
+                continue
+            except OSError as error:
+                refused.append(_unreadable(file, error))
+                continue
+            self.stack.callback(storage.close)
+            self.result.storages.append(storage)
+            self.result.custom.update(storage.custom)
+        if not self.result.storages:
+            raise refused[0]
+        self.notes.extend(f"{error}: left out" for error in refused)
+        return self.result
+
+    def _files(self) -> list[Path]:
+        try:
+            single, content = self.path.is_file(), []
+            if not self.path.exists():
+                raise InputError(f"{self.path}: no such bag; give {_KINDS}")
+            if not single:
+                content = sorted(file for file in self.path.iterdir() if file.is_file())
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        if single:
+            if _format(self.path) not in _FORMATS:
+                raise InputError(f"{self.path}: not a bag; give {_KINDS}")
+            return [self.path]
+        there = [file for file in content if _format(file) in _FORMATS]
+        plain = {file.name for file in there}
+        there = [f for f in there if f.suffix not in _PACKED or f.stem not in plain]
+        if not there:
+            raise InputError(
+                f"{self.path}: not a bag; a rosbag2 folder holds .mcap or .db3 files, {FILE_NAME}"
+            )
+        if not self._repaired_as_a_whole(there):
+            self._compare_with_metadata({file.name for file in there})
+        return there
+
+    def _repaired_as_a_whole(self, files: list[Path]) -> bool:
+        """Repair a folder of MCAP files in its place; whether it has a new ``metadata.yaml``."""
+        if any(file.suffix != ".mcap" for file in files) or not os.access(self.path, os.W_OK):
+            return False
+        listed = (self.path / FILE_NAME).is_file()
+        try:
+            self.notes.extend(str(done) for done in repair(self.path))
+        except BeingRecorded:
+            raise
+        except InputError:
+            return False  # its files are read one by one
+        return not listed
+
+    def _compare_with_metadata(self, there: set[str]) -> None:
+        """Take what ``metadata.yaml`` says, and note files that are missing or more."""
+        try:
+            known = read_metadata(self.path)
+        except ValueError as error:
+            self.notes.append(f"{error}; read without it")
+            return
+        if known is None:
+            self.notes.append(f"{self.path}: has no {FILE_NAME}; read without it")
+            return
+        self.result.custom.update(known.custom)
+        self.notes.extend(f"{self.path}: {n} is missing" for n in known.names if n not in there)
+        if there & set(known.names):
+            extra = sorted(there - set(known.names))
+            self.notes.extend(f"{self.path}: {n} is not in {FILE_NAME}; read too" for n in extra)
+
+    def _storage(self, file: Path) -> BagFile:
+        if file.suffix in _PACKED:
+            file = self._unpacked(file)
+        if file.suffix == ".mcap":
+            return self._mcap_storage(file)
+        # here, as few bags are databases
+        from quadsim.bag.database import SqliteStorage, apply_journal
+
+        apply_journal(file, self.notes)
+        return SqliteStorage(file)
+
+    def _mcap_storage(self, file: Path) -> McapStorage:
+        """An MCAP file; one that was cut is repaired, of one without an index a copy is made."""
+        if not is_whole(file):
+            target = None if os.access(file.parent, os.W_OK) else self._scratch() / file.name
+            done = repair_file(file, target)
+            self.notes.append(str(done))
+            file = done.path
+        try:
+            return McapStorage(file, self.notes)
+        except NoIndexError as error:
+            copy = repair_file(file, self._scratch() / file.name)
+            self.notes.append(f"{error}; read without it, {copy.messages} messages")
+            return McapStorage(copy.path, self.notes)
+
+    def _unpacked(self, file: Path) -> Path:
+        """Unpack a compressed file onto the disk, piece by piece.
+
+        Raises:
+            InputError: it is none, it becomes far more than bags do, or the disk has no room.
+        """
+        target = self._scratch() / file.stem
+        try:
+            most = max(_LEAST_BYTES, _MOST_RATIO * file.stat().st_size)
+            with file.open("rb") as packed, target.open("wb") as plain:
+                reader = zstandard.ZstdDecompressor().stream_reader(packed)
+                try:
+                    while piece := reader.read(_PIECE_BYTES):
+                        plain.write(piece)
+                        if plain.tell() > most:
+                            raise InputError(
+                                f"{file}: becomes more than {most / 1e6:.0f} MB, which is too much"
+                                f" for {file.stat().st_size / 1e6:g} MB of a recording; if it is"
+                                " one, unpack it with zstd -d"
+                            )
+                except zstandard.ZstdError as error:
+                    if not plain.tell():
+                        raise InputError(f"{file}: not a compressed file ({error})") from None
+                    self.notes.append(f"{file}: its compression is damaged; read as far as it goes")
+        except OSError as error:
+            raise InputError(
+                f"{file}: cannot be unpacked in {target.parent.parent} ({error.strerror});"
+                " TMPDIR chooses another folder"
+            ) from None
+        return target
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be read ({error.strerror})")
+
+
+def _format(file: Path) -> str:
+    return PurePath(file.stem).suffix if file.suffix in _PACKED else file.suffix

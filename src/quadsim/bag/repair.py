@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
-from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, McapRecord, Message, Metadata, Schema
-from mcap.stream_reader import breakup_chunk
+from mcap.records import Channel, Chunk, DataEnd, McapRecord, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader, breakup_chunk
 
-from quadsim.bag.mcap_records import CHUNK_HEAD, DAMAGED, MAGIC, RECORD_HEAD, next_chunk
-from quadsim.bag.mcap_storage import McapStorage
-from quadsim.bag.metadata import (
-    DISTRIBUTION,
-    FILE_NAME,
-    BagFacts,
-    FileFacts,
-    TopicFacts,
-    stated,
-)
+from quadsim.bag.mcap_storage import DAMAGED, McapStorage, stored_topic
+from quadsim.bag.metadata import FILE_NAME, information, read_metadata, write_metadata
 from quadsim.bag.writer import CUSTOM_RECORD, McapFile, lock
 from quadsim.base.errors import InputError
 
-#: A chunk's head with no name of a compression, and the size of its records.
-_PLAIN_HEAD_BYTES = CHUNK_HEAD.size + 8
+MAGIC = b"\x89MCAP0\r\n"
+#: Opcode, length, first and last time, size and checksum of the content, length of a name; of a
+#: chunk that is not compressed the size of its records follows.
+_CHUNK_HEAD = struct.Struct("<BQQQQII")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Repair:
     """What was done to a bag.
 
@@ -40,13 +33,13 @@ class Repair:
         path: the file that was written anew, or the folder that got a ``metadata.yaml``.
         messages: how many messages it holds now.
         lost_bytes: bytes of the old file that could not be read.
-        damaged_chunks: places that were left out: chunks with a wrong checksum, rows of a database.
+        damaged_chunks: chunks with a wrong checksum, which were left out.
     """
 
     path: Path
-    messages: int
-    lost_bytes: int
-    damaged_chunks: int
+    messages: int = 0
+    lost_bytes: int = 0
+    damaged_chunks: int = 0
 
     def __str__(self) -> str:
         if not self.lost_bytes and not self.damaged_chunks:
@@ -77,81 +70,35 @@ def is_whole(path: Path) -> bool:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _whole_records(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Opcode and body of each record before ``end``; stops in front of one that is not whole."""
+def _records(file: BinaryIO, size: int, repair: Repair) -> Iterator[McapRecord]:
+    """Records in and outside of chunks, up to where the file is cut.
+
+    The records of an uncompressed chunk that the cut goes through are read one by one.
+    """
+    whole = file.tell()
     while True:
-        start = file.tell()
-        head = file.read(RECORD_HEAD.size)
-        opcode, length = RECORD_HEAD.unpack(head) if len(head) == RECORD_HEAD.size else (0, 0)
-        if not 0 < opcode <= Opcode.DATA_END or length > end - file.tell():
-            file.seek(start)
-            return
-        yield opcode, file.read(length)
-
-
-#: Readers of the kinds of records that a repair keeps.
-_KINDS: dict[int, Callable[[ReadDataStream], McapRecord]] = {
-    Opcode.CHUNK: Chunk.read,
-    Opcode.CHANNEL: Channel.read,
-    Opcode.SCHEMA: Schema.read,
-    Opcode.METADATA: Metadata.read,
-}
-
-
-def _parsed(opcode: int, body: bytes) -> McapRecord | None:
-    """A record of the kinds that a repair keeps; None for others."""
-    stream = ReadDataStream(BytesIO(body))
-    if opcode == Opcode.MESSAGE:
-        return cast(McapRecord, Message.read(stream, len(body)))
-    return _KINDS[opcode](stream) if opcode in _KINDS else None
-
-
-class _Salvage:
-    """Reads the records of an MCAP file, around what makes no sense."""
-
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file = file
-        self._size = size
-        self.lost_bytes = 0
-        self.damaged_chunks = 0
-
-    def records(self) -> Iterator[McapRecord]:
-        """Schemas, channels, messages and metadata, of all that can be read."""
-        while True:
-            for opcode, body in _whole_records(self._file, self._size):
-                if opcode == Opcode.DATA_END:
-                    return  # only the index was cut
+        reader = StreamReader(file, skip_magic=True, emit_chunks=True, record_size_limit=size)
+        try:
+            for record in reader.records:
+                whole = file.tell()
+                if isinstance(record, DataEnd):
+                    return  # behind it is only the index
+                if not isinstance(record, Chunk):
+                    yield record
+                    continue
                 try:
-                    record = _parsed(opcode, body)
-                    if isinstance(record, Chunk):
-                        yield from breakup_chunk(record, validate_crc=True)
-                    elif record is not None:
-                        yield record
+                    yield from breakup_chunk(record, validate_crc=True)
                 except DAMAGED:
-                    self.damaged_chunks += 1
-            if not self._goes_on():
-                self.lost_bytes += self._size - self._file.tell()
-                return
-
-    def _goes_on(self) -> bool:
-        """Whether there is more behind what is no whole record; the file is then there.
-
-        The records of an uncompressed chunk that a cut goes through are read one by one.
-        """
-        start = self._file.tell()
-        head = self._file.read(_PLAIN_HEAD_BYTES)
-        opcode, name_length = 0, 1
-        if len(head) == _PLAIN_HEAD_BYTES:
-            opcode, *_, name_length = CHUNK_HEAD.unpack_from(head)
-        if opcode == Opcode.CHUNK and not name_length:
-            return True
-        found = next_chunk(self._file, start + 1, self._size)
-        self._file.seek(start if found is None else found)
-        if found is None:
-            return False
-        self.lost_bytes += found - start
-        self.damaged_chunks += 1
-        return True
+                    repair.damaged_chunks += 1
+        except DAMAGED:
+            file.seek(whole)
+            head = file.read(_CHUNK_HEAD.size + 8)
+            plain = len(head) == _CHUNK_HEAD.size + 8 and not _CHUNK_HEAD.unpack_from(head)[-1]
+            if plain and head[0] == Opcode.CHUNK:
+                whole = file.tell()
+                continue
+            repair.lost_bytes = size - whole
+            return
 
 
 @contextmanager
@@ -163,10 +110,10 @@ def _taken(path: Path) -> Iterator[BinaryIO]:
 
 
 def repair_file(path: Path, target: Path | None = None) -> Repair:
-    """Write a whole MCAP file from what can be read of a cut one.
+    """Write a whole MCAP file from what can be read of another one.
 
     Args:
-        path: the cut file.
+        path: a file that was cut, or has no index.
         target: where the whole one goes; None replaces ``path`` (by a rename, once it is ready).
 
     Raises:
@@ -174,64 +121,42 @@ def repair_file(path: Path, target: Path | None = None) -> Repair:
     """
     target = target or path
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    done = Repair(target)
     try:
         with _taken(path) as file:
-            size = path.stat().st_size
             if file.read(len(MAGIC)) != MAGIC:
                 raise InputError(f"{path}: not an MCAP file")
-            salvage = _Salvage(file, size)
-            messages = _copy(salvage, temporary, target.name)
-            temporary.replace(target)
-            return Repair(target, messages, salvage.lost_bytes, salvage.damaged_chunks)
+            writer = McapFile(temporary, {}, library="quadsim repair")
+            writer.facts.name = target.name
+            try:
+                _copy(_records(file, path.stat().st_size, done), writer)
+                writer.close()
+            finally:
+                writer.abandon()
+        temporary.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be repaired ({error.strerror})") from None
     finally:
         temporary.unlink(missing_ok=True)
+    done.messages = writer.facts.count
+    return done
 
 
-def _copy(salvage: _Salvage, temporary: Path, name: str) -> int:
-    """Copy what is left of a file into a new one; give the number of messages."""
-    records = salvage.records()
-    custom: dict[str, str] = {}
-    held: list[McapRecord] = []
-    for record in records:  # custom data must be known before the file is opened
-        if isinstance(record, Metadata):
-            if record.name == CUSTOM_RECORD:
-                custom = record.metadata
-        else:
-            held.append(record)
-        if isinstance(record, Message):
-            break
-    writer = McapFile(temporary, custom, library="quadsim repair")
-    writer.facts.name = name
-    try:
-        schemas: dict[int, Schema] = {}
-        topics: dict[int, str] = {}
-        for source in (held, records):
-            for record in source:
-                if isinstance(record, Schema):
-                    schemas[record.id] = record
-                elif isinstance(record, Channel) and record.id not in topics:
-                    topics[record.id] = record.topic
-                    _add_topic(writer, record, schemas.get(record.schema_id))
-                elif isinstance(record, Message) and record.channel_id in topics:
-                    writer.add(topics[record.channel_id], record.log_time, record.data)
-                elif isinstance(record, Metadata) and record.name == CUSTOM_RECORD:
-                    writer.custom.update(record.metadata)  # what was known only at the end
-        writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
-    return writer.facts.count
-
-
-def _add_topic(writer: McapFile, channel: Channel, schema: Schema | None) -> None:
-    if channel.topic in writer.topics:
-        return
-    text = None if schema is None else (schema.encoding, schema.data.decode(errors="replace"))
-    type_name = "" if schema is None else schema.name
-    qos = channel.metadata.get("offered_qos_profiles", "")
-    writer.add_topic(channel.topic, type_name, qos, text)
+def _copy(records: Iterator[McapRecord], writer: McapFile) -> None:
+    """Write records into a new file."""
+    schemas: dict[int, Schema] = {}
+    topics: dict[int, str] = {}
+    for record in records:
+        if isinstance(record, Schema):
+            schemas[record.id] = record
+        elif isinstance(record, Channel) and record.id not in topics:
+            topics[record.id] = record.topic
+            if record.topic not in writer.topics:
+                writer.add_topic(stored_topic(record, schemas.get(record.schema_id)))
+        elif isinstance(record, Message) and record.channel_id in topics:
+            writer.add(topics[record.channel_id], record.log_time, record.data)
+        elif isinstance(record, Metadata) and record.name == CUSTOM_RECORD:
+            writer.custom.update(record.metadata)
 
 
 def repair(bag: Path) -> list[Repair]:
@@ -252,34 +177,18 @@ def repair(bag: Path) -> list[Repair]:
     if not files:
         raise InputError(f"{bag}: holds no .mcap file, so there is nothing to repair")
     done = [repair_file(path) for path in files if not is_whole(path)]
-    if done or not (bag / FILE_NAME).is_file():
-        facts = _facts(files, bag)
-        facts.write(bag)
-        if not done:
-            done.append(Repair(bag, sum(file.count for file in facts.files), 0, 0))
-    return done
-
-
-def _facts(paths: list[Path], bag: Path) -> BagFacts:
-    """What ``metadata.yaml`` has to say of whole files, and what only the old one knows."""
-    files = []
-    topics: dict[str, TopicFacts] = {}
+    if not done and (bag / FILE_NAME).is_file():
+        return []
     try:
-        old = stated(bag)
+        old = read_metadata(bag)
     except ValueError:
         old = None
     custom = {} if old is None else dict(old.custom)
-    for path in paths:
+    facts = []
+    for path in files:
         storage = McapStorage(path, [])
         storage.close()
-        count = sum(stored.count for stored in storage.topics)
-        files.append(FileFacts(path.name, storage.start_ns, storage.end_ns, count))
-        custom.update(storage.custom)
-        for stored in storage.topics:
-            facts = topics.setdefault(
-                stored.name,
-                TopicFacts(stored.name, stored.type_name, stored.qos_yaml, stored.type_hash),
-            )
-            facts.count += stored.count
-    distribution = old.distribution if old is not None else ""
-    return BagFacts(files, list(topics.values()), custom, distribution or DISTRIBUTION)
+        facts.append(storage.facts)
+        custom |= storage.custom
+    write_metadata(bag, information(facts, custom, "" if old is None else old.distribution))
+    return done or [Repair(bag, sum(file.count for file in facts))]

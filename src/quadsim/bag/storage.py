@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from quadsim.wire.payloads import Index, Payloads
 
-#: No message is later.
-END_OF_TIME_NS = 2**63 - 1
-_AFTER_NS = END_OF_TIME_NS + 1
 #: Messages that are handed on together: so many, or about so many bytes.
 BLOCK, BLOCK_BYTES = 4096, 1 << 20
+#: Most bytes that a chunk, or a message that is compressed by itself, may become: a few hundred
+#: kilobytes can say gigabytes. Recorders write chunks of a few megabytes.
+MOST_BYTES = 1 << 28
 
 
 class BagMessage(NamedTuple):
@@ -83,21 +83,17 @@ class Batch:
     @staticmethod
     def merged(parts: Sequence[Batch]) -> Batch:
         """Messages of several, in the order of their log times; of equal times as they are."""
-        if len(parts) == 1:
-            whole = parts[0]
-        else:
-            known: dict[tuple[str, str], int] = {}
-            numbers = []
-            for part in parts:
-                if part.topics:
-                    new = [known.setdefault(topic, len(known)) for topic in part.topics]
-                    numbers.append(np.array(new, np.int64)[part.topic])
-            whole = Batch(
-                tuple(known),
-                np.concatenate([np.zeros(0, np.int64), *numbers]),
-                np.concatenate([part.log_ns for part in parts]),
-                Payloads.joined([part.payloads for part in parts]),
-            )
+        known: dict[tuple[str, str], int] = {}
+        numbers: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        for part in (part for part in parts if part.topics):
+            new = [known.setdefault(topic, len(known)) for topic in part.topics]
+            numbers.append(np.array(new, np.int64)[part.topic])
+        whole = Batch(
+            tuple(known),
+            np.concatenate(numbers),
+            np.concatenate([part.log_ns for part in parts]),
+            Payloads.joined([part.payloads for part in parts]),
+        )
         if (whole.log_ns[1:] >= whole.log_ns[:-1]).all():
             return whole
         return whole[np.argsort(whole.log_ns, kind="stable")]
@@ -126,13 +122,26 @@ class StoredTopic:
     type_hash: str = ""
 
 
-class Storage(Protocol):
+@dataclass(slots=True)
+class FileFacts:
+    """What a file of a bag holds: its name in the folder, topics, first and last log time (ns)."""
+
+    name: str
+    topics: list[StoredTopic] = field(default_factory=list)
+    start_ns: int = 0
+    end_ns: int = 0
+
+    @property
+    def count(self) -> int:
+        """Messages of all topics."""
+        return sum(topic.count for topic in self.topics)
+
+
+class BagFile(Protocol):
     """An open file of a bag. What it cannot read goes into ``notes``, once, when it is found."""
 
-    topics: list[StoredTopic]
+    facts: FileFacts
     custom: dict[str, str]
-    start_ns: int
-    end_ns: int
 
     def batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
         """Messages of some topics from a log time on, in its order."""
@@ -155,77 +164,22 @@ def batched(messages: Iterable[BagMessage]) -> Iterator[Batch]:
         yield Batch.of(waiting)
 
 
-def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same, read and unpacked one step ahead, while somebody works on the step before."""
-    with ThreadPoolExecutor(1, "reading") as worker:
-        coming = worker.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = worker.submit(next, batches, None)
-            yield batch
+def in_order(
+    storages: Iterable[BagFile], wanted: Collection[str], start_ns: int
+) -> Iterator[Batch]:
+    """Messages of several files in the order of their log times."""
+    ordered = sorted(storages, key=lambda storage: storage.facts.start_ns)
+    facts = [storage.facts for storage in ordered]
+    if all(before.end_ns <= after.start_ns for before, after in pairwise(facts)):
+        for storage in ordered:
+            yield from storage.batches(wanted, start_ns)
+        return
+    streams = [_from_start(storage, wanted, start_ns) for storage in ordered]
+    merged = heapq.merge(*streams, key=lambda message: message.log_ns)
+    yield from batched(message for message in merged if message.topic)
 
 
-class _Stream:
-    """A stream that has begun: what of it was read and not yet given.
-
-    Attributes:
-        left: that.
-        known_ns: what follows is not before this time.
-    """
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self.left: Batch | None = None
-        self.known_ns = -1
-        self.read()
-
-    def read(self) -> None:
-        """Read on."""
-        batch = next((batch for batch in self._batches if len(batch)), None)
-        if batch is None:
-            self.known_ns = _AFTER_NS
-            return
-        self.known_ns = int(batch.log_ns[-1])
-        self.left = batch if self.left is None else Batch.merged([self.left.compact(), batch])
-
-    def until(self, end_ns: int) -> list[Batch]:
-        """Take out what is before a time, if there is something."""
-        if self.left is None:
-            return []
-        count = len(self.left)
-        if end_ns < _AFTER_NS:
-            count = int(np.searchsorted(self.left.log_ns, end_ns))
-        given, rest = self.left[:count], self.left[count:]
-        self.left = rest if len(rest) else None
-        return [given] if count else []
-
-    def rest(self) -> Iterator[Batch]:
-        """Take out all there is."""
-        if self.left is not None:
-            yield self.left
-        yield from self._batches
-
-
-def in_order(streams: Iterable[tuple[int, Callable[[], Iterator[Batch]]]]) -> Iterator[Batch]:
-    """Streams that are in order each, as one: a stream is begun when its time has come.
-
-    Args:
-        streams: time of the first message, ns, and what gives the messages.
-    """
-    waiting = deque(sorted(streams, key=lambda stream: stream[0]))
-    begun: list[_Stream] = []
-    while begun or waiting:
-        if len(begun) == 1 and not waiting:
-            yield from begun[0].rest()
-            return
-        next_ns = waiting[0][0] if waiting else _AFTER_NS
-        known_ns = min((stream.known_ns for stream in begun), default=_AFTER_NS)
-        parts = [part for stream in begun for part in stream.until(min(next_ns, known_ns))]
-        if parts:
-            yield Batch.merged(parts)
-        if waiting and next_ns <= known_ns:
-            begun.append(_Stream(waiting.popleft()[1]()))
-        else:
-            for stream in begun:
-                if stream.known_ns == known_ns < _AFTER_NS:
-                    stream.read()
-        begun = [stream for stream in begun if stream.left is not None]
+def _from_start(storage: BagFile, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+    """Messages of a file behind a mark at its start, which keeps it unread until its time."""
+    yield BagMessage("", "", storage.facts.start_ns, b"")
+    yield from chain.from_iterable(storage.batches(wanted, start_ns))

@@ -35,47 +35,14 @@ def check_name(name: str) -> None:
         raise InputError(f"{name!r} is not a name that can be sent to; give one without *")
 
 
-@dataclass(frozen=True, slots=True)
-class DriverCommand:
-    """One topic on which a driver takes commands."""
-
-    ours: Annotated[str, Spec("our topic, relative to the vehicle")]
-    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
-    type: Annotated[str, Spec("the driver's, package/msg/Type")]
-    world: Annotated[str, Spec("axes of velocities in the world", choices=("enu", "ned"))] = "enu"
-    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
-    reliability: Annotated[
-        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
-    ] = "reliable"
-    durability: Annotated[
-        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
-    ] = "volatile"
-    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
-    versioned: Annotated[
-        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
-    ] = False
-
-    def __post_init__(self) -> None:
-        for name in (self.ours, self.name):
-            check_name(name)
-        if self.type.count("/") != 2:
-            raise InputError(f"type: {self.type!r} is not package/msg/Type")
-        if not can_send(self.ours, self.type):
-            raise InputError(
-                f"{self.ours} cannot become {self.type}; what can, of commands: {sendings()}"
-            )
-        if self.type.startswith(PACKAGE) and self.world != "ned":
-            raise InputError(f"{self.type} is NED; give world: ned")
-
-
-@dataclass(frozen=True, slots=True)
-class DriverRelay:
-    """One topic on which a vehicle's estimator takes a pose from outside."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outgoing:
+    """One topic on which a driver takes something."""
 
     name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
-    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
     world: Annotated[
-        str, Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned"))
+        str,
+        Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned")),
     ] = "enu"
     frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
     reliability: Annotated[
@@ -89,10 +56,43 @@ class DriverRelay:
         bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
     ] = False
 
-    def __post_init__(self) -> None:
+    def check(self, type_name: str) -> None:
+        """Refuse what cannot be sent to.
+
+        Raises:
+            InputError: no definite name, or axes that the type has not.
+        """
         check_name(self.name)
-        if self.type.startswith(PACKAGE) and self.world != "ned":
-            raise InputError(f"{self.type} is NED; give world: ned")
+        if type_name.startswith(PACKAGE) and self.world != "ned":
+            raise InputError(f"{type_name} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverCommand(_Outgoing):
+    """One topic on which a driver takes commands."""
+
+    ours: Annotated[str, Spec("our topic, relative to the vehicle")]
+    type: Annotated[str, Spec("the driver's, package/msg/Type")]
+
+    def __post_init__(self) -> None:
+        check_name(self.ours)
+        if self.type.count("/") != 2:
+            raise InputError(f"type: {self.type!r} is not package/msg/Type")
+        if not can_send(self.ours, self.type):
+            raise InputError(
+                f"{self.ours} cannot become {self.type}; what can, of commands: {sendings()}"
+            )
+        self.check(self.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverRelay(_Outgoing):
+    """One topic on which a vehicle's estimator takes a pose from outside."""
+
+    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
+
+    def __post_init__(self) -> None:
+        self.check(self.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from rosbags.typesys.store import Typestore
 from quadsim.base.errors import QuadsimError
 from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
-from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned
-from quadsim.wire.decode import LAYOUTS, Block, decode, encode
+from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
+from quadsim.wire.decode import LAYOUTS, Block, decode
+from quadsim.wire.encode import cached_template
 from quadsim.wire.fixed import decode_fixed, fixed_dtype
 from quadsim.wire.standard import (
     BOOL,
@@ -78,9 +79,9 @@ def _imu(block: Block, topic: DriverTopic) -> Fields:
     return {
         "q_xyzw": (0.0, 0.0, 0.0, 1.0),
         "q_covariance": q_covariance,
-        "w": turned(R, block["w"]),
+        "w": turned_rows(R, block["w"]),
         "w_covariance": about(R, _stated(block["w_covariance"], topic)),
-        "f": topic.scale * turned(R, block["f"]),
+        "f": topic.scale * turned_rows(R, block["f"]),
         "f_covariance": about(R, _stated(topic.scale**2 * block["f_covariance"], topic)),
     }
 
@@ -88,7 +89,7 @@ def _imu(block: Block, topic: DriverTopic) -> Fields:
 def _magnetic_field(block: Block, topic: DriverTopic) -> Fields:
     R = BODY[topic.body]
     scaled = topic.scale**2 * about(R, block["covariance"])
-    return {"m": topic.scale * turned(R, block["m"]), "covariance": _stated(scaled, topic)}
+    return {"m": topic.scale * turned_rows(R, block["m"]), "covariance": _stated(scaled, topic)}
 
 
 def _pressure(block: Block, topic: DriverTopic) -> Fields:
@@ -126,7 +127,7 @@ def _velocity(block: Block, topic: DriverTopic) -> Fields:
         covariance = topic.scale**2 * about_both(R, block["covariance"])
     else:
         covariance = np.zeros((len(block), 6, 6))
-    return {"v": topic.scale * turned(R, block["v"]), "covariance": _stated(covariance, topic)}
+    return {"v": topic.scale * turned_rows(R, block["v"]), "covariance": _stated(covariance, topic)}
 
 
 def _range(block: Block, topic: DriverTopic) -> Fields:
@@ -155,7 +156,7 @@ def _ray(block: Block, topic: DriverTopic) -> Fields:
 def _pose(block: Block, topic: DriverTopic) -> Fields:
     q = attitude(topic.world, topic.body, np.roll(block["q_xyzw"], 1, axis=1))
     fields: Fields = {
-        "p": topic.scale * turned(WORLD[topic.world], block["p"]),
+        "p": topic.scale * turned_rows(WORLD[topic.world], block["p"]),
         "q_xyzw": np.roll(q, -1, axis=1),
     }
     if "pose_covariance" in block.names:
@@ -181,8 +182,8 @@ def _odometry(block: Block, topic: DriverTopic) -> Fields:
     if topic.covariance == "ignored":
         covariance[:] = 0.0
     return fields | {
-        "v": topic.scale * turned(R, block["v"]),
-        "w": turned(R, block["w"]),
+        "v": topic.scale * turned_rows(R, block["v"]),
+        "w": turned_rows(R, block["w"]),
         "twist_covariance": covariance,
     }
 
@@ -232,7 +233,7 @@ def conversions(ours: str) -> str:
     return ", ".join(a for a, b in _ALL if b == ours != a) or "nothing"
 
 
-def frames_of(type_name: str, prefix: str = "") -> tuple[str, ...]:
+def frame_names(type_name: str, prefix: str = "") -> tuple[str, ...]:
     """Frames that our messages of a type name; none for a type that is passed on as it is.
 
     Args:
@@ -260,7 +261,7 @@ class Converter:
     ) -> None:
         self._topic = topic
         self._types = types
-        self._frames = frames_of(topic.our_type, prefix)
+        self._frames = frame_names(topic.our_type, prefix)
         self._dtype: np.dtype[np.void] | None = None
 
     def convert(self, payloads: list[bytes]) -> list[bytes | None]:
@@ -291,12 +292,9 @@ class Converter:
         else:
             block = decode(topic.type, payloads)
             stamp_ns, fields = block.stamp_ns, _STANDARD[kinds](block, topic)
-        known = {field[0] for field in _all_fields(topic.our_type)}
-        made = encode(
-            topic.our_type,
-            stamp_ns,
-            self._frames,
-            {name: values for name, values in fields.items() if name in known},
+        known = {name for name, _, _ in LAYOUTS[topic.our_type].fields}
+        made = cached_template(topic.our_type, self._frames).payloads(
+            stamp_ns, **{name: values for name, values in fields.items() if name in known}
         )
         if keep is None:
             return list(made)
@@ -321,13 +319,8 @@ class Converter:
             except QuadsimError as error:  # not defined in the bag, or in a way that makes no sense
                 if name not in px4.LEADING:
                     raise StrangeDefinition(str(error)) from None
-                fits = [text for least, text in px4.LEADING[name] if len(payload) >= least]
+                fits = [text for least, text in px4.LEADING[name].items() if len(payload) >= least]
                 types = get_typestore(Stores.EMPTY)
                 types.register(get_types_from_msg(fits[-1], name))
                 self._dtype = fixed_dtype(types, name)
         return self._dtype
-
-
-def _all_fields(type_name: str) -> tuple[tuple[Any, ...], ...]:
-    layout = LAYOUTS[type_name]
-    return (*layout.head, *layout.body, *layout.tail)

@@ -132,7 +132,7 @@ class OutsidePose:
 def _placed(pose: OutsidePose, said: DriverRelay) -> tuple[list[float], list[float]]:
     """Position and attitude (w first) in the driver's axes."""
     body = "frd" if said.world == "ned" else "flu"
-    q = attitude_out(said.world, body, np.array([pose.q_WB]))[0]
+    q = attitude_out(said.world, body, pose.q_WB)
     return (WORLD[said.world].T @ np.array(pose.p_W)).tolist(), q.tolist()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,48 +43,35 @@ class KeptRows:
 
     def __init__(self, dtype: Any) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._waiting: list[NDArray[Any]] = []
-        self._waiting_bytes = 0
-        self._file: IO[bytes] | None = None
+        self._file = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115
+        self._size = 0
 
-    def __del__(self) -> None:
-        if self._file is not None:  # of a flight that was not read to its end
-            self._file.close()
+    def __del__(self) -> None:  # of a flight that was not read to its end
+        self._file.close()
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Keep (N,) rows, which must not change afterwards.
+        """Keep (N,) rows.
 
         Raises:
             InputError: the disk is full.
         """
-        self._waiting.append(rows)
-        self._waiting_bytes += rows.nbytes
-        if self._waiting_bytes > HELD_BYTES:
-            self._write()
-
-    def whole(self) -> NDArray[Any]:
-        """All rows, read-only where they lie on the disk; nothing can be appended any more."""
-        if self._file is None:
-            return np.concatenate([np.zeros(0, self._dtype), *self._waiting])
-        self._write()
-        with self._file as file:
-            shown = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(shown, self._dtype)
-
-    def _write(self) -> None:
         try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-            for rows in self._waiting:
-                left = memoryview(cast(Any, np.ascontiguousarray(rows))).cast("B")
-                while left:
-                    left = left[self._file.write(left) :]
+            self._size += self._file.write(np.ascontiguousarray(rows).tobytes())
         except OSError as error:
             raise InputError(
                 f"{tempfile.gettempdir()}: no room for what a long flight leaves"
                 f" ({error.strerror}); TMPDIR names another folder"
             ) from None
-        self._waiting, self._waiting_bytes = [], 0
+
+    def whole(self) -> NDArray[Any]:
+        """All rows, read-only where they lie on the disk; nothing can be appended any more."""
+        with self._file as file:
+            if self._size <= HELD_BYTES:
+                file.seek(0)
+                return np.frombuffer(bytearray(file.read()), self._dtype)
+            file.flush()
+            shown = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(shown, self._dtype)
 
 
 class KeptTrack:

@@ -1,4 +1,7 @@
-"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU."""
+"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU.
+
+transforms3d turns one attitude at a time; blocks of thousands are turned here by numpy.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from transforms3d.quaternions import qconjugate, qmult, quat2mat
 
 from quadsim.geometry.frames import Q_ENU_NED, Q_FLU_FRD
 
@@ -35,11 +39,11 @@ def rotation_matrices(q: Array) -> Array:
 
 
 #: Driver's axes to the (3, 3) matrix that turns its vectors; exact, for it is a permutation.
-WORLD = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_WORLD.items()}
-BODY = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_BODY.items()}
+WORLD = {name: np.round(quat2mat(q)) for name, q in _Q_WORLD.items()}
+BODY = {name: np.round(quat2mat(q)) for name, q in _Q_BODY.items()}
 
 
-def turned(R: Array, vectors: Array) -> Array:
+def turned_rows(R: Array, vectors: Array) -> Array:
     """(N, 3) vectors in other axes, as float64."""
     return np.asarray(vectors.astype(float) @ R.T)
 
@@ -60,17 +64,15 @@ def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
     if (world, body) == ("enu", "flu"):
         return q
-    q_body = np.array(_Q_BODY[body]) * (1.0, -1.0, -1.0, -1.0)
-    return multiply(multiply(np.array(_Q_WORLD[world]), q), q_body)
+    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), qconjugate(_Q_BODY[body]))
 
 
-def attitude_out(world: str, body: str, q_WB: Array) -> Array:
-    """(N, 4) attitudes of FLU in ENU as those of a driver's body axes in its world; w first."""
-    q_world = np.array(_Q_WORLD[world]) * (1.0, -1.0, -1.0, -1.0)
-    return multiply(multiply(q_world, q_WB), np.array(_Q_BODY[body]))
+def attitude_out(world: str, body: str, q_WB: Any) -> Array:
+    """(4,) attitude of FLU in ENU as that of a driver's body axes in its world; w first."""
+    return np.asarray(qmult(qmult(qconjugate(_Q_WORLD[world]), q_WB), _Q_BODY[body]))
 
 
-def multiply(a: Array, b: Array) -> Array:
+def multiply_rows(a: Array, b: Array) -> Array:
     """Hamilton products of (..., 4) quaternions, w first."""
     w, x, y, z = np.moveaxis(a, -1, 0)
     s, i, j, k = np.moveaxis(b, -1, 0)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from quadsim.base.errors import QuadsimError
 from quadsim.wire.payloads import Payloads
@@ -23,118 +23,69 @@ from quadsim.wire.payloads import Payloads
 HEADER = 4  # representation of the message; offsets are aligned from behind it
 LITTLE_ENDIAN = 1
 STAMP_END = HEADER + 8
-Field = tuple[str, type, tuple[int, ...]]
+Field = tuple[str, str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Layout:
     """Fields of a message behind ``frames`` strings that follow the stamp.
 
-    ``head`` are fields between the frame name and the aligned ``body``, ``tail`` those behind it
-    that older versions of the message lack.
+    Attributes:
+        frames: how many.
+        text: fields, each as ``name:shape/type``; a float64, and a single one, go without saying.
+        newer: those behind them that older versions of the message lack.
     """
 
     frames: int
-    body: tuple[Field, ...]
-    head: tuple[Field, ...] = ()
-    tail: tuple[Field, ...] = ()
+    text: str
+    newer: str = ""
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """Name, type and shape of all of them."""
+        return tuple(map(_field, f"{self.text} {self.newer}".split()))
 
 
-_POSE: tuple[Field, ...] = (("p", np.float64, (3,)), ("q_xyzw", np.float64, (4,)))
+def _field(text: str) -> Field:
+    head, _, kind = text.partition("/")
+    name, _, shape = head.partition(":")
+    return name, f"<{kind or 'f8'}", tuple(map(int, shape.split("x"))) if shape else ()
 
-LAYOUTS: dict[str, Layout] = {
+
+_POSE = "p:3 q_xyzw:4"
+_PLACE = "latitude_deg longitude_deg height_m"
+
+LAYOUTS = {
     "sensor_msgs/msg/Imu": Layout(
-        1,
-        (
-            ("q_xyzw", np.float64, (4,)),
-            ("q_covariance", np.float64, (3, 3)),
-            ("w", np.float64, (3,)),
-            ("w_covariance", np.float64, (3, 3)),
-            ("f", np.float64, (3,)),
-            ("f_covariance", np.float64, (3, 3)),
-        ),
+        1, "q_xyzw:4 q_covariance:3x3 w:3 w_covariance:3x3 f:3 f_covariance:3x3"
     ),
-    "nav_msgs/msg/Odometry": Layout(
-        2,
-        (
-            *_POSE,
-            ("pose_covariance", np.float64, (6, 6)),
-            ("v", np.float64, (3,)),
-            ("w", np.float64, (3,)),
-            ("twist_covariance", np.float64, (6, 6)),
-        ),
-    ),
+    "nav_msgs/msg/Odometry": Layout(2, f"{_POSE} pose_covariance:6x6 v:3 w:3 twist_covariance:6x6"),
     "geometry_msgs/msg/PoseStamped": Layout(1, _POSE),
-    "geometry_msgs/msg/PoseWithCovarianceStamped": Layout(
-        1, (*_POSE, ("pose_covariance", np.float64, (6, 6)))
-    ),
-    "geometry_msgs/msg/AccelStamped": Layout(
-        1, (("a", np.float64, (3,)), ("w_dot", np.float64, (3,)))
-    ),
-    "geometry_msgs/msg/TwistStamped": Layout(1, (("v", np.float64, (3,)), ("w", np.float64, (3,)))),
-    "geometry_msgs/msg/Vector3Stamped": Layout(1, (("v", np.float64, (3,)),)),
-    "sensor_msgs/msg/MagneticField": Layout(
-        1, (("m", np.float64, (3,)), ("covariance", np.float64, (3, 3)))
-    ),
-    "sensor_msgs/msg/FluidPressure": Layout(
-        1, (("pressure", np.float64, ()), ("variance", np.float64, ()))
-    ),
-    "geometry_msgs/msg/TwistWithCovarianceStamped": Layout(
-        1,
-        (
-            ("v", np.float64, (3,)),
-            ("w", np.float64, (3,)),
-            ("covariance", np.float64, (6, 6)),
-        ),
-    ),
+    "geometry_msgs/msg/PoseWithCovarianceStamped": Layout(1, f"{_POSE} pose_covariance:6x6"),
+    "geometry_msgs/msg/AccelStamped": Layout(1, "a:3 w_dot:3"),
+    "geometry_msgs/msg/TwistStamped": Layout(1, "v:3 w:3"),
+    "geometry_msgs/msg/TwistWithCovarianceStamped": Layout(1, "v:3 w:3 covariance:6x6"),
+    "geometry_msgs/msg/Vector3Stamped": Layout(1, "v:3"),
+    "geometry_msgs/msg/PointStamped": Layout(1, "p:3"),
+    "rosgraph_msgs/msg/Clock": Layout(0, ""),
+    "sensor_msgs/msg/MagneticField": Layout(1, "m:3 covariance:3x3"),
+    "sensor_msgs/msg/FluidPressure": Layout(1, "pressure variance"),
     "sensor_msgs/msg/NavSatFix": Layout(
-        1,
-        head=(("status", np.int8, ()), ("service", np.uint16, ())),
-        body=(
-            ("latitude_deg", np.float64, ()),
-            ("longitude_deg", np.float64, ()),
-            ("height_m", np.float64, ()),
-            ("covariance", np.float64, (3, 3)),
-            ("covariance_type", np.uint8, ()),
-        ),
+        1, f"status/i1 service/u2 {_PLACE} covariance:3x3 covariance_type/u1"
     ),
-    "geographic_msgs/msg/GeoPointStamped": Layout(
-        1,
-        (
-            ("latitude_deg", np.float64, ()),
-            ("longitude_deg", np.float64, ()),
-            ("height_m", np.float64, ()),
-        ),
-    ),
+    "geographic_msgs/msg/GeoPointStamped": Layout(1, _PLACE),
     "sensor_msgs/msg/LaserScan": Layout(  # up to its first ray
         1,
-        (
-            ("angle_min", np.float32, ()),
-            ("angle_max", np.float32, ()),
-            ("angle_increment", np.float32, ()),
-            ("time_increment", np.float32, ()),
-            ("scan_time", np.float32, ()),
-            ("min_range", np.float32, ()),
-            ("max_range", np.float32, ()),
-            ("count", np.uint32, ()),
-            ("range", np.float32, ()),
-        ),
+        "angle_min/f4 angle_max/f4 angle_increment/f4 time_increment/f4 scan_time/f4"
+        " min_range/f4 max_range/f4 count/u4 range/f4",
     ),
-    "sensor_msgs/msg/Range": Layout(
-        1,
-        (
-            ("radiation_type", np.uint8, ()),
-            ("field_of_view", np.float32, ()),
-            ("min_range", np.float32, ()),
-            ("max_range", np.float32, ()),
-            ("range", np.float32, ()),
-        ),
-        tail=(("variance", np.float32, ()),),  # since Iron
+    "sensor_msgs/msg/Range": Layout(  # with its variance since Iron
+        1, "radiation_type/u1 field_of_view/f4 min_range/f4 max_range/f4 range/f4", "variance/f4"
     ),
 }
 
 
-def _aligned(offset: int, size: int) -> int:
+def aligned_offset(offset: int, size: int) -> int:
     """Next offset where a value of ``size`` bytes may start."""
     return offset + (HEADER - offset) % size
 
@@ -145,7 +96,7 @@ def message_dtype(layout: Layout, payload: bytes) -> np.dtype[np.void]:
         raise ValueError("not little-endian CDR")
     offset = STAMP_END
     for _ in range(layout.frames):
-        offset = _aligned(offset, 4)
+        offset = aligned_offset(offset, 4)
         (length,) = struct.unpack_from("<I", payload, offset)
         offset += 4 + length
     return _dtype(layout, offset, len(payload))
@@ -156,13 +107,12 @@ def _dtype(layout: Layout, offset: int, whole: int) -> np.dtype[np.void]:
     """Structured type of messages whose names end at ``offset``, ``whole`` bytes long."""
     names, offsets = ["order", "sec", "nanosec", "names"], [1, 4, 8, 12]
     formats: list[Any] = ["u1", "<i4", "<u4", f"V{offset - 12}"]
-    for field in (*layout.head, *layout.body, *layout.tail):
-        name, kind, shape = field
+    for name, kind, shape in layout.fields:
         size = np.dtype(kind).itemsize
-        begin = _aligned(offset, size)
+        begin = aligned_offset(offset, size)
         end = begin + size * math.prod(shape)
         if end > whole:
-            if field in layout.tail:
+            if name in layout.newer:
                 break
             raise ValueError(f"{whole} bytes, expected at least {end}")
         names.append(name)
@@ -224,68 +174,3 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
     except (ValueError, struct.error, OverflowError) as error:
         raise QuadsimError(f"message {start} is no {type_name}: {error}") from None
     return Block(parts)
-
-
-def encode(
-    type_name: str,
-    stamp_ns: NDArray[np.int64],
-    frames: Sequence[str],
-    fields: Mapping[str, ArrayLike],
-) -> list[bytes]:
-    """Serialise messages of one type: the inverse of :func:`decode`.
-
-    Args:
-        type_name: one of :data:`LAYOUTS`.
-        stamp_ns: (N,).
-        frames: as many names as the layout has.
-        fields: by the layout's names, (N, ...) or one for all; what is not given is zero.
-    """
-    template = _template(type_name, tuple(frames))
-    buffer = bytearray(template * len(stamp_ns))  # a copy of the array would lose its gaps
-    rows = np.frombuffer(buffer, message_dtype(LAYOUTS[type_name], template))
-    rows["sec"], rows["nanosec"] = np.divmod(stamp_ns, 1_000_000_000)
-    for name, values in fields.items():
-        rows[name] = values
-    whole, size = bytes(buffer), len(template)
-    return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-@lru_cache(maxsize=64)
-def _template(type_name: str, frames: tuple[str, ...]) -> bytes:
-    """A message of zeros with these frames."""
-    layout = LAYOUTS[type_name]
-    head = bytes((0, LITTLE_ENDIAN, 0, 0)) + bytes(8)
-    for frame in frames:
-        text = frame.encode() + b"\0"
-        head = head.ljust(_aligned(len(head), 4), b"\0") + struct.pack("<I", len(text)) + text
-    widest = message_dtype(layout, head.ljust(len(head) + 1024, b"\0"))
-    last = (*layout.head, *layout.body, *layout.tail)[-1][0]
-    offsets: Any = widest.fields
-    kind, begin = offsets[last][:2]
-    return head.ljust(begin + kind.itemsize, b"\0")
-
-
-def renamed(type_name: str, payload: bytes, frames: Sequence[str]) -> bytes:
-    """One message with other frames, and all else as it is.
-
-    Args:
-        type_name: one of :data:`LAYOUTS`.
-        payload: serialised.
-        frames: as many names as the layout has.
-
-    Raises:
-        QuadsimError: the message is not what its type says.
-    """
-    layout = LAYOUTS[type_name]
-    buffer = bytearray(_template(type_name, tuple(frames)))
-    try:
-        there = np.frombuffer(payload, message_dtype(layout, payload))
-    except (ValueError, struct.error, OverflowError) as error:
-        raise QuadsimError(f"no {type_name}: {error}") from None
-    made = np.frombuffer(buffer, message_dtype(layout, bytes(buffer)))
-    names = there.dtype.names or ()
-    for name in ("sec", "nanosec", *(field[0] for field in (*layout.head, *layout.body))):
-        made[name] = there[name]
-    for name in (field[0] for field in layout.tail if field[0] in names):
-        made[name] = there[name]
-    return bytes(buffer)

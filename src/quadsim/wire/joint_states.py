@@ -46,8 +46,12 @@ class _Cursor:
         return begin, count
 
 
-def _velocities(payload: bytes) -> tuple[list[str], int, int]:
-    """Names of the joints, where their velocities lie, and how many there are."""
+def joint_velocities(payload: bytes) -> tuple[list[str], int, int]:
+    """Names of a JointState's joints, where their velocities lie, and how many there are.
+
+    Raises:
+        ValueError, struct.error: it is none.
+    """
     if len(payload) < STAMP_END or payload[1] != LITTLE_ENDIAN:
         raise ValueError("not little-endian CDR")
     cursor = _Cursor(payload)
@@ -72,7 +76,7 @@ def decode_joints(
     start = 0
     while start < len(messages):
         try:
-            these, begin, count = _velocities(messages[start])
+            these, begin, count = joint_velocities(messages[start])
             if count != len(these) or (rows and these != names):
                 raise ValueError(f"{count} velocities of {', '.join(these) or 'no joint'}")
         except (ValueError, struct.error) as error:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.wire.axes import BODY, WORLD, about, attitude, rotation_matrices, turned
+from quadsim.wire.axes import BODY, WORLD, about, attitude, rotation_matrices, turned_rows
 
 PACKAGE = "px4_msgs/"
 _HEAD = "uint64 timestamp\nuint64 timestamp_sample\n"
@@ -31,50 +31,34 @@ _JAMMING = "uint8 jamming_state\nint32 jamming_indicator\nuint8 spoofing_state\n
 
 #: The fields that messages begin with, from a number of bytes on, for bags that do not define them
 #: (SQLite before Iron).
-LEADING: dict[str, tuple[tuple[int, str], ...]] = {
-    "px4_msgs/msg/SensorCombined": (
-        (
-            0,
-            (
-                "uint64 timestamp\nfloat32[3] gyro_rad\nuint32 gyro_integral_dt\n"
-                "int32 accelerometer_timestamp_relative\nfloat32[3] accelerometer_m_s2\n"
-            ),
-        ),
-    ),
-    "px4_msgs/msg/VehicleOdometry": (
-        (
-            0,
-            _HEAD + "uint8 pose_frame\nfloat32[3] position\nfloat32[4] q\nuint8 velocity_frame\n"
-            "float32[3] velocity\nfloat32[3] angular_velocity\nfloat32[3] position_variance\n"
-            "float32[3] orientation_variance\nfloat32[3] velocity_variance\n",
-        ),
-    ),
-    "px4_msgs/msg/SensorGps": (
-        (0, "uint64 timestamp\n" + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_OLD_JAMMING)),
-        (140, _HEAD + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING)),
-        (160, _HEAD + _PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING)),
-    ),
-    "px4_msgs/msg/VehicleMagnetometer": (
-        (0, _HEAD + "uint32 device_id\nfloat32[3] magnetometer_ga\n"),
-    ),
-    "px4_msgs/msg/VehicleAirData": (
-        (
-            0,
-            _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_temp_celcius\n"
-            "float32 baro_pressure_pa\n",
-        ),
-        (45, _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_pressure_pa\n"),
-    ),
-    "px4_msgs/msg/DistanceSensor": (
-        (
-            0,
-            (
-                "uint64 timestamp\nuint32 device_id\nfloat32 min_distance\nfloat32 max_distance\n"
-                "float32 current_distance\nfloat32 variance\nint8 signal_quality\nuint8 type\n"
-                "float32 h_fov\nfloat32 v_fov\nfloat32[4] q\nuint8 orientation\n"
-            ),
-        ),
-    ),
+LEADING: dict[str, dict[int, str]] = {
+    "px4_msgs/msg/SensorCombined": {
+        0: "uint64 timestamp\nfloat32[3] gyro_rad\nuint32 gyro_integral_dt\n"
+        "int32 accelerometer_timestamp_relative\nfloat32[3] accelerometer_m_s2\n"
+    },
+    "px4_msgs/msg/VehicleOdometry": {
+        0: _HEAD + "uint8 pose_frame\nfloat32[3] position\nfloat32[4] q\nuint8 velocity_frame\n"
+        "float32[3] velocity\nfloat32[3] angular_velocity\nfloat32[3] position_variance\n"
+        "float32[3] orientation_variance\nfloat32[3] velocity_variance\n"
+    },
+    "px4_msgs/msg/SensorGps": {
+        0: "uint64 timestamp\n" + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_OLD_JAMMING),
+        140: _HEAD + _OLD_PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING),
+        160: _HEAD + _PLACE + _GPS + _GPS_TAIL.format(jamming=_JAMMING),
+    },
+    "px4_msgs/msg/VehicleMagnetometer": {
+        0: _HEAD + "uint32 device_id\nfloat32[3] magnetometer_ga\n"
+    },
+    "px4_msgs/msg/VehicleAirData": {
+        0: _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_temp_celcius\n"
+        "float32 baro_pressure_pa\n",
+        45: _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_pressure_pa\n",
+    },
+    "px4_msgs/msg/DistanceSensor": {
+        0: "uint64 timestamp\nuint32 device_id\nfloat32 min_distance\nfloat32 max_distance\n"
+        "float32 current_distance\nfloat32 variance\nint8 signal_quality\nuint8 type\n"
+        "float32 h_fov\nfloat32 v_fov\nfloat32[4] q\nuint8 orientation\n"
+    },
 }
 _UNKNOWN, _NED, _FRD, _BODY_FRD = 0, 1, 2, 3  # frames of VehicleOdometry
 #: Up to 1.13: LOCAL_FRAME_NED, LOCAL_FRAME_FRD, LOCAL_FRAME_OTHER, BODY_FRAME_FRD; what is above.
@@ -101,7 +85,7 @@ def stamps(rows: Rows) -> NDArray[np.int64]:
 
 def imu(rows: Rows) -> Fields:
     """SensorCombined as Imu: averages over the last sampling period, FRD."""
-    f_S = turned(BODY["frd"], rows["accelerometer_m_s2"])
+    f_S = turned_rows(BODY["frd"], rows["accelerometer_m_s2"])
     f_S[rows["accelerometer_timestamp_relative"] == _INVALID] = np.nan
     q_covariance = np.zeros((3, 3))
     q_covariance[0, 0] = -1.0
@@ -109,7 +93,7 @@ def imu(rows: Rows) -> Fields:
         "q_xyzw": (0.0, 0.0, 0.0, 1.0),
         "q_covariance": q_covariance,
         "f": f_S,
-        "w": turned(BODY["frd"], rows["gyro_rad"]),
+        "w": turned_rows(BODY["frd"], rows["gyro_rad"]),
     }
 
 
@@ -139,7 +123,7 @@ def fix(rows: Rows) -> Fields:
 def gnss_velocity(rows: Rows) -> Fields:
     """SensorGps as TwistWithCovariance, ENU; ``s_variance_m_s`` is a deviation, in spite of it."""
     names = ("vel_n_m_s", "vel_e_m_s", "vel_d_m_s")
-    v_W = turned(WORLD["ned"], np.stack([rows[name] for name in names], axis=1))
+    v_W = turned_rows(WORLD["ned"], np.stack([rows[name] for name in names], axis=1))
     v_W[~rows["vel_ned_valid"] | (rows["fix_type"] == _EXTRAPOLATED)] = np.nan
     sigma = rows["s_variance_m_s"].astype(float)
     sigma[~(np.isfinite(sigma) & (sigma > 0))] = 0.0
@@ -150,7 +134,7 @@ def gnss_velocity(rows: Rows) -> Fields:
 
 def magnetic_field(rows: Rows) -> Fields:
     """VehicleMagnetometer, gauss in FRD."""
-    return {"m": _GAUSS_T * turned(BODY["frd"], rows["magnetometer_ga"])}
+    return {"m": _GAUSS_T * turned_rows(BODY["frd"], rows["magnetometer_ga"])}
 
 
 def pressure(rows: Rows) -> Fields:
@@ -199,17 +183,17 @@ def odometry(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
         pose_frame, velocity_frame = rows["pose_frame"], rows["velocity_frame"]
     q_WB = attitude("ned", "frd", rows["q"].astype(float))
     R_WB = rotation_matrices(q_WB)
-    p_W = turned(WORLD["ned"], p)
+    p_W = turned_rows(WORLD["ned"], p)
     p_W[(pose_frame != _NED) & (pose_frame != _FRD)] = np.nan
     in_body = (velocity_frame == _BODY_FRD)[:, None]
-    v_B = np.einsum("nji,nj->ni", R_WB, turned(WORLD["ned"], v))
-    v_B = np.where(in_body, turned(BODY["frd"], v), v_B)
+    v_B = np.einsum("nji,nj->ni", R_WB, turned_rows(WORLD["ned"], v))
+    v_B = np.where(in_body, turned_rows(BODY["frd"], v), v_B)
     v_B[~np.isin(velocity_frame, (_NED, _FRD, _BODY_FRD))] = np.nan
     fields: Fields = {
         "p": p_W,
         "q_xyzw": np.roll(q_WB, -1, axis=1),
         "v": v_B,
-        "w": turned(BODY["frd"], w),
+        "w": turned_rows(BODY["frd"], w),
     }
     if named:
         pose, twist = np.zeros((len(rows), 6, 6)), np.zeros((len(rows), 6, 6))

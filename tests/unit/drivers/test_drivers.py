@@ -23,7 +23,8 @@ from quadsim.base.files import known
 from quadsim.drivers.convert import Converter
 from quadsim.drivers.driver import DriverTopic, load_driver, load_drivers
 from quadsim.wire import px4
-from quadsim.wire.decode import LAYOUTS, decode, encode, renamed
+from quadsim.wire.decode import LAYOUTS, decode
+from quadsim.wire.encode import Template, renamed
 from quadsim.wire.standard import OURS
 
 # of px4_msgs, releases 1.13 to 1.16, constants and comments left out
@@ -220,13 +221,10 @@ def test_messages_are_serialised_as_rosbags_does(type_name):
     types = get_typestore(Stores.ROS2_KILTED)
     generator = np.random.default_rng(1)
     layout = LAYOUTS[type_name]
-    fields = {
-        name: generator.integers(0, 3, (4, *shape)) * 0.5
-        for name, _, shape in (*layout.head, *layout.body, *layout.tail)
-    }
+    fields = {name: generator.integers(0, 3, (4, *shape)) * 0.5 for name, _, shape in layout.fields}
     stamp_ns = np.array([1, 2, 3_000_000_001, 1_700_000_000_123_456_789])
     for frames in (["map", "base_link"], ["", "a"], ["gps_link_2", "abc"]):
-        made = encode(type_name, stamp_ns, frames[: layout.frames], fields)
+        made = Template.of(type_name, *frames[: layout.frames]).payloads(stamp_ns, **fields)
         for payload in made:
             message = types.deserialize_cdr(payload, type_name)
             assert message.header.frame_id == frames[0]

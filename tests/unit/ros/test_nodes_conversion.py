@@ -20,6 +20,7 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.typesys import Stores, get_typestore
 from sensor_msgs.msg import Imu, JointState, NavSatFix, NavSatStatus, Range
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.compiled import new_record
 from quadsim.base.records import ATTITUDE_COMMAND, KINEMATICS, ODOMETRY, SETPOINT
@@ -28,11 +29,12 @@ from quadsim.geometry.rotation import from_euler, to_matrix
 from quadsim.mission.items import name_of
 from quadsim.ros.messages import commands as command_messages
 from quadsim.ros.messages import conversion, transforms
-from quadsim.ros.messages import sensors as sensor_messages
-from quadsim.ros.messages.cdr import MessageError, Reader, RotorsReader, RotorsWriter, stamp_of
+from quadsim.ros.messages.cdr import MessageError, Reader, RotorsReader, rotor_names, stamp_of
 from quadsim.sensors.gnss import GNSS_SAMPLE
 from quadsim.sensors.imu import IMU_SAMPLE
 from quadsim.sensors.rangefinder import RANGEFINDER_SAMPLE, RangefinderParams
+from quadsim.wire import samples
+from quadsim.wire.encode import attitude_template, joint_template
 
 HALF = math.sqrt(0.5)
 STAMP_NS = 12_345_678_901
@@ -136,9 +138,7 @@ def test_imu_has_no_orientation_and_its_devices_variances():
     sample.stamp_ns = STAMP_NS
     sample.f_S[:] = 0.1, 0.2, 9.8
     sample.w_S[:] = 1.0, 2.0, 3.0
-    payload = sensor_messages.ImuWriter("imu_link", (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)).payload(
-        sample
-    )
+    payload = samples.imu_messages("imu_link", (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)).payload(sample)
     message = deserialize_message(payload, Imu)
     assert message.orientation_covariance[0] == -1.0
     assert vector(message.linear_acceleration) == [0.1, 0.2, 9.8]
@@ -150,12 +150,7 @@ def test_imu_has_no_orientation_and_its_devices_variances():
         np.reshape(message.angular_velocity_covariance, (3, 3)), np.diag([4.0, 5.0, 6.0])
     )
     view = Reader("sensor_msgs/msg/Imu").read(payload)
-    oriented = deserialize_message(
-        sensor_messages.OrientedImuWriter("imu_link").payload(view, NORTH, np.eye(3), STAMP_NS), Imu
-    )
-    assert oriented.orientation.z == oriented.orientation.w == HALF
-    assert oriented.linear_acceleration == message.linear_acceleration
-    assert oriented.header == message.header
+    assert list(view["f"]) == [0.1, 0.2, 9.8]
 
 
 def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
@@ -166,7 +161,7 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     sample.v_W[:] = 1.0, 2.0, 3.0
     sample.p_variance[:] = 1.0, 1.0, 4.0
     sample.v_variance[:] = 0.01, 0.04, 0.09
-    writer = sensor_messages.FixWriter("gps_link", datum)
+    writer = samples.fix_messages("gps_link", datum)
     fix = deserialize_message(writer.payload(sample), NavSatFix)
     assert fix.status.status == NavSatStatus.STATUS_FIX
     # a degree is 1e5 m: 1e-12 degree is 0.1 micrometre
@@ -176,13 +171,13 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     assert list(fix.position_covariance) == [1, 0, 0, 0, 1, 0, 0, 0, 4]
     assert fix.position_covariance_type == NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN
     velocity = deserialize_message(
-        sensor_messages.VelocityWriter("map").payload(sample), TwistWithCovarianceStamped
+        samples.velocity_messages().payload(sample), TwistWithCovarianceStamped
     )
     assert vector(velocity.twist.twist.linear) == [1.0, 2.0, 3.0]
     covariance = np.reshape(velocity.twist.covariance, (6, 6))
     np.testing.assert_allclose(np.diag(covariance), [0.01, 0.04, 0.09, -1.0, 0.0, 0.0])
     sample.values[:] = math.nan
-    assert not sensor_messages.has_fix(sample)
+    assert not samples.has_fix(sample)
     lost = deserialize_message(writer.payload(sample), NavSatFix)
     assert lost.status.status == NavSatStatus.STATUS_NO_FIX
     assert math.isnan(lost.latitude)
@@ -194,7 +189,7 @@ def test_range_is_in_its_own_message(reading):
     sample.stamp_ns = STAMP_NS
     sample.range_m, sample.variance_m2 = reading, 0.25
     params = RangefinderParams(field_of_view_deg=45.0, radiation="ultrasound")
-    payload = sensor_messages.RangeWriter("range_link", params).payload(sample)
+    payload = samples.range_messages("range_link", params).payload(sample)
     message = deserialize_message(payload, Range)
     assert message.range == reading
     assert message.field_of_view == pytest.approx(math.pi / 4, rel=1e-7)  # a float32
@@ -207,9 +202,7 @@ def test_reference_is_a_pose_with_the_setpoints_yaw():
     setpoint = new_record(SETPOINT)
     setpoint.p_W[:] = 4.0, 5.0, 6.0
     setpoint.yaw = math.pi / 2
-    message = deserialize_message(
-        command_messages.ReferenceWriter().payload(setpoint, 0), PoseStamped
-    )
+    message = deserialize_message(samples.reference_messages().payload(setpoint, 0), PoseStamped)
     assert vector(message.pose.position) == [4.0, 5.0, 6.0]
     assert (message.pose.orientation.z, message.pose.orientation.w) == pytest.approx((HALF, HALF))
 
@@ -218,20 +211,18 @@ def test_reference_is_a_pose_with_the_setpoints_yaw():
 @pytest.mark.parametrize("rotors", [4, 6])
 def test_readers_without_ros_read_rotor_messages(rotors, with_current):
     """Rosbags' own reader of the format takes not a byte more than the type has."""
-    writer = RotorsWriter(rotors, with_current)
-    writer.speeds[:] = 100.0 + np.arange(rotors)
+    template = joint_template(rotor_names(rotors), with_current)
+    payload = template.payload(7_000_000_003, speeds=100.0 + np.arange(rotors))
     typestore = get_typestore(Stores.ROS2_JAZZY)
-    message = typestore.deserialize_cdr(writer.payload(7_000_000_003), "sensor_msgs/msg/JointState")
+    message = typestore.deserialize_cdr(payload, "sensor_msgs/msg/JointState")
     assert message.velocity.tolist() == [100.0 + i for i in range(rotors)]
     assert len(message.effort) == (rotors if with_current else 0)
     assert (message.header.stamp.sec, message.header.stamp.nanosec) == (7, 3)
 
 
 def test_rotor_speeds_survive_both_ways_and_any_order_of_names():
-    writer = RotorsWriter(4, with_current=True)
-    writer.speeds[:] = 1.0, 2.0, 3.0, 4.0
-    writer.currents[:] = 5.0, 6.0, 7.0, 8.0
-    payload = writer.payload(STAMP_NS)
+    template = joint_template(rotor_names(4), with_current=True)
+    payload = template.payload(STAMP_NS, speeds=(1.0, 2.0, 3.0, 4.0), currents=(5.0, 6.0, 7.0, 8.0))
     message = deserialize_message(payload, JointState)
     assert list(message.name) == ["rotor_0", "rotor_1", "rotor_2", "rotor_3"]
     assert list(message.velocity) == [1.0, 2.0, 3.0, 4.0]
@@ -252,9 +243,7 @@ def test_rotor_speeds_survive_both_ways_and_any_order_of_names():
 
 def test_a_helicopters_command_goes_by_the_names_of_its_stick():
     names = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
-    writer = RotorsWriter(4, names=names)
-    writer.speeds[:] = 0.1, -0.2, 0.3, 0.6
-    payload = writer.payload(STAMP_NS)
+    payload = joint_template(names).payload(STAMP_NS, speeds=(0.1, -0.2, 0.3, 0.6))
     assert tuple(deserialize_message(payload, JointState).name) == names
     assert list(RotorsReader(4, names).read(payload)) == [0.1, -0.2, 0.3, 0.6]
     with pytest.raises(MessageError, match="no velocity of rotor_0"):
@@ -300,7 +289,9 @@ def test_attitude_command_says_what_the_record_says_both_ways():
     record = new_record(ATTITUDE_COMMAND)
     record.q_WB[:] = 0.5, 0.5, -0.5, 0.5
     record.yaw_rate, record.thrust, record.stamp_ns = 0.3, 9.9, STAMP_NS
-    message = command_messages.AttitudeWriter("base_link").message(record)
+    messages = samples.SampleMessages(attitude_template("base_link"), samples.attitude_numbers)
+    message = deserialize_message(messages.payload(record), MultiDOFJointTrajectory)
+    assert (message.header.frame_id, list(message.joint_names)) == ("base_link", ["base_link"])
     (point,) = message.points
     q = point.transforms[0].rotation
     assert (q.w, q.x, q.y, q.z) == (0.5, 0.5, -0.5, 0.5)

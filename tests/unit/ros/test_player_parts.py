@@ -14,7 +14,7 @@ from rclpy.parameter import Parameter
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.nodes.player import PlayerNode
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, Outputs
+from quadsim.ros.player.outputs import TICKS, PlayedTopics
 from quadsim.ros.player.playback import Selection
 
 BEGIN_NS = 10**12
@@ -31,7 +31,9 @@ def test_a_step_that_comes_before_the_first_message_is_taken():
     control.begin(BEGIN_NS)
     assert control.wait(BEGIN_NS, tick=True)
     assert control.wait(BEGIN_NS, tick=False)
-    assert control._steps == 0
+    waits = threading.Timer(0.2, control.stop)
+    waits.start()
+    assert not control.wait(BEGIN_NS, tick=False)  # that was the one step
 
 
 def test_a_step_on_the_way_of_a_jump_counts_from_where_it_leads():
@@ -45,7 +47,9 @@ def test_a_step_on_the_way_of_a_jump_counts_from_where_it_leads():
     control.step(10**9)
     control.begin(BEGIN_NS + 5 * 10**9)
     assert control.wait(BEGIN_NS + 8 * 10**9, tick=False)
-    assert control._free_ns == BEGIN_NS + 8 * 10**9
+    waits = threading.Timer(0.2, control.stop)
+    waits.start()
+    assert not control.wait(BEGIN_NS + 8 * 10**9 + 1, tick=False)
 
 
 def test_a_jump_is_taken_only_while_it_plays():
@@ -125,19 +129,20 @@ def test_a_node_that_hangs_at_the_end_is_named():
 
 
 def test_a_listener_that_does_not_take_it_is_named():
+    publisher = SimpleNamespace(wait_for_all_acked=lambda _: False)
     outputs = SimpleNamespace(
-        by_topic={"a": SimpleNamespace(name="/quad/imu", acknowledged=False)},
+        by_topic={"a": SimpleNamespace(name="/quad/imu", publisher=publisher)},
         _node=SimpleNamespace(get_subscriptions_info_by_topic=lambda _: ["rviz"]),
         _nodes=lambda infos: infos,
     )
     control = PlayControl(1.0, False)
     with pytest.raises(FlightError, match="acknowledged by listeners of /quad/imu"):
-        Outputs.await_acknowledgement(outputs, control, [], 0.0)
-    outputs.by_topic["a"].acknowledged = True
-    Outputs.await_acknowledgement(outputs, control, [], 0.0)
+        PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
+    publisher.wait_for_all_acked = lambda _: True
+    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
     control.stop()
-    outputs.by_topic["a"].acknowledged = False
-    Outputs.await_acknowledgement(outputs, control, [], 0.0)  # somebody ended it: no failure
+    publisher.wait_for_all_acked = lambda _: False
+    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)  # somebody ended it: no failure
 
 
 # ---- the clock ---------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ def outputs_of(monkeypatch, clock):
     )
     made: set[str] = set()
     monkeypatch.setattr("quadsim.ros.player.outputs.namespaces", lambda _: ["/quad"])
-    outputs = Outputs(node, bag, Selection(), [], clock, 1)
+    outputs = PlayedTopics(node, bag, Selection(), [], clock, 1)
     made |= {output.name for output in outputs.by_topic.values()}
     return outputs
 

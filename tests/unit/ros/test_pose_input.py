@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from geometry_msgs.msg import PoseStamped
 
-from quadsim.ros.messages.cdr import MessageError, Writer
+from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.parts import pose_input
 from quadsim.ros.parts.pose_input import PoseFrames, PoseInput, PoseParams
+from quadsim.wire.encode import Template
 
 MS = 1_000_000
 
@@ -25,11 +25,8 @@ def taken(monkeypatch):
     heard, used = [], []
     node = SimpleNamespace(listen=lambda topic, take, **_: heard.append(take))
     PoseInput(node, used.append)
-    template = PoseStamped()
-    template.header.frame_id = "map"
-    template.pose.orientation.w = 1.0
-    writer = Writer(template, "geometry_msgs/msg/PoseStamped")
-    return lambda stamp_ns: heard[0](writer.payload(stamp_ns)), used
+    poses = Template.of("geometry_msgs/msg/PoseStamped", "map", q_xyzw=(0.0, 0.0, 0.0, 1.0))
+    return lambda stamp_ns: heard[0](poses.payload(stamp_ns)), used
 
 
 def test_a_stamp_that_does_not_rise_is_refused(taken):

@@ -12,22 +12,26 @@ pytest.importorskip("rclpy")
 from quadsim.base.records import ODOMETRY
 from quadsim.ros.messages.cdr import Reader
 from quadsim.ros.messages.conversion import OdometryWriter
-from quadsim.ros.messages.sensors import ImuWriter
-from quadsim.ros.messages.swarm import Copies
 from quadsim.ros.runtime import topics
-from quadsim.ros.swarm.outputs import Outputs, new_samples
+from quadsim.ros.swarm.outputs import Outputs
+from quadsim.sensors import SENSORS
 from quadsim.sim.loop import LOG_ROW
 from quadsim.sim.scenario import load_scenario
-from quadsim.wire.encode import motion_columns
+from quadsim.wire.encode import Template, VehicleTemplates
+from quadsim.wire.samples import imu_messages, motion_columns
+
+
+def new_samples(kind):
+    return np.zeros(1, SENSORS[kind].sample)[0]
 
 
 def test_messages_of_all_are_those_of_each():
     """Names of two lengths, rows in any order: the bytes that a writer of its own gives."""
     generator = np.random.default_rng(5)
     names = [f"quad{i}/imu_link" for i in (1, 2, 10, 11, 12)]
-    writers = [ImuWriter(name, (1e-4,) * 3, (2e-6,) * 3) for name in names]
+    writers = [imu_messages(name, (1e-4,) * 3, (2e-6,) * 3) for name in names]
     sample = new_samples("imu")
-    copies = Copies(topics.IMU_RAW.type_name, [writer.payload(sample) for writer in writers])
+    copies = VehicleTemplates([writer.template for writer in writers])
     whose = np.array([3, 0, 4, 4, 1])
     stamp_ns = np.array([1_999_999_999, 5, 7_000_000_000, 8, 123_456_789_012])
     f, w = generator.normal(size=(2, 5, 3))
@@ -47,7 +51,7 @@ def test_motions_of_all_are_those_of_each():
     rows["q_WB"] = q / np.linalg.norm(q, axis=1, keepdims=True)
     rows["stamp_ns"] = (1, 2, 3)
     writers = [OdometryWriter("map", "quad1/base_link", row) for row in rows]
-    copies = Copies(topics.ODOMETRY.type_name, [writers[0].payload()])
+    copies = VehicleTemplates([Template.of(topics.ODOMETRY.type_name, "map", "quad1/base_link")])
     made = copies.payloads(np.zeros(3, np.intp), rows["stamp_ns"], **motion_columns(rows))
     one, other = (Reader(topics.ODOMETRY.type_name) for _ in range(2))
     for writer, payload in zip(writers, made, strict=True):
@@ -107,5 +111,5 @@ def test_each_estimate_is_said_once_and_a_reset_tells_the_devices_anew():
     outputs.publish(Logged(), 0)
     variances = worse.accel_variance(), worse.gyro_variance()
     first, second = network.sent[f"/quad2/{topics.IMU_RAW.name}"]
-    assert second == ImuWriter("quad2/imu_link", *variances).payload(new_samples("imu"))
+    assert second == imu_messages("quad2/imu_link", *variances).payload(new_samples("imu"))
     assert second != first

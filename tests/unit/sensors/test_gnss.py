@@ -346,11 +346,11 @@ def test_messages_state_the_kind_of_fix_and_that_there_is_none(fix, status):
     from sensor_msgs.msg import NavSatFix
 
     from quadsim.geometry.geodesy import Datum
-    from quadsim.ros.messages.sensors import FixWriter, has_fix
+    from quadsim.wire.samples import fix_messages, has_fix
 
     def message(*faults):
         sample = fixes(device(everything(fix=fix), faults=faults), 1)[0]
-        payload = FixWriter("gps_link", Datum()).payload(sample)
+        payload = fix_messages("gps_link", Datum()).payload(sample)
         return has_fix(sample), deserialize_message(payload, NavSatFix)
 
     known, found = message()

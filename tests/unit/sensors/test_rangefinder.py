@@ -352,11 +352,11 @@ def test_radiation_is_told(radiation, number):
     from rclpy.serialization import deserialize_message
     from sensor_msgs.msg import Range
 
-    from quadsim.ros.messages.sensors import RangeWriter
+    from quadsim.wire.samples import range_messages
 
     params = RangefinderParams(radiation=radiation, noise_sigma_m=0.1)
     _, sample = published(device(params), 1)[0]
-    message = deserialize_message(RangeWriter("range_link", params).payload(sample), Range)
+    message = deserialize_message(range_messages("range_link", params).payload(sample), Range)
     assert message.radiation_type == number
     assert message.range == pytest.approx(sample.range_m, rel=1e-7)  # a float32
     assert message.variance == pytest.approx(0.01, rel=1e-7)

@@ -10,12 +10,12 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from quadsim.base.errors import QuadsimError
-from quadsim.drivers.convert import Converter, can_convert, frames_of
+from quadsim.drivers.convert import Converter, can_convert, frame_names
 from quadsim.drivers.driver import Driver, DriverTopic
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.topics import Topic, message_class
-from quadsim.wire.decode import renamed
+from quadsim.wire.encode import renamed
 
 #: Our topics that say where something is: whose pose it is, its name alone can tell.
 _POSES = ("external/", "ground_truth/odom", "odometry/")
@@ -240,7 +240,7 @@ def converter(topic: DriverTopic, prefix: str) -> Callable[[bytes], bytes | None
     """
     if not can_convert(topic.type, topic.our_type):
         return lambda payload: payload
-    frames = frames_of(topic.our_type, prefix)
+    frames = frame_names(topic.our_type, prefix)
     convert = Converter(topic, lambda: defined_by_class(topic.type), prefix).convert
 
     def take(payload: bytes) -> bytes | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from quadsim.base.errors import InputError
-from quadsim.drivers.convert import frames_of
+from quadsim.drivers.convert import frame_names
 from quadsim.drivers.driver import Driver, DriverTopic, load_driver
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import installed, lost
@@ -161,7 +161,7 @@ def definite(driver: Driver, topics: list[DriverTopic], driver_namespace: str) -
 
 
 def _fits(topic: DriverTopic, namespace: str) -> bool:
-    frame = next(iter(frames_of(topic.our_type, frame_prefix(namespace))), topic.frame)
+    frame = next(iter(frame_names(topic.our_type, frame_prefix(namespace))), topic.frame)
     return (
         topic.as_it_is
         and topic.frame == frame

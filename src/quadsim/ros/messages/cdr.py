@@ -1,9 +1,7 @@
-"""Messages of fixed layout as bytes: numbers are written and read in place.
+"""Reading serialised messages of ROS: numbers are read where they lie, and checked.
 
-Building, serialising and reading an Odometry through its Python class takes 60 us, most of it in
-checks of every number. A topic's messages differ in their numbers only, so a writer serialises one
-message, once, and fills in the numbers; a reader looks at the numbers where they lie. Publishers
-take bytes as they are, raw subscriptions give them.
+Reading an Odometry through its Python class takes 60 us, most of it in checks of every number. Raw
+subscriptions give the bytes; :mod:`quadsim.wire.encode` makes them.
 """
 
 from __future__ import annotations
@@ -14,28 +12,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import deserialize_message
 
-from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.decode import LAYOUTS, message_dtype
+from quadsim.wire.encode import SECOND_NS
+from quadsim.wire.joint_states import joint_velocities
 
 _STAMPS = (
     struct.Struct(">iI"),
     struct.Struct("<iI"),
 )  # big and little endian
-_STAMP = _STAMPS[1]
 _COUNT = struct.Struct("<I")
 _STAMP_AT = 4  # behind the four bytes that say how the message is represented
 _NAMES_AT = 12
 _LITTLE_ENDIAN = b"\x00\x01"
-SECOND_NS = 1_000_000_000
 #: Ten days before seconds leave an int32: what is added to a stamp must not.
 LATEST_S = 2**31 - 1 - 864_000
 #: Longest text of a message that is repeated in a log.
 BRIEF = 80
 #: What rclpy raises of bytes that are no message.
 UNREADABLE = (RuntimeError, ValueError, TypeError, OverflowError, MemoryError, SystemError)
-JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 class MessageError(ValueError):
@@ -87,34 +83,6 @@ def stamp_of(payload: bytes) -> int:
     if 0 <= seconds <= LATEST_S and nanoseconds < SECOND_NS:
         return int(seconds * SECOND_NS + nanoseconds)
     return checked_stamp(seconds, nanoseconds)
-
-
-class Writer:
-    """Serialised messages of one topic, from a template.
-
-    ``fields["p"][:] = ...`` sets numbers by the names of :data:`quadsim.wire.decode.LAYOUTS`;
-    what is not set keeps the template's value.
-
-    Args:
-        template: a message with its frame names and whatever stays the same.
-        type_name: its type.
-    """
-
-    def __init__(self, template: Any, type_name: str) -> None:
-        self._buffer = bytearray(serialize_message(template))
-        if self._buffer[:2] != _LITTLE_ENDIAN:
-            raise MessageError("this ROS serialises messages other than as little-endian CDR")
-        dtype = message_dtype(LAYOUTS[type_name], bytes(self._buffer))
-        record = np.frombuffer(self._buffer, dtype)
-        self.fields: dict[str, Any] = {
-            name: record[name][0] if record[name].ndim > 1 else record[name]
-            for name in dtype.names or ()
-        }
-
-    def payload(self, stamp_ns: int) -> bytes:
-        """The message with this stamp and the numbers as they are now."""
-        _STAMP.pack_into(self._buffer, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
-        return bytes(self._buffer)
 
 
 class Reader:
@@ -174,15 +142,12 @@ class Reader:
             or payload[_NAMES_AT : self._names_end] != self._names
             or payload[:2] != _LITTLE_ENDIAN
         ):
-            payload = self._learn(payload)
+            self._learn(payload)
         return payload
 
-    def _learn(self, payload: bytes) -> bytes:
-        """Find the layout from a message; one in another representation is written anew."""
+    def _learn(self, payload: bytes) -> None:
+        """Find the layout from a message."""
         try:
-            if payload[:2] != _LITTLE_ENDIAN:
-                message = deserialize(payload, message_class(self._type_name))
-                payload = serialize_message(message)
             dtype = message_dtype(self._layout, payload)
         except (struct.error, *UNREADABLE) as error:
             raise MessageError(f"not a {self._type_name}: {_first_line(error)}") from None
@@ -191,45 +156,11 @@ class Reader:
         self._names = payload[_NAMES_AT : self._names_end]
         self._dtype = dtype
         self.places = {name: place[1] for name, place in dtype.fields.items()}
-        return payload
 
 
 def rotor_names(rotors: int) -> list[str]:
     """Names of a multirotor's rotors in messages."""
     return [f"rotor_{i}" for i in range(rotors)]
-
-
-class RotorsWriter:
-    """Serialised JointState messages: speeds of the rotors, with their currents or without.
-
-    Args:
-        rotors: how many.
-        with_current: whether ``effort`` holds the motors' currents.
-        names: of the numbers, where they are not ``rotor_0``, ``rotor_1``, ...
-    """
-
-    def __init__(self, rotors: int, with_current: bool = False, names: Sequence[str] = ()) -> None:
-        speeds = [-1.0 - i for i in range(rotors)]
-        currents = [-101.0 - i for i in range(rotors)] if with_current else []
-        template = message_class(JOINT_STATE)(
-            name=names or rotor_names(rotors), velocity=speeds, effort=currents
-        )
-        self._buffer = bytearray(serialize_message(template))
-        if not with_current:  # the serialiser pads after an empty list, which strict readers refuse
-            end = self._buffer.find(np.array(speeds, "<f8").tobytes()) + 8 * rotors + 4
-            del self._buffer[end:]
-        self.speeds = self._find(speeds)
-        self.currents = self._find(currents)
-
-    def _find(self, values: list[float]) -> NDArray[np.float64]:
-        """Where the template's values lie."""
-        at = self._buffer.find(np.array(values, "<f8").tobytes())
-        return np.frombuffer(self._buffer, "<f8", len(values), at)
-
-    def payload(self, stamp_ns: int) -> bytes:
-        """The message with this stamp and the numbers as they are now."""
-        _STAMP.pack_into(self._buffer, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
-        return bytes(self._buffer)
 
 
 class RotorsReader:
@@ -241,10 +172,10 @@ class RotorsReader:
     """
 
     def __init__(self, rotors: int, names: Sequence[str] = ()) -> None:
-        self._rotors = rotors
         self._names = list(names) or rotor_names(rotors)
         self._head = b""
-        self._speeds_at = 0
+        self._speeds_at = self._count = 0
+        self._order: NDArray[np.intp] | None = None  # of the speeds; None: as they are wanted
 
     def read(self, payload: bytes) -> NDArray[np.float64]:
         """Speeds by their names in rad/s, (rotors,).
@@ -254,28 +185,21 @@ class RotorsReader:
         """
         head = payload[:2] + payload[_NAMES_AT : self._speeds_at]
         if not self._head or head != self._head:
-            payload = self._learn(payload)
-        if len(payload) < self._speeds_at + 8 * self._rotors:
-            raise MessageError(f"{len(payload)} bytes, too short for {self._rotors} speeds")
-        return np.frombuffer(payload, "<f8", self._rotors, self._speeds_at)
+            self._learn(payload)
+        if len(payload) < self._speeds_at + 8 * self._count:
+            raise MessageError(f"{len(payload)} bytes, too short for {self._count} speeds")
+        speeds = np.frombuffer(payload, "<f8", self._count, self._speeds_at)
+        return speeds if self._order is None else speeds[self._order]
 
-    def _learn(self, payload: bytes) -> bytes:
-        """Find where the speeds lie; a message in another order is written anew."""
-        message = deserialize(payload, message_class(JOINT_STATE))
+    def _learn(self, payload: bytes) -> None:
+        """Find where the speeds lie, and whose they are."""
+        try:
+            names, self._speeds_at, self._count = joint_velocities(payload)
+        except (struct.error, *UNREADABLE) as error:
+            raise MessageError(f"not a JointState: {_first_line(error)}") from None
         wanted = self._names
-        speeds = dict(zip(message.name, message.velocity, strict=False))
-        if missing := [name for name in wanted if name not in speeds]:
+        if missing := [name for name in wanted if name not in names[: self._count]]:
             raise MessageError(f"no velocity of {', '.join(missing)}")
-        if list(message.name) != wanted or payload[:2] != _LITTLE_ENDIAN:
-            message.name, message.position, message.effort = wanted, [], []
-            message.velocity = [speeds[name] for name in wanted]
-            payload = serialize_message(message)
-        # the sequences' lengths and the speeds end the message, but for the efforts
-        marked = message_class(JOINT_STATE)(
-            header=message.header, name=message.name, position=message.position,
-            velocity=[-1.0 - i for i in range(self._rotors)],
-        )  # fmt: skip
-        mark = np.array(marked.velocity, "<f8").tobytes()
-        self._speeds_at = serialize_message(marked).index(mark)
+        places = [names.index(name) for name in wanted]
+        self._order = None if places == list(range(self._count)) else np.array(places)
         self._head = payload[:2] + payload[_NAMES_AT : self._speeds_at]
-        return payload

@@ -7,66 +7,22 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, PoseStamped, Transform, Twist, TwistStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Path
-from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
-from visualization_msgs.msg import Marker, MarkerArray
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate, yaw_of
 from quadsim.mission.items import Item, items_from
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.ros.messages.cdr import MessageError, Writer, brief, deserialize
-from quadsim.ros.messages.conversion import put_quaternion, unit_quaternion
-from quadsim.ros.messages.world import make_time, stamp_ns_of
+from quadsim.ros.messages.cdr import MessageError, brief, deserialize
+from quadsim.ros.messages.conversion import unit_quaternion
+from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 
 #: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
 FARTHEST_M, FASTEST = 1e6, 1e4
-
-
-class ReferenceWriter:
-    """PoseStamped messages in ``map``: where the setpoint wants the vehicle."""
-
-    def __init__(self) -> None:
-        template = PoseStamped()
-        template.header.frame_id = "map"
-        self._writer = Writer(template, topics.REFERENCE.type_name)
-
-    def payload(self, setpoint: Any, stamp_ns: int) -> bytes:
-        """Message of a SETPOINT record."""
-        self._writer.fields["p"][:] = setpoint.p_W
-        put_quaternion(self._writer.fields["q_xyzw"], from_euler(0.0, 0.0, float(setpoint.yaw)))
-        return self._writer.payload(stamp_ns)
-
-
-class AttitudeWriter:
-    """Attitude commands: one message, whose numbers change (:data:`records.ATTITUDE_COMMAND`)."""
-
-    def __init__(self, body: str) -> None:
-        self._transform = Transform()
-        self._velocity, self._acceleration = Twist(), Twist()
-        self._message = MultiDOFJointTrajectory(
-            joint_names=[body],
-            points=[
-                MultiDOFJointTrajectoryPoint(
-                    transforms=[self._transform],
-                    velocities=[self._velocity],
-                    accelerations=[self._acceleration],
-                )
-            ],
-        )
-        self._message.header.frame_id = body
-
-    def message(self, command: Any) -> MultiDOFJointTrajectory:
-        """Message of an ATTITUDE_COMMAND record."""
-        rotation = self._transform.rotation
-        rotation.w, rotation.x, rotation.y, rotation.z = command.q_WB.tolist()
-        self._velocity.angular.z = float(command.yaw_rate)
-        self._acceleration.linear.z = float(command.thrust)
-        self._message.header.stamp = make_time(int(command.stamp_ns))
-        return self._message
 
 
 def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> None:
@@ -86,21 +42,6 @@ def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> Non
     command.q_WB[:] = unit_quaternion(np.array((q.x, q.y, q.z, q.w)))
     command.yaw_rate, command.thrust = yaw_rate, thrust
     command.stamp_ns = stamp_ns_of(message.header.stamp)
-
-
-class VelocityCommandWriter:
-    """TwistStamped messages in ``map``: the velocity that the autopilot wants."""
-
-    def __init__(self) -> None:
-        template = TwistStamped()
-        template.header.frame_id = "map"
-        self._writer = Writer(template, topics.COMMAND_VELOCITY.type_name)
-
-    def payload(self, setpoint: Any, stamp_ns: int) -> bytes:
-        """Message of a SETPOINT record."""
-        self._writer.fields["v"][:] = setpoint.v_W
-        self._writer.fields["w"][2] = setpoint.yaw_rate
-        return self._writer.payload(stamp_ns)
 
 
 def _refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
@@ -219,20 +160,6 @@ def mission_of(payload: bytes) -> tuple[Item, ...]:
         return items_from([{"takeoff": {}}, *legs, {"land": {}}], topics.MISSION.name)
     except InputError as error:
         raise MessageError(str(error)) from None
-
-
-def make_markers(points_W: Any) -> MarkerArray:
-    """Waypoints (K, 3) in ``map`` as a line and as balls."""
-    points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
-    markers = []
-    for i, (kind, size_m) in enumerate(((Marker.LINE_STRIP, 0.05), (Marker.SPHERE_LIST, 0.2))):
-        marker = Marker(ns="mission", id=i, type=kind, action=Marker.ADD, points=points)
-        marker.header.frame_id = "map"
-        marker.scale.x = marker.scale.y = marker.scale.z = size_m
-        marker.color.g = marker.color.a = 1.0
-        marker.pose.orientation.w = 1.0
-        markers.append(marker)
-    return MarkerArray(markers=markers)
 
 
 def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:

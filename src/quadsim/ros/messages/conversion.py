@@ -11,17 +11,14 @@ import struct
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import (
-    AccelStamped,
-)
-from nav_msgs.msg import Odometry
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, quat, rotate, to_matrix, unrotate
-from quadsim.ros.messages.cdr import MessageError, Reader, Writer, stamp_of
+from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.runtime import topics
+from quadsim.wire.encode import Template
 
 Array = NDArray[np.float64]
 
@@ -99,11 +96,9 @@ class OdometryWriter:
     """
 
     def __init__(self, frame: str, child: str, record: Any) -> None:
-        template = Odometry(child_frame_id=child)
-        template.header.frame_id = frame
         self._motion = Motion(record)
-        self._writer = Writer(template, topics.ODOMETRY.type_name)
-        fields = self._writer.fields
+        self._template = Template.of(topics.ODOMETRY.type_name, frame, child)
+        fields = self._template.fields
         self._p, self._q = fields["p"], fields["q_xyzw"]
         self._v, self._w = fields["v"], fields["w"]
         self._pose_covariance = fields["pose_covariance"]
@@ -117,7 +112,7 @@ class OdometryWriter:
         put_quaternion(self._q, q)
         self._v[:] = unrotate(q, tuple(motion.v_W.tolist()))
         self._w[:] = motion.w_B
-        return self._writer.payload(int(motion.record["stamp_ns"]))
+        return self._template.payload(int(motion.record["stamp_ns"]))
 
     def estimate(self, pose_covariance: Array, twist_covariance: Array) -> bytes:
         """Message with (6, 6) covariances as nav_msgs wants them."""
@@ -174,18 +169,16 @@ class AccelWriter:
     """AccelStamped messages of the truth: second derivative of position, in ``base_link``."""
 
     def __init__(self, frame: str, record: Any) -> None:
-        template = AccelStamped()
-        template.header.frame_id = frame
         self._record = record
         self._a_W, self._w_dot_B, self._q_WB = record["a_W"], record["w_dot_B"], record["q_WB"]
-        self._writer = Writer(template, topics.ACCEL.type_name)
-        self._a, self._w_dot = self._writer.fields["a"], self._writer.fields["w_dot"]
+        self._template = Template.of(topics.ACCEL.type_name, frame)
+        self._a, self._w_dot = (self._template.fields[name] for name in ("a", "w_dot"))
 
     def payload(self) -> bytes:
         """Message of the KINEMATICS record as it is now."""
         self._a[:] = unrotate(tuple(self._q_WB.tolist()), tuple(self._a_W.tolist()))
         self._w_dot[:] = self._w_dot_B
-        return self._writer.payload(int(self._record["stamp_ns"]))
+        return self._template.payload(int(self._record["stamp_ns"]))
 
 
 def read_accel(view: Any, record: Any) -> None:

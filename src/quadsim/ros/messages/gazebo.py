@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sensor_msgs.msg import NavSatFix, NavSatStatus
 
 from quadsim.base.compiled import new_record
 from quadsim.base.parameters import Vec3
@@ -22,16 +21,11 @@ from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.ros.gazebo.figures import GnssFigures, ImuFigures, RangeFigures
-from quadsim.ros.messages.cdr import SECOND_NS, MessageError, Reader, Writer
+from quadsim.ros.messages.cdr import MessageError, Reader
 from quadsim.ros.messages.conversion import OdometryReader, OdometryWriter, finite
-from quadsim.ros.messages.sensors import (
-    ImuWriter,
-    MagneticFieldWriter,
-    PressureWriter,
-    RangeWriter,
-    VelocityWriter,
-)
 from quadsim.ros.runtime import topics
+from quadsim.wire import samples
+from quadsim.wire.encode import SECOND_NS, Template
 from quadsim.world.air.atmosphere import height_of, pressure_at
 
 #: So many odometries are kept for a fix that comes late.
@@ -72,7 +66,7 @@ class ImuConversion:
 
     def __init__(self, frame: str, figures: ImuFigures) -> None:
         self._reader = Reader(topics.GAZEBO_IMU.type_name)
-        self._writer = ImuWriter(
+        self._messages = samples.imu_messages(
             frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
         )
 
@@ -84,7 +78,7 @@ class ImuConversion:
         """
         view = self._reader.read(payload)
         f_S, w_S = finite(view["f"], "specific force"), finite(view["w"], "angular rate")
-        return self._writer.payload({"stamp_ns": stamp_ns, "f_S": f_S, "w_S": w_S})
+        return self._messages.payload({"f_S": f_S, "w_S": w_S}, stamp_ns)
 
 
 class MagneticConversion:
@@ -99,7 +93,7 @@ class MagneticConversion:
     def __init__(self, frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> None:
         self._check = check
         self._reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
-        self._writer = MagneticFieldWriter(frame, np.square(sigma_T))
+        self._messages = samples.field_messages(frame, np.square(sigma_T))
 
     def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
         """One message.
@@ -114,7 +108,7 @@ class MagneticConversion:
                 " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
             )
         self._check(m_S)
-        return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, m_S=m_S))
+        return self._messages.payload({"m_S": m_S}, stamp_ns)
 
 
 class PressureConversion:
@@ -131,7 +125,7 @@ class PressureConversion:
 
     def __init__(self, frame: str, sigma_pa: float, height_m: float) -> None:
         self._reader = Reader(topics.GAZEBO_PRESSURE.type_name)
-        self._writer = PressureWriter(frame, sigma_pa**2)
+        self._messages = samples.pressure_messages(frame, sigma_pa**2)
         self._height_m = height_m
 
     def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
@@ -144,7 +138,7 @@ class PressureConversion:
         if not 0.0 < found_pa < math.inf:
             raise MessageError(f"a pressure of {found_pa} Pa")
         pressure_pa = pressure_at(height_of(found_pa) + self._height_m)
-        return self._writer.payload(SimpleNamespace(stamp_ns=stamp_ns, pressure_pa=pressure_pa))
+        return self._messages.payload({"pressure_pa": pressure_pa}, stamp_ns)
 
 
 class RangeConversion:
@@ -172,7 +166,7 @@ class RangeConversion:
         limits = float(view["min_range"]), float(view["max_range"])
         if limits != self._limits:
             self._limits = limits
-            self._writer = RangeWriter(
+            self._messages = samples.range_messages(
                 self._frame,
                 SimpleNamespace(
                     radiation=self._figures.radiation,
@@ -188,9 +182,8 @@ class RangeConversion:
         if math.isfinite(range_m):
             figures = self._figures
             variance_m2 = figures.sigma_m**2 + (figures.sigma_share * range_m) ** 2
-        return self._writer.payload(
-            SimpleNamespace(stamp_ns=stamp_ns, range_m=range_m, variance_m2=variance_m2)
-        )
+        sample = {"range_m": range_m, "variance_m2": variance_m2}
+        return self._messages.payload(sample, stamp_ns)
 
 
 class TruthConversion:
@@ -229,15 +222,13 @@ class FixConversion:
     """
 
     def __init__(self, frame: str, figures: GnssFigures, generator: np.random.Generator) -> None:
-        template = NavSatFix(position_covariance_type=NavSatFix.COVARIANCE_TYPE_DIAGONAL_KNOWN)
-        if not any(figures.position_sigma_m):
-            template.position_covariance_type = NavSatFix.COVARIANCE_TYPE_UNKNOWN
-        template.header.frame_id = frame
-        template.status.service = NavSatStatus.SERVICE_GPS
         self._reader = Reader(topics.GAZEBO_NAVSAT.type_name)
-        self._writer = Writer(template, topics.GPS_FIX.type_name)
-        np.fill_diagonal(self._writer.fields["covariance"], np.square(figures.position_sigma_m))
-        self._velocity_writer = VelocityWriter("map")
+        self._template = Template.of(
+            topics.GPS_FIX.type_name, frame, service=samples.GPS,
+            covariance=samples.diagonal(np.square(figures.position_sigma_m)),
+            covariance_type=samples.DIAGONAL_KNOWN if any(figures.position_sigma_m) else 0,
+        )  # fmt: skip
+        self._velocities = samples.velocity_messages()
         self._antenna_B, self._sigma_mps = figures.position_B_m, figures.velocity_sigma_mps
         self._generator = generator
         self._odometries: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=KEPT_ODOMETRIES)
@@ -270,10 +261,9 @@ class FixConversion:
         if not (math.isfinite(sum(place)) and abs(place[0]) <= 90.0 and abs(place[1]) <= 180.0):
             raise MessageError(f"no position: {place}")
         late = [] if self._waiting is None else [(self._waiting[1], None)]
-        fields = self._writer.fields
-        fields["status"][:] = view["status"]
-        fields["latitude_deg"][:], fields["longitude_deg"][:], fields["height_m"][:] = place
-        self._waiting = stamp_ns, self._writer.payload(stamp_ns)
+        names = ("status", "latitude_deg", "longitude_deg", "height_m")
+        numbers = {name: view[name] for name in names}
+        self._waiting = stamp_ns, self._template.payload(stamp_ns, **numbers)
         if self._odometries and self._odometries[-1][0] >= stamp_ns:
             return [*late, self._release()]
         return list(late)
@@ -285,12 +275,8 @@ class FixConversion:
         self._waiting = None
         v_W = min(self._odometries, key=lambda kept: abs(kept[0] - stamp_ns))[1]
         noise_W = np.multiply(self._sigma_mps, self._generator.standard_normal(3))
-        sample = {
-            "stamp_ns": stamp_ns,
-            "v_W": v_W + noise_W,
-            "v_variance": np.square(self._sigma_mps),
-        }
-        return payload, self._velocity_writer.payload(sample)
+        sample = {"v_W": v_W + noise_W, "v_variance": np.square(self._sigma_mps)}
+        return payload, self._velocities.payload(sample, stamp_ns)
 
 
 class ActuatorsWriter:

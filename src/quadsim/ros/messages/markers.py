@@ -20,22 +20,37 @@ RAY = (1.0, 0.2, 0.1, 0.8)
 WISH = (0.2, 0.5, 1.0, 1.0)
 COMMAND = (0.1, 0.9, 0.2, 1.0)
 OTHER = (1.0, 0.6, 0.0, 0.9)
+MISSION = (0.0, 1.0, 0.0, 1.0)
 #: An arrow shows so many seconds of flight; its shaft's and its head's widths in m.
 ARROW_S, SHAFT_M, HEAD_M = 0.5, 0.05, 0.12
 #: What moves is shown for so long after it was last said, s.
 LIFETIME_S = 1
 
 
-def _marker(ns: str, number: int, kind: int, color: Sequence[float]) -> Marker:
+def new_marker(
+    ns: str,
+    number: int,
+    kind: int,
+    color: Sequence[float],
+    size_m: Sequence[float] = (1.0, 1.0, 1.0),
+    points_W: Iterable[Any] = (),
+) -> Marker:
+    """A marker in ``map``.
+
+    Args:
+        ns, number: what it is replaced by.
+        kind: of Marker.
+        color: red, green, blue, opacity.
+        size_m: its scale.
+        points_W: (K, 3) of a line or a list.
+    """
     marker = Marker(ns=ns, id=number, type=kind, action=Marker.ADD)
     marker.header.frame_id = "map"
     marker.pose.orientation.w = 1.0
     marker.color = ColorRGBA(r=color[0], g=color[1], b=color[2], a=color[3])
+    marker.scale.x, marker.scale.y, marker.scale.z = map(float, size_m)
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
     return marker
-
-
-def _points(points_W: Iterable[Any]) -> list[Point]:
-    return [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
 
 
 def _place(marker: Marker, p_W: Vec3, q_WB: Quat) -> None:
@@ -51,19 +66,19 @@ def solid(
     shape = obstacle.shape
     if isinstance(shape, Plane):
         return None
-    kinds = {Box: Marker.CUBE, Sphere: Marker.SPHERE, Cylinder: Marker.CYLINDER}
-    marker = _marker(ns, number, kinds.get(type(shape), Marker.TRIANGLE_LIST), color)
-    _place(marker, obstacle.pose_W.p_A, obstacle.pose_W.q_AB)
-    size_m: Vec3 = (1.0, 1.0, 1.0)
+    kind, size_m = Marker.TRIANGLE_LIST, (1.0, 1.0, 1.0)
+    points_W: Iterable[Any] = ()
     if isinstance(shape, Box):
-        size_m = shape.size_m
+        kind, size_m = Marker.CUBE, shape.size_m
     elif isinstance(shape, Sphere):
-        size_m = (2.0 * shape.radius_m,) * 3
+        kind, size_m = Marker.SPHERE, (2.0 * shape.radius_m,) * 3
     elif isinstance(shape, Cylinder):
-        size_m = (2.0 * shape.radius_m, 2.0 * shape.radius_m, shape.length_m)
+        width_m = 2.0 * shape.radius_m
+        kind, size_m = Marker.CYLINDER, (width_m, width_m, shape.length_m)
     elif isinstance(shape, Mesh):
-        marker.points = _points(shape.triangles_m.reshape(-1, 3))
-    marker.scale.x, marker.scale.y, marker.scale.z = map(float, size_m)
+        points_W = shape.triangles_m.reshape(-1, 3)
+    marker = new_marker(ns, number, kind, color, size_m, points_W)
+    _place(marker, obstacle.pose_W.p_A, obstacle.pose_W.q_AB)
     return marker
 
 
@@ -80,21 +95,16 @@ def rays(origin_W: NDArray[np.float64], hits_W: NDArray[np.float64]) -> Marker:
         origin_W: (3,) m.
         hits_W: (N, 3) m.
     """
-    marker = _marker("rays", 0, Marker.LINE_LIST, RAY)
-    marker.scale.x = 0.01
     ends = np.empty((2 * len(hits_W), 3))
     ends[0::2], ends[1::2] = origin_W, hits_W
-    marker.points = _points(ends)
-    return marker
+    return new_marker("rays", 0, Marker.LINE_LIST, RAY, (0.01, 0.0, 0.0), ends)
 
 
 def arrow(ns: str, color: Sequence[float], p_W: Any, v_W: Any) -> Marker:
     """A velocity at a place."""
-    marker = _marker(ns, 0, Marker.ARROW, color)
-    marker.scale.x, marker.scale.y = SHAFT_M, HEAD_M
     start = np.asarray(p_W, dtype=float)
-    marker.points = _points([start, start + ARROW_S * np.asarray(v_W, dtype=float)])
-    return marker
+    ends = [start, start + ARROW_S * np.asarray(v_W, dtype=float)]
+    return new_marker(ns, 0, Marker.ARROW, color, (SHAFT_M, HEAD_M, 0.0), ends)
 
 
 def passing(markers: Iterable[Marker]) -> MarkerArray:
@@ -107,8 +117,26 @@ def passing(markers: Iterable[Marker]) -> MarkerArray:
 
 def words(p_W: Any, text: str) -> Marker:
     """A line of text above a place."""
-    marker = _marker("guard", 0, Marker.TEXT_VIEW_FACING, (1.0, 1.0, 1.0, 1.0))
-    marker.scale.z = 0.25
-    _place(marker, (float(p_W[0]), float(p_W[1]), float(p_W[2]) + 0.6), (1.0, 0.0, 0.0, 0.0))
+    return text_marker("guard", 0, (1.0, 1.0, 1.0, 1.0), 0.25, (p_W[0], p_W[1], p_W[2] + 0.6), text)
+
+
+def text_marker(
+    ns: str, number: int, color: Sequence[float], height_m: float, p_W: Any, text: str
+) -> Marker:
+    """A line of text at a place."""
+    size_m = (0.0, 0.0, height_m)
+    marker = new_marker(ns, number, Marker.TEXT_VIEW_FACING, color, size_m)
+    _place(marker, p_W, (1.0, 0.0, 0.0, 0.0))
     marker.text = text
     return marker
+
+
+def mission_markers(points_W: Any) -> MarkerArray:
+    """Waypoints (K, 3) in ``map`` as a line and as balls."""
+    kinds = ((Marker.LINE_STRIP, 0.05), (Marker.SPHERE_LIST, 0.2))
+    return MarkerArray(
+        markers=[
+            new_marker("mission", i, kind, MISSION, (size_m,) * 3, points_W)
+            for i, (kind, size_m) in enumerate(kinds)
+        ]
+    )

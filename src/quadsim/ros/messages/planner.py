@@ -7,13 +7,13 @@ from array import array
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point
 from nav_msgs.msg import OccupancyGrid
 from numpy.typing import NDArray
 from visualization_msgs.msg import Marker, MarkerArray
 
 from quadsim.hil.planner.occupancy import OccupancyMap
 from quadsim.ros.messages.cdr import MessageError, brief
+from quadsim.ros.messages.markers import new_marker, text_marker
 from quadsim.ros.messages.world import make_time
 
 #: More goals at a time, or one farther away, are refused: the planner would say nothing for long.
@@ -90,26 +90,16 @@ def make_plan_markers(
     path_W: NDArray[np.float64], goals_W: NDArray[np.float64], state: str, reason: str, p_W: Any
 ) -> MarkerArray:
     """The way as a line, goals as balls, and in words what the planner does, above the vehicle."""
-    text = state + (f": {reason}" if reason else "")
-    markers = []
-    for i, (kind, points_W, size_m) in enumerate(
-        (
-            (Marker.LINE_STRIP, path_W, 0.06),
-            (Marker.SPHERE_LIST, goals_W, 0.3),
-            (Marker.TEXT_VIEW_FACING, np.zeros((0, 3)), 0.3),
+    color = (*COLOURS[state], 1.0)
+    shown = [
+        new_marker("planner", i, kind, color, (size_m,) * 3, np.asarray(points_W).tolist())
+        for i, (kind, points_W, size_m) in enumerate(
+            ((Marker.LINE_STRIP, path_W, 0.06), (Marker.SPHERE_LIST, goals_W, 0.3))
         )
-    ):
-        marker = Marker(ns="planner", id=i, type=kind, action=Marker.ADD)
-        marker.header.frame_id = "map"
-        marker.points = [Point(x=x, y=y, z=z) for x, y, z in np.asarray(points_W).tolist()]
-        if kind == Marker.TEXT_VIEW_FACING:
-            marker.text = text
-            marker.pose.position = Point(x=float(p_W[0]), y=float(p_W[1]), z=float(p_W[2]) + 0.8)
-        elif not marker.points:
+    ]
+    for marker in shown:
+        if not marker.points:
             marker.action = Marker.DELETE
-        marker.scale.x = marker.scale.y = marker.scale.z = size_m
-        marker.color.r, marker.color.g, marker.color.b = COLOURS[state]
-        marker.color.a = 1.0
-        marker.pose.orientation.w = 1.0
-        markers.append(marker)
-    return MarkerArray(markers=markers)
+    text = state + (f": {reason}" if reason else "")
+    place_W = (p_W[0], p_W[1], p_W[2] + 0.8)
+    return MarkerArray(markers=[*shown, text_marker("planner", 2, color, 0.3, place_W, text)])

@@ -8,9 +8,8 @@ from typing import Any
 from std_msgs.msg import Bool
 
 from quadsim.ros.graph.vehicles import frame_prefix
-from quadsim.ros.messages.cdr import RotorsWriter
 from quadsim.ros.messages.conversion import AccelWriter, OdometryWriter
-from quadsim.ros.messages.world import make_battery, make_load, make_wind
+from quadsim.ros.messages.world import make_battery
 from quadsim.ros.parts.sampling import Sampling
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
@@ -18,6 +17,7 @@ from quadsim.ros.runtime.topics import Topic, full_name
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR
 from quadsim.vehicle.fleet import Fleet
+from quadsim.wire.encode import Template, joint_template
 
 WIND_PERIOD_NS = 20_000_000
 BATTERY_PERIOD_NS = 1_000_000_000
@@ -62,9 +62,9 @@ class VehicleTruth:
         self._contacts = offer(topics.CONTACT)
         self._battery = offer(topics.BATTERY)
         self._events = offer(topics.EVENTS)
-        self._motors_writer = RotorsWriter(
-            fleet.rotor_count, with_current=True, names=fleet.params.commands
-        )
+        self._wind_template = Template.of(topics.WIND.type_name, "map")
+        self._load_template = Template.of(topics.LOAD.type_name, "map")
+        self._motors_template = joint_template(fleet.params.commands, with_current=True)
         self.begin_anew(fleet, sampled)
 
     def begin_anew(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
@@ -90,9 +90,10 @@ class VehicleTruth:
     def publish(self, before_ns: int, now_ns: int) -> None:
         """Publish the truth and whatever else fell due between two times."""
         if due(self._motors_period_ns, before_ns, now_ns):  # first: the IMU feels them
-            self._motors_writer.speeds[:] = self._fleet.motor_speeds(self.index)
-            self._motors_writer.currents[:] = self._fleet.motor_currents(self.index)
-            self._motors.publish(self._motors_writer.payload(now_ns))
+            speeds = self._fleet.motor_speeds(self.index)
+            currents = self._fleet.motor_currents(self.index)
+            payload = self._motors_template.payload(now_ns, speeds=speeds, currents=currents)
+            self._motors.publish(payload)
         truth = self._odometry_writer.payload()
         self._truth.publish(truth)
         for sampling, output in self._sampled:
@@ -101,9 +102,11 @@ class VehicleTruth:
         if self._accel.get_subscription_count():  # few listen, at the truth's rate
             self._accel.publish(self._accel_writer.payload())
         if due(WIND_PERIOD_NS, before_ns, now_ns):
-            self._wind.publish(make_wind(self._fleet.truth(self.index).wind_W, now_ns))
+            wind_W = self._fleet.truth(self.index).wind_W
+            self._wind.publish(self._wind_template.payload(now_ns, v=wind_W))
             if self._load is not None:
-                self._load.publish(make_load(self._fleet.load_position(self.index), now_ns))
+                load_W = self._fleet.load_position(self.index)
+                self._load.publish(self._load_template.payload(now_ns, p=load_W))
         if due(BATTERY_PERIOD_NS, before_ns, now_ns):
             self._battery.publish(
                 make_battery(

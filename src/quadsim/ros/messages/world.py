@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import PointStamped, Vector3Stamped
+from geometry_msgs.msg import Vector3Stamped
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, NavSatFix
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, from_mapping
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.messages.cdr import SECOND_NS, MessageError, checked_stamp
+from quadsim.ros.messages.cdr import MessageError, checked_stamp
 from quadsim.ros.runtime import topics
+from quadsim.wire.encode import SECOND_NS
 from quadsim.world.air.wind_parameters import FASTEST_WIND_MPS
 
 
@@ -69,15 +70,6 @@ def datum_at(latitude_deg: float, longitude_deg: float, height_m: float) -> Datu
         raise MessageError(str(error)) from None
 
 
-def make_wind(wind_W_mps: Any, stamp_ns: int) -> Vector3Stamped:
-    """Velocity of the air in ``map``."""
-    message = Vector3Stamped()
-    message.header.frame_id = "map"
-    message.header.stamp = make_time(stamp_ns)
-    message.vector.x, message.vector.y, message.vector.z = map(float, wind_W_mps)
-    return message
-
-
 def wind_of(message: Vector3Stamped) -> Vec3:
     """Velocity of the air in W, m/s, out of a message in ``map``.
 
@@ -90,15 +82,6 @@ def wind_of(message: Vector3Stamped) -> Vec3:
     if not all(abs(speed) <= FASTEST_WIND_MPS for speed in wind_W_mps):  # NaN is not either
         raise MessageError(f"{wind_W_mps} m/s; give at most {FASTEST_WIND_MPS:g} on each axis")
     return wind_W_mps
-
-
-def make_load(p_W: Any, stamp_ns: int) -> PointStamped:
-    """Position of a slung load in ``map``."""
-    message = PointStamped()
-    message.header.frame_id = "map"
-    message.header.stamp = make_time(stamp_ns)
-    message.point.x, message.point.y, message.point.z = map(float, p_W)
-    return message
 
 
 def make_battery(

@@ -36,6 +36,7 @@ from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.ros.messages import commands
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
+from quadsim.ros.messages.markers import mission_markers
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
 from quadsim.ros.parts.joy import JoyInput
@@ -46,6 +47,9 @@ from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import main_of
 from quadsim.sensors.timing import due
+from quadsim.wire import samples
+from quadsim.wire.encode import attitude_template
+from quadsim.wire.samples import SampleMessages
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN
 
@@ -250,9 +254,9 @@ class AutopilotNode(QuadsimNode):
         self._source_output = self.offer(topics.STATE_SOURCE)
         self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
-        self._attitude_writer = commands.AttitudeWriter(self.frame("base_link"))
-        self._velocity_writer = commands.VelocityCommandWriter()
-        self._reference_writer = commands.ReferenceWriter()
+        body = self.frame("base_link")
+        self._attitude_messages = SampleMessages(attitude_template(body), samples.attitude_numbers)
+        self._wish, self._where = samples.velocity_command_messages(), samples.reference_messages()
 
     def _listen_to_commands(self) -> None:
         self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
@@ -398,10 +402,10 @@ class AutopilotNode(QuadsimNode):
                 self._position, self._params, self._odometry, self._setpoint,
                 self._period_ns * 1e-9, self._command,
             )  # fmt: skip
-            self._attitude.publish(self._attitude_writer.message(self._command))
+            self._attitude.publish(self._attitude_messages.payload(self._command))
         if self.manager.has_reference:
-            self._reference.publish(self._reference_writer.payload(self._setpoint, stamp_ns))
-            wish = self._velocity_writer.payload(self._setpoint, stamp_ns)
+            self._reference.publish(self._where.payload(self._setpoint, stamp_ns))
+            wish = self._wish.payload(self._setpoint, stamp_ns)
             self._own.append(wish)
             self._velocity.publish(wish)
         waiting = self.manager.state == "disarmed" and not self.manager.finished
@@ -430,7 +434,7 @@ class AutopilotNode(QuadsimNode):
         path = serialize_message(commands.make_path(waypoints))
         self._own.append(path)
         self._mission.publish(path)
-        self._markers.publish(commands.make_markers(waypoints))
+        self._markers.publish(mission_markers(waypoints))
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State of the flight and height."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from rclpy.context import Context
 
-from quadsim.ros.messages.sensors import PressureWriter
 from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire import samples
 
 
 class BarometerNode(SensorNode):
@@ -22,11 +22,11 @@ class BarometerNode(SensorNode):
 
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
-        self._writer = PressureWriter(self.frame("base_link"), self.params.variance())
+        self._messages = samples.pressure_messages(self.frame("base_link"), self.params.variance())
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""
-        self._publisher.publish(self._writer.payload(sample))
+        self._publisher.publish(self._messages.payload(sample))
 
 
 def make(context: Context, **kwargs: Any) -> BarometerNode:

@@ -22,7 +22,6 @@ from quadsim.estimation.interface import Estimator
 from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
-from quadsim.ros.messages.sensors import OrientedImuWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
 from quadsim.ros.messages.world import datum_at, datum_of, stamp_ns_of
 from quadsim.ros.parts.estimator_health import innovations, judge
@@ -43,6 +42,7 @@ from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import main_of
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.timing import due
+from quadsim.wire.encode import Template
 
 BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
@@ -141,7 +141,7 @@ class EstimatorNode(QuadsimNode):
             )
             for name, estimator in self._beside.items()
         ]
-        self._imu_writer = OrientedImuWriter(self.frame("imu_link"))
+        self._imu_template = Template.of(topics.IMU.type_name, self.frame("imu_link"))
         self._q_WS = self.filter.state["q_WS"]
         self._transforms = Transforms(self, mounts_of(params))
 
@@ -258,7 +258,12 @@ class EstimatorNode(QuadsimNode):
             self._sampled_output.publish(payload)
         if self._imu_output.get_subscription_count():
             self._imu_output.publish(
-                self._imu_writer.payload(view, self._q_WS, pose_covariance[3:, 3:], stamp_ns)
+                self._imu_template.payload(
+                    stamp_ns,
+                    q_xyzw=self._q_WS[[1, 2, 3, 0]],
+                    q_covariance=pose_covariance[3:, 3:],
+                    **{name: view[name] for name in ("f", "w", "f_covariance", "w_covariance")},
+                )
             )
         self._follow_blind()
         if due(BLIND_PERIOD_NS, before_ns, stamp_ns):

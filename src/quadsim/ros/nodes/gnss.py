@@ -6,10 +6,10 @@ from typing import Any
 
 from rclpy.context import Context
 
-from quadsim.ros.messages.sensors import FixWriter, VelocityWriter, has_fix
 from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire import samples
 
 
 class GnssNode(SensorNode):
@@ -19,21 +19,21 @@ class GnssNode(SensorNode):
         super().__init__("gnss", "ublox_f9p_rtk", **kwargs)
         self._fix = self.offer(topics.GPS_FIX, needed=True)
         self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
-        self._velocity_writer = VelocityWriter("map")
+        self._velocities = samples.velocity_messages()
         self._has_fix = False
         self._sky: dict[str, Any] = {}
         self.make_writers()
 
     def make_writers(self) -> None:
         """Write fixes by the datum of these parameters."""
-        self._fix_writer = FixWriter(self.frame("gps_link"), self.environment.datum)
+        self._fixes = samples.fix_messages(self.frame("gps_link"), self.environment.datum)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish position and velocity; without a fix, that there is none."""
-        self._has_fix = has_fix(sample)
+        self._has_fix = bool(samples.has_fix(sample))
         if self._has_fix:
-            self._velocity.publish(self._velocity_writer.payload(sample))
-        self._fix.publish(self._fix_writer.payload(sample))
+            self._velocity.publish(self._velocities.payload(sample))
+        self._fix.publish(self._fixes.payload(sample))
         if self.params.satellites > 0:
             self._sky = {
                 "satellites": int(sample["satellites"]),

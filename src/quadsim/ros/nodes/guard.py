@@ -15,7 +15,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from geometry_msgs.msg import TwistStamped
 from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
@@ -26,7 +25,7 @@ from quadsim.base.parameters import Spec, load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
-from quadsim.ros.messages.cdr import MessageError, Writer, brief, stamp_of
+from quadsim.ros.messages.cdr import MessageError, brief, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.other_vehicles import Others
@@ -37,6 +36,7 @@ from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire.encode import Template
 
 #: A step made for a pose comes no sooner after the last than this share of the period: a pose that
 #: has to wait for the next step is answered late.
@@ -88,9 +88,7 @@ class GuardNode(QuadsimNode):
         self._guard: Guard | Emergency = Guard(self._params)
         self._failed: Exception | None = None  # what nobody expected
         self._period_ns = round(self._params.watch.period_s * 1e9)
-        template = TwistStamped()
-        template.header.frame_id = "map"
-        self._writer = Writer(template, topics.COMMAND_SAFE.type_name)
+        self._template = Template.of(topics.COMMAND_SAFE.type_name, "map")
         self._said: GuardOutput | None = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
         self._asked_ns: int | None = None
@@ -314,11 +312,11 @@ class GuardNode(QuadsimNode):
         self._stepped_ns = now_ns
         said = self._said = self._guard.step(now_ns)
         if said.send:
-            self._writer.fields["v"][:] = said.v_W
-            self._writer.fields["w"][2] = said.yaw_rate_radps
             stamp_ns = self._stamp_ns + now_ns - self._came_ns
             self._sent_ns = max(stamp_ns, self._sent_ns + 1)
-            self._command.publish(self._writer.payload(self._sent_ns))
+            self._command.publish(
+                self._template.payload(self._sent_ns, v=said.v_W, w=(0.0, 0.0, said.yaw_rate_radps))
+            )
         if said.margin_m < self._least_m:
             self._least_m = said.margin_m
         for event in said.events:

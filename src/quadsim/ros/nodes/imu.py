@@ -6,10 +6,10 @@ from typing import Any
 
 from rclpy.context import Context
 
-from quadsim.ros.messages.sensors import ImuWriter
 from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire import samples
 
 
 class ImuNode(SensorNode):
@@ -22,13 +22,13 @@ class ImuNode(SensorNode):
 
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
-        self._writer = ImuWriter(
+        self._messages = samples.imu_messages(
             self.frame("imu_link"), self.params.accel_variance(), self.params.gyro_variance()
         )
 
     def publish_sample(self, sample: Any) -> None:
         """Publish specific force and angular rate."""
-        self._publisher.publish(self._writer.payload(sample))
+        self._publisher.publish(self._messages.payload(sample))
 
 
 def make(context: Context, **kwargs: Any) -> ImuNode:

@@ -6,10 +6,10 @@ from typing import Any
 
 from rclpy.context import Context
 
-from quadsim.ros.messages.sensors import MagneticFieldWriter
 from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire import samples
 
 
 class MagnetometerNode(SensorNode):
@@ -23,11 +23,11 @@ class MagnetometerNode(SensorNode):
     def make_writers(self) -> None:
         """Write the noise of these parameters into the messages."""
         variance = self.params.variance(self.environment.field_W_T())
-        self._writer = MagneticFieldWriter(self.frame("imu_link"), variance)
+        self._messages = samples.field_messages(self.frame("imu_link"), variance)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""
-        self._publisher.publish(self._writer.payload(sample))
+        self._publisher.publish(self._messages.payload(sample))
 
 
 def make(context: Context, **kwargs: Any) -> MagnetometerNode:

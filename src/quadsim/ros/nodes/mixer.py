@@ -19,7 +19,7 @@ from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.inner_loop import PHASES, inner_loop_from_python, new_inner_loop
 from quadsim.control.parameters import AutopilotParams
-from quadsim.ros.messages.cdr import MessageError, RotorsReader, RotorsWriter, stamp_of
+from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.ros.messages.commands import read_attitude_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.messages.world import stamp_ns_of
@@ -40,6 +40,7 @@ from quadsim.ros.runtime.params import declare_bool, declare_controller, value_o
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire.encode import joint_template
 
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
@@ -72,7 +73,7 @@ class MixerNode(QuadsimNode):
         self._begin_anew()
         self._load_kernels()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
-        self._writer = RotorsWriter(self._rotors, names=airframe.commands)
+        self._template = joint_template(airframe.commands)
         self._reader = OdometryReader(self._odometry)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
         self._source = OdometrySource(self, self._on_odometry, reliable, seamless=True)
@@ -228,8 +229,8 @@ class MixerNode(QuadsimNode):
             self.get_logger().info(f"{PHASES[self._phase]} -> {PHASES[phase]}")
             self._phase = phase
         self._tell_loss(now_ns)
-        self._writer.speeds[:] = self._speeds[: self._rotors]
-        self._output.publish(self._writer.payload(now_ns))
+        payload = self._template.payload(now_ns, speeds=self._speeds[: self._rotors])
+        self._output.publish(payload)
 
     def _tell_loss(self, now_ns: int) -> None:
         """Name a motor that is lost, once."""

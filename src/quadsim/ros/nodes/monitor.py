@@ -19,7 +19,7 @@ from visualization_msgs.msg import Marker
 from quadsim.base.errors import InputError
 from quadsim.base.files import find_world
 from quadsim.base.parameters import Spec
-from quadsim.ros.messages.cdr import SECOND_NS, MessageError, checked_stamp, stamp_of
+from quadsim.ros.messages.cdr import MessageError, checked_stamp, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.markers import (
     COMMAND,
@@ -42,6 +42,7 @@ from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import main_of
 from quadsim.ros.runtime.topics import Topic, message_class
+from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.px4 import PACKAGE
 from quadsim.world.sdf.world_file import load_world
 

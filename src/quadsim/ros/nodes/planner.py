@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import TwistStamped
 from rclpy.context import Context
 
 from quadsim.base.errors import InputError
@@ -14,7 +13,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.geometry.rotation import quat, yaw_of
 from quadsim.hil.planner.planner import NO_SCAN, Planner, PlannerOutput, PlannerParams
-from quadsim.ros.messages.cdr import MessageError, Writer
+from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals
 from quadsim.ros.parts.other_vehicles import Others, Track
@@ -25,6 +24,7 @@ from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import main_of
 from quadsim.sensors.timing import due
+from quadsim.wire.encode import Template
 from quadsim.world.scene.movers import MovingShape
 
 #: Commands come with poses, but no more often than this.
@@ -51,9 +51,7 @@ class PlannerNode(QuadsimNode):
         self._plans = 0
         self._plan_ms = 0.0
         self._track = Track()  # its own velocity, where the pose says none
-        template = TwistStamped()
-        template.header.frame_id = "map"
-        self._writer = Writer(template, topics.COMMAND_VELOCITY.type_name)
+        self._template = Template.of(topics.COMMAND_VELOCITY.type_name, "map")
         self._velocity = self.offer(topics.COMMAND_VELOCITY, needed=True)
         self._path = self.offer(topics.PLANNER_PATH)
         self._status = self.offer(topics.PLANNER_STATUS)
@@ -119,9 +117,8 @@ class PlannerNode(QuadsimNode):
         if self._planner.plans != self._plans:
             self._plan_ms = 1e3 * (time.perf_counter() - begun_s)
         if said.state != "idle":
-            self._writer.fields["v"][:] = said.v_W
-            self._writer.fields["w"][2] = said.yaw_rate_radps
-            self._velocity.publish(self._writer.payload(stamp_ns))
+            w = (0.0, 0.0, said.yaw_rate_radps)
+            self._velocity.publish(self._template.payload(stamp_ns, v=said.v_W, w=w))
         self._tell(said)
 
     def _tell(self, said: PlannerOutput) -> None:

@@ -28,7 +28,7 @@ from quadsim.base.parameters import Spec
 from quadsim.ros.messages.world import make_clock
 from quadsim.ros.nodes.keys import PAUSE, QUIT, KeySource
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, Outputs
+from quadsim.ros.player.outputs import TICKS, PlayedTopics
 from quadsim.ros.player.playback import Item, Playback, Selection, parse_remap
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_text, declare_texts
@@ -135,14 +135,16 @@ class PlayerNode(QuadsimNode):
         self._began_s = 0.0
         self.wall_s = 0.0
         self.finished = False
-        self.control = PlayControl(self.params.rate, self.params.paused, self._tell_time)
         bag = self._stack.enter_context(open_bag(Path(path), driver or None))
         for note in bag.notes:
             self.get_logger().info(note)
         params = self.params
-        self.outputs = Outputs(self, bag, selection, without, params.clock, params.window)
+        self.outputs = PlayedTopics(self, bag, selection, without, params.clock, params.window)
         self._begin_ns = next(bag.messages(bag.types)).log_ns
         self._playback = self._section(bag)
+        self.control = PlayControl(
+            params.rate, params.paused, self._tell_time, start_ns=self._playback.start_ns
+        )
         self._in_step = InStep(self, names, self.control)
         self.create_service(SetBool, "~/pause", self._on_pause)
         self.create_service(Trigger, "~/step", self._on_step)
@@ -224,7 +226,6 @@ class PlayerNode(QuadsimNode):
                 self._let_them_take_it()
             output.underway += 1
         output.publish(item.payload if item.topic != TICKS else make_clock(item.log_ns))
-        output.count += 1
 
     def _let_them_take_it(self) -> None:
         """Wait until the nodes that were named, if any, have taken what is underway."""
@@ -254,7 +255,7 @@ class PlayerNode(QuadsimNode):
         """While it stands: say again what time it is, for those who come late."""
         ticks = self.outputs.by_topic.get(TICKS)
         if ticks is not None:
-            ticks.publish(make_clock(self.control.position_ns))
+            ticks.publisher.publish(make_clock(self.control.position_ns))
 
     # ---- what people ask -----------------------------------------------------------------------
 
@@ -320,12 +321,12 @@ class PlayerNode(QuadsimNode):
     @property
     def played_s(self) -> float:
         """Bag time from where it began to where it is, s."""
-        return max(0.0, (self.control.position_ns - self._playback.start_ns) * 1e-9)
+        return (self.control.position_ns - self._playback.start_ns) * 1e-9
 
     def _words(self) -> str:
         control = self.control
         state = "paused" if control.paused and self._state == "plays" else self._state
-        position_s = self._seconds(max(control.position_ns, self._playback.start_ns))
+        position_s = self._seconds(control.position_ns)
         return f"{state} at {position_s:.3f} s, rate {control.rate:.3g}"
 
     def health(self) -> tuple[int, str, dict[str, Any]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from rclpy.context import Context
 
-from quadsim.ros.messages.sensors import RangeWriter
 from quadsim.ros.parts.ray_sensor import SeeingNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.wire import samples
 
 
 class RangefinderNode(SeeingNode):
@@ -22,11 +22,11 @@ class RangefinderNode(SeeingNode):
 
     def make_writers(self) -> None:
         """Write the range of these parameters into the messages."""
-        self._writer = RangeWriter(self.frame("range_link"), self.params)
+        self._messages = samples.range_messages(self.frame("range_link"), self.params)
 
     def publish_sample(self, sample: Any) -> None:
         """Publish one sample."""
-        self._publisher.publish(self._writer.payload(sample))
+        self._publisher.publish(self._messages.payload(sample))
 
 
 def make(context: Context, **kwargs: Any) -> RangefinderNode:

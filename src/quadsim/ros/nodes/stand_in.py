@@ -31,15 +31,16 @@ from quadsim.hil.rehearsal.parameters import Y_UP
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
 from quadsim.hil.rehearsal.stopping import Stop, StopWatch
-from quadsim.ros.messages.cdr import MessageError, Writer, stamp_of
+from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
-from quadsim.ros.messages.conversion import OdometryWriter, put_quaternion
+from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare_int, declare_text
 from quadsim.ros.runtime.runtime import main_of
-from quadsim.ros.runtime.topics import Topic, message_class
+from quadsim.ros.runtime.topics import Topic
+from quadsim.wire.encode import Template
 from quadsim.world.scene.movers import Movers
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.sdf.world_file import load_world
@@ -76,15 +77,11 @@ class PoseWriter:
     """
 
     def __init__(self, frame: str) -> None:
-        template = message_class(POSE.type_name)()
-        template.header.frame_id = frame
-        self._writer = Writer(template, POSE.type_name)
+        self._template = Template.of(POSE.type_name, frame)
 
     def payload(self, stamp_ns: int, p_W: Vec3, q_WB: Any) -> bytes:
         """One message."""
-        self._writer.fields["p"][:] = p_W
-        put_quaternion(self._writer.fields["q_xyzw"], q_WB)
-        return self._writer.payload(stamp_ns)
+        return self._template.payload(stamp_ns, p=p_W, q_xyzw=(*q_WB[1:], q_WB[0]))
 
 
 class Other:

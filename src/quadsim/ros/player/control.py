@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from itertools import accumulate
 
 #: While nothing is due: how often a standing clock is told, s.
 IDLE_S = 0.1
@@ -18,21 +18,25 @@ class Lateness:
     """How late messages were published, as a histogram: it stays small however long it runs."""
 
     def __init__(self) -> None:
-        self._bins = [0] * (BINS + 1)
-        self.count = 0
+        self._bins: Counter[int] = Counter()
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return self._bins.total()
 
     def add(self, late_ns: int) -> None:
         """Count one message."""
         self._bins[min(late_ns // BIN_NS, BINS)] += 1
-        self.count += 1
 
     def quantile_ms(self, fraction: float) -> float | None:
         """Lateness that so many do not exceed, ms (upper end of its bin); None without any."""
-        if not self.count:
-            return None
-        below = accumulate(self._bins)
-        index = next(i for i, number in enumerate(below) if number >= fraction * self.count)
-        return (index + 1) * BIN_NS * 1e-6
+        left = fraction * self.count
+        for index, number in sorted(self._bins.items()):
+            left -= number
+            if left <= 0.0:
+                return (index + 1) * BIN_NS * 1e-6
+        return None
 
 
 class PlayControl:
@@ -43,6 +47,7 @@ class PlayControl:
         paused: whether it begins so.
         idle: called now and then while paused.
         now_ns: steady clock.
+        start_ns: log time at which it begins.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class PlayControl:
         paused: bool,
         idle: Callable[[], None] = lambda: None,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        start_ns: int = 0,
     ) -> None:
         self._condition = threading.Condition()
         self._idle = idle
@@ -60,12 +66,10 @@ class PlayControl:
         self._stopping = False
         self._seek_ns: int | None = None
         self._plays = False
-        self._jumping = True
         self._steps = 0
         self._free_ns = 0  # while paused: what is due up to here is played
-        self._asked_ns = 0  # as much after the jump that is underway
-        self._anchor = (now_ns(), 0)
-        self.position_ns = 0
+        self._anchor = (now_ns(), start_ns)
+        self.position_ns = start_ns
         self.lateness = Lateness()
 
     # ---- what people ask -----------------------------------------------------------------------
@@ -114,9 +118,7 @@ class PlayControl:
         with self._condition:
             if not self._paused:
                 return False
-            if span_ns and self._jumping:
-                self._asked_ns += span_ns
-            elif span_ns:
+            if span_ns:
                 self._free_ns = max(self._free_ns, self.position_ns) + span_ns
             else:
                 self._steps += 1
@@ -128,8 +130,7 @@ class PlayControl:
         with self._condition:
             if not self._plays:
                 return False
-            self._seek_ns = to_ns
-            self._jumping = True
+            self._seek_ns = self.position_ns = to_ns
             self._forget_steps()
             self._condition.notify_all()
         return True
@@ -169,11 +170,8 @@ class PlayControl:
         """Play from a log time on, from now; steps that were asked for on the way there count."""
         with self._condition:
             self._anchor = (self._now_ns(), at_ns)
-            self.position_ns = at_ns
-            if self._seek_ns is None:
-                self._jumping = False
-                self._free_ns = at_ns + self._asked_ns if self._asked_ns else 0
-                self._asked_ns = 0
+            if at_ns != self.position_ns and self._seek_ns is None:  # it begins again
+                self.position_ns, self._free_ns = at_ns, 0
 
     def wait(self, log_ns: int, tick: bool) -> bool:
         """Wait until something is due.
@@ -227,7 +225,7 @@ class PlayControl:
         return bool(self._steps)
 
     def _forget_steps(self) -> None:
-        self._steps = self._free_ns = self._asked_ns = 0
+        self._steps = self._free_ns = 0
 
     def _move_anchor(self) -> None:
         """Let the relation begin anew at this moment."""

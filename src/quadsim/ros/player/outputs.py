@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import partial
 from typing import Any
 
 from rclpy.duration import Duration
@@ -30,35 +29,28 @@ class Output:
     """A publisher of one topic.
 
     Attributes:
+        publisher: publishes a message, or its bytes.
         name: on DDS.
         latched: whether late listeners get its last messages.
-        publish: publishes a message, or its bytes.
         limit: how many messages may be on their way to a listener that is waited for.
         underway: how many are, at most.
         count: published so far.
     """
 
     def __init__(self, publisher: Any, offer: Offer, window: int) -> None:
-        self._publisher = publisher
+        self.publisher = publisher
         self.name: str = publisher.topic_name
         self.latched = offer.latched
-        self.publish = publisher.publish
         self.limit = max(1, min(window, offer.depth // 2))
-        self.underway = 0
-        self.count = 0
+        self.underway = self.count = 0
 
-    @property
-    def listeners(self) -> int:
-        """How many hear it."""
-        return int(self._publisher.get_subscription_count())
-
-    @property
-    def acknowledged(self) -> bool:
-        """Whether all reliable listeners have said that they have everything."""
-        return bool(self._publisher.wait_for_all_acked(NOW))
+    def publish(self, message: Any) -> None:
+        """Publish and count one."""
+        self.publisher.publish(message)
+        self.count += 1
 
 
-class Outputs:
+class PlayedTopics:
     """All publishers of a player.
 
     Args:
@@ -141,18 +133,18 @@ class Outputs:
         """Wait until everybody who listens is found, and nobody else for a while."""
         for _ in range(round(LISTENERS_S / SETTLE_S)):
             found = self._found()
-            more = control.wait_until(partial(self._are_more_than, found), SETTLE_S)
-            if control.stopping or (not more and self._known() <= found):
+
+            def are_more(before: int = found) -> bool:
+                return self._found() > before
+
+            more = control.wait_until(are_more, SETTLE_S)
+            known = sum(self._node.count_subscribers(o.name) for o in self.by_topic.values())
+            if control.stopping or (not more and known <= found):
                 return
 
     def _found(self) -> int:
-        return sum(output.listeners for output in self.by_topic.values())
-
-    def _are_more_than(self, found: int) -> bool:
-        return self._found() > found
-
-    def _known(self) -> int:
-        return sum(self._node.count_subscribers(o.name) for o in self.by_topic.values())
+        outputs = self.by_topic.values()
+        return sum(output.publisher.get_subscription_count() for output in outputs)
 
     def name_rivals(self, friends: Collection[str]) -> None:
         """Say which topics somebody else publishes, too.
@@ -201,7 +193,7 @@ class Outputs:
         ]
 
         def all_acknowledged() -> bool:
-            while open_ones and open_ones[-1].acknowledged:
+            while open_ones and open_ones[-1].publisher.wait_for_all_acked(NOW):
                 open_ones.pop()
             return not open_ones
 

@@ -9,56 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.event_handler import PublisherEventCallbacks
 
-from quadsim.base.records import KINEMATICS, ODOMETRY, SETPOINT
 from quadsim.ros.graph.vehicles import frame_prefix
-from quadsim.ros.messages.commands import ReferenceWriter
-from quadsim.ros.messages.conversion import OdometryWriter
-from quadsim.ros.messages.sensors import (
-    FixWriter,
-    ImuWriter,
-    MagneticFieldWriter,
-    PressureWriter,
-    RangeWriter,
-    VelocityWriter,
-    has_fix,
-)
-from quadsim.ros.messages.swarm import Copies
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.topics import Topic, full_name
-from quadsim.sensors import SENSORS
 from quadsim.sensors.timing import due
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.swarm import Swarm
-from quadsim.wire.encode import motion_columns
+from quadsim.wire import samples
+from quadsim.wire.encode import Template, VehicleTemplates
+from quadsim.wire.samples import SampleMessages, motion_columns
 
 REFERENCE_PERIOD_NS = 100_000_000
-#: Kind of sensor to its topic and the columns of its messages, by fields of its samples.
-COLUMNS: dict[str, tuple[Topic, dict[str, str]]] = {
-    "imu": (topics.IMU_RAW, {"f": "f_S", "w": "w_S"}),
-    "magnetometer": (topics.MAGNETIC_FIELD, {"m": "m_S"}),
-    "barometer": (topics.PRESSURE, {"pressure": "pressure_pa"}),
-    "rangefinder": (topics.RANGE, {"range": "range_m", "variance": "variance_m2"}),
+#: Kinds of sensors whose samples are published together, and their topics.
+SENSOR_TOPICS: dict[str, Topic] = {
+    "imu": topics.IMU_RAW,
+    "magnetometer": topics.MAGNETIC_FIELD,
+    "barometer": topics.PRESSURE,
+    "rangefinder": topics.RANGE,
 }
 
 
-def new_samples(kind: str) -> Any:
-    """One zeroed sample of a kind of sensor."""
-    return np.zeros(1, SENSORS[kind].sample).view(np.recarray)[0]
-
-
-def template(scenario: Scenario, kind: str, prefix: str) -> bytes:
-    """A message of a sensor, with its frame and the covariances of its device."""
-    params: Any = scenario.sensors[kind]
-    sample = new_samples(kind)
-    if kind == "imu":
-        variances = (params.accel_variance(), params.gyro_variance())
-        return ImuWriter(prefix + "imu_link", *variances).payload(sample)
-    if kind == "magnetometer":
-        variance = params.variance(scenario.environment.field_W_T())
-        return MagneticFieldWriter(prefix + "imu_link", variance).payload(sample)
-    if kind == "barometer":
-        return PressureWriter(prefix + "base_link", params.variance()).payload(sample)
-    return RangeWriter(prefix + "range_link", params).payload(sample)
+def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
+    """Messages of a sensor, with its frame and the covariances of its device."""
+    params, environment = scenario.sensors[kind], scenario.environment
+    return samples.sensor_messages(kind, params, environment, prefix)
 
 
 def _write_of(publisher: Any) -> Callable[[bytes], None]:
@@ -79,10 +53,10 @@ class Batch:
         templates: a message of each vehicle; none: :meth:`begin` gives them.
     """
 
-    _copies: Copies
+    _messages: VehicleTemplates
 
     def __init__(
-        self, node: Any, namespaces: Sequence[str], topic: Topic, templates: Sequence[bytes] = ()
+        self, node: Any, namespaces: Sequence[str], topic: Topic, templates: Sequence[Template] = ()
     ) -> None:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)  # hundreds would be watched
         self._publishers = [  # kept: what is written to lives as long as they do
@@ -95,21 +69,20 @@ class Batch:
             for namespace in namespaces
         ]
         self._write = [_write_of(publisher) for publisher in self._publishers]
-        self._type_name = topic.type_name
         self.count = 0
         if templates:
             self.begin(templates)
 
-    def begin(self, templates: Sequence[bytes]) -> None:
+    def begin(self, templates: Sequence[Template]) -> None:
         """Publish copies of these messages from now on."""
-        self._copies = Copies(self._type_name, templates)
+        self._messages = VehicleTemplates(templates)
 
     def publish(
         self, vehicles: NDArray[np.intp], stamp_ns: NDArray[np.int64], **columns: Any
     ) -> None:
-        """Publish a message for each row; see :meth:`Copies.payloads`."""
+        """Publish a message for each row; see :meth:`VehicleTemplates.payloads`."""
         write = self._write
-        payloads = self._copies.payloads(vehicles, stamp_ns, **columns)
+        payloads = self._messages.payloads(vehicles, stamp_ns, **columns)
         for i, payload in zip(vehicles.tolist(), payloads, strict=True):
             write[i](payload)
         self.count += len(payloads)
@@ -134,29 +107,29 @@ class Outputs:
                 node,
                 namespaces,
                 topic,
-                [OdometryWriter("map", body, np.zeros(1, record)[0]).payload() for body in bodies],
+                [samples.odometry_messages(body).template for body in bodies],
             )
-            for topic, record in ((topics.TRUTH, KINEMATICS), (topics.ODOMETRY, ODOMETRY))
+            for topic in (topics.TRUTH, topics.ODOMETRY)
         )
         self._reference = Batch(
             node,
             namespaces,
             topics.REFERENCE,
-            [ReferenceWriter().payload(np.zeros(1, SETPOINT).view(np.recarray)[0], 0)]
-            * len(namespaces),
+            [samples.reference_messages().template] * len(namespaces),
         )
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
-        wanted = {"estimates": (), "imu": ("imu",), "all": tuple(COLUMNS)}[level]
+        wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
         self._sensors = {
-            kind: Batch(node, namespaces, COLUMNS[kind][0])
+            kind: Batch(node, namespaces, SENSOR_TOPICS[kind])
             for kind in wanted
             if kind in scenario.sensors
         }
+        self._numbers: dict[str, Callable[[Any], dict[str, Any]]] = {}
         self._prefixes = [frame_prefix(name) for name in namespaces]
         self._fixes: list[Any] = []
         self._fix_count = 0
         if level == "all" and "gnss" in scenario.sensors:
-            self._velocity_writer = VelocityWriter("map")
+            self._velocity_messages = samples.velocity_messages()
             self._fixes, self._velocities = (
                 [node.offer(topic, full_name(name, topic.name)) for name in namespaces]
                 for topic in (topics.GPS_FIX, topics.GPS_VELOCITY)
@@ -170,10 +143,11 @@ class Outputs:
         """
         for kind, batch in self._sensors.items():
             if kind in scenario.sensors:
-                batch.begin([template(scenario, kind, prefix) for prefix in self._prefixes])
-        datum = scenario.environment.datum
-        self._fix_writers = [
-            FixWriter(prefix + "gps_link", datum) for prefix in self._prefixes[: len(self._fixes)]
+                messages = [_messages_of(scenario, kind, prefix) for prefix in self._prefixes]
+                self._numbers[kind] = messages[0].numbers
+                batch.begin([one.template for one in messages])
+        self._fix_messages = [
+            _messages_of(scenario, "gnss", prefix) for prefix in self._prefixes[: len(self._fixes)]
         ]
 
     @property
@@ -204,9 +178,8 @@ class Outputs:
     def publish(self, swarm: Swarm, begun_ns: int) -> None:
         """Publish what the vehicles' logs hold, stamped from when they began."""
         for kind, batch in self._sensors.items():
-            vehicles, samples = swarm.published(kind)
-            columns = {name: samples[field] for name, field in COLUMNS[kind][1].items()}
-            batch.publish(vehicles, samples["stamp_ns"] + begun_ns, **columns)
+            vehicles, rows = swarm.published(kind)
+            batch.publish(vehicles, rows["stamp_ns"] + begun_ns, **self._numbers[kind](rows))
         if self._fixes:
             self._publish_fixes(swarm, begun_ns)
         vehicles, rows = swarm.logged()
@@ -224,11 +197,12 @@ class Outputs:
 
     def _publish_fixes(self, swarm: Swarm, begun_ns: int) -> None:
         """Publish fixes one by one: they are few, and each asks for the datum."""
-        vehicles, samples = swarm.published("gnss")
-        for i, sample in zip(vehicles.tolist(), samples.copy(), strict=True):
-            sample["stamp_ns"] += begun_ns
-            if has_fix(sample):
-                self._velocities[i].publish(self._velocity_writer.payload(sample))
+        vehicles, rows = swarm.published("gnss")
+        for i, sample in zip(vehicles.tolist(), rows, strict=True):
+            stamp_ns = int(sample["stamp_ns"]) + begun_ns
+            if samples.has_fix(sample):
+                payload = self._velocity_messages.payload(sample, stamp_ns)
+                self._velocities[i].publish(payload)
                 self._fix_count += 1
-            self._fixes[i].publish(self._fix_writers[i].payload(sample))
+            self._fixes[i].publish(self._fix_messages[i].payload(sample, stamp_ns))
             self._fix_count += 1
