@@ -7,9 +7,14 @@ from launch_stand_ins import actions, declared, plain
 
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
-from quadsim.ros.graph.replay_graph import REPLAY_ARGUMENTS, describe_replay_launch
+from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.graph.replay_graph import ReplayLaunch
 
-DEFAULTS = {name: default for name, (default, _) in REPLAY_ARGUMENTS.items()}
+DEFAULTS = {name: default for name, (default, _) in launch_arguments(ReplayLaunch).items()}
+
+
+def describe_replay_launch(texts):
+    return from_texts(ReplayLaunch, texts).describe()
 
 
 @pytest.fixture

@@ -6,10 +6,15 @@ import pytest
 from launch_stand_ins import Recorded, actions, declared, plain
 
 from quadsim.base.errors import InputError
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.graph.graph import GraphOptions, SimLaunch, describe
 from quadsim.sim.scenario import load_scenario
 
-DEFAULTS = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
+DEFAULTS = {name: default for name, (default, _) in launch_arguments(SimLaunch).items()}
+
+
+def describe_launch(texts):
+    return from_texts(SimLaunch, texts).describe()
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.kernel_folder import is_filled, set_filled
 
 if TYPE_CHECKING:
-    from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -54,94 +53,6 @@ def json_option(command: F) -> F:
     )
 
 
-def output_option(command: F) -> F:
-    """``--output``: the run's folder."""
-    return click.option(
-        "--output",
-        type=click.Path(path_type=Path),
-        help="Folder of the run; it must not exist yet.  [default: runs/<scenario>-<time>]",
-    )(command)
-
-
-def flight_options(command: F) -> F:
-    """Options of every command that flies: scenario, vehicle, sensors, gains, seed, duration."""
-    for option in (
-        click.option("--duration", "duration_s", type=float, help="Fly this long at most, s."),
-        click.option("--seed", type=click.IntRange(min=0), help="Seed of all randomness."),
-        click.option("--vehicle", help="A vehicle of config/vehicles, or a file."),
-        click.option("--sensors", help="A sensor suite of config/sensors, or a file."),
-        click.option("--autopilot", help="Gains of config/autopilots, or a file."),
-        click.option(
-            "--scenario",
-            default="square",
-            show_default=True,
-            help="A scenario of config/scenarios, or a file.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _datum(ctx: click.Context, param: click.Parameter, text: str | None) -> Datum | None:
-    if text is None:
-        return None
-    from quadsim.base.parameters import from_mapping
-    from quadsim.geometry.geodesy import Datum
-
-    try:
-        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
-    place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
-    return from_mapping(Datum, place, "--datum")
-
-
-def datum_option(command: F) -> F:
-    """``--datum``: origin of ``map``, for bags that hold none."""
-    option = click.option(
-        "--datum",
-        callback=_datum,
-        metavar="LAT,LON,H",
-        help="Origin of map in degrees and m, where the bag has no /datum.",
-    )
-    return option(command)
-
-
-def driver_option(command: F) -> F:
-    """``--driver``: whose topics a bag holds."""
-    option = click.option(
-        "--driver",
-        metavar="NAME",
-        help="Who published the bag, if not quadsim: mavros, px4, ... of config/drivers, or a file;"
-        " several with commas.",
-    )
-    return option(command)
-
-
-def _pictures_folder(
-    ctx: click.Context, param: click.Parameter, folder: Path | None
-) -> Path | None:
-    """The folder of ``--pictures``; what draws them is looked for before any work is done."""
-    if folder is not None:
-        from quadsim.base.surroundings import browser
-
-        if browser() is None:
-            raise InputError(
-                "--pictures needs Chromium or Chrome; install it (apt install chromium)"
-            )
-    return folder
-
-
-def pictures_option(command: F) -> F:
-    """``--pictures``: the figures of the report for papers."""
-    return click.option(
-        "--pictures",
-        type=click.Path(path_type=Path, file_okay=False),
-        callback=_pictures_folder,
-        help="Write each figure of the report into this folder, as PNG and SVG.",
-    )(command)
-
-
 def write_pictures(
     runs: Mapping[str, FlightLog], summaries: Mapping[str, dict[str, Any]], folder: Path | None
 ) -> None:
@@ -152,39 +63,6 @@ def write_pictures(
         from quadsim.analysis.report.pictures import save_pictures
 
         save_pictures(runs, summaries, folder)
-
-
-def recording_options(command: F) -> F:
-    """Options of every command that records: topics, files, compression."""
-    for option in (
-        click.option(
-            "--compression",
-            type=click.Choice(["none", "zstd"]),
-            default="none",
-            show_default=True,
-            help="Of the bag, chunk by chunk.",
-        ),
-        click.option(
-            "--split-s",
-            type=click.FloatRange(0.0, 1e6),
-            default=0.0,
-            help="A new file of the bag after this time, s.",
-        ),
-        click.option(
-            "--split-mb",
-            type=click.FloatRange(0.0, 1e6),
-            default=0.0,
-            help="A new file of the bag at this size, MB.",
-        ),
-        click.option(
-            "--record-profile",
-            default="all",
-            show_default=True,
-            help="Topics of the bag: a file of config/recording, or a path.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def plain(value: Any) -> Any:
@@ -337,13 +215,6 @@ class FlightProgress:
         total = f" of {self._duration_s:g}" if self._duration_s else ""
         say(f"{self._label}: {flown_s:.1f}{total} s, {', '.join(words)}")
 
-    def say(self, message: str) -> None:
-        """A line above the progress line."""
-        if self._bar is not None:
-            self._bar.console.print(f"quadsim: {message}", markup=False, highlight=False)
-        else:
-            say(message)
-
 
 def _bar() -> Any:
     from rich.console import Console
@@ -394,6 +265,26 @@ def _uncollected() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def finish(
+    summary: Mapping[str, Any], as_json: bool, show: Callable[[Any], None], line: str = ""
+) -> int:
+    """Print what came of a command, as JSON or for people; the exit status.
+
+    Args:
+        summary: with ``passed``.
+        as_json: whether the JSON object is asked for.
+        show: prints tables of it.
+        line: goes below them.
+    """
+    if as_json:
+        print_json(summary)
+    else:
+        show(summary)
+        if line:
+            click.echo(line)
+    return exit_status(summary["passed"])
 
 
 def exit_status(passed: bool) -> int:

@@ -8,19 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import click
-
 from quadsim.cli.common import say
 
 #: Seconds between two lines of progress where there is no terminal.
 QUIET_S = 10.0
-
-processes_option = click.option(
-    "--processes",
-    type=click.IntRange(0, 1024),
-    default=0,
-    help="At once.  [default: one for each core]",
-)
 
 
 class Tell(Protocol):

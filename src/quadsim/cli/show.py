@@ -29,6 +29,18 @@ _SHORT = {
 }
 
 
+#: Width of tables that go to a file or a pipe.
+FILE_WIDTH = 130
+
+
+def tables() -> Console:
+    """A console for tables, wide enough for them where it is no terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    return console
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number as a table shows it."""
     return "-" if value is None else f"{value:.{digits}g}"
