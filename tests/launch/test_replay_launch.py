@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from launch_stand_ins import actions, declared, plain
+from launch_stand_ins import actions, plain
 
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
@@ -24,10 +24,6 @@ def bag(tmp_path):
     with BagWriter(tmp_path / "bag", custom) as writer:
         writer.add("/quad/imu/data_raw", "sensor_msgs/msg/Imu", None, 10**9, bytes(400))
     return str(tmp_path / "bag")
-
-
-def test_every_argument_is_declared_with_its_default(launch_module):
-    assert declared(launch_module("replay").generate_launch_description()) == DEFAULTS
 
 
 def test_its_nodes_are_those_of_the_description(launch_module, bag):

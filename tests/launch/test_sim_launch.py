@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from launch_stand_ins import Recorded, actions, declared, plain
+from launch_stand_ins import Recorded, actions, plain
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
@@ -20,12 +20,6 @@ def describe_launch(texts):
 @pytest.fixture
 def launch_file(launch_module):
     return launch_module("sim")
-
-
-def test_every_argument_is_declared_with_its_default(launch_file):
-    defaults = declared(launch_file.generate_launch_description())
-    assert defaults == DEFAULTS
-    assert defaults["arm"] == "false"
 
 
 @pytest.mark.parametrize("count", ["1", "3"])

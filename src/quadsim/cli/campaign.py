@@ -14,8 +14,7 @@ import click
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import FlightProgress, exit_status, finish, loading, say, to_json
-from quadsim.cli.counting import counting
+from quadsim.cli.common import FlightProgress, counting, exit_status, finish, loading, say, to_json
 from quadsim.cli.options import AsJson, Processes, command
 
 if TYPE_CHECKING:

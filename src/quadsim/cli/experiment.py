@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from quadsim.base.options import Option, option
-from quadsim.cli.common import finish, loading, run_folder, say, staged, to_json
-from quadsim.cli.counting import counting
+from quadsim.cli.common import counting, finish, loading, run_folder, say, staged, to_json
 from quadsim.cli.options import AsJson, Processes, RunFolder, command
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from quadsim.base.options import option
 from quadsim.cli.common import (
     INTERRUPTED,
     FlightProgress,
-    exit_status,
     loading,
     ready_for_ros,
     run_folder,
@@ -206,8 +205,7 @@ def fly(options: FlyOptions) -> int:
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     from quadsim.cli.show import show_summary
 
-    show_summary(summary, options.as_json)
-    return exit_status(summary["passed"])
+    return show_summary(summary, options.as_json)
 
 
 def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSpec]]:

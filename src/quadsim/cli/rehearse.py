@@ -8,8 +8,7 @@ from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import finish, loading, run_folder
-from quadsim.cli.counting import counting
+from quadsim.cli.common import counting, finish, loading, run_folder
 from quadsim.cli.experiment import keep
 from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds

@@ -11,7 +11,6 @@ from quadsim.base.options import argument, option
 from quadsim.cli.common import (
     BAD_INPUT,
     FlightProgress,
-    exit_status,
     loading,
     one_line,
     say,
@@ -101,17 +100,22 @@ class ReplayCommandOptions:
     publish: PublishOptions = field(default_factory=PublishOptions)
 
     def check(self) -> None:
-        """Refuse options that do not go together, and a report that could not be written.
+        """Refuse options that do not go together.
 
         Raises:
             InputError: naming them.
         """
-        if self.publish.publish:
-            if len(self.bags) > 1 or len(self.configs) > 1:
-                raise InputError("--publish: plays one bag, with one --config at most")
-            return
-        for flag in given(PublishOptions).values():
+        if self.publish.publish and (len(self.bags) > 1 or len(self.configs) > 1):
+            raise InputError("--publish: plays one bag, with one --config at most")
+        for flag in () if self.publish.publish else given(PublishOptions).values():
             raise InputError(f"{flag}: only with --publish")
+
+    def check_report(self) -> None:
+        """Refuse a report that could not be written, before any work is done.
+
+        Raises:
+            InputError: naming it.
+        """
         if self.report is None and self.pictures is None:
             return
         from quadsim.analysis.report.page import MAX_RUNS
@@ -180,6 +184,7 @@ def replay(options: ReplayCommandOptions) -> int:
         )
     spans = tuple(span_of(text) for text in options.spans) or SPANS
     scoring = Scoring(options.settle_s, options.align, spans)
+    options.check_report()
     with loading("loading the kernels"):
         for each in settings:
             load_kernels(each)
@@ -214,8 +219,8 @@ def replay(options: ReplayCommandOptions) -> int:
                 export(run, folder)
     if options.output is not None:
         write_whole(options.output, to_json(summary) + "\n")
-    (show_summary if single else show_runs)(summary, options.as_json)
-    return BAD_INPUT if failures else exit_status(summary["passed"])
+    status = (show_summary if single else show_runs)(summary, options.as_json)
+    return BAD_INPUT if failures else status
 
 
 def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from quadsim.cli.common import print_json
+from quadsim.cli.common import finish
 
 _COLUMNS = {
     "position_rmse_m": "position RMSE, m",
@@ -60,11 +60,12 @@ def verdict(passed: bool) -> Text:
     return Text("passed", "green") if passed else Text("failed", "red bold")
 
 
-def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
-    """Print a summary: the JSON object, or tables."""
-    if as_json:
-        print_json(summary)
-        return
+def show_summary(summary: Mapping[str, Any], as_json: bool) -> int:
+    """Print a summary, the JSON object or tables; the exit status."""
+    return finish(summary, as_json, _show_summary)
+
+
+def _show_summary(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"
@@ -91,11 +92,12 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
             console.print(Text(f"{key}: {summary[key]}"), soft_wrap=True)
 
 
-def show_runs(summary: Mapping[str, Any], as_json: bool) -> None:
-    """Print a summary of several replays: the JSON object, or tables."""
-    if as_json:
-        print_json(summary)
-        return
+def show_runs(summary: Mapping[str, Any], as_json: bool) -> int:
+    """Print a summary of several replays, the JSON object or tables; the exit status."""
+    return finish(summary, as_json, _show_runs)
+
+
+def _show_runs(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"

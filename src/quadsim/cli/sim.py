@@ -11,7 +11,6 @@ from quadsim.base.errors import InputError
 from quadsim.base.options import option
 from quadsim.cli.common import (
     FlightProgress,
-    exit_status,
     loading,
     run_folder,
     staged,
@@ -152,5 +151,4 @@ def sim(options: SimOptions) -> int:
                 write_report(runs, summaries, scratch / "report.html")
             write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    show_summary(summary, options.as_json)
-    return exit_status(summary["passed"])
+    return show_summary(summary, options.as_json)

@@ -181,11 +181,6 @@ class _Vehicle:
         return source.partition(" ")[0] if known[0].as_it_is and source else ours
 
     @property
-    def source(self) -> str:
-        """``NAME TYPE`` of the driver's topic of the pose; empty: found when it is there."""
-        return self.source_of(self.pose)
-
-    @property
     def heard(self) -> str:
         """Where the pose is heard."""
         return self.heard_of(self.pose)
@@ -200,8 +195,9 @@ class _Vehicle:
     @property
     def timed(self) -> str:
         """``NAME TYPE`` of the poses that setpoints answer: with our stamps, nearest the driver."""
-        if self.source and not self.source.partition(" ")[2].startswith(PACKAGE):
-            return self.source
+        source = self.source_of(self.pose)
+        if source and not source.partition(" ")[2].startswith(PACKAGE):
+            return source
         return f"{VEHICLE}/{self.pose} {self.our_type}"
 
     @property
@@ -230,7 +226,7 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
     Raises:
         InputError: no drivers, none that says a pose, or none that takes commands.
     """
-    chain, namespace = options.drivers, options.driver_namespace
+    chain, namespace = options.drivers, options.driver_namespace or "/"
     if options.structure in STANDS_IN:
         if chain:
             raise InputError(
@@ -337,40 +333,22 @@ def _lidar(options: HilOptions) -> Any:
     return load_device("lidar", options.lidar or "virtual_lidar", keys, "lidar")
 
 
-def _mount(options: HilOptions, guard: GuardParams) -> dict[str, Any]:
-    """Parameters of whoever places a lidar's messages: its place, and the body that it sees."""
-    params = _lidar(options)
-    mount: dict[str, Any] = {
-        "lidar.position_B_m": list(params.position_B_m),
-        "lidar.rotation_deg": list(params.rotation_deg),
-    }
-    if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
-        hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
-        mount["lidar.self_radius_m"] = min(hull_m, guard.vehicle.radius_m)
-        mount["lidar.self_half_height_m"] = guard.vehicle.half_height_m
-    return mount
-
-
 def _riding(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> dict[str, Any]:
-    """Parameters of whoever flies by the vehicle's pose."""
-    return {
+    """Parameters of whoever flies by the vehicle's pose, and places a lidar's messages."""
+    lidar = _lidar(options)
+    given: dict[str, Any] = {
         "pose_type": vehicle.pose_type,
         "frames.pose": options.pose_frame,
         "use_sim_time": False,
-        **_mount(options, guard),
+        "lidar.position_B_m": list(lidar.position_B_m),
+        "lidar.rotation_deg": list(lidar.rotation_deg),
+        **_others(options),
     }
-
-
-def _beside(vehicle: _Vehicle) -> tuple[tuple[str, str], ...]:
-    """Where the guard hears the autopilot's own odometry beside the pose."""
-    if vehicle.autopilot != "beside":
-        return ()
-    return ((AUTOPILOT, vehicle.heard_of(AUTOPILOT)),)
-
-
-def _stand_in(options: HilOptions) -> NodeSpec:
-    given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
-    return NodeSpec("stand_in", STAND_IN, given)
+    if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
+        hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
+        given["lidar.self_radius_m"] = min(hull_m, guard.vehicle.radius_m)
+        given["lidar.self_half_height_m"] = guard.vehicle.half_height_m
+    return given
 
 
 def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
@@ -435,44 +413,27 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     virtual = options.structure != "target"
     if virtual:
         load_world(find_world(options.world))  # what is wrong with it is said here, in one line
-    nodes = [_stand_in(options)] if options.structure in STANDS_IN else []
+    nodes = []
+    if options.structure in STANDS_IN:
+        given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
+        nodes.append(NodeSpec("stand_in", STAND_IN, given))
     nodes.append(_driver(options, vehicle, guard))
     for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
         if virtual and device:
             nodes.append(_seeing(kind, device, options, vehicle))
-    riding, others = _riding(options, vehicle, guard), _others(options)
+    riding = _riding(options, vehicle, guard)
     remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
     if planner is not None:
-        given = {**prefixed(planner), **riding, **others}
-        nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
-    nodes.append(
-        NodeSpec(
-            "guard",
-            VEHICLE,
-            {
-                **prefixed(guard),
-                "dead_man.button": options.dead_man_button,
-                "autopilot.odometry": vehicle.autopilot,
-                **riding,
-                **others,
-            },
-            (*remappings, *_beside(vehicle)),
-        )
-    )
-    nodes.append(
-        NodeSpec(
-            "monitor",
-            VEHICLE,
-            {
-                **riding,
-                "pose": vehicle.timed,
-                "setpoint": vehicle.setpoint,
-                "world": options.world if virtual else "",
-                **others,
-            },
-            remappings,
-        )
-    )
+        nodes.append(NodeSpec("planner", VEHICLE, prefixed(planner) | riding, remappings))
+    own = {"dead_man.button": options.dead_man_button, "autopilot.odometry": vehicle.autopilot}
+    others = [(AUTOPILOT, vehicle.heard_of(AUTOPILOT))] if vehicle.autopilot == "beside" else []
+    nodes.append(NodeSpec("guard", VEHICLE, prefixed(guard) | own | riding, (*remappings, *others)))
+    shown = {
+        "pose": vehicle.timed,
+        "setpoint": vehicle.setpoint,
+        "world": options.world if virtual else "",
+    }
+    nodes.append(NodeSpec("monitor", VEHICLE, riding | shown, remappings))
     if options.vehicle:
         find("vehicles", options.vehicle)
         nodes.append(NodeSpec("description", VEHICLE, {"vehicle": options.vehicle}))
@@ -492,7 +453,7 @@ def _recorder(
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
         f"{VEHICLE}/{vehicle.pose} {vehicle.our_type}" if vehicle.heard == vehicle.pose else "",
-        vehicle.source,
+        vehicle.source_of(vehicle.pose),
         *vehicle.told,
         *(f"{name} {ODOMETRY}" for name in (*options.others, *options.apparitions)),
         *(f"{name} {POSE_STAMPED}" for name in options.others_pose),
