@@ -147,6 +147,8 @@ def staged(folder: Path) -> Iterator[Path]:
 class Progress:
     """How a run goes, on stderr: a bar that renews itself on a terminal, else a line now and then.
 
+    Time begins with the first look at it, so that what it takes to start does not count.
+
     Args:
         label: what runs.
         total: how much there is, if that is known.
@@ -169,11 +171,16 @@ class Progress:
         self._column, self._clock = column, clock
         self._bar: Any = None
         self._every_s = quiet_s
-        self.begin_s = self._next_s = 0.0
+        self._begin_s: float | None = None
+        self._next_s = 0.0
 
     def __enter__(self: P) -> P:
-        self.begin_s = self._clock()
-        self._next_s = self.begin_s + self._every_s
+        return self
+
+    def _begin(self) -> float:
+        """Show the bar, if there is a terminal; wall time of that, s."""
+        begin_s = self._begin_s = self._clock()
+        self._next_s = begin_s + self._every_s
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn
@@ -185,8 +192,8 @@ class Progress:
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task(self.label, total=self.total, words="starting")
             self._bar.start()
-            self._every_s, self._next_s = self.RENEW_S, self.begin_s
-        return self
+            self._every_s, self._next_s = self.RENEW_S, begin_s
+        return begin_s
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -194,11 +201,12 @@ class Progress:
 
     def due(self) -> float:
         """Wall time since the begin, s, if something is to be shown now, else 0."""
+        begin_s = self._begin() if self._begin_s is None else self._begin_s
         now_s = self._clock()
         if now_s < self._next_s:
             return 0.0
         self._next_s = now_s + self._every_s
-        return max(now_s - self.begin_s, 1e-3)
+        return max(now_s - begin_s, 1e-3)
 
     def show(self, done: float, words: str, line: str) -> None:
         """Show how much is done: words beside the bar, or a line."""
@@ -246,6 +254,7 @@ class FlightCount(Progress):
     def __init__(self, label: str) -> None:
         super().__init__(label, None, "{task.completed} of {task.total}")
         self._first: int | None = None
+        self._begin()
 
     def tell(self, done: int, total: int, note: str = "") -> None:
         """Tell how many flights are done, of how many, and a word about them."""

@@ -122,21 +122,6 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-class _Progress:
-    """Progress of a flight, which begins with the first call: the start does not count."""
-
-    def __init__(self, stack: ExitStack, label: str, duration_s: float) -> None:
-        self._stack = stack
-        self._progress = FlightProgress(label, duration_s)
-        self._entered = False
-
-    def __call__(self, flown_s: float, height_m: float | None, state: str | None) -> None:
-        if not self._entered:
-            self._entered = True
-            self._stack.enter_context(self._progress)
-        self._progress.update(flown_s, height_m, state)
-
-
 def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
     """No progress: the pilot writes a line of its own."""
 
@@ -269,8 +254,8 @@ def _flown(
 
     count, duration_s, failure = loaded.file.vehicles, loaded.file.duration_s, ""
     with _made(folder), ExitStack() as stack:
-        progress = _Progress(stack, loaded.name, duration_s)
-        shown = _quiet if options.pilot else progress
+        progress = stack.enter_context(FlightProgress(loaded.name, duration_s))
+        shown = _quiet if options.pilot else progress.update
         supervisor = Supervisor(
             specs, count, domain, options.composed, duration_s, folder / "bag", shown
         )

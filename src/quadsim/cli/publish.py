@@ -123,12 +123,10 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
         keyboard = Keyboard() if _at_a_terminal() else None
         if keyboard is not None:
             stack.callback(keyboard.close)
-        shown: list[FlightProgress] = []
+        progress = stack.enter_context(FlightProgress(bag.name, None))
 
         def tell(played_s: float, words: str) -> None:
-            if not shown:  # what it took to start does not count
-                shown.append(stack.enter_context(FlightProgress(bag.name, None)))
-            shown[0].update(played_s, None, words)
+            progress.update(played_s, None, words)
 
         def make(context: Context) -> PlayerNode:
             node: PlayerNode = maker(specs[0])(
