@@ -1,11 +1,8 @@
-"""A scenario's graph under ``ros2 launch quadsim sim.launch.py``.
+"""A scenario's graph under ``ros2 launch quadsim sim.launch.py``; see docs/graph.md."""
 
-The nodes, their parameters and remappings are those of ``quadsim.ros.graph.graph``.
-"""
-
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, describe_launch
+from quadsim.ros.graph.graph import SimLaunch
 from quadsim.ros.graph.launching import launch_description
 
 
 def generate_launch_description():
-    return launch_description(LAUNCH_ARGUMENTS, describe_launch)
+    return launch_description(SimLaunch)

@@ -1,11 +1,8 @@
-"""Many vehicles in one process under ``ros2 launch quadsim swarm.launch.py count:=12``.
-
-The nodes and their parameters are those of ``quadsim.ros.graph.swarm_graph``.
-"""
+"""Many vehicles in one process under ``ros2 launch quadsim swarm.launch.py count:=12``."""
 
 from quadsim.ros.graph.launching import launch_description
-from quadsim.ros.graph.swarm_graph import SWARM_ARGUMENTS, describe_swarm_launch
+from quadsim.ros.graph.swarm_graph import SwarmLaunch
 
 
 def generate_launch_description():
-    return launch_description(SWARM_ARGUMENTS, describe_swarm_launch)
+    return launch_description(SwarmLaunch)

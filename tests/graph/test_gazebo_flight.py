@@ -31,8 +31,8 @@ from sensor_msgs.msg import (
 )
 
 from quadsim.base.files import find
-from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.ros.graph.gazebo_graph import describe_gazebo
+from quadsim.base.options import from_texts
+from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import GraphOptions, describe
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.processes import maker
@@ -165,9 +165,8 @@ def short_hover(tmp_path) -> Path:
 
 
 def test_our_nodes_fly_gazebos_vehicle(bench, actuators, short_hover):
-    values = {name: default for name, (default, _) in GAZEBO_ARGUMENTS.items()}
-    values |= {"scenario": str(short_hover), "arm": "true", "record": "false"}
-    for spec in describe_gazebo(values).nodes:
+    values = {"scenario": str(short_hover), "arm": "true", "record": "false"}
+    for spec in from_texts(GazeboLaunch, values).describe():
         if spec.package == "quadsim":
             bench.add(maker(spec)(bench.context))
     states: list[str] = []

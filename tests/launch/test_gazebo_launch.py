@@ -12,16 +12,22 @@ from launch_stand_ins import actions, declared, plain
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import share_dir
-from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.ros.graph.gazebo_graph import describe_gazebo
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, describe_launch
+from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.graph.gazebo_graph import GazeboLaunch
+from quadsim.ros.graph.gazebo_graph import describe_gazebo as describe_options
+from quadsim.ros.graph.graph import SimLaunch
 from quadsim.ros.runtime.topics import VEHICLE_TOPICS, full_name
 from quadsim.sim.scenario import load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.sdf.world_file import load_world
 
-DEFAULTS = {name: default for name, (default, _) in GAZEBO_ARGUMENTS.items()}
+ARGUMENTS = launch_arguments(GazeboLaunch)
+DEFAULTS = {name: default for name, (default, _) in ARGUMENTS.items()}
 VIEW = {"gazebo": "view", "sensors": "lidar", "lent": "lidar,camera"}
+
+
+def describe_gazebo(texts):
+    return describe_options(from_texts(GazeboLaunch, texts))
 
 
 def bridged(name: str) -> list[dict[str, str]]:
@@ -36,9 +42,10 @@ def by_executable(values: dict[str, str]) -> dict[str, dict]:
 def test_every_argument_is_declared_and_shared_ones_mean_the_same(launch_module):
     found = declared(launch_module("gazebo").generate_launch_description())
     assert found == DEFAULTS
-    shared = found.keys() & LAUNCH_ARGUMENTS.keys()
+    of_sim = launch_arguments(SimLaunch)
+    shared = found.keys() & of_sim.keys()
     assert {"scenario", "vehicle", "sensors", "seed", "count", "record", "arm"} <= shared
-    assert all(GAZEBO_ARGUMENTS[name] == LAUNCH_ARGUMENTS[name] for name in shared)
+    assert all(ARGUMENTS[name] == of_sim[name] for name in shared)
 
 
 @pytest.mark.parametrize("values", [{}, VIEW, {"count": "2"}])
@@ -84,10 +91,8 @@ def test_where_gazebo_flies_its_nodes_take_the_place_of_ours():
     # dynamics would say what its vehicle looks like
     assert nodes["description"] == {"vehicle": "x500", "sensors": "default"}
     # estimator, autopilot and mixer are as they are without Gazebo
-    usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
-    ours = {
-        s.executable: dict(s.parameters) for s in describe_launch(usual | {"scenario": "hover"})
-    }
+    sim = from_texts(SimLaunch, {"scenario": "hover"})
+    ours = {spec.executable: dict(spec.parameters) for spec in sim.describe()}
     for name in ("estimator", "autopilot", "mixer"):
         assert nodes[name] == ours[name]
 

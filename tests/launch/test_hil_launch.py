@@ -8,16 +8,13 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from launch_stand_ins import actions, declared, plain
+from launch_stand_ins import actions, plain
 
-from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.graph.hil_graph import HilOptions
 
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
-DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()}
-
-
-def test_every_argument_is_declared_with_its_default(launch_module):
-    assert declared(launch_module("hil").generate_launch_description()) == DEFAULTS
+DEFAULTS = {name: default for name, (default, _) in launch_arguments(HilOptions).items()}
 
 
 @pytest.mark.parametrize("structure", ["sil", "hil", "target", "basic"])
@@ -26,7 +23,7 @@ def test_its_nodes_are_those_of_the_description(launch_module, structure):
     values = DEFAULTS | {"structure": structure, "drivers": drivers, "record": "somewhere"}
     values["guard"] = MEASURED
     nodes = actions(launch_module("hil").generate_launch_description(), values)
-    specs = describe_hil_launch(values)
+    specs = from_texts(HilOptions, values).describe()
     assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [
         (s.executable, s.namespace) for s in specs
     ]

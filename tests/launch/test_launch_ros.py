@@ -7,7 +7,7 @@ Nothing is started: launch_ros writes each node's parameters into a file, as for
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,15 @@ from launch.actions import ExecuteProcess, OpaqueFunction
 from launch.substitutions import TextSubstitution
 
 from launch import LaunchContext
-from quadsim.ros.graph.gazebo_arguments import GAZEBO_ARGUMENTS
-from quadsim.ros.graph.gazebo_graph import describe_gazebo
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, NodeSpec, describe_launch
-from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.base.options import from_texts
+from quadsim.ros.graph.gazebo_graph import GazeboLaunch
+from quadsim.ros.graph.graph import NodeSpec, SimLaunch
+from quadsim.ros.graph.hil_graph import HilOptions
 
 FOLDER = Path(__file__).parents[2] / "launch"
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 Values = dict[str, str]
-GRAPHS: dict[str, tuple[Any, Callable[[Values], Any]]] = {
-    "sim": (LAUNCH_ARGUMENTS, describe_launch),
-    "hil": (HIL_ARGUMENTS, describe_hil_launch),
-    "gazebo": (GAZEBO_ARGUMENTS, lambda values: describe_gazebo(values).nodes),
-}
+GRAPHS: dict[str, Any] = {"sim": SimLaunch, "hil": HilOptions, "gazebo": GazeboLaunch}
 
 
 def started(name: str, values: Values) -> list[Any]:
@@ -96,14 +92,11 @@ def parameters(action: Any) -> dict[str, Any]:
     ],
 )
 def test_the_graph_under_launch_ros_is_that_of_the_description(name, values, tmp_path):
-    arguments, describe = GRAPHS[name]
     if name == "gazebo":
         values = values | {"world_file": str(tmp_path / "world.sdf")}
     actions = started(name, values)
     nodes = [action for action in actions if hasattr(action, "node_package")]
-    specs: list[NodeSpec] = list(
-        describe({key: default for key, (default, _) in arguments.items()} | values)
-    )
+    specs: list[NodeSpec] = from_texts(GRAPHS[name], values).describe()
     assert [(n.node_package, n.node_executable, n.node_name) for n in nodes] == [
         (spec.package, spec.executable, spec.full_name) for spec in specs
     ]

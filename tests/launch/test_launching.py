@@ -5,23 +5,35 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
-from launch_stand_ins import Recorded, actions, declared
+from launch_stand_ins import actions, declared
 
 from quadsim.base.errors import InputError
-from quadsim.ros.graph.graph import NodeSpec
+from quadsim.base.options import Option
+from quadsim.ros.graph.gazebo_graph import GazeboProcess
+from quadsim.ros.graph.graph import NodeSpec, SimLaunch
 from quadsim.ros.graph.launching import launch_description
 
 
 def test_a_node_of_another_package_is_started_from_there(launch_module):
     launch_module("sim")
     bridge = NodeSpec("parameter_bridge", "/", {"config_file": "1"}, package="ros_gz_bridge")
-    description = launch_description(
-        {"a": ("1", "first")}, lambda values: [bridge], also=lambda values: [Recorded(values["a"])]
-    )
-    other, node = actions(description, {"a": "seen"})
-    assert other.args == ("seen",)
+
+    @dataclass(frozen=True)
+    class Options:
+        a: Annotated[str, Option("first")] = "1"
+
+        def describe(self):
+            return [bridge]
+
+        def processes(self):
+            return [GazeboProcess((self.a,), {})]
+
+    other, node = actions(launch_description(Options), {"a": "seen"})
+    assert other.kwargs["cmd"] == ["seen"]
     assert (node.kwargs["package"], node.kwargs["name"]) == ("ros_gz_bridge", "parameter_bridge")
 
 
@@ -29,7 +41,7 @@ def test_missing_launch_packages_are_one_line(monkeypatch):
     for name in ("launch", "launch_ros"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match="need the ROS packages launch and launch_ros"):
-        launch_description({}, lambda values: [])
+        launch_description(SimLaunch)
 
 
 HOLDER = """
@@ -46,13 +58,10 @@ sys.stdin.read()
 @pytest.mark.parametrize("name", ["hil", "sim", "swarm"])
 def test_a_second_launch_on_a_domain_is_refused(launch_module, monkeypatch, tmp_path, name):
     """The first one is another process, of the same user; it ends, and the domain is free."""
-    from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS
-
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     description = launch_module(name).generate_launch_description()
     values = declared(description)
     if name == "hil":
-        values |= {argument: default for argument, (default, _) in HIL_ARGUMENTS.items()}
         values["structure"] = "sil"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, "77"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -6,16 +6,16 @@ import pytest
 from launch_stand_ins import actions, declared, plain
 
 from quadsim.base.errors import InputError
+from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.graph import GraphOptions, describe
 from quadsim.ros.graph.swarm_graph import (
-    SWARM_ARGUMENTS,
+    SwarmLaunch,
     describe_swarm,
-    describe_swarm_launch,
     flies_as_swarm,
 )
 from quadsim.sim.scenario import load_scenario
 
-DEFAULTS = {name: default for name, (default, _) in SWARM_ARGUMENTS.items()}
+DEFAULTS = {name: default for name, (default, _) in launch_arguments(SwarmLaunch).items()}
 
 
 def test_its_arguments_are_declared_and_make_its_nodes(launch_module):
@@ -38,8 +38,8 @@ def test_its_arguments_are_declared_and_make_its_nodes(launch_module):
     [("count", "two"), ("publish", "much"), ("arm", "yes"), ("rate", "x"), ("count", "0")],
 )
 def test_a_wrong_argument_is_named(name, value):
-    with pytest.raises(InputError, match=f"{name if value != '0' else 'vehicles'}.*{value}"):
-        describe_swarm_launch(DEFAULTS | {name: value})
+    with pytest.raises(InputError, match=f"{name}.*{value}"):
+        from_texts(SwarmLaunch, DEFAULTS | {name: value})
 
 
 def test_many_fly_as_a_swarm_and_few_with_nodes_of_their_own():

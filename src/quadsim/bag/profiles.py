@@ -1,15 +1,20 @@
-"""What is recorded: profiles, files of ``config/recording``, and how the bag lies on the disk."""
+"""What is recorded: profiles, files of ``config/recording``, and how the bag lies on the disk.
+
+Its options are read for ``--help``, so that nothing heavy is imported here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from quadsim.bag.writer import COMPRESSIONS, Storage
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, load
+from quadsim.base.spec import Spec
+
+if TYPE_CHECKING:
+    from quadsim.bag.writer import Storage
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,18 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 class Recording:
     """How a flight is recorded."""
 
-    record_profile: Annotated[str, Spec("a file of config/recording, or a path")] = "all"
+    record_profile: Annotated[
+        str, Spec("topics of the bag: a file of config/recording, or a path")
+    ] = "all"
     split_mb: Annotated[
-        float, Spec("a new file when one is so large; 0: never", "MB", ge=0.0, le=1e6)
+        float, Spec("a new file of the bag at this size; 0: never", "MB", ge=0.0, le=1e6)
     ] = 0.0
     split_s: Annotated[
-        float, Spec("a new file after so much time; 0: never", "s", ge=0.0, le=1e6)
+        float, Spec("a new file of the bag after this time; 0: never", "s", ge=0.0, le=1e6)
     ] = 0.0
-    compression: Annotated[
-        str, Spec("of the messages, chunk by chunk", choices=tuple(COMPRESSIONS))
-    ] = "none"
+    compression: Annotated[str, Spec("of the bag, chunk by chunk", choices=("none", "zstd"))] = (
+        "none"
+    )
 
     def profile(self) -> RecordProfile:
         """What is recorded.
@@ -56,6 +63,8 @@ class Recording:
         Raises:
             InputError: there is no such profile, or it keeps nothing.
         """
+        from quadsim.base.parameters import load
+
         path = find("recording", self.record_profile)
         profile = load(RecordProfile, path)
         if not profile.topics:
@@ -64,6 +73,8 @@ class Recording:
 
     def storage(self) -> Storage:
         """How it lies on the disk."""
+        from quadsim.bag.writer import Storage
+
         split_ns = round(self.split_s * 1e9)
         return Storage(round(self.split_mb * 1e6), split_ns, self.compression)
 

@@ -6,92 +6,86 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quadsim.base.errors import InputError
-from quadsim.cli.common import (
-    FlightProgress,
-    exit_status,
-    json_option,
-    loading,
-    print_json,
-    say,
-    to_json,
-)
-from quadsim.cli.counting import counting, processes_option
+from quadsim.base.options import argument, option
+from quadsim.cli.common import FlightProgress, counting, exit_status, finish, loading, say, to_json
+from quadsim.cli.options import AsJson, Processes, command
 
 if TYPE_CHECKING:
     from quadsim.lab.campaign.batch import Pool
     from quadsim.lab.campaign.plan import Campaign
 
-#: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 120
+
+@dataclass(frozen=True)
+class CampaignOptions:
+    """Options of ``quadsim campaign``."""
+
+    campaign: str = argument()
+    output: Path | None = option(
+        None, "folder of the campaign", path="folder", unset="runs/campaign-<name>"
+    )
+    resume: bool = option(False, "continue with what the folder holds")
+    dask: str | None = option(
+        None, "fly on a Dask cluster, by its scheduler: tcp://host:8786", metavar="ADDRESS"
+    )
+    processes: Processes = 0
+    number: int | None = option(
+        None,
+        "fly this run alone, here, and compare its digest with the table's",
+        ge=0,
+        flags="--run",
+        metavar="NUMBER",
+    )
+    bag: Path | None = option(None, "with --run: write a bag of it here, as sim does")
+    as_json: AsJson = False
+
+    def check(self) -> None:
+        """Refuse options that do not go together.
+
+        Raises:
+            InputError: naming them.
+        """
+        if self.dask is not None and self.processes:
+            raise InputError("--processes: is for this machine; with --dask the cluster says")
+        if self.number is None and self.bag is not None:
+            raise InputError("--bag: goes with --run; a campaign keeps no bags")
+        if self.number is not None and (self.dask is not None or self.processes or self.resume):
+            raise InputError("--run: flies one run here; leave out --dask, --processes, --resume")
 
 
-@click.command()
-@click.argument("campaign", metavar="CAMPAIGN")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the campaign.  [default: runs/campaign-<name>]",
-)
-@click.option("--resume", is_flag=True, help="Go on with what the folder holds.")
-@click.option(
-    "--dask", metavar="ADDRESS", help="Fly on a Dask cluster, by its scheduler: tcp://host:8786."
-)
-@processes_option
-@click.option(
-    "--run",
-    "number",
-    type=click.IntRange(min=0),
-    metavar="NUMBER",
-    help="Fly this run alone, here, and compare its digest with the table's.",
-)
-@click.option(
-    "--bag",
-    type=click.Path(path_type=Path),
-    help="With --run: write a bag of it here, as sim does.",
-)
-@json_option
-@click.pass_context
-def campaign(
-    ctx: click.Context,
-    campaign: str,
-    output: Path | None,
-    resume: bool,
-    dask: str | None,
-    processes: int,
-    number: int | None,
-    bag: Path | None,
-    as_json: bool,
-) -> None:
+@command(CampaignOptions)
+def campaign(options: CampaignOptions) -> int:
     """Fly a campaign: a file of config/campaigns, or a path (docs/campaigns.md).
 
     Its folder gets table.parquet (a row for each run), times.parquet, summary.json and report.html.
     A run that cannot be flown is a row with its reason. Ctrl-C and kills lose only the runs under
-    way: go on with --resume. Exit status: 0 enough runs passed (pass_share), 1 not, 2 bad input.
+    way: continue with --resume. Exit status: 0 enough runs passed (pass_share), 1 not, 2 bad input.
     """
-    _check(dask, processes, number, bag, resume)
+    options.check()
+    output, dask, resume = options.output, options.dask, options.resume
     with loading("loading"):
         from quadsim.lab.campaign.engine import prepare
         from quadsim.lab.campaign.plan import load_campaign
 
-        loaded = load_campaign(campaign)
+        loaded = load_campaign(options.campaign)
         folder = output or Path("runs") / f"campaign-{loaded.name}"
-        if number is None:
+        if options.number is None:
             contents = prepare(loaded)
-    if number is not None:
-        ctx.exit(_fly_one(loaded, folder, number, bag, as_json))
+    if options.number is not None:
+        return _fly_one(loaded, folder, options.number, options.bag, options.as_json)
     from quadsim.lab.campaign.engine import fly_campaign
     from quadsim.lab.campaign.record import Record
 
     Record.check(folder, contents, resume)
     states: Counter[str] = Counter()
     try:
-        with _pool(dask, processes) as pool, counting(loaded.name) as tell:
+        with _pool(dask, options.processes) as pool, counting(loaded.name) as tell:
 
             def progress(done: int, total: int, status: str) -> None:
                 states[status] += 1
@@ -99,24 +93,12 @@ def campaign(
 
             flown = fly_campaign(loaded, contents, folder, pool, resume, progress)
     except KeyboardInterrupt:
-        options = [] if output is None else ["--output", str(output)]
-        options += [] if dask is None else ["--dask", dask]
-        command = shlex.join(["quadsim", "campaign", campaign, *options, "--resume"])
-        say(f"what was flown is kept in {folder}; go on with: {command}")
+        given = [] if output is None else ["--output", str(output)]
+        given += [] if dask is None else ["--dask", dask]
+        again = shlex.join(["quadsim", "campaign", options.campaign, *given, "--resume"])
+        say(f"what was flown is stored in {folder}; continue with: {again}")
         raise
-    ctx.exit(_finish(loaded, folder, flown.wall_s, flown.flown, as_json))
-
-
-def _check(
-    dask: str | None, processes: int, number: int | None, bag: Path | None, resume: bool
-) -> None:
-    """Refuse options that do not go together."""
-    if dask is not None and processes:
-        raise InputError("--processes: is for this machine; with --dask the cluster says")
-    if number is None and bag is not None:
-        raise InputError("--bag: goes with --run; a campaign keeps no bags")
-    if number is not None and (dask is not None or processes or resume):
-        raise InputError("--run: flies one run here; leave out --dask, --processes, --resume")
+    return _finish(loaded, folder, flown.wall_s, flown.flown, options.as_json)
 
 
 @contextmanager
@@ -154,11 +136,7 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
     with working("writing the report"):
         write_report(loaded, table, summary, folder / "report.html")
     write_whole(folder / "summary.json", to_json(summary) + "\n")
-    if as_json:
-        print_json(summary)
-    else:
-        _show(summary)
-    return exit_status(summary["passed"])
+    return finish(summary, as_json, _show)
 
 
 def _fly_one(loaded: Campaign, folder: Path, number: int, bag: Path | None, as_json: bool) -> int:
@@ -206,15 +184,12 @@ def _kept_digest(folder: Path, number: int) -> str | None:
 
 def _show(summary: dict[str, Any]) -> None:
     """The campaign in a few tables on stdout."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, share, verdict
+    from quadsim.cli.show import number, share, tables, verdict
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     success = summary["success"]
     console.print(
         Text(

@@ -15,7 +15,6 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,12 +23,12 @@ from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.kernel_folder import is_filled, set_filled
 
 if TYPE_CHECKING:
-    from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P", bound="Progress")
 
 
 def say(message: str) -> None:
@@ -54,94 +53,6 @@ def json_option(command: F) -> F:
     )
 
 
-def output_option(command: F) -> F:
-    """``--output``: the run's folder."""
-    return click.option(
-        "--output",
-        type=click.Path(path_type=Path),
-        help="Folder of the run; it must not exist yet.  [default: runs/<scenario>-<time>]",
-    )(command)
-
-
-def flight_options(command: F) -> F:
-    """Options of every command that flies: scenario, vehicle, sensors, gains, seed, duration."""
-    for option in (
-        click.option("--duration", "duration_s", type=float, help="Fly this long at most, s."),
-        click.option("--seed", type=click.IntRange(min=0), help="Seed of all randomness."),
-        click.option("--vehicle", help="A vehicle of config/vehicles, or a file."),
-        click.option("--sensors", help="A sensor suite of config/sensors, or a file."),
-        click.option("--autopilot", help="Gains of config/autopilots, or a file."),
-        click.option(
-            "--scenario",
-            default="square",
-            show_default=True,
-            help="A scenario of config/scenarios, or a file.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _datum(ctx: click.Context, param: click.Parameter, text: str | None) -> Datum | None:
-    if text is None:
-        return None
-    from quadsim.base.parameters import from_mapping
-    from quadsim.geometry.geodesy import Datum
-
-    try:
-        latitude_deg, longitude_deg, height_m = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not LAT,LON,H (degrees, degrees, metres)") from None
-    place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg, "height_m": height_m}
-    return from_mapping(Datum, place, "--datum")
-
-
-def datum_option(command: F) -> F:
-    """``--datum``: origin of ``map``, for bags that hold none."""
-    option = click.option(
-        "--datum",
-        callback=_datum,
-        metavar="LAT,LON,H",
-        help="Origin of map in degrees and m, where the bag has no /datum.",
-    )
-    return option(command)
-
-
-def driver_option(command: F) -> F:
-    """``--driver``: whose topics a bag holds."""
-    option = click.option(
-        "--driver",
-        metavar="NAME",
-        help="Who published the bag, if not quadsim: mavros, px4, ... of config/drivers, or a file;"
-        " several with commas.",
-    )
-    return option(command)
-
-
-def _pictures_folder(
-    ctx: click.Context, param: click.Parameter, folder: Path | None
-) -> Path | None:
-    """The folder of ``--pictures``; what draws them is looked for before any work is done."""
-    if folder is not None:
-        from quadsim.base.surroundings import browser
-
-        if browser() is None:
-            raise InputError(
-                "--pictures needs Chromium or Chrome; install it (apt install chromium)"
-            )
-    return folder
-
-
-def pictures_option(command: F) -> F:
-    """``--pictures``: the figures of the report for papers."""
-    return click.option(
-        "--pictures",
-        type=click.Path(path_type=Path, file_okay=False),
-        callback=_pictures_folder,
-        help="Write each figure of the report into this folder, as PNG and SVG.",
-    )(command)
-
-
 def write_pictures(
     runs: Mapping[str, FlightLog], summaries: Mapping[str, dict[str, Any]], folder: Path | None
 ) -> None:
@@ -152,39 +63,6 @@ def write_pictures(
         from quadsim.analysis.report.pictures import save_pictures
 
         save_pictures(runs, summaries, folder)
-
-
-def recording_options(command: F) -> F:
-    """Options of every command that records: topics, files, compression."""
-    for option in (
-        click.option(
-            "--compression",
-            type=click.Choice(["none", "zstd"]),
-            default="none",
-            show_default=True,
-            help="Of the bag, chunk by chunk.",
-        ),
-        click.option(
-            "--split-s",
-            type=click.FloatRange(0.0, 1e6),
-            default=0.0,
-            help="A new file of the bag after this time, s.",
-        ),
-        click.option(
-            "--split-mb",
-            type=click.FloatRange(0.0, 1e6),
-            default=0.0,
-            help="A new file of the bag at this size, MB.",
-        ),
-        click.option(
-            "--record-profile",
-            default="all",
-            show_default=True,
-            help="Topics of the bag: a file of config/recording, or a path.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def plain(value: Any) -> Any:
@@ -266,13 +144,17 @@ def staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-class FlightProgress:
-    """How a flight goes: time flown, real-time factor, height, state; on stderr.
+class Progress:
+    """How a run goes, on stderr: a bar that renews itself on a terminal, else a line now and then.
 
-    On a terminal it is a line that renews itself; else a plain line every ``quiet_s`` seconds.
+    Time begins with the first look at it, so that what it takes to start does not count.
 
-    >>> with FlightProgress("square", duration_s=40.0) as progress:
-    ...     progress.update(12.5, height_m=1.5, state="mission")
+    Args:
+        label: what runs.
+        total: how much there is, if that is known.
+        column: what the bar says of how much is done.
+        quiet_s: time between two lines.
+        clock: wall time, s.
     """
 
     RENEW_S = 0.1
@@ -280,36 +162,66 @@ class FlightProgress:
     def __init__(
         self,
         label: str,
-        duration_s: float | None,
+        total: float | None,
+        column: str = "{task.completed:.1f} s",
         quiet_s: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._label = label
-        self._duration_s = duration_s
-        self._clock = clock
+        self.label, self.total = label, total
+        self._column, self._clock = column, clock
         self._bar: Any = None
         self._every_s = quiet_s
-        self._start_s = self._next_s = 0.0
+        self._begin_s: float | None = None
+        self._next_s = 0.0
 
-    def __enter__(self) -> FlightProgress:
-        self._start_s = self._clock()
-        self._next_s = self._start_s + self._every_s
-        if sys.stderr.isatty():
-            self._bar = _bar()
-            self._bar.add_task(self._label, total=self._duration_s, state="starting")
-            self._bar.start()
-            self._every_s = self.RENEW_S
-            self._next_s = self._start_s
+    def __enter__(self: P) -> P:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _begin(self) -> float:
+        """Show the bar, if there is a terminal; wall time of that, s."""
+        begin_s = self._begin_s = self._clock()
+        self._next_s = begin_s + self._every_s
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            texts = ("{task.description}", self._column, "{task.fields[words]}")
+            first, *others = (TextColumn(text) for text in texts)
+            columns = (first, BarColumn(bar_width=30), *others)
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task(self.label, total=self.total, words="starting")
+            self._bar.start()
+            self._every_s, self._next_s = self.RENEW_S, begin_s
+        return begin_s
+
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def due(self) -> float:
+        """Wall time since the begin, s, if something is to be shown now, else 0."""
+        begin_s = self._begin() if self._begin_s is None else self._begin_s
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return 0.0
+        self._next_s = now_s + self._every_s
+        return max(now_s - begin_s, 1e-3)
+
+    def show(self, done: float, words: str, line: str) -> None:
+        """Show how much is done: words beside the bar, or a line."""
+        if self._bar is None:
+            say(f"{self.label}: {line}")
+        else:
+            self._bar.update(0, completed=done, total=self.total, words=words)
+
+
+class FlightProgress(Progress):
+    """How a flight goes: time flown, real-time factor, height, state.
+
+    >>> with FlightProgress("square", 40.0) as progress:
+    ...     progress.update(12.5, height_m=1.5, state="mission")
+    """
 
     def update(
         self, flown_s: float, height_m: float | None = None, state: str | None = None
@@ -321,42 +233,55 @@ class FlightProgress:
             height_m: height of the vehicle, m.
             state: what the flight does, in a word.
         """
-        now_s = self._clock()
-        if now_s < self._next_s:
+        wall_s = self.due()
+        if not wall_s:
             return
-        self._next_s = now_s + self._every_s
-        factor = flown_s / max(now_s - self._start_s, 1e-3)
-        words = [f"{factor:.2f} x real time"]
+        words = f"{flown_s / wall_s:.2f} x real time"
         if height_m is not None and math.isfinite(height_m):
-            words.append(f"height {height_m:.1f} m")
-        if state:
-            words.append(state)
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=flown_s, state=", ".join(words))
+            words += f", height {height_m:.1f} m"
+        words += f", {state}" if state else ""
+        total = f" of {self.total:g}" if self.total else ""
+        self.show(flown_s, words, f"{flown_s:.1f}{total} s, {words}")
+
+
+class FlightCount(Progress):
+    """How many flights of a batch are done, with rate and time left.
+
+    The rate is that of flights since the first call, so that those which an earlier process flew do
+    not count.
+    """
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label, None, "{task.completed} of {task.total}")
+        self._first: int | None = None
+        self._begin()
+
+    def tell(self, done: int, total: int, note: str = "") -> None:
+        """Tell how many flights are done, of how many, and a word about them."""
+        first = self._first = done - 1 if self._first is None else self._first
+        wall_s = self.due()
+        if not wall_s:
             return
-        total = f" of {self._duration_s:g}" if self._duration_s else ""
-        say(f"{self._label}: {flown_s:.1f}{total} s, {', '.join(words)}")
-
-    def say(self, message: str) -> None:
-        """A line above the progress line."""
-        if self._bar is not None:
-            self._bar.console.print(f"quadsim: {message}", markup=False, highlight=False)
-        else:
-            say(message)
+        self.total = total
+        words = pace(done - first, total - first, wall_s) + (f"; {note}" if note else "")
+        self.show(done, words, f"{done} of {total} flights, {wall_s:.0f} s, {words}")
 
 
-def _bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+def pace(done: int, total: int, seconds: float) -> str:
+    """Flights a second and the time that is left, in words."""
+    if not done or seconds <= 0.0:
+        return ""
+    rate = done / seconds
+    left_s = (total - done) / rate
+    words = f"{left_s:.0f} s" if left_s < 120.0 else f"{left_s / 60.0:.0f} min"
+    return f"{rate:.3g} flights/s, {words} left"
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        TextColumn("{task.completed:.1f} s"),
-        TextColumn("{task.fields[state]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+
+@contextmanager
+def counting(label: str) -> Iterator[Callable[..., None]]:
+    """Progress of a batch: what is told flights done, of how many, and a word about them."""
+    with FlightCount(label) as count:
+        yield count.tell
 
 
 @contextmanager
@@ -394,6 +319,26 @@ def _uncollected() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def finish(
+    summary: Mapping[str, Any], as_json: bool, show: Callable[[Any], None], line: str = ""
+) -> int:
+    """Print what came of a command, as JSON or for people; the exit status.
+
+    Args:
+        summary: with ``passed``.
+        as_json: whether the JSON object is asked for.
+        show: prints tables of it.
+        line: goes below them.
+    """
+    if as_json:
+        print_json(summary)
+    else:
+        show(summary)
+        if line:
+            click.echo(line)
+    return exit_status(summary["passed"])
 
 
 def exit_status(passed: bool) -> int:

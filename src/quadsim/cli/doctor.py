@@ -7,14 +7,14 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from quadsim import __version__
 from quadsim.base.surroundings import browser, installed_version, machine, versions
-from quadsim.cli.common import exit_status, json_option, print_json
+from quadsim.cli.common import finish
+from quadsim.cli.options import AsJson, command
 
 #: Import name: what the core does with it.
 REQUIRED = {
@@ -177,17 +177,17 @@ def _show(found: dict[str, Any]) -> None:
         console.print(f"problem: {problem}", style="red", markup=False, soft_wrap=True)
 
 
-@click.command()
-@json_option
-@click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Say what is installed, which optional packages are missing, and whether DDS works here.
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Options of ``quadsim doctor``."""
+
+    as_json: AsJson = False
+
+
+@command(DoctorOptions)
+def doctor(options: DoctorOptions) -> int:
+    """List what is installed, which optional packages are missing, and whether DDS works here.
 
     Exit status: 0 when nothing that quadsim needs is missing, 1 otherwise.
     """
-    found = examine()
-    if as_json:
-        print_json(found)
-    else:
-        _show(found)
-    ctx.exit(exit_status(found["passed"]))
+    return finish(examine(), options.as_json, _show)

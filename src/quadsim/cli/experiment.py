@@ -3,72 +3,79 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from quadsim.cli.common import (
-    exit_status,
-    json_option,
-    loading,
-    output_option,
-    print_json,
-    run_folder,
-    say,
-    staged,
-    to_json,
-)
-from quadsim.cli.counting import counting, processes_option
+from quadsim.base.options import Option, option
+from quadsim.cli.common import counting, finish, loading, run_folder, say, staged, to_json
+from quadsim.cli.options import AsJson, Processes, RunFolder, command
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 130
-
 
 @click.group()
 def experiment() -> None:
-    """Fly many times and say what the flights show together."""
+    """Fly many times and report what the flights show together."""
 
 
-seeds_option = click.option(
-    "--seeds",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    show_default=True,
-    help="Flights of each scenario, with the seeds from 1 on.",
-)
-
-
-def scenario_option(example: str) -> Callable[[Any], Any]:
-    """The option that names scenarios of an experiment."""
-    return click.option(
-        "--scenario",
-        "names",
-        multiple=True,
+Seeds = Annotated[
+    int, Option("flights of each scenario, with the seeds from 1 on", ge=1, le=100_000)
+]
+Scenarios = Annotated[
+    tuple[str, ...],
+    Option(
+        "a scenario of the experiment (may be repeated)",
+        flags="--scenario",
         metavar="NAME",
-        help=f"One of them, such as {example} (may be repeated).  [default: all]",
+        unset="all",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class FcndOptions:
+    """Options of ``quadsim experiment fcnd``."""
+
+    seeds: Seeds = 100
+    names: Scenarios = ()
+    processes: Processes = 0
+    output: RunFolder = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True)
+class NtnuOptions(FcndOptions):
+    """Options of ``quadsim experiment ntnu``."""
+
+    vehicle: str = option(
+        "thesis",
+        "the thesis's helicopter and sensors, with our gains or those of its table 6.1, or an"
+        " x500 with sensors' real errors",
+        choices=("thesis", "thesis-gains", "quadrotor"),
     )
 
 
-@experiment.command()
-@seeds_option
-@scenario_option("fcnd_11_gps_update")
-@processes_option
-@output_option
-@json_option
-@click.pass_context
-def fcnd(
-    ctx: click.Context,
-    seeds: int,
-    names: tuple[str, ...],
-    processes: int,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class ConsistencyOptions(FcndOptions):
+    """Options of ``quadsim experiment consistency``."""
+
+    seeds: Seeds = 40
+    suites: tuple[str, ...] = option(
+        (),
+        "a set of sensors (may be repeated)",
+        flags="--sensors",
+        metavar="NAME",
+        unset="all that the filter flies with",
+    )
+
+
+@command(FcndOptions)
+def fcnd(options: FcndOptions) -> int:
     """Fly the FCND scenarios 06 to 11 over many seeds; its fleets when they are named.
 
     The run's folder gets summary.json and a picture of each scenario. A scenario passes when 95 %
@@ -76,7 +83,7 @@ def fcnd(
     x_monte_carlo (20 varied vehicles) and x_test_many_quads (9); every seed flies all of them. Exit
     status: 0 every scenario passes, 1 one does not, 2 bad input.
     """
-    folder = run_folder("fcnd", output)
+    folder = run_folder("fcnd", options.output)
     with loading("loading"):
         from quadsim.lab.demands import chosen
         from quadsim.lab.reproduce.fcnd import SCENARIOS, summarize
@@ -84,135 +91,74 @@ def fcnd(
         from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_parts
         from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
 
+        names = options.names
         scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        outcomes = run_parts(scenarios, seeds, processes, tell)
+        outcomes = run_parts(scenarios, options.seeds, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
     figures = {outcome.name: part_picture(outcome) for outcome in outcomes}
     summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
-    if as_json:
-        print_json(summary)
-    else:
-        _show(summary)
-        click.echo(f"folder: {folder}")
-    ctx.exit(exit_status(summary["passed"]))
+    return finish(summary, options.as_json, _show, f"folder: {folder}")
 
 
-@experiment.command()
-@seeds_option
-@scenario_option("ntnu_3_large_hilly")
-@click.option(
-    "--vehicle",
-    type=click.Choice(["thesis", "thesis-gains", "quadrotor"]),
-    default="thesis",
-    show_default=True,
-    help="The thesis's helicopter and sensors, with our gains or those of its table 6.1, or an "
-    "x500 with sensors' real errors.",
-)
-@processes_option
-@output_option
-@json_option
-@click.pass_context
-def ntnu(
-    ctx: click.Context,
-    seeds: int,
-    names: tuple[str, ...],
-    vehicle: str,
-    processes: int,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@command(NtnuOptions)
+def ntnu(options: NtnuOptions) -> int:
     """Fly the four scenarios of A. Larsen's thesis (NTNU, 2010) under its four configurations.
 
     After a crash a run is tried again with the next lower limit of speed: 10, 5, 2, 1 m/s. The
     run's folder gets summary.json and a picture of each scenario with the first seed's runs. Exit
     status: 0 what has to be shown is shown, 1 it is not, 2 bad input.
     """
-    folder = run_folder("ntnu", output)
+    folder = run_folder("ntnu", options.output)
     with loading("loading"):
         from quadsim.lab.demands import chosen
         from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
         from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
 
-        scenarios = chosen(names, SCENARIOS, "ntnu")
+        scenarios = chosen(options.names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
-        outcomes = run(scenarios, seeds, vehicle, processes, tell)
+        outcomes = run(scenarios, options.seeds, options.vehicle, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
     figures = {name: (figure, HEIGHT_PX) for name, figure in pictures(outcomes).items()}
     summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
-    if as_json:
-        print_json(summary)
-    else:
-        _show_ntnu(summary)
-        click.echo(f"folder: {folder}")
-    ctx.exit(exit_status(summary["passed"]))
+    return finish(summary, options.as_json, _show_ntnu, f"folder: {folder}")
 
 
-@experiment.command()
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 100_000),
-    default=40,
-    show_default=True,
-    help="Flights of each pair, with the seeds from 1 on.",
-)
-@click.option(
-    "--sensors",
-    "suites",
-    multiple=True,
-    metavar="NAME",
-    help="A set of sensors (may be repeated).  [default: all that the filter flies with]",
-)
-@scenario_option("square")
-@processes_option
-@output_option
-@json_option
-@click.pass_context
-def consistency(
-    ctx: click.Context,
-    seeds: int,
-    suites: tuple[str, ...],
-    names: tuple[str, ...],
-    processes: int,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@command(ConsistencyOptions)
+def consistency(options: ConsistencyOptions) -> int:
     """Compare the estimator's errors with its stated deviations, for every set of sensors.
 
     Flies each scenario with each set, and averages the squares of the errors over the stated
     variances, over seeds and times: 1 where the filter is consistent. Exit status: 0 every axis is
     within 0.5 and 1.6, 1 one is not, 2 bad input.
     """
-    folder = run_folder("consistency", output)
+    folder = run_folder("consistency", options.output)
     with loading("loading"):
         from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
         from quadsim.lab.demands import chosen
 
-        scenarios = chosen(names, SCENARIOS, "consistency")
+        scenarios = chosen(options.names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
     with counting("consistency") as tell:
-        found = run(suites or tuple(SUITES), scenarios, seeds, processes, tell)
+        suites = options.suites or tuple(SUITES)
+        found = run(suites, scenarios, options.seeds, options.processes, tell)
     summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {}, 0)
-    if as_json:
-        print_json(summary)
-    else:
-        _show_consistency(summary)
-        click.echo(f"folder: {folder}")
-    ctx.exit(exit_status(summary["passed"]))
+    return finish(summary, options.as_json, _show_consistency, f"folder: {folder}")
+
+
+for _command in (fcnd, ntnu, consistency):
+    experiment.add_command(_command)
 
 
 def _show_consistency(summary: dict[str, Any]) -> None:
     """Table: a row for each set of sensors and scenario."""
-    from rich.console import Console
     from rich.table import Table
 
-    from quadsim.cli.show import verdict
+    from quadsim.cli.show import tables, verdict
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     table = Table("sensors", "scenario", *summary["rows"][0]["squares"], "")
     for row in summary["rows"]:
         squares = (f"{value:.2f}" for value in row["squares"].values())
@@ -231,13 +177,15 @@ def keep(
     from quadsim.base.whole_files import write_whole
 
     with staged(folder) as scratch:
-        pictures = [folder / name for name in _draw(figures, width_px, scratch)]
+        pictures = [folder / name for name in write_figures(figures, width_px, scratch)]
         summary = summary | {"wall_s": wall_s, "pictures": pictures}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return summary
 
 
-def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
+def write_figures(
+    figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path
+) -> list[str]:
     """Write pictures (figure and height in px), or pages where no browser draws; their names."""
     from quadsim.analysis.report.pictures import save_picture
     from quadsim.base.surroundings import browser
@@ -268,16 +216,13 @@ def _band(item: dict[str, Any]) -> str:
 
 def _show_ntnu(summary: dict[str, Any]) -> None:
     """Tables: each cell beside the thesis's, and what had to be shown."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, verdict
+    from quadsim.cli.show import number, tables, verdict
     from quadsim.lab.reproduce.ntnu_table import TITLES, table_rows
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     table = Table(*TITLES)
     for row in table_rows(summary["cells"]):
         table.add_row(*row)
@@ -295,15 +240,12 @@ def _show_ntnu(summary: dict[str, Any]) -> None:
 
 def _show(summary: dict[str, Any]) -> None:
     """Tables: what each scenario reached over the seeds, and what it had to show."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import criterion_words, number, verdict
+    from quadsim.cli.show import criterion_words, number, tables, verdict
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     table = Table()
     for title in ("scenario", "signal", "band", "5 %", "median", "95 %", "passed"):
         table.add_column(title, no_wrap=True)

@@ -2,80 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from quadsim.base.errors import InputError
-from quadsim.cli.common import exit_status, json_option, print_json, working
+from quadsim.base.options import argument, option
+from quadsim.cli.common import PASSED, exit_status, print_json, working
+from quadsim.cli.options import AsJson, Namespace, command, given
 
-#: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 120
 #: Options that belong to one of the two alone.
 OF_VEHICLE, OF_BRAKES = ("vehicle", "gravity_mps2"), ("guard", "command")
 
 
-@click.command()
-@click.argument("bag", type=click.Path(path_type=Path))
-@click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
-@click.option(
-    "--vehicle",
-    default="x500",
-    show_default=True,
-    help="A vehicle of config/vehicles, or a file: mass, geometry, and what the bag does not tell.",
-)
-@click.option(
-    "--odometry",
-    default="",
-    help="Topic of the odometry, such as motion capture's.  [default: ground_truth/odom, else"
-    " odometry/filtered; with --brakes the pose by which the guard flew]",
-)
-@click.option(
-    "--gravity",
-    "gravity_mps2",
-    type=click.FloatRange(9.5, 10.0),
-    default=9.80665,
-    show_default=True,
-    help="Where it was flown, m/s^2.",
-)
-@click.option(
-    "--brakes",
-    is_flag=True,
-    help="Latency and deceleration out of stops, for the guard; writes a guard file.",
-)
-@click.option(
-    "--command",
-    default="command_velocity/safe",
-    show_default=True,
-    help="With --brakes: topic (TwistStamped, ENU) of the velocities that were sent.",
-)
-@click.option(
-    "--guard",
-    default="default",
-    show_default=True,
-    help="With --brakes: a guard of config/guards, or a file, whose other keys are kept.",
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file; it must not exist yet.  [default: <bag>_vehicle.yaml, <bag>_guard.yaml]",
-)
-@json_option
-@click.pass_context
-def identify(
-    ctx: click.Context,
-    bag: Path,
-    namespace: str,
-    vehicle: str,
-    odometry: str,
-    gravity_mps2: float,
-    brakes: bool,
-    command: str,
-    guard: str,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class IdentifyOptions:
+    """Options of ``quadsim identify``."""
+
+    bag: Path = argument()
+    namespace: Namespace = "/quad"
+    vehicle: str = option(
+        "x500",
+        "a vehicle of config/vehicles, or a file: mass, geometry, and what the bag does not tell",
+    )
+    odometry: str = option(
+        "",
+        "topic of the odometry, such as motion capture's",
+        unset="ground_truth/odom, else odometry/filtered; with --brakes the pose by which the"
+        " guard flew",
+    )
+    gravity_mps2: float = option(
+        9.80665, "where it was flown", "m/s^2", ge=9.5, le=10.0, flags="--gravity"
+    )
+    brakes: bool = option(
+        False, "latency and deceleration out of stops, for the guard; writes a guard file"
+    )
+    command: str = option(
+        "command_velocity/safe",
+        "with --brakes: topic (TwistStamped, ENU) of the velocities that were sent",
+    )
+    guard: str = option(
+        "default", "with --brakes: a guard of config/guards, or a file, whose other keys are kept"
+    )
+    output: Path | None = option(
+        None,
+        "the file; it must not exist yet",
+        path="file",
+        unset="<bag>_vehicle.yaml, <bag>_guard.yaml",
+    )
+    as_json: AsJson = False
+
+    def file(self) -> Path:
+        """The file to write.
+
+        Raises:
+            InputError: it is there already, its name is wrong, or an option is of no use.
+        """
+        others, used = (OF_VEHICLE, "with") if self.brakes else (OF_BRAKES, "without")
+        for name, flag in given().items():
+            if name in others:
+                raise InputError(f"{flag}: not used {used} --brakes")
+        kind = "guard" if self.brakes else "vehicle"
+        stem = self.bag.resolve().name.removesuffix(".mcap")
+        path = self.output or Path(f"{stem}_{kind}.yaml")
+        if path.suffix not in (".yaml", ".yml"):
+            raise InputError(f"--output {path}: a {kind} file ends in .yaml")
+        if path.exists():
+            raise InputError(f"{path}: exists already; name a new file with --output")
+        return path
+
+
+@command(IdentifyOptions)
+def identify(options: IdentifyOptions) -> int:
     """Estimate a multirotor's figures from BAG and write a vehicle file.
 
     Thrust and drag over mass, torque over inertia and the motors' time constants come with 95 %
@@ -87,19 +87,9 @@ def identify(
     95 % intervals; a guard file counts on their worse ends. Exit status: 0, or 2 where the flight
     does not tell them.
     """
-    for name in OF_VEHICLE if brakes else OF_BRAKES:
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            option = f"--{name.removesuffix('_mps2')}"
-            raise InputError(f"{option}: not used {'with' if brakes else 'without'} --brakes")
-    kind = "guard" if brakes else "vehicle"
-    path = output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_{kind}.yaml")
-    if path.suffix not in (".yaml", ".yml"):
-        raise InputError(f"--output {path}: a {kind} file ends in .yaml")
-    if path.exists():
-        raise InputError(f"{path}: exists already; name a new file with --output")
-    if brakes:
-        _identify_brakes(bag, namespace, odometry, command, guard, path, as_json)
-        return
+    path = options.file()
+    if options.brakes:
+        return _identify_brakes(options, path)
     from quadsim.bag.reading import open_bag
     from quadsim.base.files import find
     from quadsim.base.parameters import from_mapping, read_yaml
@@ -109,31 +99,23 @@ def identify(
     from quadsim.lab.identify.identified import summary, vehicle_text
     from quadsim.vehicle.parameters import VehicleParams
 
-    file = find("vehicles", vehicle)
+    file = find("vehicles", options.vehicle)
     raw = read_yaml(file)
     params = from_mapping(VehicleParams, raw, str(file))
-    with open_bag(bag) as opened, working(f"reading {bag}"):
-        data = read_flight(opened, namespace, odometry)
+    with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
+        data = read_flight(opened, options.namespace, options.odometry)
     with working("estimating"):
-        found = estimate(data, params, gravity_mps2)
-    write_whole(path, vehicle_text(found, raw, Path(vehicle).stem))
+        found = estimate(data, params, options.gravity_mps2)
+    write_whole(path, vehicle_text(found, raw, Path(options.vehicle).stem))
     result = {**summary(found), "file": path}
-    if as_json:
+    if options.as_json:
         print_json(result)
     else:
         _show(result)
-    ctx.exit(exit_status(found.passed))
+    return exit_status(found.passed)
 
 
-def _identify_brakes(
-    bag: Path,
-    namespace: str,
-    odometry: str,
-    command: str,
-    guard: str,
-    path: Path,
-    as_json: bool,
-) -> None:
+def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
     """Measure how the vehicle stops, and write the guard's file."""
     from quadsim.bag.reading import open_bag
     from quadsim.base.files import find
@@ -148,13 +130,13 @@ def _identify_brakes(
         summary,
     )
 
-    file = find("guards", guard)
+    file = find("guards", options.guard)
     raw = read_yaml(file)
     from_mapping(GuardParams, raw, str(file))
-    with open_bag(bag) as opened, working(f"reading {bag}"):
-        flight = read_brake_flight(opened, namespace, odometry, command)
+    with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
+        flight = read_brake_flight(opened, options.namespace, options.odometry, options.command)
     found = measure_brakes(flight)
-    write_whole(path, guard_text(found, raw, Path(guard).stem))
+    write_whole(path, guard_text(found, raw, Path(options.guard).stem))
     result = {**summary(found), "file": path}
     result["notes"].append(f"all other keys are of {file}: check limits, height band and fence")
     lowered = speed_limit(found, raw)
@@ -162,22 +144,20 @@ def _identify_brakes(
         result["notes"].append(
             f"speed_max_mps is {lowered:g}, that of the fastest stop: faster ones are not measured"
         )
-    if as_json:
+    if options.as_json:
         print_json(result)
     else:
         _show_brakes(result)
+    return PASSED
 
 
 def _show_brakes(result: dict[str, Any]) -> None:
     """The stops, the two figures, and what the guard is to count on."""
-    from rich.console import Console
     from rich.table import Table
 
-    from quadsim.cli.show import number
+    from quadsim.cli.show import number, tables
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     console.print(result["source"], soft_wrap=True)
     stops = Table("s", "m/s", "way, m", "the guard counts, m", "")
     for stop in result["stops"]:
@@ -209,15 +189,12 @@ def _digits(value: float) -> str:
 
 def _show(result: dict[str, Any]) -> None:
     """A table of the figures, and what is to be said beside it."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number
+    from quadsim.cli.show import number, tables
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     console.print(
         f"{result['source']}: {result['flown_s']:.1f} s of free flight, {result['odometry']}"
         " odometry",

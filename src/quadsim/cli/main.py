@@ -14,58 +14,24 @@ from quadsim import __version__
 from quadsim.base.errors import QuadsimError
 from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
 
-#: Name: module and attribute of the click command, and the line of the overview.
-COMMANDS = {
-    "fly": ("quadsim.cli.fly", "fly", "Fly a scenario as a graph of ROS 2 nodes; record, report."),
-    "sim": ("quadsim.cli.sim", "sim", "Fly a scenario without ROS, as fast as the machine goes."),
-    "replay": ("quadsim.cli.replay", "replay", "Run estimators over a bag and score them."),
-    "experiment": (
-        "quadsim.cli.experiment",
-        "experiment",
-        "Fly many times and say what the flights show together.",
-    ),
-    "campaign": (
-        "quadsim.cli.campaign",
-        "campaign",
-        "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
-    ),
-    "rehearse": (
-        "quadsim.cli.rehearse",
-        "rehearse",
-        "Rehearse a flight with real hardware among virtual obstacles, without it.",
-    ),
-    "tune": (
-        "quadsim.cli.tune",
-        "tune",
-        "Tune the gains of a vehicle; make an autopilot file.",
-    ),
-    "sensors": (
-        "quadsim.cli.sensors",
-        "sensors",
-        "Prove devices by measurement; make a device's file from a recording.",
-    ),
-    "identify": (
-        "quadsim.cli.identify",
-        "identify",
-        "Estimate a vehicle's figures from a bag; make a vehicle file.",
-    ),
-    "view": (
-        "quadsim.cli.view",
-        "view",
-        "Look at a flight in 3-D: live, from a bag, or flown for it.",
-    ),
-    "model": (
-        "quadsim.cli.model",
-        "model",
-        "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
-    ),
-    "bench": (
-        "quadsim.cli.bench",
-        "bench",
-        "Measure how fast everything is on this machine.",
-    ),
-    "doctor": ("quadsim.cli.doctor", "doctor", "Say what is installed and whether DDS works."),
+#: Name and the line of the overview; each is a function of its name in a module of its name.
+_LINES = {
+    "fly": "Fly a scenario as a graph of ROS 2 nodes; record, report.",
+    "sim": "Fly a scenario without ROS, as fast as the machine goes.",
+    "replay": "Run estimators over a bag and score them.",
+    "experiment": "Fly many times and say what the flights show together.",
+    "campaign": "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
+    "rehearse": "Rehearse a flight with real hardware among virtual obstacles, without it.",
+    "tune": "Tune the gains of a vehicle; make an autopilot file.",
+    "sensors": "Prove devices by measurement; make a device's file from a recording.",
+    "identify": "Estimate a vehicle's figures from a bag; make a vehicle file.",
+    "view": "Look at a flight in 3-D: live, from a bag, or flown for it.",
+    "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
+    "bench": "Measure how fast everything is on this machine.",
+    "doctor": "Say what is installed and whether DDS works.",
 }
+#: Name: module and attribute of the click command, and the line of the overview.
+COMMANDS = {name: (f"quadsim.cli.{name}", name, line) for name, line in _LINES.items()}
 
 
 class Command(click.Group):

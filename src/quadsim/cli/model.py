@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
+from quadsim.base.options import Option, argument, option
+from quadsim.cli.options import Suite, Vehicle, command
 
 if TYPE_CHECKING:
     from quadsim.sensors.timing import SensorParams
     from quadsim.vehicle.parameters import VehicleParams
 
-fortress_option = click.option(
-    "--fortress", is_flag=True, help="With the names of Gazebo Fortress; else Harmonic and later."
-)
-output_option = click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file to write, instead of printing it; one that is there is replaced.",
-)
+Fortress = Annotated[bool, Option("with the names of Gazebo Fortress; else Harmonic and later")]
+Output = Annotated[
+    Path | None,
+    Option("a file to write, instead of printing it; one that is there is replaced", path="file"),
+]
 
 
-def _vehicle_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What is carried by what, under which name."""
-    for option in (
-        click.option(
-            "--sensors",
-            default="default",
-            show_default=True,
-            help="A sensor suite of config/sensors/suites, or a file.",
-        ),
-        click.option(
-            "--vehicle",
-            default="x500",
-            show_default=True,
-            help="A vehicle of config/vehicles, or a file.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class UrdfOptions:
+    """Options of ``quadsim model urdf``."""
+
+    vehicle: Vehicle = "x500"
+    sensors: Suite = "default"
+    prefix: str = option("", "before the names of links and frames, such as quad1/")
+    output: Output = None
+
+
+@dataclass(frozen=True)
+class SdfOptions(UrdfOptions):
+    """Options of ``quadsim model sdf``."""
+
+    name: str = option("quad", "of the model, and its namespace")
+    camera: bool = option(False, "with a camera ahead")
+    view: bool = option(False, "for a vehicle that others move: lidar and camera alone")
+    fortress: Fortress = False
+
+
+@dataclass(frozen=True)
+class WorldOptions:
+    """Options of ``quadsim model world``."""
+
+    world: str = argument()
+    fortress: Fortress = False
+    output: Output = None
 
 
 def _load(vehicle: str, sensors: str) -> tuple[VehicleParams, dict[str, SensorParams]]:
@@ -69,61 +77,41 @@ def model() -> None:
     """Write vehicles and worlds for Gazebo and RViz, with the figures of our files."""
 
 
-@model.command()
-@_vehicle_options
-@click.option("--name", default="quad", show_default=True, help="Of the model, and its namespace.")
-@click.option("--prefix", default="", help="Before the names of frames, such as quad1/.")
-@click.option("--camera", is_flag=True, help="With a camera ahead.")
-@click.option(
-    "--view", is_flag=True, help="For a vehicle that others move: lidar and camera alone."
-)
-@fortress_option
-@output_option
-def sdf(
-    vehicle: str,
-    sensors: str,
-    name: str,
-    prefix: str,
-    camera: bool,
-    view: bool,
-    fortress: bool,
-    output: Path | None,
-) -> None:
+@command(SdfOptions)
+def sdf(options: SdfOptions) -> None:
     """Write a vehicle with its sensors as a model of Gazebo."""
     from quadsim.gazebo.sdf import model_sdf
     from quadsim.gazebo.sensors import CameraParams
 
-    params, devices = _load(vehicle, sensors)
+    vehicle, sensors = options.vehicle, options.sensors
     text = model_sdf(
-        params,
-        devices,
-        name,
-        prefix=prefix,
-        camera=CameraParams() if camera else None,
-        view=view,
-        fortress=fortress,
+        *_load(vehicle, sensors),
+        options.name,
+        prefix=options.prefix,
+        camera=CameraParams() if options.camera else None,
+        view=options.view,
+        fortress=options.fortress,
         comment=f"{vehicle} with the sensors {sensors}, written by quadsim model sdf.",
     )
-    _write(text, output)
+    _write(text, options.output)
 
 
-@model.command()
-@_vehicle_options
-@click.option("--prefix", default="", help="Before the names of links, such as quad1/.")
-@output_option
-def urdf(vehicle: str, sensors: str, prefix: str, output: Path | None) -> None:
+@command(UrdfOptions)
+def urdf(options: UrdfOptions) -> None:
     """Write a vehicle and the places of its sensors as robot_description."""
     from quadsim.gazebo.urdf import robot_description
 
-    _write(robot_description(*_load(vehicle, sensors), prefix), output)
+    loaded = _load(options.vehicle, options.sensors)
+    _write(robot_description(*loaded, options.prefix), options.output)
 
 
-@model.command()
-@click.argument("world")
-@fortress_option
-@output_option
-def world(world: str, fortress: bool, output: Path | None) -> None:
+@command(WorldOptions)
+def world(options: WorldOptions) -> None:
     """Write WORLD, of worlds or a file, as a release of Gazebo takes it from anywhere."""
     from quadsim.gazebo.worlds import for_gazebo
 
-    _write(for_gazebo(find_world(world), fortress=fortress), output)
+    _write(for_gazebo(find_world(options.world), fortress=options.fortress), options.output)
+
+
+for _command in (sdf, urdf, world):
+    model.add_command(_command)

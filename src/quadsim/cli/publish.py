@@ -6,15 +6,13 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from quadsim.base.errors import InputError
+from quadsim.base.options import option
 from quadsim.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -27,194 +25,34 @@ from quadsim.cli.common import (
     to_json,
     working,
 )
+from quadsim.cli.options import Domain
+from quadsim.ros.graph.options import ReplayOptions
 
 if TYPE_CHECKING:
     from rclpy.context import Context
 
-    from quadsim.geometry.geodesy import Datum
     from quadsim.ros.graph.graph import NodeSpec
     from quadsim.ros.nodes.player import PlayerNode
 
-F = TypeVar("F", bound=Callable[..., Any])
-#: Where the options lie in the command's context.
-_KEY = "quadsim.publish"
-
 
 @dataclass(frozen=True)
-class Publishing:
-    """What ``--publish`` and its options say; names and meanings as of the player's parameters."""
+class PublishOptions:
+    """Options of ``quadsim replay --publish``."""
 
-    rate: float
-    paused: bool
-    start_s: float
-    duration_s: float | None
-    loop: bool
-    topics: tuple[str, ...]
-    exclude: tuple[str, ...]
-    remap: tuple[str, ...]
-    clock: str
-    reliable: bool
-    without: tuple[str, ...]
-    live: tuple[str, ...]
-    wait_for: tuple[str, ...]
-    scenario: str | None
-    record: Path | None
-    domain: int | None
-
-
-def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Put a value aside: the command that has these options does not see them one by one."""
-    assert param.name is not None
-    ctx.meta.setdefault(_KEY, {})[param.name] = value
-    return value
-
-
-def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Any:
-    """Names, given in several options or with commas."""
-    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-    return _keep(ctx, param, names)
-
-
-def publish_options(command: F) -> F:
-    """``--publish`` and what belongs to it; :func:`publishing` says what was asked for."""
-    several: dict[str, Any] = {"multiple": True, "callback": _names, "expose_value": False}
-    one: dict[str, Any] = {"callback": _keep, "expose_value": False}
-    for option in reversed(
-        (
-            click.option(
-                "--publish",
-                is_flag=True,
-                help="Play the bag on DDS instead; the options below are for that.",
-                **one,
-            ),
-            click.option(
-                "--rate",
-                type=click.FloatRange(0.0, 1000.0),
-                default=1.0,
-                show_default=True,
-                help="Bag time over wall time; 0 is as fast as the listeners go.",
-                **one,
-            ),
-            click.option("--paused", is_flag=True, help="Begin paused.", **one),
-            click.option(
-                "--start",
-                "start_s",
-                type=click.FloatRange(min=0.0),
-                default=0.0,
-                help="Begin so long after the bag's first message, s.",
-                **one,
-            ),
-            click.option(
-                "--duration",
-                "duration_s",
-                type=click.FloatRange(min=0.0, min_open=True),
-                help="Play so much of the bag, s.",
-                **one,
-            ),
-            click.option("--loop", is_flag=True, help="Begin again at the end.", **one),
-            click.option(
-                "--topics",
-                metavar="PATTERNS",
-                help="Play these alone (commas, * and ?).",
-                **several,
-            ),
-            click.option("--exclude", metavar="PATTERNS", help="Leave these out.", **several),
-            click.option(
-                "--remap",
-                metavar="A:=B",
-                help="Play topic or namespace A as B (may be repeated).",
-                **several,
-            ),
-            click.option(
-                "--clock",
-                type=click.Choice(["auto", "log", "none"]),
-                default="auto",
-                show_default=True,
-                help="/clock: the bag's own or else from the log times; always from them; none.",
-                **one,
-            ),
-            click.option(
-                "--reliable",
-                is_flag=True,
-                help="Offer every topic reliable, whatever was recorded.",
-                **one,
-            ),
-            click.option(
-                "--without",
-                metavar="NODES",
-                help="Leave out what these nodes publish: you run them yourself.",
-                **several,
-            ),
-            click.option(
-                "--live",
-                metavar="NODES",
-                help="Start these nodes of ours (estimator, autopilot, mixer) in their place.",
-                **several,
-            ),
-            click.option(
-                "--wait-for",
-                metavar="NODES",
-                help="Begin when these nodes are there; at --rate 0 go in step with them.",
-                **several,
-            ),
-            click.option(
-                "--scenario",
-                help="Of live autopilots and mixers.  [default: as the bag says]",
-                **one,
-            ),
-            click.option(
-                "--record",
-                type=click.Path(path_type=Path),
-                help="Record what is heard into this new folder.",
-                **one,
-            ),
-            click.option("--domain", type=int, help="DDS domain, 0 to 232.", **one),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def publishing(ctx: click.Context) -> Publishing | None:
-    """What was asked for; None without ``--publish``.
-
-    Raises:
-        InputError: an option of ``--publish`` is given without it.
-    """
-    values = dict(ctx.meta[_KEY])
-    if values.pop("publish"):
-        return Publishing(**values)
-    for field in fields(Publishing):
-        source = ctx.get_parameter_source(field.name)
-        if source not in (None, click.core.ParameterSource.DEFAULT):
-            name = field.name.removesuffix("_s").replace("_", "-")
-            raise InputError(f"--{name}: only with --publish")
-    return None
+    publish: bool = option(False, "play the bag on DDS instead; the options below are for that")
+    replay: ReplayOptions = field(default_factory=ReplayOptions)
+    record: Path | None = option(None, "record what is heard into this new folder")
+    domain: Domain = None
 
 
 def publish(
-    bag: Path,
-    asked: Publishing,
-    *,
-    namespace: str = "/quad",
-    driver: str | None = None,
-    config: str | None = None,
-    changes: tuple[str, ...] = (),
-    datum: Datum | None = None,
-    settle_s: float = 5.0,
-    output: Path | None = None,
-    as_json: bool = False,
+    bag: Path, asked: PublishOptions, settle_s: float, output: Path | None, as_json: bool
 ) -> int:
     """Play a bag on DDS until it ends or somebody presses Ctrl-C.
 
     Args:
         bag: what to play.
         asked: how.
-        namespace: the vehicle in the bag, for live nodes.
-        driver: who published the bag, if not quadsim.
-        config: parameters of a live estimator; None: as flown, where the bag says so.
-        changes: of those.
-        datum: for a live estimator, where the bag has none.
         settle_s: time from the start that is not scored, s.
         output: write the JSON here too.
         as_json: print one JSON object on stdout.
@@ -231,38 +69,18 @@ def publish(
     ready_for_ros()
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_summary
-    from quadsim.ros.graph.replay_graph import ReplayOptions, describe_replay
+    from quadsim.ros.graph.replay_graph import describe_replay, renamed
     from quadsim.ros.runtime.domain import chosen_domain, held
     from quadsim.ros.runtime.processes import prepare
 
     domain = chosen_domain(asked.domain)
     with held(domain), ExitStack() as stack:
         recorded = asked.record
-        if recorded is None and "estimator" in asked.live:
+        if recorded is None and "estimator" in asked.replay.live:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-replay-"))
             recorded = Path(scratch) / "bag"
-        options = ReplayOptions(
-            rate=asked.rate,
-            paused=asked.paused,
-            start_s=asked.start_s,
-            duration_s=asked.duration_s or 0.0,
-            loop=asked.loop,
-            topics=asked.topics,
-            exclude=asked.exclude,
-            remap=asked.remap,
-            clock=asked.clock,
-            reliable=asked.reliable,
-            without=asked.without,
-            live=asked.live,
-            wait_for=asked.wait_for,
-            scenario=asked.scenario,
-            namespace=namespace,
-            driver=driver,
-            config=config,
-            changes=changes,
-            datum=datum,
-            record=None if recorded is None else str(recorded.absolute()),
-        )
+        folder = None if recorded is None else str(recorded.absolute())
+        options = replace(asked.replay, bag=folder)
         specs = describe_replay(bag, options)
         if len(specs) > 1:
             with loading("starting the nodes"):
@@ -275,7 +93,7 @@ def publish(
             return status
         summary: dict[str, Any] = {"notes": [], "estimators": {}, "errors": []}
         if recorded is not None and recorded.is_dir():
-            summary |= _score(recorded, options.renamed(namespace), settle_s)
+            summary |= _score(recorded, renamed(options, options.namespace), settle_s)
     errors = [*summary["errors"], *played.pop("errors")]
     summary |= played | {"passed": status == PASSED, "record": asked.record, "errors": errors}
     if output is not None:
@@ -305,12 +123,10 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
         keyboard = Keyboard() if _at_a_terminal() else None
         if keyboard is not None:
             stack.callback(keyboard.close)
-        shown: list[FlightProgress] = []
+        progress = stack.enter_context(FlightProgress(bag.name, None))
 
         def tell(played_s: float, words: str) -> None:
-            if not shown:  # what it took to start does not count
-                shown.append(stack.enter_context(FlightProgress(bag.name, None)))
-            shown[0].update(played_s, None, words)
+            progress.update(played_s, None, words)
 
         def make(context: Context) -> PlayerNode:
             node: PlayerNode = maker(specs[0])(

@@ -3,71 +3,43 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from quadsim.base.errors import InputError
-from quadsim.cli.common import (
-    exit_status,
-    json_option,
-    loading,
-    output_option,
-    print_json,
-    run_folder,
-)
-from quadsim.cli.counting import counting, processes_option
-from quadsim.cli.experiment import FILE_WIDTH, keep
+from quadsim.base.options import argument, option
+from quadsim.cli.common import counting, finish, loading, run_folder
+from quadsim.cli.experiment import keep
+from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
 
 
-@click.command()
-@click.argument("scenario")
-@click.option(
-    "--count",
-    type=click.IntRange(1, 100_000),
-    default=1,
-    show_default=True,
-    help="Flights, with the seeds from --seed on.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of obstacles, vehicle and noise of the first flight.",
-)
-@click.option(
-    "--speed", "speed_mps", type=float, help="Limit of speed, m/s.  [default: the file's]"
-)
-@processes_option
-@click.option(
-    "--dds",
-    is_flag=True,
-    help="Fly in real time by the graph of a real vehicle, against a stand-in behind its driver.",
-)
-@click.option("--composed", is_flag=True, help="With --dds: that graph in one process.")
-@click.option("--domain", type=int, help="DDS domain, 0 to 232.  [default: ROS_DOMAIN_ID, or 0]")
-@output_option
-@json_option
-@click.pass_context
-def rehearse(
-    ctx: click.Context,
-    scenario: str,
-    count: int,
-    seed: int,
-    speed_mps: float | None,
-    processes: int,
-    dds: bool,
-    composed: bool,
-    domain: int | None,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class RehearseOptions:
+    """Options of ``quadsim rehearse``."""
+
+    scenario: str = argument()
+    count: int = option(1, "flights, with the seeds from --seed on", ge=1, le=100_000)
+    seed: int = option(1, "seed of obstacles, vehicle and noise of the first flight", ge=0)
+    speed_mps: float | None = option(
+        None, "limit of speed", "m/s", flags="--speed", unset="the file's"
+    )
+    processes: Processes = 0
+    dds: bool = option(
+        False,
+        "fly in real time by the graph of a real vehicle, against a stand-in behind its driver",
+    )
+    composed: bool = option(False, "with --dds: that graph in one process")
+    domain: Domain = None
+    output: RunFolder = None
+    as_json: AsJson = False
+
+
+@command(RehearseOptions)
+def rehearse(options: RehearseOptions) -> int:
     """Fly a stand-in for a real vehicle among virtual obstacles, as often as wanted.
 
     SCENARIO is a file of config/rehearsals, or a path. The stand-in has a mass and gains of its
@@ -76,60 +48,49 @@ def rehearse(
     and a picture of the flights that came nearest to an obstacle. Exit status: 0 what has to hold
     holds, 1 it does not, 2 bad input.
     """
-    if not dds and (composed or domain is not None):
+    if not options.dds and (options.composed or options.domain is not None):
         raise InputError("--composed, --domain: only with --dds")
-    if dds and processes:
+    if options.dds and options.processes:
         raise InputError("--processes: not with --dds, which flies one at a time")
+    scenario, speed_mps = options.scenario, options.speed_mps
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
         from quadsim.lab.rehearsal_figures import chosen, picture
         from quadsim.lab.rehearsals import run, summarize
 
-        first = load_rehearsal(scenario, seed, speed_mps)
-        if dds:
+        first = load_rehearsal(scenario, options.seed, speed_mps)
+        if options.dds:
             refuse_on_dds(first)
-    folder = run_folder(f"rehearse-{first.name}", output)
+    folder = run_folder(f"rehearse-{first.name}", options.output)
     begin_s = time.perf_counter()
     with counting(first.name) as tell:
-        seeds = range(seed, seed + count)
-        if dds:
-            flown = fly_on_dds(scenario, seeds, speed_mps, folder, domain, composed, tell)
-            outcomes, measured, flights = flown
+        seeds = range(options.seed, options.seed + options.count)
+        if options.dds:
+            outcomes, measured, flights = fly_on_dds(
+                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell
+            )
         else:
-            outcomes = run(scenario, seeds, speed_mps, processes, tell)
+            outcomes = run(scenario, seeds, speed_mps, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
     figure = picture([(scenario, outcome) for outcome in chosen(outcomes)], speed_mps)
     summary = summarize(first.name, outcomes, first.params.passes)
-    if dds:
+    if options.dds:
         summary = with_dds(summary, measured, folder)
-    summary = keep(
-        folder,
-        summary,
-        wall_s,
-        {first.name: (figure, int(figure.layout.height))},
-        int(figure.layout.width),
-    )
-    if dds:
+    pictures = {first.name: (figure, int(figure.layout.height))}
+    summary = keep(folder, summary, wall_s, pictures, int(figure.layout.width))
+    if options.dds:
         take_bags(flights, folder)
-    if as_json:
-        print_json(summary)
-    else:
-        _show(summary)
-        click.echo(f"folder: {folder}")
-    ctx.exit(exit_status(summary["passed"]))
+    return finish(summary, options.as_json, _show, f"folder: {folder}")
 
 
 def _show(summary: dict[str, Any]) -> None:
     """The flights, or those that matter, and what had to hold."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, verdict
+    from quadsim.cli.show import number, tables, verdict
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     runs = summary["runs"]
     if len(runs) > MOST_ROWS:
         runs = sorted(runs, key=lambda row: (row["arrived"], row["clearance_m"]))[:MOST_ROWS]

@@ -2,172 +2,153 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.options import argument, option
 from quadsim.cli.common import (
     BAD_INPUT,
     FlightProgress,
-    datum_option,
-    driver_option,
-    exit_status,
-    json_option,
     loading,
     one_line,
-    pictures_option,
     say,
     to_json,
     write_pictures,
 )
-from quadsim.cli.publish import publish, publish_options, publishing
+from quadsim.cli.options import (
+    AsJson,
+    Driver,
+    MapOrigin,
+    Namespace,
+    Pictures,
+    command,
+    given,
+)
+from quadsim.cli.publish import PublishOptions, publish
 
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
     from quadsim.analysis.scoring import Run, Scoring
     from quadsim.analysis.summary import Summary
-    from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
 
-#: As :data:`quadsim.analysis.trajectory.ALIGNMENTS`, which ``--help`` need not load.
-ALIGNMENTS = NONE, *_ = ("none", "yaw", "se3", "sim3")
+
+@dataclass(frozen=True)
+class ReplayCommandOptions:
+    """Options of ``quadsim replay``."""
+
+    bags: tuple[Path, ...] = argument("BAG...")
+    estimators: tuple[str, ...] = option(
+        ("eskf",),
+        "run eskf, ekf7, gps_ins, blind or smoother (may be repeated); the first is the"
+        " one asked about",
+        flags="--estimator",
+    )
+    namespace: Namespace = "/quad"
+    driver: Driver = None
+    settle_s: float = option(
+        5.0, "time from the start that is not scored", "s", ge=0.0, flags="--settle"
+    )
+    configs: tuple[str, ...] = option(
+        (),
+        "parameters: a file of config/estimators, or a path; each of several is a run",
+        flags="--config",
+        unset="as flown, where the bag says so, else eskf",
+    )
+    changes: tuple[str, ...] = option(
+        (), "change a parameter (may be repeated)", flags="--set", metavar="KEY=VALUE"
+    )
+    sensors: str | None = option(
+        None,
+        "what the vehicle carried: a file of config/sensors/suites, or a path",
+        metavar="SUITE",
+        unset="as flown, where the bag says so, else assumptions, which are said",
+    )
+    datum: MapOrigin = None
+    truth: str | None = option(
+        None,
+        "odometry or poses to score against",
+        metavar="TOPIC",
+        unset="ground_truth/odom, where there is one",
+    )
+    align: str = option(
+        "none",
+        "move each estimate as a whole onto the truth before it is scored",
+        choices=("none", "yaw", "se3", "sim3"),
+    )
+    spans: tuple[str, ...] = option(
+        (),
+        "relative errors over so many seconds or metres",
+        flags="--rpe",
+        metavar="SPAN",
+        unset="1s, 5s, 10m",
+    )
+    report: Path | None = option(None, "write an HTML report here", path="file")
+    output: Path | None = option(None, "write the JSON here too", path="file")
+    csv: Path | None = option(
+        None, "write every estimate with its errors into this folder", path="folder"
+    )
+    tum: Path | None = option(
+        None,
+        "write the trajectories, and the truth's, into this folder as TUM files",
+        path="folder",
+    )
+    pictures: Pictures = None
+    as_json: AsJson = False
+    publish: PublishOptions = field(default_factory=PublishOptions)
+
+    def check(self) -> None:
+        """Refuse options that do not go together.
+
+        Raises:
+            InputError: naming them.
+        """
+        if self.publish.publish and (len(self.bags) > 1 or len(self.configs) > 1):
+            raise InputError("--publish: plays one bag, with one --config at most")
+        for flag in () if self.publish.publish else given(PublishOptions).values():
+            raise InputError(f"{flag}: only with --publish")
+
+    def check_report(self) -> None:
+        """Refuse a report that could not be written, before any work is done.
+
+        Raises:
+            InputError: naming it.
+        """
+        if self.report is None and self.pictures is None:
+            return
+        from quadsim.analysis.report.page import MAX_RUNS
+
+        if self.report is not None and self.report.suffix != ".html":
+            raise InputError(f"--report {self.report}: a report ends in .html")
+        count = len(self.bags) * max(len(self.configs), 1)
+        for name, path in (("report", self.report), ("pictures", self.pictures)):
+            if path is not None and count > MAX_RUNS:
+                raise InputError(f"--{name} {path}: {count} runs; at most {MAX_RUNS} are compared")
 
 
-class EstimatorOption(click.Option):
-    """An option whose help names the estimators; the registry is loaded for that only then."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Name and help."""
-        from quadsim.estimation import ESTIMATORS
-
-        *names, last = ESTIMATORS
-        self.help = (
-            f"{', '.join(names)} or {last}; may be given several times, "
-            "the first is the one asked about."
-        )
-        return super().get_help_record(ctx)
-
-
-@click.command()
-@click.argument("bags", metavar="BAG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--estimator",
-    "estimators",
-    multiple=True,
-    default=("eskf",),
-    show_default=True,
-    cls=EstimatorOption,
-)
-@click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
-@driver_option
-@click.option(
-    "--settle",
-    "settle_s",
-    type=click.FloatRange(min=0.0),
-    default=5.0,
-    show_default=True,
-    help="Time from the start that is not scored, s.",
-)
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    help="Parameters: a file of config/estimators, or a path; each of several is a run."
-    "  [default: as flown, where the bag says so, else eskf]",
-)
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a parameter.")
-@click.option(
-    "--sensors",
-    metavar="SUITE",
-    help="What the vehicle carried: a file of config/sensors/suites, or a path.  [default: as"
-    " flown, where the bag says so, else assumptions, which are said]",
-)
-@datum_option
-@click.option(
-    "--truth",
-    metavar="TOPIC",
-    help="Odometry or poses to score against.  [default: ground_truth/odom, where there is one]",
-)
-@click.option(
-    "--align",
-    type=click.Choice(ALIGNMENTS),
-    default=NONE,
-    show_default=True,
-    help="Move each estimate as a whole onto the truth before it is scored.",
-)
-@click.option(
-    "--rpe",
-    "spans",
-    multiple=True,
-    metavar="SPAN",
-    help="Relative errors over so many seconds or metres.  [default: 1s, 5s, 10m]",
-)
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report here."
-)
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the JSON here too."
-)
-@click.option(
-    "--csv",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write every estimate with its errors into this folder.",
-)
-@click.option(
-    "--tum",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write the trajectories, and the truth's, into this folder as TUM files.",
-)
-@pictures_option
-@json_option
-@publish_options
-@click.pass_context
-def replay(
-    ctx: click.Context,
-    bags: tuple[Path, ...],
-    estimators: tuple[str, ...],
-    namespace: str,
-    driver: str | None,
-    settle_s: float,
-    configs: tuple[str, ...],
-    changes: tuple[str, ...],
-    sensors: str | None,
-    datum: Datum | None,
-    truth: str | None,
-    align: str,
-    spans: tuple[str, ...],
-    report: Path | None,
-    output: Path | None,
-    csv: Path | None,
-    tum: Path | None,
-    pictures: Path | None,
-    as_json: bool,
-) -> None:
+@command(ReplayCommandOptions)
+def replay(options: ReplayCommandOptions) -> int:
     """Run estimators over the sensor topics of bags and score them against the truth in them.
 
     BAG is a rosbag2 folder or a single .mcap or .db3 file. A bag that was cut is repaired first.
     Exit status: 0 the estimators ran, 1 one never started, 2 bad input. Of several bags one that
     cannot be replayed is named, and the others are done; the status is then 2.
     """
-    asked = publishing(ctx)
-    if asked is not None:
-        if len(bags) > 1 or len(configs) > 1:
-            raise InputError("--publish: plays one bag, with one --config at most")
-        status = publish(
-            bags[0],
-            asked,
-            namespace=namespace,
-            driver=driver,
-            config=next(iter(configs), None),
+    options.check()
+    bags, changes, sensors = options.bags, options.changes, options.sensors
+    if options.publish.publish:
+        played = replace(
+            options.publish.replay,
+            namespace=options.namespace,
+            driver=options.driver,
+            config=next(iter(options.configs), None),
             changes=changes,
-            datum=datum,
-            settle_s=settle_s,
-            output=output,
-            as_json=as_json,
+            datum=options.datum,
         )
-        ctx.exit(status)
+        asked = replace(options.publish, replay=played)
+        return publish(bags[0], asked, options.settle_s, options.output, options.as_json)
     from quadsim.analysis.comparison import combined, titles
     from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.analysis.replay import (
@@ -182,7 +163,7 @@ def replay(
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 
-    files = configs or (None,)
+    files = options.configs or (None,)
     settings = []
     for file in files:
         params, known = estimator_params(file, changes), known_keys(file, changes)
@@ -190,19 +171,20 @@ def replay(
             params, known = described(params, known, sensors)
         settings.append(
             Settings(
-                estimators,
-                namespace,
+                options.estimators,
+                options.namespace,
                 params,
-                datum,
-                truth,
+                options.datum,
+                options.truth,
                 as_flown=file is None and sensors is None,
                 changes=changes,
                 known=known,
-                driver=driver,
+                driver=options.driver,
             )
         )
-    scoring = Scoring(settle_s, align, tuple(span_of(text) for text in spans) or SPANS)
-    _check_report(report, pictures, len(bags) * len(files))
+    spans = tuple(span_of(text) for text in options.spans) or SPANS
+    scoring = Scoring(options.settle_s, options.align, spans)
+    options.check_report()
     with loading("loading the kernels"):
         for each in settings:
             load_kernels(each)
@@ -221,24 +203,24 @@ def replay(
                 break
             runs.append((run, names[i, k][1]))
     if not runs:
-        ctx.exit(BAD_INPUT)
+        return BAD_INPUT
     single = len(bags) * len(files) == 1
-    summary = runs[0][0].summary if single else combined(runs, failures, settle_s)
-    summary["report"] = None if report is None else str(report)
+    summary = runs[0][0].summary if single else combined(runs, failures, options.settle_s)
+    summary["report"] = None if options.report is None else str(options.report)
     logs, summaries = _compared([run for run, _ in runs])
-    if report is not None:
+    if options.report is not None:
         from quadsim.analysis.report.page import write_report
 
-        write_report(logs, summaries, report)
-    write_pictures(logs, summaries, pictures)
-    for folder, export in ((csv, export_csv), (tum, export_tum)):
+        write_report(logs, summaries, options.report)
+    write_pictures(logs, summaries, options.pictures)
+    for folder, export in ((options.csv, export_csv), (options.tum, export_tum)):
         if folder is not None:
             for run, _ in runs:
                 export(run, folder)
-    if output is not None:
-        write_whole(output, to_json(summary) + "\n")
-    (show_summary if single else show_runs)(summary, as_json)
-    ctx.exit(BAD_INPUT if failures else exit_status(summary["passed"]))
+    if options.output is not None:
+        write_whole(options.output, to_json(summary) + "\n")
+    status = (show_summary if single else show_runs)(summary, options.as_json)
+    return BAD_INPUT if failures else status
 
 
 def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
@@ -249,19 +231,6 @@ def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
     with FlightProgress(title, None) as progress:
         result = run(bag, settings, progress.update)
     return judged(title, bag, settings.estimators, result, scoring)
-
-
-def _check_report(report: Path | None, pictures: Path | None, count: int) -> None:
-    """Refuse a report that could not be written, before any work is done."""
-    if report is None and pictures is None:
-        return
-    from quadsim.analysis.report.page import MAX_RUNS
-
-    if report is not None and report.suffix != ".html":
-        raise InputError(f"--report {report}: a report ends in .html")
-    for name, path in (("report", report), ("pictures", pictures)):
-        if path is not None and count > MAX_RUNS:
-            raise InputError(f"--{name} {path}: {count} runs; at most {MAX_RUNS} are compared")
 
 
 def _compared(runs: list[Run]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from quadsim.cli.common import print_json
+from quadsim.cli.common import finish
 
 _COLUMNS = {
     "position_rmse_m": "position RMSE, m",
@@ -27,6 +27,18 @@ _SHORT = {
     "tilt_rmse_rad": "tilt",
     "nees_mean": "NEES",
 }
+
+
+#: Width of tables that go to a file or a pipe.
+FILE_WIDTH = 130
+
+
+def tables() -> Console:
+    """A console for tables, wide enough for them where it is no terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    return console
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -48,11 +60,12 @@ def verdict(passed: bool) -> Text:
     return Text("passed", "green") if passed else Text("failed", "red bold")
 
 
-def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
-    """Print a summary: the JSON object, or tables."""
-    if as_json:
-        print_json(summary)
-        return
+def show_summary(summary: Mapping[str, Any], as_json: bool) -> int:
+    """Print a summary, the JSON object or tables; the exit status."""
+    return finish(summary, as_json, _show_summary)
+
+
+def _show_summary(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"
@@ -79,11 +92,12 @@ def show_summary(summary: Mapping[str, Any], as_json: bool) -> None:
             console.print(Text(f"{key}: {summary[key]}"), soft_wrap=True)
 
 
-def show_runs(summary: Mapping[str, Any], as_json: bool) -> None:
-    """Print a summary of several replays: the JSON object, or tables."""
-    if as_json:
-        print_json(summary)
-        return
+def show_runs(summary: Mapping[str, Any], as_json: bool) -> int:
+    """Print a summary of several replays, the JSON object or tables; the exit status."""
+    return finish(summary, as_json, _show_runs)
+
+
+def _show_runs(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"

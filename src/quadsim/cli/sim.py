@@ -2,63 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
+from quadsim.base.options import option
 from quadsim.cli.common import (
     FlightProgress,
-    exit_status,
-    flight_options,
-    json_option,
     loading,
-    output_option,
-    pictures_option,
-    recording_options,
     run_folder,
     staged,
     to_json,
     write_pictures,
 )
+from quadsim.cli.options import (
+    AsJson,
+    Changes,
+    Duration,
+    Pictures,
+    Report,
+    RunFolder,
+    command,
+    given,
+)
+from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
 
 if TYPE_CHECKING:
     from quadsim.bag.origin import Origin
-    from quadsim.bag.profiles import Recording
     from quadsim.sim.log import FlightLog
     from quadsim.sim.scenario import Scenario
 
 
-def _scenario_of(
-    ctx: click.Context,
-    from_bag: Path | None,
-    name: str,
-    changes: tuple[str, ...],
-    overrides: dict[str, Any],
-) -> tuple[Scenario, Origin | None]:
-    """The scenario of a file with what is given instead, or the one of a bag as it was.
+@dataclass(frozen=True)
+class SimOptions:
+    """Options of ``quadsim sim``."""
 
-    Raises:
-        InputError: options that would change the run of a bag.
-    """
-    from quadsim.bag.origin import origin_of
-    from quadsim.base.changes import parse_changes
-    from quadsim.sim.scenario import load_scenario
+    scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
+    duration_s: Duration = None
+    changes: Changes = ()
+    count: int | None = option(None, "vehicles in one world", ge=1, le=1000, unset=SCENARIO_SAYS)
+    bag: Path | None = option(
+        None, "write a bag here, as the graph would; the folder must not exist"
+    )
+    from_bag: Path | None = option(
+        None, "repeat the run that this bag was made by, from its metadata alone"
+    )
+    recording: Recording = field(default_factory=Recording)
+    output: RunFolder = None
+    report: Report = True
+    pictures: Pictures = None
+    as_json: AsJson = False
 
-    if from_bag is None:
-        return load_scenario(name, parse_changes(changes), **overrides), None
-    given = [
-        key
-        for key in ("scenario", "changes", *overrides)
-        if ctx.get_parameter_source(key) != click.core.ParameterSource.DEFAULT
-    ]
-    if given:
-        names = {"changes": "set", "vehicles": "count", "duration_s": "duration"}
-        options = ", ".join(f"--{names.get(key, key)}" for key in given)
-        raise InputError(f"--from-bag: repeats the run as it was; leave out {options}")
-    origin = origin_of(from_bag)
-    return origin.scenario, origin
+    def load(self) -> tuple[Scenario, Origin | None]:
+        """The scenario with what is given instead, or the one of a bag as it was.
+
+        Raises:
+            InputError: options that would change the run of a bag.
+        """
+        from quadsim.bag.origin import origin_of
+        from quadsim.base.changes import parse_changes
+
+        if self.from_bag is None:
+            others = {"duration_s": self.duration_s, "vehicles": self.count}
+            return self.scenario.load(parse_changes(self.changes), **others), None
+        of_run = {*given(ScenarioOptions), "changes", "count", "duration"}
+        if flags := [flag for name, flag in given().items() if name in of_run]:
+            raise InputError(f"--from-bag: repeats the run as it was; leave out {', '.join(flags)}")
+        origin = origin_of(self.from_bag)
+        return origin.scenario, origin
 
 
 def fly_once(
@@ -103,59 +116,8 @@ def fly_once(
     return dict(zip(names, logs, strict=True)), digest
 
 
-@click.command()
-@flight_options
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the scenario or of a file that it names, such as vehicle.mass_kg=2.1 or"
-    " sensors.gnss=ublox_m8; may be repeated.",
-)
-@click.option(
-    "--count",
-    "vehicles",
-    type=click.IntRange(1, 1000),
-    help="Vehicles in one world.  [default: as the scenario says]",
-)
-@click.option(
-    "--bag",
-    type=click.Path(path_type=Path),
-    help="Write a bag here, as the graph would; the folder must not exist.",
-)
-@click.option(
-    "--from-bag",
-    type=click.Path(path_type=Path),
-    help="Repeat the run that this bag was made by, from its metadata alone.",
-)
-@recording_options
-@output_option
-@click.option("--report/--no-report", default=True, help="Write report.html.  [default: report]")
-@pictures_option
-@json_option
-@click.pass_context
-def sim(
-    ctx: click.Context,
-    scenario: str,
-    autopilot: str | None,
-    sensors: str | None,
-    vehicle: str | None,
-    seed: int | None,
-    duration_s: float | None,
-    changes: tuple[str, ...],
-    vehicles: int | None,
-    bag: Path | None,
-    from_bag: Path | None,
-    record_profile: str,
-    split_mb: float,
-    split_s: float,
-    compression: str,
-    output: Path | None,
-    report: bool,
-    pictures: Path | None,
-    as_json: bool,
-) -> None:
+@command(SimOptions)
+def sim(options: SimOptions) -> int:
     """Fly a scenario without ROS, as fast as the machine goes.
 
     The run's folder gets summary.json and report.html. The same scenario and seed give the same
@@ -164,40 +126,29 @@ def sim(
     with loading("loading"):
         from quadsim.analysis.criteria import check_signals
         from quadsim.analysis.summary import summarize_all
-        from quadsim.bag.profiles import Recording
         from quadsim.base.whole_files import write_whole
         from quadsim.cli.show import show_summary
 
-        overrides = {
-            "autopilot": autopilot,
-            "sensors": sensors,
-            "vehicle": vehicle,
-            "seed": seed,
-            "duration_s": duration_s,
-            "vehicles": vehicles,
-        }
-        loaded, origin = _scenario_of(ctx, from_bag, scenario, changes, overrides)
-    folder = run_folder(loaded.name, output)
+        loaded, origin = options.load()
+    folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
-    recording = Recording(record_profile, split_mb, split_s, compression)
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
-        logs, digest = fly_once(loaded, bag, recording, progress.update)
+        logs, digest = fly_once(loaded, options.bag, options.recording, progress.update)
     if origin is not None:
         next(iter(logs.values())).notes += origin.compare(digest)
     with staged(folder) as scratch:
-        page = folder / "report.html" if report else None
-        summary = summarize_all(logs, loaded.criteria, bag=bag, report=page)
+        page = folder / "report.html" if options.report else None
+        summary = summarize_all(logs, loaded.criteria, bag=options.bag, report=page)
         summary["digest"] = digest
         if origin is not None:
-            summary["repeated"] = {"bag": from_bag, "digest": origin.digest or None}
+            summary["repeated"] = {"bag": options.from_bag, "digest": origin.digest or None}
             summary["repeated"]["same"] = digest == origin.digest
-        if report or pictures is not None:
+        if options.report or options.pictures is not None:
             from quadsim.analysis.report.page import runs_of, write_report
 
             runs, summaries = runs_of(loaded.name, logs, summary)
-            if report:
+            if options.report:
                 write_report(runs, summaries, scratch / "report.html")
-            write_pictures(runs, summaries, pictures)
+            write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    show_summary(summary, as_json)
-    ctx.exit(exit_status(summary["passed"]))
+    return show_summary(summary, options.as_json)

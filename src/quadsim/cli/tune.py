@@ -3,115 +3,58 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from quadsim.cli.common import (
-    exit_status,
-    json_option,
-    loading,
-    one_line,
-    output_option,
-    print_json,
-    run_folder,
-    say,
-    staged,
-    to_json,
-)
+from quadsim.base.options import option
+from quadsim.cli.common import finish, loading, one_line, run_folder, say, staged, to_json
+from quadsim.cli.options import AsJson, Processes, RunFolder, Suite, Vehicle, command
 
 if TYPE_CHECKING:
     from quadsim.lab.tune.tuning import Tuning
 
-#: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 130
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """Options of ``quadsim tune``."""
+
+    vehicle: Vehicle = "x500"
+    sensors: Suite = "default"
+    autopilot: str = option("default", "gains to start from, of config/autopilots, or a file")
+    loops: tuple[str, ...] = option(
+        (),
+        "rate, yaw_rate, tilt, velocity, position, climb, height or yaw (may be repeated)",
+        metavar="NAME",
+        unset="all",
+    )
+    method: str = option(
+        "relay",
+        "relay experiments and a rule; or a search over flown steps on top of them",
+        choices=("relay", "optimise"),
+    )
+    rule: str = option(
+        "cascade",
+        "from ultimate gain and period to gains",
+        choices=("cascade", "tyreus-luyben", "ziegler-nichols"),
+    )
+    evaluations: int = option(60, "optimise: flights of each group of loops", ge=5, le=10_000)
+    seed: int = option(1, "seed of all noise and wind", ge=0)
+    processes: Processes = 0
+    output: RunFolder = None
+    as_json: AsJson = False
 
 
-@click.command()
-@click.option(
-    "--vehicle",
-    default="x500",
-    show_default=True,
-    help="A vehicle of config/vehicles, or a file.",
-)
-@click.option(
-    "--sensors",
-    default="default",
-    show_default=True,
-    help="A sensor suite of config/sensors, or a file.",
-)
-@click.option(
-    "--autopilot",
-    default="default",
-    show_default=True,
-    help="Gains to start from, of config/autopilots, or a file.",
-)
-@click.option(
-    "--loops",
-    multiple=True,
-    metavar="NAME",
-    help="rate, yaw_rate, tilt, velocity, position, climb, height or yaw (may be repeated).  "
-    "[default: all]",
-)
-@click.option(
-    "--method",
-    type=click.Choice(["relay", "optimise"]),
-    default="relay",
-    show_default=True,
-    help="Relay experiments and a rule; or a search over flown steps on top of them.",
-)
-@click.option(
-    "--rule",
-    type=click.Choice(["cascade", "tyreus-luyben", "ziegler-nichols"]),
-    default="cascade",
-    show_default=True,
-    help="From ultimate gain and period to gains.",
-)
-@click.option(
-    "--evaluations",
-    type=click.IntRange(5, 10_000),
-    default=60,
-    show_default=True,
-    help="optimise: flights of each group of loops.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of all noise and wind.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(0, 1024),
-    default=0,
-    help="optimise: at once.  [default: one for each core]",
-)
-@output_option
-@json_option
-@click.pass_context
-def tune(
-    ctx: click.Context,
-    vehicle: str,
-    sensors: str,
-    autopilot: str,
-    loops: tuple[str, ...],
-    method: str,
-    rule: str,
-    evaluations: int,
-    seed: int,
-    processes: int,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@command(TuneOptions)
+def tune(options: TuneOptions) -> int:
     """Find the gains of a multirotor's control loops, from the inside out.
 
     The run's folder gets autopilot.yaml, summary.json and a picture of steps before and after.
     Exit status: 0 the new gains fly at least as well and every loop has 45 degrees and a factor of
     3 of margin, 1 not (the file is written all the same), 2 bad input.
     """
-    folder = run_folder(f"tune-{Path(vehicle).stem}", output)
+    folder = run_folder(f"tune-{Path(options.vehicle).stem}", options.output)
+    seed, loops = options.seed, options.loops
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
         from quadsim.lab.tune.tuned import autopilot_text
@@ -119,41 +62,34 @@ def tune(
         from quadsim.lab.tune.tuning import tune as find_gains
 
         chosen_loops(loops)
-        scenario = load_vehicle(vehicle, sensors, autopilot, seed)
+        scenario = load_vehicle(options.vehicle, options.sensors, options.autopilot, seed)
     begin_s = time.perf_counter()
-    found = find_gains(scenario, method, rule, loops, seed, evaluations, processes, say)
+    found = find_gains(
+        scenario,
+        options.method,
+        options.rule,
+        loops,
+        seed,
+        options.evaluations,
+        options.processes,
+        say,
+    )
     wall_s = time.perf_counter() - begin_s
+    file = folder / "autopilot.yaml"
     with staged(folder) as scratch:
-        write_whole(scratch / "autopilot.yaml", autopilot_text(found))
+        write_whole(scratch / file.name, autopilot_text(found))
         drawn = folder / _draw(found, scratch)
-        summary = found.summary() | {
-            "wall_s": wall_s,
-            "file": folder / "autopilot.yaml",
-            "picture": drawn,
-        }
+        summary = found.summary() | {"wall_s": wall_s, "file": file, "picture": drawn}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    if as_json:
-        print_json(summary)
-    else:
-        _show(summary)
-        click.echo(f"file: {folder / 'autopilot.yaml'}")
-    ctx.exit(exit_status(summary["passed"]))
+    return finish(summary, options.as_json, _show, f"file: {file}")
 
 
 def _draw(found: Tuning, folder: Path) -> str:
-    """Write the picture, or a page where no browser draws; its name."""
-    from quadsim.analysis.report.pictures import save_picture
-    from quadsim.base.surroundings import browser
-    from quadsim.base.whole_files import write_whole
+    """Write the picture; its name."""
+    from quadsim.cli.experiment import write_figures
     from quadsim.lab.tune.tuned import WIDTH_PX, picture
 
-    figure, height = picture(found)
-    if browser():
-        save_picture(figure, folder / "steps.png", WIDTH_PX, height)
-        return "steps.png"
-    say("no Chromium to draw with (apt install chromium): the picture is an HTML page")
-    write_whole(folder / "steps.html", figure.to_html(include_plotlyjs=True))
-    return "steps.html"
+    return write_figures({"steps": picture(found)}, WIDTH_PX, folder)[0]
 
 
 #: Columns of the table of steps: key, title, factor to the unit shown.
@@ -176,15 +112,12 @@ def _pair(before: Any, after: Any, key: str, factor: float = 1.0) -> str:
 
 def _show(summary: dict[str, Any]) -> None:
     """Tables: loops with their margins, and the steps."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import verdict
+    from quadsim.cli.show import tables, verdict
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
+    console = tables()
     table = Table("loop", "ultimate gain", "period, s", "crossover, rad/s", "phase, deg", "gain")
     for name, margins in summary["margins"].items():
         relay = summary["relay"].get(name)

@@ -10,28 +10,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from click.core import ParameterSource
-
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim.cli.common import (
-    FlightProgress,
-    datum_option,
-    driver_option,
-    loading,
-    ready_for_ros,
-    say,
-)
+from quadsim.base.options import option
+from quadsim.cli.common import FlightProgress, loading, ready_for_ros, say
+from quadsim.cli.options import Domain, Driver, MapOrigin, command, given
 
 if TYPE_CHECKING:
-    from quadsim.geometry.geodesy import Datum
-    from quadsim.sim.scenario import Scenario
-    from quadsim.vehicle.parameters import VehicleParams
     from quadsim.view.flights import Picture
     from quadsim.view.output import Viewer
 
-#: As :data:`quadsim.view.layout.CAMERAS`, which needs Rerun to be read.
-CAMERAS = ("chase", "fixed", "cockpit", "free")
 REMEDY = "install it: pip install 'quadsim[view]'"
 BAGS = (".mcap", ".db3")
 RECORDING = ".rrd"
@@ -55,155 +42,6 @@ def is_bag(what: str) -> bool:
     return path.suffix in BAGS or path.is_dir() or (path / "metadata.yaml").is_file()
 
 
-@dataclass(frozen=True)
-class Source:
-    """What is drawn: a live graph (``what`` is None), a flight of the closed loop, or a bag."""
-
-    what: str | None
-    flown: bool
-    namespaces: tuple[str, ...]
-    driver: str | None
-    datum: Datum | None
-    duration_s: float | None
-    domain: int | None
-
-    def draw(self, picture: Picture, shown: Viewer | None) -> None:
-        """Draw it."""
-        if self.what is None:
-            self._live(picture, shown)
-        elif self.flown:
-            self._flight(picture)
-        else:
-            self._bag(picture, Path(self.what))
-
-    def _live(self, picture: Picture, shown: Viewer | None) -> None:
-        ready_for_ros()
-        from quadsim.ros.parts.viewer import watch
-        from quadsim.ros.runtime.domain import chosen_domain
-
-        watch(picture, self.namespaces, self.datum, chosen_domain(self.domain), shown)
-
-    def _flight(self, picture: Picture) -> None:
-        from quadsim.view.flights import draw_scenario
-
-        scenario = picture.scenario
-        assert scenario is not None
-        with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
-            draw_scenario(picture, progress.update)
-
-    def _bag(self, picture: Picture, path: Path) -> None:
-        from quadsim.bag.reading import open_bag
-        from quadsim.view.flights import draw_bag, scenario_of
-
-        with open_bag(path, self.driver) as bag:
-            picture.notes += bag.notes
-            if picture.scenario is None:
-                picture.scenario, note = scenario_of(bag)
-                picture.notes += [note] if note else []
-            with FlightProgress(path.name, self.duration_s or bag.duration_s) as progress:
-                draw_bag(
-                    picture, bag, self.namespaces, self.datum, self.duration_s, progress.update
-                )
-
-
-@click.command()
-@click.argument("what", required=False)
-@click.option("--scenario", help="World, vehicle and mounts to draw with a bag or a live graph.")
-@click.option("--vehicle", help="A vehicle of config/vehicles, or a file.")
-@click.option(
-    "--namespace", "namespaces", multiple=True, help="A vehicle (may be repeated).  [default: all]"
-)
-@driver_option
-@datum_option
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of a scenario's flight.")
-@click.option(
-    "--duration", "duration_s", type=click.FloatRange(0.0, min_open=True),
-    help="Of a flight or a bag, the first so many s.",
-)  # fmt: skip
-@click.option(
-    "--camera", type=click.Choice(CAMERAS), default="chase", show_default=True,
-    help="The one that is seen first.",
-)  # fmt: skip
-@click.option("--web", "--serve", "web", is_flag=True, help="A page for a browser, not a window.")
-@click.option("--browser/--no-browser", default=False, help="With --web: open a browser.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Of the page.  [default: any]"
-)
-@click.option(
-    "--bind", default="127.0.0.1", show_default=True, help="With --web: address to serve at."
-)
-@click.option(
-    "--save",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a Rerun recording (.rrd).",
-)
-@click.option(
-    "--rate", "rate_hz", type=click.FloatRange(1.0, 200.0), default=50.0, show_default=True,
-    help="Poses a second that are drawn at most.",
-)  # fmt: skip
-@click.option(
-    "--memory-limit", default="1GiB", show_default=True,
-    help="Of what the viewer keeps; the oldest goes first.",
-)  # fmt: skip
-@click.option("--domain", type=int, help="DDS domain of the live graph.  [default: ROS_DOMAIN_ID]")
-def view(
-    what: str | None,
-    scenario: str | None,
-    vehicle: str | None,
-    namespaces: tuple[str, ...],
-    driver: str | None,
-    datum: Datum | None,
-    seed: int | None,
-    duration_s: float | None,
-    camera: str,
-    web: bool,
-    browser: bool,
-    port: int,
-    bind: str,
-    save: Path | None,
-    rate_hz: float,
-    memory_limit: str,
-    domain: int | None,
-) -> None:
-    """Look at a flight: WHAT is a bag, a scenario to be flown, a saved .rrd; without it, live.
-
-    In a window of Rerun, in a browser (--web), or into a file (--save). Exit status: 0 closed,
-    2 bad input.
-    """
-    opened = what if what is not None and what.endswith(RECORDING) else ""
-    flown = None if what is None or opened or is_bag(what) else what
-    kind = "flight" if flown else "live" if what is None else "recording" if opened else "bag"
-    _refuse_unused(kind, web)
-    _ready()
-    from quadsim.view.output import check_bind, check_memory, has_display, viewer
-
-    check_memory(memory_limit)
-    if save is not None and save.suffix != RECORDING:
-        raise InputError(f"--save {save}: a recording ends in {RECORDING}")
-    if opened and not Path(opened).is_file():
-        raise InputError(f"{opened}: no such file")
-    if flown is not None and scenario is not None:
-        raise InputError(f"--scenario {scenario}: {what} is a scenario itself; give one of the two")
-    loaded = _scenario(flown or scenario, vehicle, seed, duration_s)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)  # so that the viewer never outlives us
-    with ExitStack() as stack:
-        shown = None
-        if web or save is None:
-            bound = check_bind(bind)
-            shown = stack.enter_context(viewer(web, memory_limit, bound, port, opened))
-            if web:
-                say(f"open {shown.page} (Ctrl-C ends it)")
-                if browser and has_display():
-                    webbrowser.open(shown.page)
-        if not opened:
-            source = Source(what, flown is not None, namespaces, driver, datum, duration_s, domain)
-            picture_vehicle = None if flown else _vehicle(vehicle)
-            _draw(source, loaded, picture_vehicle, camera, rate_hz, shown, save)
-        if shown is not None and what is not None:
-            shown.wait()
-
-
 #: Options that count for some of what is looked at only.
 FITTING = {
     "save": ("live", "bag", "flight"),
@@ -213,7 +51,7 @@ FITTING = {
     "driver": ("bag",),
     "datum": ("live", "bag"),
     "seed": ("flight",),
-    "duration_s": ("bag", "flight"),
+    "duration": ("bag", "flight"),
     "camera": ("live", "bag", "flight"),
     "rate_hz": ("live", "bag", "flight"),
     "domain": ("live",),
@@ -222,72 +60,178 @@ FITTING = {
 OF_PAGE = ("bind", "port", "browser")
 
 
-def _refuse_unused(kind: str, web: bool) -> None:
-    """Refuse options that would be ignored.
+@dataclass(frozen=True)
+class ViewOptions:
+    """Options of ``quadsim view``."""
 
-    Raises:
-        InputError: naming the option and what it goes with.
+    what: str | None = option(None, "", argument=True)
+    scenario: str | None = option(
+        None, "world, vehicle and mounts to draw with a bag or a live graph"
+    )
+    vehicle: str | None = option(None, "a vehicle of config/vehicles, or a file")
+    namespaces: tuple[str, ...] = option(
+        (), "a vehicle (may be repeated)", flags="--namespace", unset="all"
+    )
+    driver: Driver = None
+    datum: MapOrigin = None
+    seed: int | None = option(None, "seed of a scenario's flight", ge=0)
+    duration_s: float | None = option(
+        None, "of a flight or a bag, the first so many", "s", gt=0.0, name="duration"
+    )
+    camera: str = option(
+        "chase", "the one that is seen first", choices=("chase", "fixed", "cockpit", "free")
+    )
+    web: bool = option(False, "a page for a browser, not a window", flags="--web --serve")
+    browser: bool = option(False, "with --web: open a browser", flags="--browser/--no-browser")
+    port: int = option(0, "of the page; 0: any", ge=0, le=65535)
+    bind: str = option("127.0.0.1", "with --web: address to serve at")
+    save: Path | None = option(None, "write a Rerun recording (.rrd)", path="file")
+    rate_hz: float = option(
+        50.0, "poses a second that are drawn at most", ge=1.0, le=200.0, flags="--rate"
+    )
+    memory_limit: str = option("1GiB", "of what the viewer keeps; the oldest goes first")
+    domain: Domain = None
+
+    @property
+    def recording(self) -> bool:
+        """Whether a saved recording is looked at."""
+        return self.what is not None and self.what.endswith(RECORDING)
+
+    @property
+    def kind(self) -> str:
+        """What is looked at."""
+        if self.what is None:
+            return "live"
+        if self.recording:
+            return "recording"
+        return "bag" if is_bag(self.what) else "flight"
+
+    def check(self) -> None:
+        """Refuse options that would be ignored, and files that cannot be meant.
+
+        Raises:
+            InputError: naming the option and what it goes with.
+        """
+        for name, flag in given().items():
+            if name in OF_PAGE and not self.web:
+                raise InputError(f"{flag}: of the page for a browser; add --web")
+            if self.kind not in FITTING.get(name, (self.kind,)):
+                what = "live graph" if self.kind == "live" else self.kind
+                fits = ", ".join(FITTING[name])
+                raise InputError(f"{flag}: not for a {what}; it goes with: {fits}")
+        if self.save is not None and self.save.suffix != RECORDING:
+            raise InputError(f"--save {self.save}: a recording ends in {RECORDING}")
+        if self.recording and not Path(str(self.what)).is_file():
+            raise InputError(f"{self.what}: no such file")
+
+
+@command(ViewOptions)
+def view(options: ViewOptions) -> None:
+    """Look at a flight: WHAT is a bag, a scenario to be flown, a saved .rrd; without it, live.
+
+    In a window of Rerun, in a browser (--web), or into a file (--save). Exit status: 0 closed,
+    2 bad input.
     """
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) != ParameterSource.COMMANDLINE:
-            continue
-        if name in OF_PAGE and not web:
-            raise InputError(f"{parameter.opts[0]}: of the page for a browser; add --web")
-        if kind not in FITTING.get(name, (kind,)):
-            raise InputError(
-                f"{parameter.opts[0]}: not for a {kind}{' graph' * (kind == 'live')}; it goes with:"
-                f" {', '.join(FITTING[name])}"
+    options.check()
+    _ready()
+    from quadsim.view.output import check_bind, check_memory, has_display, viewer
+
+    check_memory(options.memory_limit)
+    opened = str(options.what) if options.recording else ""
+    with ExitStack() as stack:
+        picture = None if opened else _picture(options)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)  # so that the viewer never outlives us
+        shown = None
+        if options.web or options.save is None:
+            shown = stack.enter_context(
+                viewer(
+                    options.web,
+                    options.memory_limit,
+                    check_bind(options.bind),
+                    options.port,
+                    opened,
+                )
             )
+            if options.web:
+                say(f"open {shown.page} (Ctrl-C ends it)")
+                if options.browser and has_display():
+                    webbrowser.open(shown.page)
+        if picture is not None:
+            _draw(options, picture, shown)
+        if shown is not None and options.what is not None:
+            shown.wait()
 
 
-def _scenario(
-    name: str | None, vehicle: str | None, seed: int | None, duration_s: float | None
-) -> Scenario | None:
-    from quadsim.sim.scenario import load_scenario
-
-    if name is None:
-        return None
-    with loading("loading"):
-        return load_scenario(name, vehicle=vehicle, seed=seed, duration_s=duration_s)
-
-
-def _vehicle(name: str | None) -> VehicleParams | None:
-    """The vehicle to draw whatever flew; None: as the scenario says."""
+def _picture(options: ViewOptions) -> Picture:
+    """What is drawn, in the scenario and of the vehicle that are asked for."""
     from quadsim.base.files import find
     from quadsim.base.parameters import load
+    from quadsim.sim.scenario import load_scenario
     from quadsim.vehicle.parameters import VehicleParams
-
-    return None if name is None else load(VehicleParams, find("vehicles", name))
-
-
-def _draw(
-    source: Source,
-    scenario: Scenario | None,
-    vehicle: VehicleParams | None,
-    camera: str,
-    rate_hz: float,
-    shown: Viewer | None,
-    save: Path | None,
-) -> None:
-    """Draw what was asked for, to where it was asked."""
     from quadsim.view.flights import Picture, new_recording
+
+    flown, scenario = options.kind == "flight", None
+    with loading("loading"):
+        if name := (options.what if flown else options.scenario):
+            scenario = load_scenario(
+                name, vehicle=options.vehicle, seed=options.seed, duration_s=options.duration_s
+            )
+    live = options.kind == "live"
+    picture = Picture(new_recording(), scenario, options.camera, options.rate_hz, live=live)
+    if options.vehicle is not None and not flown:  # whatever flew
+        picture.vehicle = load(VehicleParams, find("vehicles", options.vehicle))
+    return picture
+
+
+def _draw(options: ViewOptions, picture: Picture, shown: Viewer | None) -> None:
+    """Draw what was asked for, to where it was asked."""
     from quadsim.view.output import send_to
 
-    recording = new_recording()
-    send_to(recording, shown, save)
-    picture = Picture(recording, scenario, camera, rate_hz, live=source.what is None)
-    picture.vehicle = vehicle
+    save = options.save
+    send_to(picture.recording, shown, save)
     try:
-        source.draw(picture, shown)
+        {"live": _draw_live, "flight": _draw_flight, "bag": _draw_bag}[options.kind](
+            options, picture, shown
+        )
     except QuadsimError:
         if save is not None:
             save.unlink(missing_ok=True)
         raise
     finally:
-        recording.disconnect()  # while the viewer still listens
+        picture.recording.disconnect()  # while the viewer still listens
     for note in picture.notes:
         say(note)
     if save is not None:
         say(f"saved {save}; look at it with: quadsim view {save}")
+
+
+def _draw_live(options: ViewOptions, picture: Picture, shown: Viewer | None) -> None:
+    ready_for_ros()
+    from quadsim.ros.parts.viewer import watch
+    from quadsim.ros.runtime.domain import chosen_domain
+
+    watch(picture, options.namespaces, options.datum, chosen_domain(options.domain), shown)
+
+
+def _draw_flight(_: ViewOptions, picture: Picture, __: Viewer | None) -> None:
+    from quadsim.view.flights import draw_scenario
+
+    scenario = picture.scenario
+    assert scenario is not None
+    with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
+        draw_scenario(picture, progress.update)
+
+
+def _draw_bag(options: ViewOptions, picture: Picture, _: Viewer | None) -> None:
+    from quadsim.bag.reading import open_bag
+    from quadsim.view.flights import draw_bag, scenario_of
+
+    path, duration_s = Path(str(options.what)), options.duration_s
+    with open_bag(path, options.driver) as bag:
+        picture.notes += bag.notes
+        if picture.scenario is None:
+            picture.scenario, note = scenario_of(bag)
+            picture.notes += [note] if note else []
+        with FlightProgress(path.name, duration_s or bag.duration_s) as progress:
+            draw_bag(picture, bag, options.namespaces, options.datum, duration_s, progress.update)

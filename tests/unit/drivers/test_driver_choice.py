@@ -16,11 +16,12 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import known
+from quadsim.base.options import from_texts
 from quadsim.drivers.driver import load_driver
 from quadsim.drivers.outward import OutsidePose, VelocityCommand, relayed_as, sent_as
 from quadsim.ros.graph import driver_choice as module
 from quadsim.ros.graph.driver_choice import GIVEN_BY, REPLACEABLE, choose
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, GraphOptions, describe, describe_launch
+from quadsim.ros.graph.graph import GraphOptions, SimLaunch, describe
 from quadsim.ros.runtime import packages
 from quadsim.ros.runtime.packages import installed, lost
 from quadsim.sim.scenario import load_scenario
@@ -190,9 +191,8 @@ def test_the_table_of_nodes_is_that_of_the_topics():
 
 
 def nodes_of(**values):
-    defaults = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
-    given = defaults | {"scenario": "hover", "record": "false"} | values
-    return {spec.executable: spec for spec in describe_launch(given)}
+    given = {"scenario": "hover", "record": "false"} | values
+    return {spec.executable: spec for spec in from_texts(SimLaunch, given).describe()}
 
 
 def test_what_fits_is_remapped_and_the_rest_converted(tmp_path):

@@ -11,17 +11,19 @@ import pytest
 pytest.importorskip("rclpy")
 
 from quadsim.base.errors import InputError
+from quadsim.base.options import from_texts, launch_arguments
 from quadsim.base.parameters import flatten
-from quadsim.ros.graph.hil_graph import HIL_ARGUMENTS, describe_hil_launch
+from quadsim.ros.graph.hil_graph import HilOptions
 from quadsim.ros.nodes.composed import specs_from
 from quadsim.ros.runtime import packages
 
 MEASURED = str(Path(__file__).parents[2] / "helpers" / "measured_guard.yaml")
-DEFAULTS = {name: default for name, (default, _) in HIL_ARGUMENTS.items()} | {"guard": MEASURED}
+ARGUMENTS = launch_arguments(HilOptions)
+DEFAULTS = {name: default for name, (default, _) in ARGUMENTS.items()} | {"guard": MEASURED}
 
 
 def described(**values):
-    return describe_hil_launch(DEFAULTS | {"record": "false"} | values)
+    return from_texts(HilOptions, DEFAULTS | {"record": "false"} | values).describe()
 
 
 def by_name(specs):
@@ -212,7 +214,7 @@ def test_a_real_vehicle_needs_brakes_of_its_own(structure, text, words, tmp_path
         ({"drivers": "mavros", "guard": "nobody"}, "nobody"),
         ({"drivers": "mavros", "lidar": "nothing"}, "nothing"),
         ({"drivers": "mavros", "vehicle": "dragon"}, "dragon"),
-        ({"drivers": "mavros", "lidar_position": "1,2"}, "lidar_position: '1,2'; allowed: three"),
+        ({"drivers": "mavros", "lidar_position": "1,2"}, "lidar_position: '1,2'; allowed: 3 num"),
         ({"drivers": "mavros", "lidar_rotation": "0,0,x"}, "lidar_rotation: 'x' is not a number"),
         ({"drivers": "mavros", "lidar_position": "99,0,0"}, "position_B_m"),
         ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),

@@ -408,7 +408,7 @@ def test_ctrl_c_keeps_what_was_flown_and_says_how_to_go_on(
     monkeypatch.setattr(command, "counting", Interrupted)
     done = quadsim("campaign", path, "--output", folder)
     assert done.exit_code == 130
-    assert f"go on with: quadsim campaign {path} --output {folder} --resume" in done.stderr
+    assert f"continue with: quadsim campaign {path} --output {folder} --resume" in done.stderr
     assert len(read_table(folder / TABLE)["run"]) == 2
     monkeypatch.setattr(command, "counting", counting)
     assert quadsim("campaign", path, "--output", folder).exit_code == 2

@@ -7,10 +7,11 @@ has it land. Every wait is for a condition, with a deadline that says what was m
 
 from __future__ import annotations
 
+import json
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,7 @@ from rclpy.context import Context
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.bag.profiles import Recording
 from quadsim.base.errors import FlightError
-from quadsim.base.parameters import flatten
 from quadsim.gazebo.worlds import world_sdf
 from quadsim.hil.rehearsal.flight import TRACK, Outcome
 from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, Rehearsal, load_rehearsal
@@ -31,19 +30,13 @@ from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
 from quadsim.ros.graph.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
-from quadsim.ros.graph.supervisor import Interrupted, end_graph
+from quadsim.ros.graph.supervisor import RunningGraph
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.processes import GraphProcess
-from quadsim.ros.runtime.runtime import own_node, stop_on_signals
 from quadsim.sim.log import Event
 
-#: Wall time until every node must be there: the first flight compiles.
-START_S = 180.0
-#: Wall time for an answer, and until somebody is asked again.
-ANSWER_S, ASK_AGAIN_S = 10.0, 1.0
-#: Wall time for what follows the flight: the landing, the last reports.
-LANDING_S, REPORT_S = 30.0, 3.0
+#: Wall time for the landing.
+LANDING_S = 30.0
 #: How often the dead-man button says that it is held.
 HOLD_S = 0.05
 
@@ -62,29 +55,36 @@ def world_of(rehearsal: Rehearsal, folder: Path) -> Path:
 def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOptions:
     """How a rehearsal's vehicle is flown by the graph of a real one.
 
+    Guard, planner and lidar have files of their own in the folder, as the world has.
+
     Args:
         rehearsal: what is flown.
-        folder: for the world's file.
+        folder: for the files.
         bag: folder of the bag; None records nothing.
     """
     movers = sorted(rehearsal.field.movers, key=lambda mover: mover.ahead_s > 0.0)
     topics_of = {mover.name: f"/others/{mover.name}/odom" for mover in movers}
+
+    def written(name: str, params: Any, **keys: str) -> str:
+        """A file of parameters: JSON is YAML."""
+        path = folder / f"{name}.yaml"
+        path.write_text(json.dumps(keys | asdict(params), indent=1), encoding="utf-8")
+        return str(path)
+
     return HilOptions(
         structure="sil",
         world=str(world_of(rehearsal, folder)),
-        lidar="virtual_lidar",
-        lidar_keys=flatten(rehearsal.lidar),
+        lidar=written("lidar", rehearsal.lidar, sensor="lidar"),
         level=rehearsal.params.level_lidar,
-        guard=rehearsal.guard,
-        planner=rehearsal.planner,
+        guard=written("guard", rehearsal.guard),
+        planner=written("planner", rehearsal.planner),
         others=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s == 0.0),
         apparitions=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s > 0.0),
-        others_radius_m=tuple(mover.radius_m for mover in movers) or (0.4,),
-        others_height_m=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
+        others_radius=tuple(mover.radius_m for mover in movers) or (0.4,),
+        others_height=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
         rehearsal=str(rehearsal.path),
         seed=rehearsal.seed,
-        bag=None if bag is None else str(bag.absolute()),
-        recording=Recording(),
+        record="false" if bag is None else str(bag.absolute()),
     )
 
 
@@ -205,11 +205,8 @@ class DdsRehearsal:
         progress: Progress = lambda t_s, state: None,
     ) -> None:
         self.rehearsal = rehearsal
-        self._specs = list(specs)
-        self._domain, self._bag, self._composed = domain, bag, composed
+        self._graph: RunningGraph[Operator] = RunningGraph(specs, domain, bag, composed, STAND_IN)
         self._progress = progress
-        self._stop = threading.Event()
-        self._processes: list[GraphProcess] = []
         #: Last report of each node.
         self.reports: dict[str, Report] = {}
 
@@ -220,91 +217,22 @@ class DdsRehearsal:
             FlightError: a node ended, or somebody was not there or did not answer.
             Interrupted: by a signal. The bag is whole in every case.
         """
-        with stop_on_signals(self._stop):
-            try:
-                over = self._operate()
-            finally:  # it has left DDS before the nodes do, see runtime.ending()
-                end_graph(self._processes, self._bag)
+        with self._graph.watched_by(Operator) as operator:
+            self._operator = operator
+            self.reports = operator.reports
+            self._graph.start()
+            self._take_off()
+            self._hand_over()
+            over = self._follow()
+            if over == "arrived":
+                self._land()
+            self._graph.collect()
         return self._outcome(over)
 
-    def _operate(self) -> str:
-        """The rehearsal, as long as all nodes are there; why it was over."""
-        with own_node(Operator, self._domain) as (self._operator, self._spin):
-            try:
-                self._start()
-                self._take_off()
-                self._hand_over()
-                over = self._follow()
-                if over == "arrived":
-                    self._land()
-                self._collect()
-            finally:
-                self.reports = dict(self._operator.reports)
-        return over
-
-    # ---- waiting -------------------------------------------------------------------------------
-
-    def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
-        """Spin until a condition holds; False if the time is over.
-
-        Raises:
-            Interrupted: told to stop.
-            FlightError: a process has ended.
-        """
-        deadline = time.monotonic() + within_s
-        while not condition():
-            self._spin(0.05)
-            if self._stop.is_set():
-                raise Interrupted
-            for process in self._processes:
-                if not process.alive:
-                    raise FlightError(
-                        f"node {process.label} {process.cause()}; the graph was stopped"
-                    )
-            if time.monotonic() > deadline:
-                return False
-        return True
-
-    def _ask(self, kind: Any, name: str, request: Any) -> None:
-        """Ask a service until it agrees.
-
-        Raises:
-            FlightError: it is not offered, or goes on refusing.
-        """
+    def _ask(self, kind: Any, name: str, *data: bool) -> None:
+        """Ask a service of the vehicle until it agrees."""
         client = self._operator.client(kind, name)
-        if not self._wait(client.service_is_ready, ANSWER_S):
-            raise FlightError(f"nobody offers {VEHICLE}/{name}")
-        deadline, said = time.monotonic() + ANSWER_S, "no answer"
-        while time.monotonic() < deadline:
-            future = client.call_async(request)
-            if self._wait(future.done, ASK_AGAIN_S):
-                answer = future.result()
-                if answer.success:
-                    return
-                said = answer.message
-                self._wait(lambda: False, 0.2)
-        raise FlightError(f"{VEHICLE}/{name}: {said}")
-
-    # ---- phases --------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        alone = [spec for spec in self._specs if spec.namespace == STAND_IN]
-        others = [spec for spec in self._specs if spec not in alone]
-        groups = [(spec.label, [spec]) for spec in alone]
-        if self._composed:
-            groups.append(("graph", others))
-        else:
-            groups += [(spec.label, [spec]) for spec in others]
-        for label, specs in groups:
-            self._processes.append(GraphProcess(label, specs, self._domain))
-        operator = self._operator
-
-        def lonely() -> list[str]:
-            return [s.label for s in self._specs if not operator.complete(s.full_name)]
-
-        if not self._wait(lambda: not lonely(), START_S):
-            names = ", ".join(lonely())
-            raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {names}")
+        self._graph.ask(client, kind.Request(data=data[0]) if data else kind.Request())
 
     def _state(self) -> str:
         values = self._operator.stand_in.values
@@ -312,14 +240,14 @@ class DdsRehearsal:
         return values.get("state", "")
 
     def _take_off(self) -> None:
-        self._ask(SetBool, "vehicle/arm", SetBool.Request(data=True))
-        if not self._wait(lambda: self._state() == "hover", 2.0 * TAKEOFF_S):
+        self._ask(SetBool, "vehicle/arm", True)
+        if not self._graph.wait(lambda: self._state() == "hover", 2.0 * TAKEOFF_S):
             raise FlightError(f"the stand-in does not hover: it is {self._state()}")
 
     def _hand_over(self) -> None:
         self._operator.hold(True)
-        self._ask(SetBool, "enable", SetBool.Request(data=True))
-        self._ask(Trigger, "vehicle/offboard", Trigger.Request())
+        self._ask(SetBool, "enable", True)
+        self._ask(Trigger, "vehicle/offboard")
         self._operator.fly_to(self.rehearsal.field.goal_W)
 
     def _follow(self) -> str:
@@ -331,7 +259,7 @@ class DdsRehearsal:
             self._release(operator)
             return bool(operator.stand_in.values.get("over"))
 
-        if not self._wait(over, longest_s + LANDING_S):
+        if not self._graph.wait(over, longest_s + LANDING_S):
             raise FlightError(f"the stand-in has not come to an end after {longest_s:g} s")
         return operator.stand_in.values["over"]
 
@@ -346,16 +274,10 @@ class DdsRehearsal:
         )
 
     def _land(self) -> None:
-        self._ask(SetBool, "enable", SetBool.Request(data=False))
-        self._ask(Trigger, "vehicle/land", Trigger.Request())
-        if not self._wait(lambda: self._state() == "disarmed", LANDING_S):
+        self._ask(SetBool, "enable", False)
+        self._ask(Trigger, "vehicle/land")
+        if not self._graph.wait(lambda: self._state() == "disarmed", LANDING_S):
             raise FlightError(f"the stand-in does not land: it is {self._state()}")
-
-    def _collect(self) -> None:
-        """Wait for a last report of every node."""
-        operator = self._operator
-        counts = {s.full_name: operator.report(s.full_name).count for s in self._specs}
-        self._wait(lambda: all(operator.report(n).count > c for n, c in counts.items()), REPORT_S)
 
     # ---- what came of it -----------------------------------------------------------------------
 

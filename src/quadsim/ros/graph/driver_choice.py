@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from quadsim.base.errors import InputError
 from quadsim.drivers.convert import frame_names
 from quadsim.drivers.driver import Driver, DriverTopic, load_driver
+from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import installed, lost
 from quadsim.sensors import DEVICES
 
-#: The driver that stands for our own nodes.
-SIM = "sim"
 #: Executables whose topics a driver can give, and those topics; of a lidar's one is enough.
 GIVEN_BY: Mapping[str, tuple[str, ...]] = {
     "imu": ("imu/data_raw",),

@@ -8,33 +8,70 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree.ElementTree import Element  # the type alone
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world, share_dir
+from quadsim.base.options import option
 from quadsim.base.parameters import Vec3
 from quadsim.gazebo.sdf import vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.worlds import for_gazebo
 from quadsim.gazebo.xml import text_of
 from quadsim.ros.gazebo.figures import figures_of
-from quadsim.ros.graph.gazebo_arguments import (
-    CAMERA,
-    DRAWN,
-    GAZEBO_ARGUMENTS,
-    Choice,
-    choice_of,
-    refuse_what_gazebo_lacks,
-)
-from quadsim.ros.graph.graph import LAUNCH_ARGUMENTS, NodeSpec, as_flag, describe_launch, prefixed
+from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, namespaces
-from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario import Scenario, ScenarioFile
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.sdf.world_file import load_world
+
+CAMERA = "camera"
+#: What Gazebo can lend to a vehicle that it does not fly.
+DRAWN = ("lidar", CAMERA)
+
+
+@dataclass(frozen=True)
+class GazeboLaunch:
+    """Arguments of ``gazebo.launch.py``: those of ``sim.launch.py`` that hold here, and its own."""
+
+    without: ClassVar = ("drivers", "driver_namespace", "use_sim_time")
+
+    sim: SimLaunch = field(default_factory=SimLaunch)
+    physics: str | None = option(
+        None, "who flies", choices=("gazebo", "ours"), unset="gazebo; ours with gazebo:=view"
+    )
+    gazebo: str = option("fly", "view: Gazebo shows what our physics fly", choices=("fly", "view"))
+    lent: tuple[str, ...] = option(
+        (),
+        "sensors that are Gazebo's, with commas",
+        unset="where it flies all of the suite, else none",
+    )
+    bridge: str | None = option(None, "a file of config/bridge, or a path", unset="physics or view")
+    gui: bool = option(True, "false: Gazebo's server alone")
+    start: bool = option(True, "start Gazebo; false: it runs already, with the world of world_file")
+    world_file: str | None = option(
+        None, "where the world with its vehicles is written", unset="in ~/.cache/quadsim"
+    )
+    fortress: bool = option(False, "Gazebo Fortress, with its names; false: Harmonic and later")
+
+    @property
+    def flies(self) -> bool:
+        """Whether Gazebo flies the vehicles."""
+        return self.gazebo == "fly"
+
+    def describe(self) -> list[NodeSpec]:
+        """The nodes; see :func:`describe_gazebo`."""
+        return list(describe_gazebo(self).nodes)
+
+    def processes(self) -> list[GazeboProcess]:
+        """Write the world, and give what is to be started beside the nodes."""
+        graph = describe_gazebo(self)
+        world = graph.write_world()
+        return [graph.process(world)] if self.start else []
 
 
 @dataclass(frozen=True)
@@ -55,19 +92,13 @@ class GazeboGraph:
     """A graph with Gazebo.
 
     Attributes:
+        options: how it is started.
         world: text of the world's file, with the vehicles in it.
-        world_file: where it is to be written; empty: in the cache, by its content.
-        starts: whether Gazebo is to be started.
-        gui: with its window.
-        fortress: as Gazebo Fortress is called.
         nodes: the bridges, what joins Gazebo to ours, and our nodes.
     """
 
+    options: GazeboLaunch
     world: str
-    world_file: str
-    starts: bool
-    gui: bool
-    fortress: bool
     nodes: tuple[NodeSpec, ...]
 
     def write_world(self) -> Path:
@@ -76,14 +107,14 @@ class GazeboGraph:
         Raises:
             InputError: it cannot be written.
         """
-        if self.world_file:
-            path = Path(self.world_file).expanduser()
+        if self.options.world_file:
+            path = Path(self.options.world_file).expanduser()
         else:
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
             key = hashlib.sha256(self.world.encode()).hexdigest()[:16]
             path = cache / "quadsim" / "gazebo" / f"{key}.sdf"
         try:
-            if not self.world_file:
+            if not self.options.world_file:
                 path.parent.mkdir(parents=True, exist_ok=True)
             # another Gazebo may be reading it
             if not path.is_file() or path.read_bytes() != self.world.encode():
@@ -96,29 +127,94 @@ class GazeboGraph:
 
     def process(self, world: Path) -> GazeboProcess:
         """Gazebo with a world that begins at once."""
-        command = ["ign", "gazebo"] if self.fortress else ["gz", "sim"]
-        command += ["-r"] if self.gui else ["-r", "-s", "--headless-rendering"]
-        variable = "IGN_GAZEBO_RESOURCE_PATH" if self.fortress else "GZ_SIM_RESOURCE_PATH"
+        fortress = self.options.fortress
+        command = ["ign", "gazebo"] if fortress else ["gz", "sim"]
+        command += ["-r"] if self.options.gui else ["-r", "-s", "--headless-rendering"]
+        variable = "IGN_GAZEBO_RESOURCE_PATH" if fortress else "GZ_SIM_RESOURCE_PATH"
         folders = [str(share_dir() / "worlds" / "models"), os.environ.get(variable, "")]
         return GazeboProcess(
             (*command, str(world)), {variable: os.pathsep.join(filter(None, folders))}
         )
 
 
-def _models(scenario: Scenario, choice: Choice, count: int) -> list[Element]:
+def _refuse(name: str, value: object, allowed: str) -> InputError:
+    return InputError(f"launch argument {name}: {str(value)!r}; allowed: {allowed}")
+
+
+def lent_by_gazebo(options: GazeboLaunch, scenario: Scenario) -> tuple[str, ...]:
+    """Kinds of sensors that are Gazebo's.
+
+    Raises:
+        InputError: options that do not go together, naming one and what is allowed.
+    """
+    flies = options.flies
+    if options.physics == "gazebo" and not flies:
+        raise _refuse("physics", "gazebo", "ours, with gazebo:=view, which only shows")
+    if options.physics == "ours" and flies:
+        raise _refuse("physics", "ours", "gazebo; ours needs gazebo:=view")
+    carried = (*scenario.devices, CAMERA)
+    known = carried if flies else tuple(kind for kind in carried if kind in DRAWN)
+    lent = options.lent or (tuple(scenario.devices) if flies else ())
+    for name in lent:
+        if name not in known:
+            raise _refuse("lent", name, f"{', '.join(known)}, with suite {scenario.file.sensors}")
+    pacing, rate = options.sim.graph.pacing, options.sim.rate
+    if flies and "imu" not in lent:
+        raise _refuse("lent", ", ".join(lent), "with imu, which tells when to answer")
+    if flies and pacing != "realtime":
+        raise _refuse("pacing", pacing, "realtime, as Gazebo does not wait for commands")
+    if flies and rate != 1.0:
+        raise _refuse("rate", rate, "1.0; of Gazebo, <real_time_factor> in the world")
+    return lent
+
+
+def refuse_what_gazebo_lacks(scenario: Scenario, options: GazeboLaunch) -> None:
+    """A flight that looks as if it had what it has not would be worth nothing.
+
+    Raises:
+        InputError: naming what Gazebo does not have.
+    """
+    file, usual = scenario.file, ScenarioFile()
+    flight = {
+        "disturbances": bool(scenario.disturbances),
+        "load": scenario.vehicle.load.rope_length_m > 0.0,
+        "tether": scenario.vehicle.tether.length_m > 0.0,
+        "environment.wind": file.environment.wind != usual.environment.wind
+        or any(file.environment.wind_W_mps),
+        "faults": any(scenario.faults.get(kind) for kind in options.lent),
+    }
+    ground = {
+        "terrain": file.terrain != usual.terrain,
+        "heightmap": file.heightmap != usual.heightmap,
+    }
+    for key in (name for name, given in flight.items() if given and options.flies):
+        raise InputError(
+            f"{scenario.path}: {key}: Gazebo does not know it; leave it away, or let our physics"
+            " fly: gazebo:=view"
+        )
+    for key in (name for name, given in ground.items() if given):
+        raise InputError(
+            f"{scenario.path}: {key}: Gazebo does not know it; leave it away, or choose a world"
+            " whose file has the ground"
+        )
+
+
+def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
     """A model of each vehicle, where it stands."""
-    devices = {kind: scenario.devices[kind] for kind in choice.lent if kind != CAMERA}
+    devices = {kind: scenario.devices[kind] for kind in options.lent if kind != CAMERA}
     models = []
-    for namespace, pose in zip(namespaces(count), scenario.file.start.poses(count), strict=True):
+    for namespace, pose in zip(
+        namespaces(options.sim.count), scenario.file.start.poses(options.sim.count), strict=True
+    ):
         model = vehicle_model(
             scenario.vehicle,
             devices,
             namespace.strip("/"),
             prefix=frame_prefix(namespace),
-            camera=CameraParams() if CAMERA in choice.lent else None,
+            camera=CameraParams() if CAMERA in options.lent else None,
             datum=scenario.environment.datum,
-            view=not choice.flies,
-            fortress=choice.fortress,
+            view=not options.flies,
+            fortress=options.fortress,
         )
         height_m = standing_height_m(scenario.vehicle, scenario.environment, scenario.scene, pose)
         place = model.find("pose")
@@ -130,45 +226,47 @@ def _models(scenario: Scenario, choice: Choice, count: int) -> list[Element]:
     return models
 
 
-def _bridges(choice: Choice, world: str, count: int) -> list[NodeSpec]:
+def _bridges(options: GazeboLaunch, world: str) -> list[NodeSpec]:
     """The bridges of ros_gz_bridge: one of the clock or the poses, one of each vehicle."""
 
     def bridge(name: str, namespace: str, given: dict[str, Any], *arguments: str) -> NodeSpec:
         return NodeSpec("parameter_bridge", namespace, given, (), name, "ros_gz_bridge", arguments)
 
-    if choice.flies:
+    if options.flies:
         bridges = [bridge("clock_bridge", "/", {"config_file": str(find("bridge", "clock"))})]
     else:
         service = f"/world/{world}/set_pose@ros_gz_interfaces/srv/SetEntityPose"
         types = "@gz.msgs.Pose@gz.msgs.Boolean"
         bridges = [bridge("pose_bridge", "/", {}, service + types)]
-    if choice.flies or choice.lent:
-        given = {"config_file": str(choice.bridge), "expand_gz_topic_names": True}
-        bridges += [bridge("gazebo_bridge", name, given) for name in namespaces(count)]
+    if options.flies or options.lent:
+        bridge_file = find("bridge", options.bridge or ("physics" if options.flies else "view"))
+        given = {"config_file": str(bridge_file), "expand_gz_topic_names": True}
+        bridges += [bridge("gazebo_bridge", name, given) for name in namespaces(options.sim.count)]
     return bridges
 
 
-def _lidar_topics(scenario: Scenario, choice: Choice) -> list[str]:
+def _lidar_topics(scenario: Scenario, options: GazeboLaunch) -> list[str]:
     """What a lent lidar publishes: ``scan`` of a planar one, else ``points``."""
-    if "lidar" not in choice.lent:
+    if "lidar" not in options.lent:
         return []
     return ["scan" if getattr(scenario.lidar, "channels", 1) == 1 else "points"]
 
 
-def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[NodeSpec]:
+def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeSpec]:
     """What joins Gazebo's vehicles to our nodes."""
-    lidar = _lidar_topics(scenario, choice)
-    if not choice.flies:
-        camera = [CAMERA] if CAMERA in choice.lent else []
-        lent = {"lent": [*lidar, *camera]} if lidar or camera else {}
+    lidar = _lidar_topics(scenario, options)
+    if not options.flies:
+        camera = [CAMERA] if CAMERA in options.lent else []
+        drawn = {"lent": [*lidar, *camera]} if lidar or camera else {}
         return [
-            NodeSpec("gazebo_view", name, {"world": world, **lent}) for name in namespaces(count)
+            NodeSpec("gazebo_view", name, {"world": world, **drawn})
+            for name in namespaces(options.sim.count)
         ]
-    sensors = [kind for kind in choice.lent if kind not in DRAWN]
-    field_W_T = _field_W_T(scenario, choice)
+    sensors = [kind for kind in options.lent if kind not in DRAWN]
+    field_W_T = _field_W_T(scenario, options)
     figures = figures_of(scenario.sensors, field_W_T)
     looks = {"vehicle": scenario.file.vehicle, "sensors": scenario.file.sensors}
-    descriptions = [NodeSpec("description", name, looks) for name in namespaces(count)]
+    descriptions = [NodeSpec("description", name, looks) for name in namespaces(options.sim.count)]
     return [
         NodeSpec(
             "gazebo_adapter",
@@ -184,30 +282,30 @@ def _joints(scenario: Scenario, choice: Choice, world: str, count: int) -> list[
                 **prefixed(figures, "figures."),
             },
         )
-        for i, name in enumerate(namespaces(count))
+        for i, name in enumerate(namespaces(options.sim.count))
     ] + descriptions  # as dynamics does for vehicles of its own
 
 
-def _field_W_T(scenario: Scenario, choice: Choice) -> Vec3:
+def _field_W_T(scenario: Scenario, options: GazeboLaunch) -> Vec3:
     """Magnetic field that the magnetometer is in.
 
     Harmonic and later look it up in tables of their own, by the place, whatever the world says.
     """
     environment = scenario.environment
-    if choice.flies and "magnetometer" in choice.lent and not choice.fortress:
+    if options.flies and "magnetometer" in options.lent and not options.fortress:
         environment = replace(
             environment, magnetic_field="model", magnetic_field_W_T=(0.0, 0.0, 0.0)
         )
     return environment.field_W_T()
 
 
-def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
+def _told(spec: NodeSpec, scenario: Scenario, options: GazeboLaunch) -> NodeSpec:
     """One of our nodes, told what Gazebo does otherwise."""
-    if not choice.flies:
+    if not options.flies:
         return spec
     given = dict(spec.parameters)
     if spec.executable == "estimator":
-        given["magnetic_field_W_T"] = list(_field_W_T(scenario, choice))
+        given["magnetic_field_W_T"] = list(_field_W_T(scenario, options))
     if spec.executable == "recorder":
         # what Gazebo's sensors give is waited for as what ours would, but for our physics
         gone, come = {"dynamics", *DRAWN}, {"gazebo_adapter", "description"}
@@ -216,51 +314,30 @@ def _told(spec: NodeSpec, scenario: Scenario, choice: Choice) -> NodeSpec:
     return replace(spec, parameters=given)
 
 
-def describe_gazebo(values: Mapping[str, str]) -> GazeboGraph:
-    """The graph for the texts that launch gives its arguments.
-
-    Args:
-        values: every name of :data:`GAZEBO_ARGUMENTS`.
+def describe_gazebo(options: GazeboLaunch) -> GazeboGraph:
+    """The graph with Gazebo.
 
     Raises:
         InputError: naming the argument, or what of the scenario Gazebo does not know.
     """
-    shared = {name: values[name] for name in GAZEBO_ARGUMENTS if name in LAUNCH_ARGUMENTS}
-    usual = {name: default for name, (default, _) in LAUNCH_ARGUMENTS.items()}
-    every = describe_launch(usual | shared)
-    scenario = load_scenario(
-        values["scenario"],
-        vehicle=values["vehicle"] or None,
-        sensors=values["sensors"] or None,
-        seed=int(values["seed"]) if values["seed"] else None,
-    )
-    choice, count = choice_of(values, scenario), int(values["count"])
-    refuse_what_gazebo_lacks(scenario, choice)
-    replaced = {"dynamics", *choice.lent} if choice.flies else set(choice.lent)
-    ours = [spec for spec in every if spec.executable not in replaced]
+    scenario = options.sim.scenario.load()
+    options = replace(options, lent=lent_by_gazebo(options, scenario))
+    refuse_what_gazebo_lacks(scenario, options)
+    replaced = {"dynamics", *options.lent} if options.flies else set(options.lent)
+    ours = [spec for spec in options.sim.describe() if spec.executable not in replaced]
     path = find_world(scenario.file.world)
     world = load_world(path).name
     return GazeboGraph(
-        world=for_gazebo(
+        options,
+        for_gazebo(
             path,
-            _models(scenario, choice, count),
+            _models(scenario, options),
             environment=scenario.environment,
-            fortress=choice.fortress,
+            fortress=options.fortress,
         ),
-        world_file=values["world_file"],
-        starts=as_flag("start", values["start"]),
-        gui=as_flag("gui", values["gui"]),
-        fortress=choice.fortress,
-        nodes=(
-            *_bridges(choice, world, count),
-            *_joints(scenario, choice, world, count),
-            *(_told(spec, scenario, choice) for spec in ours),
+        (
+            *_bridges(options, world),
+            *_joints(scenario, options, world),
+            *(_told(spec, scenario, options) for spec in ours),
         ),
     )
-
-
-def gazebo_processes(values: Mapping[str, str]) -> Sequence[GazeboProcess]:
-    """Write the world, and give what is to be started beside the nodes."""
-    graph = describe_gazebo(values)
-    world = graph.write_world()
-    return [graph.process(world)] if graph.starts else []

@@ -7,47 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
 from quadsim.bag.origin import run_facts
-from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import IsDataclass, flatten, from_mapping
+from quadsim.base.options import option
+from quadsim.base.parameters import IsDataclass, flatten
 from quadsim.estimation.eskf.parameters import ERROR_STATE
-from quadsim.ros.graph.driver_choice import SIM, Drivers, choose
+from quadsim.ros.graph.driver_choice import Drivers, choose
+from quadsim.ros.graph.options import Arm, GraphOptions, Record, ScenarioOptions, bag_of
 from quadsim.ros.graph.vehicles import namespaces
 from quadsim.ros.parts.sampling import sampling_text
 from quadsim.ros.runtime import topics
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
 from quadsim.sensors.timing import SensorParams
-from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.disturbances import disturbances_to_text
-
-#: Arguments of ``sim.launch.py``: default and meaning. Empty means: as the scenario says.
-LAUNCH_ARGUMENTS = {
-    "scenario": ("square", "a file of config/scenarios, or a path"),
-    "vehicle": ("", "a file of config/vehicles, or a path"),
-    "sensors": ("", "a file of config/sensors/suites, or a path"),
-    "seed": ("", "of all randomness"),
-    "count": ("1", "vehicles"),
-    "pacing": ("realtime", "realtime or lockstep"),
-    "rate": ("1.0", "simulated over wall time; lockstep: 0 is as fast as the graph goes"),
-    "record": ("true", "true, false, or the folder of the bag"),
-    "record_profile": ("all", "a file of config/recording, or a path: topics of the bag"),
-    "split_mb": ("0", "a new file of the bag at this size, MB; 0: never"),
-    "split_s": ("0", "a new file of the bag after this time, s; 0: never"),
-    "compression": ("none", "of the bag: none or zstd"),
-    "arm": ("false", "true: arm and fly the mission as soon as the checks pass"),
-    "drivers": ("sim", "who gives what, with commas: files of config/drivers, or paths"),
-    "driver_namespace": ("", "what stands before the drivers' topics, /uav1; empty: found"),
-    "beside": ("", "estimators to run beside the vehicle's own, with commas: odometry/<name>"),
-    "joystick": ("", "a mapping of config/joysticks, or a path: the topic joy flies"),
-    "use_sim_time": ("", "watchdogs on simulated time: true, false; empty: as the drivers do"),
-}
 
 #: Of ``motor_speed``, where the IMU does not feel it.
 MOTOR_RATE_HZ = 100.0
@@ -86,42 +65,6 @@ class NodeSpec:
     def label(self) -> str:
         """Name for people: ``imu``, or ``quad2/imu`` where there are several vehicles."""
         return self.full_name.removeprefix("/quad/").strip("/")
-
-
-@dataclass(frozen=True)
-class GraphOptions:
-    """How a scenario is flown.
-
-    Attributes:
-        count: vehicles.
-        pacing: ``realtime`` or ``lockstep``.
-        rate: simulated over wall time; in lockstep 0 is as fast as the graph goes.
-        paused: physics waits for ``/sim/pause`` with false.
-        arm: autopilots arm and start their mission as soon as they can.
-        bag: folder of the bag; None records nothing, an empty text lets the recorder name it.
-        sim_time: whether watchdogs run on simulated time; None: where somebody gives ``/clock``.
-        drivers: which parts are simulated and which a driver gives; see
-            :func:`quadsim.ros.graph.driver_choice.choose`.
-        driver_namespace: what stands before the drivers' topics; empty: the vehicle's, or nothing.
-        beside: estimators that run beside the vehicle's own.
-        remappings: executable to pairs of names.
-        joystick: mapping through which autopilots obey ``joy``; empty: they do not.
-        recording: which topics, and how the bag lies on the disk.
-    """
-
-    count: int = 1
-    pacing: str = "realtime"
-    rate: float = 1.0
-    paused: bool = False
-    arm: bool = False
-    bag: str | None = None
-    sim_time: bool | None = None
-    drivers: str = SIM
-    driver_namespace: str = ""
-    beside: tuple[str, ...] = ()
-    remappings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    joystick: str = ""
-    recording: Recording = field(default_factory=Recording)
 
 
 def prefixed(params: IsDataclass, prefix: str = "") -> dict[str, Any]:
@@ -224,7 +167,7 @@ def _chosen(
             "paused": options.paused,
         },
         "estimator": {**sim_time, **place, "beside": list(options.beside)},
-        "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick},
+        "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick or ""},
         "mixer": sim_time,
     }
 
@@ -377,70 +320,34 @@ def _drivers_of(
     }
 
 
-def as_flag(name: str, text: str) -> bool:
-    """True or false, of a launch argument."""
-    if text.lower() not in ("true", "false"):
-        raise InputError(f"launch argument {name}: {text!r}; allowed: true, false")
-    return text.lower() == "true"
+@dataclass(frozen=True)
+class SimLaunch:
+    """Arguments of ``sim.launch.py``."""
 
+    scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
+    graph: GraphOptions = field(default_factory=GraphOptions)
+    count: int = option(1, "vehicles", ge=1, le=1000)
+    rate: float = option(
+        1.0, "simulated over wall time; lockstep: 0 is as fast as the graph goes", ge=0.0
+    )
+    record: Record = "true"
+    arm: Arm = False
+    use_sim_time: bool | None = option(
+        None, "watchdogs on simulated time", unset="as the drivers do"
+    )
 
-def as_names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    def describe(self) -> list[NodeSpec]:
+        """The nodes.
 
-
-def as_number(name: str, text: str, kind: type[int] | type[float]) -> Any:
-    """A number, of a launch argument."""
-    try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"launch argument {name}: {text!r} is not a number") from None
-
-
-def describe_launch(values: Mapping[str, str]) -> list[NodeSpec]:
-    """Nodes for the texts that launch gives its arguments.
-
-    Args:
-        values: every name of :data:`LAUNCH_ARGUMENTS`.
-
-    Raises:
-        InputError: naming the argument and what is allowed.
-    """
-    if values["pacing"] not in ("realtime", "lockstep"):
-        raise InputError(
-            f"launch argument pacing: {values['pacing']!r}; allowed: realtime, lockstep"
+        Raises:
+            InputError: of the scenario, the drivers, or options that do not go together.
+        """
+        options = replace(
+            self.graph,
+            count=self.count,
+            rate=self.rate,
+            arm=self.arm,
+            bag=bag_of(self.record),
+            sim_time=self.use_sim_time,
         )
-    seed = as_number("seed", values["seed"], int) if values["seed"] else None
-    scenario = load_scenario(
-        values["scenario"],
-        vehicle=values["vehicle"] or None,
-        sensors=values["sensors"] or None,
-        seed=seed,
-    )
-    record, simulated = values["record"], values["use_sim_time"]
-    bag = {"true": "", "false": None}.get(record.lower(), record)
-    return describe(
-        scenario,
-        GraphOptions(
-            count=as_number("count", values["count"], int),
-            pacing=values["pacing"],
-            rate=as_number("rate", values["rate"], float),
-            arm=as_flag("arm", values["arm"]),
-            bag=bag,
-            sim_time=as_flag("use_sim_time", simulated) if simulated else None,
-            drivers=values["drivers"],
-            driver_namespace=values["driver_namespace"],
-            beside=as_names(values["beside"]),
-            joystick=values["joystick"],
-            recording=from_mapping(
-                Recording,
-                {
-                    "record_profile": values["record_profile"],
-                    "split_mb": as_number("split_mb", values["split_mb"], float),
-                    "split_s": as_number("split_s", values["split_s"], float),
-                    "compression": values["compression"],
-                },
-                "launch argument",
-            ),
-        ),
-    )
+        return describe(self.scenario.load(), options)

@@ -25,7 +25,8 @@ from quadsim.bag.origin import surroundings
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
-from quadsim.base.parameters import flatten, from_mapping, load
+from quadsim.base.options import option
+from quadsim.base.parameters import flatten, load
 from quadsim.drivers.driver import Driver, DriverTopic
 from quadsim.hil.guard.gate import GateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
@@ -33,7 +34,8 @@ from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.planner import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.driver_choice import Drivers, choose, definite
-from quadsim.ros.graph.graph import NodeSpec, as_flag, as_names, as_number, prefixed
+from quadsim.ros.graph.graph import NodeSpec, prefixed
+from quadsim.ros.graph.options import Record, bag_of
 from quadsim.sensors.devices import load_device
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.wire.px4 import PACKAGE
@@ -45,7 +47,6 @@ BESIDE_VELOCITY = "/OffboardControlMode"
 POSE_STAMPED = "geometry_msgs/msg/PoseStamped"
 #: Executables of the graph beside those of every graph.
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
-STRUCTURES = ("basic", "sil", "hil", "target")
 #: Where the vehicle stands in for a real one.
 STANDS_IN = ("basic", "sil")
 #: Namespace of the vehicle for our nodes, and of the stand-in.
@@ -66,101 +67,73 @@ OFFBOARD_STATE = "vehicle/offboard_state"
 #: Our topics of a real lidar.
 SCANS = ("scan", "points")
 
-#: Arguments of ``hil.launch.py``: default and meaning.
-HIL_ARGUMENTS = {
-    "structure": ("hil", "basic, sil, hil or target: what is real"),
-    "drivers": ("", "of the vehicle: files of config/drivers, with commas; needed in hil, target"),
-    "driver_namespace": ("/", "what stands before the drivers' topics: /uav1"),
-    "pose": ("", "our topic that says where it is; empty: the first that the drivers give"),
-    "relay": ("false", "whether the pose goes into the vehicle's own estimator too"),
-    "pose_frame": ("map", "the frame that poses name; it must be z up"),
-    "world": ("flat", "the virtual world: a file of worlds, or a path"),
-    "lidar": (
-        "virtual_lidar",
-        "a file of config/sensors, or a path; empty: none; target: of the real one, for its place",
-    ),
-    "lidar_position": ("", "of the lidar in base_link, x,y,z in m; empty: as its file says"),
-    "lidar_rotation": ("", "its roll,pitch,yaw in deg; empty: as its file says"),
-    "level": ("true", "the virtual lidar stays level"),
-    "rangefinder": ("", "a virtual range finder: a file of config/sensors, or a path"),
-    "guard": (
-        "default",
-        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes",
-    ),
-    "planner": (
-        "default",
-        "a file of config/planners, or a path; empty: none of ours",
-    ),
-    "vehicle": ("", "for robot_description: a file of config/vehicles; empty: none"),
-    "dead_man_button": ("-1", "which of joy's buttons; -1: the topic dead_man (Bool) instead"),
-    "others": ("", "topics (Odometry) of other vehicles, with commas"),
-    "others_pose": ("", "topics (PoseStamped) of other vehicles, with commas"),
-    "others_radius": ("0.4", "of other vehicles, m"),
-    "others_height": ("0.4", "of other vehicles, m"),
-    "rehearsal": ("pillars", "basic, sil: the vehicle that stands in, a file of config/rehearsals"),
-    "seed": ("1", "basic, sil: of vehicle, link and noise"),
-    "record": ("true", "true, false, or the folder of the bag"),
-    "record_profile": ("all", "a file of config/recording, or a path: topics of the bag"),
-    "split_mb": ("0", "a new file of the bag at this size, MB; 0: never"),
-}
-
 
 @dataclass(frozen=True)
 class HilOptions:
-    """What is real, and how it is flown; see :data:`HIL_ARGUMENTS`.
+    """What is real, and how it is flown: arguments of ``hil.launch.py``.
 
     Attributes:
-        structure: one of :data:`STRUCTURES`.
-        drivers: chain of driver files.
-        driver_namespace: before the drivers' topics.
-        pose: our topic that says where the vehicle is; empty: the first that drivers give.
-        relay: whether the pose goes into the vehicle's own estimator too.
-        pose_frame: the frame of poses.
-        world: the virtual one.
-        lidar: device of the virtual one; empty: none. In ``target`` its place alone counts.
-        lidar_keys: keys of it that differ from the device's file.
-        level: whether it stays level.
-        rangefinder: device of the virtual one; empty: none.
-        guard: its parameters.
-        dead_man_button: of the topic ``joy``; -1: the topic ``dead_man`` says it.
-        planner: its parameters; None: somebody else publishes ``command_velocity``.
-        vehicle: whose ``robot_description`` is published; empty: none.
-        others: topics of other vehicles (Odometry).
-        others_pose: topics of other vehicles (PoseStamped).
-        others_radius_m: one for all, or one for each.
-        others_height_m: likewise.
         apparitions: topics (Odometry) of things that the virtual sensors alone see, and that need
-            not be there from the beginning; sizes behind those of the others.
-        rehearsal: whose vehicle stands in.
-        seed: of the stand-in.
-        bag: folder; None records nothing, an empty text lets the recorder name it.
-        recording: which topics, and how the bag lies on the disk.
+            not be there from the beginning; their sizes stand behind those of the others.
     """
 
-    structure: str = "hil"
-    drivers: str = ""
-    driver_namespace: str = "/"
-    pose: str = ""
-    relay: bool = False
-    pose_frame: str = "map"
-    world: str = "flat"
-    lidar: str = "virtual_lidar"
-    lidar_keys: Mapping[str, Any] = field(default_factory=dict)
-    level: bool = True
-    rangefinder: str = ""
-    guard: GuardParams = field(default_factory=GuardParams)
-    dead_man_button: int = -1
-    planner: PlannerParams | None = field(default_factory=PlannerParams)
-    vehicle: str = ""
-    others: tuple[str, ...] = ()
-    others_pose: tuple[str, ...] = ()
-    others_radius_m: tuple[float, ...] = (0.4,)
-    others_height_m: tuple[float, ...] = (0.4,)
-    apparitions: tuple[str, ...] = ()
-    rehearsal: str = "pillars"
-    seed: int = 1
-    bag: str | None = None
+    structure: str = option("hil", "what is real", choices=("basic", "sil", "hil", "target"))
+    drivers: str = option(
+        "", "of the vehicle: files of config/drivers, with commas; needed in hil, target"
+    )
+    driver_namespace: str = option("/", "what stands before the drivers' topics: /uav1", unset="/")
+    pose: str = option(
+        "", "our topic that says where it is", unset="the first that the drivers give"
+    )
+    relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
+    pose_frame: str = option("map", "the frame that poses name; it must be z up")
+    world: str = option("flat", "the virtual world: a file of worlds, or a path")
+    lidar: str = option(
+        "virtual_lidar",
+        "a file of config/sensors, or a path; target: of the real one, for its place",
+        unset="none",
+    )
+    lidar_position: tuple[float, float, float] | None = option(
+        None, "of the lidar in base_link, x,y,z", "m", unset="as its file says"
+    )
+    lidar_rotation: tuple[float, float, float] | None = option(
+        None, "its roll,pitch,yaw", "deg", unset="as its file says"
+    )
+    level: bool = option(True, "the virtual lidar stays level")
+    rangefinder: str = option(
+        "", "a virtual range finder: a file of config/sensors, or a path", unset="none"
+    )
+    guard: str = option(
+        "default",
+        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes",
+    )
+    planner: str = option("default", "a file of config/planners, or a path", unset="none of ours")
+    vehicle: str = option(
+        "", "for robot_description: a file of config/vehicles, or a path", unset="none"
+    )
+    dead_man_button: int = option(
+        -1, "which of joy's buttons; -1: the topic dead_man (Bool) instead"
+    )
+    others: tuple[str, ...] = option((), "topics (Odometry) of other vehicles, with commas")
+    others_pose: tuple[str, ...] = option((), "topics (PoseStamped) of other vehicles, with commas")
+    others_radius: tuple[float, ...] = option(
+        (0.4,), "of other vehicles, one for all or one for each", "m"
+    )
+    others_height: tuple[float, ...] = option(
+        (0.4,), "of other vehicles, one for all or one for each", "m"
+    )
+    rehearsal: str = option(
+        "pillars", "basic, sil: the vehicle that stands in, a file of config/rehearsals"
+    )
+    seed: int = option(1, "basic, sil: of vehicle, link and noise")
+    record: Record = "true"
     recording: Recording = field(default_factory=Recording)
+    apparitions: tuple[str, ...] = ()
+
+    def describe(self) -> list[NodeSpec]:
+        """The nodes; of ``basic`` all in one process."""
+        specs = describe_hil(self)
+        return [composed(specs)] if self.structure == "basic" else specs
 
 
 @dataclass(frozen=True)
@@ -208,11 +181,6 @@ class _Vehicle:
         return source.partition(" ")[0] if known[0].as_it_is and source else ours
 
     @property
-    def source(self) -> str:
-        """``NAME TYPE`` of the driver's topic of the pose; empty: found when it is there."""
-        return self.source_of(self.pose)
-
-    @property
     def heard(self) -> str:
         """Where the pose is heard."""
         return self.heard_of(self.pose)
@@ -227,8 +195,9 @@ class _Vehicle:
     @property
     def timed(self) -> str:
         """``NAME TYPE`` of the poses that setpoints answer: with our stamps, nearest the driver."""
-        if self.source and not self.source.partition(" ")[2].startswith(PACKAGE):
-            return self.source
+        source = self.source_of(self.pose)
+        if source and not source.partition(" ")[2].startswith(PACKAGE):
+            return source
         return f"{VEHICLE}/{self.pose} {self.our_type}"
 
     @property
@@ -257,7 +226,7 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
     Raises:
         InputError: no drivers, none that says a pose, or none that takes commands.
     """
-    chain, namespace = options.drivers, options.driver_namespace
+    chain, namespace = options.drivers, options.driver_namespace or "/"
     if options.structure in STANDS_IN:
         if chain:
             raise InputError(
@@ -285,13 +254,13 @@ def _vehicle_of(options: HilOptions) -> _Vehicle:
     return vehicle
 
 
-def _refuse_others_brakes(options: HilOptions) -> None:
+def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
     """A real vehicle flies by brakes and latency of its own.
 
     Raises:
         InputError: they are those of the stand-in.
     """
-    known = options.guard.vehicle.measured_on.strip()
+    known = guard.vehicle.measured_on.strip()
     if options.structure in STANDS_IN or known not in ("", STAND_IN_BRAKES):
         return
     whose = f"those of {known}" if known else "of no flight"
@@ -326,8 +295,8 @@ def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
         return {}
     count = len(odometry) + len(options.others_pose)
     return given | {
-        "others.radius_m": _each(options.others_radius_m, count),
-        "others.height_m": _each(options.others_height_m, count),
+        "others.radius_m": _each(options.others_radius, count),
+        "others.height_m": _each(options.others_height, count),
     }
 
 
@@ -338,8 +307,7 @@ def _each(numbers: Sequence[float], count: int) -> list[float]:
 
 def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
     """A virtual sensor that rides on the vehicle."""
-    keys = options.lidar_keys if kind == "lidar" else {}
-    params = load_device(kind, device, keys, kind)
+    params = _lidar(options) if kind == "lidar" else load_device(kind, device)
     return NodeSpec(
         kind,
         VEHICLE,
@@ -358,41 +326,29 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> N
     )
 
 
-def _mount(options: HilOptions) -> dict[str, Any]:
-    """Parameters of whoever places a lidar's messages: its place, and the body that it sees."""
-    device = options.lidar or "virtual_lidar"
-    params: Any = load_device("lidar", device, options.lidar_keys, "lidar")
-    mount: dict[str, Any] = {
-        "lidar.position_B_m": list(params.position_B_m),
-        "lidar.rotation_deg": list(params.rotation_deg),
-    }
-    if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
-        hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
-        mount["lidar.self_radius_m"] = min(hull_m, options.guard.vehicle.radius_m)
-        mount["lidar.self_half_height_m"] = options.guard.vehicle.half_height_m
-    return mount
+def _lidar(options: HilOptions) -> Any:
+    """Parameters of the lidar, virtual or real, where it is mounted."""
+    place = {"position_B_m": options.lidar_position, "rotation_deg": options.lidar_rotation}
+    keys = {key: list(numbers) for key, numbers in place.items() if numbers is not None}
+    return load_device("lidar", options.lidar or "virtual_lidar", keys, "lidar")
 
 
-def _riding(options: HilOptions, vehicle: _Vehicle) -> dict[str, Any]:
-    """Parameters of whoever flies by the vehicle's pose."""
-    return {
+def _riding(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> dict[str, Any]:
+    """Parameters of whoever flies by the vehicle's pose, and places a lidar's messages."""
+    lidar = _lidar(options)
+    given: dict[str, Any] = {
         "pose_type": vehicle.pose_type,
         "frames.pose": options.pose_frame,
         "use_sim_time": False,
-        **_mount(options),
+        "lidar.position_B_m": list(lidar.position_B_m),
+        "lidar.rotation_deg": list(lidar.rotation_deg),
+        **_others(options),
     }
-
-
-def _beside(vehicle: _Vehicle) -> tuple[tuple[str, str], ...]:
-    """Where the guard hears the autopilot's own odometry beside the pose."""
-    if vehicle.autopilot != "beside":
-        return ()
-    return ((AUTOPILOT, vehicle.heard_of(AUTOPILOT)),)
-
-
-def _stand_in(options: HilOptions) -> NodeSpec:
-    given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
-    return NodeSpec("stand_in", STAND_IN, given)
+    if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
+        hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
+        given["lidar.self_radius_m"] = min(hull_m, guard.vehicle.radius_m)
+        given["lidar.self_half_height_m"] = guard.vehicle.half_height_m
+    return given
 
 
 def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
@@ -413,7 +369,7 @@ def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
     return vehicle.pose_type
 
 
-def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
+def _driver(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
     It says whether the vehicle obeys them, too, where its file knows that.
@@ -438,7 +394,7 @@ def _driver(options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
             "alone": True,
             "send": True,
             "relay": relay,
-            **prefixed(GateParams(options.guard.limits, options.guard.watch)),
+            **prefixed(GateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
@@ -450,86 +406,73 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     Raises:
         InputError: naming the option and what is allowed.
     """
-    if options.structure not in STRUCTURES:
-        raise InputError(f"structure: {options.structure!r}; allowed: {', '.join(STRUCTURES)}")
     vehicle = _vehicle_of(options)
-    _refuse_others_brakes(options)
+    guard = load(GuardParams, find("guards", options.guard))
+    planner = load(PlannerParams, find("planners", options.planner)) if options.planner else None
+    _refuse_others_brakes(options, guard)
     virtual = options.structure != "target"
     if virtual:
         load_world(find_world(options.world))  # what is wrong with it is said here, in one line
-    nodes = [_stand_in(options)] if options.structure in STANDS_IN else []
-    nodes.append(_driver(options, vehicle))
+    nodes = []
+    if options.structure in STANDS_IN:
+        given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
+        nodes.append(NodeSpec("stand_in", STAND_IN, given))
+    nodes.append(_driver(options, vehicle, guard))
     for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
         if virtual and device:
             nodes.append(_seeing(kind, device, options, vehicle))
-    riding, others = _riding(options, vehicle), _others(options)
+    riding = _riding(options, vehicle, guard)
     remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
-    if options.planner is not None:
-        given = {**prefixed(options.planner), **riding, **others}
-        nodes.append(NodeSpec("planner", VEHICLE, given, remappings))
-    nodes.append(
-        NodeSpec(
-            "guard",
-            VEHICLE,
-            {
-                **prefixed(options.guard),
-                "dead_man.button": options.dead_man_button,
-                "autopilot.odometry": vehicle.autopilot,
-                **riding,
-                **others,
-            },
-            (*remappings, *_beside(vehicle)),
-        )
-    )
-    nodes.append(
-        NodeSpec(
-            "monitor",
-            VEHICLE,
-            {
-                **riding,
-                "pose": vehicle.timed,
-                "setpoint": vehicle.setpoint,
-                "world": options.world if virtual else "",
-                **others,
-            },
-            remappings,
-        )
-    )
+    if planner is not None:
+        nodes.append(NodeSpec("planner", VEHICLE, prefixed(planner) | riding, remappings))
+    own = {"dead_man.button": options.dead_man_button, "autopilot.odometry": vehicle.autopilot}
+    others = [(AUTOPILOT, vehicle.heard_of(AUTOPILOT))] if vehicle.autopilot == "beside" else []
+    nodes.append(NodeSpec("guard", VEHICLE, prefixed(guard) | own | riding, (*remappings, *others)))
+    shown = {
+        "pose": vehicle.timed,
+        "setpoint": vehicle.setpoint,
+        "world": options.world if virtual else "",
+    }
+    nodes.append(NodeSpec("monitor", VEHICLE, riding | shown, remappings))
     if options.vehicle:
         find("vehicles", options.vehicle)
         nodes.append(NodeSpec("description", VEHICLE, {"vehicle": options.vehicle}))
-    if options.bag is not None:
-        nodes.append(_recorder(options, vehicle, nodes))
+    if bag_of(options.record) is not None:
+        facts = {
+            "guard": json.dumps(flatten(guard)),
+            "planner": json.dumps(flatten(planner)) if planner else "",
+        }
+        nodes.append(_recorder(options, vehicle, nodes, facts))
     return nodes
 
 
-def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec]) -> NodeSpec:
+def _recorder(
+    options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec], facts: Mapping[str, str]
+) -> NodeSpec:
     """All of ours, and what the driver itself was told and said."""
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
         f"{VEHICLE}/{vehicle.pose} {vehicle.our_type}" if vehicle.heard == vehicle.pose else "",
-        vehicle.source,
+        vehicle.source_of(vehicle.pose),
         *vehicle.told,
         *(f"{name} {ODOMETRY}" for name in (*options.others, *options.apparitions)),
         *(f"{name} {POSE_STAMPED}" for name in options.others_pose),
         truth if options.structure in STANDS_IN else "",
     ]
-    facts = {
+    flown = {
         "structure": options.structure,
         "drivers": vehicle.chain,
         "pose": vehicle.heard if vehicle.heard != vehicle.pose else f"{VEHICLE}/{vehicle.pose}",
         "world": options.world,
-        "guard": json.dumps(flatten(options.guard)),
-        "planner": json.dumps(flatten(options.planner)) if options.planner else "",
     }
     executables = sorted({node.executable for node in nodes if node.namespace == VEHICLE})
     return NodeSpec(
         "recorder",
         "/",
         {
-            "output": options.bag or "",
+            "output": bag_of(options.record) or "",
             **flatten(options.recording),
-            "metadata": json.dumps(surroundings() | facts),
+            "metadata": json.dumps(surroundings() | flown | dict(facts)),
             "nodes": " ".join([*executables, "recorder"]),
             "also": [text for text in also if text],
         },
@@ -539,63 +482,3 @@ def _recorder(options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec])
 def composed(specs: Sequence[NodeSpec]) -> NodeSpec:
     """One process that holds all of these nodes."""
     return NodeSpec("composed", "/", {"nodes": json.dumps([asdict(spec) for spec in specs])})
-
-
-def _three(name: str, text: str) -> list[float]:
-    """Three numbers, of a launch argument."""
-    numbers = [as_number(name, part, float) for part in as_names(text)]
-    if len(numbers) != 3:
-        raise InputError(
-            f"launch argument {name}: {text!r}; allowed: three numbers with commas between"
-        )
-    return numbers
-
-
-def describe_hil_launch(values: Mapping[str, str]) -> list[NodeSpec]:
-    """Nodes for the texts that launch gives its arguments.
-
-    Args:
-        values: every name of :data:`HIL_ARGUMENTS`.
-
-    Raises:
-        InputError: naming the argument and what is allowed.
-    """
-    record = values["record"]
-    planner = values["planner"]
-    placed = {"position_B_m": "lidar_position", "rotation_deg": "lidar_rotation"}
-    options = HilOptions(
-        structure=values["structure"],
-        drivers=values["drivers"],
-        driver_namespace=values["driver_namespace"] or "/",
-        pose=values["pose"],
-        relay=as_flag("relay", values["relay"]),
-        pose_frame=values["pose_frame"],
-        world=values["world"],
-        lidar=values["lidar"],
-        lidar_keys={
-            key: _three(name, values[name]) for key, name in placed.items() if values[name]
-        },
-        level=as_flag("level", values["level"]),
-        rangefinder=values["rangefinder"],
-        guard=load(GuardParams, find("guards", values["guard"])),
-        dead_man_button=as_number("dead_man_button", values["dead_man_button"], int),
-        planner=load(PlannerParams, find("planners", planner)) if planner else None,
-        vehicle=values["vehicle"],
-        others=as_names(values["others"]),
-        others_pose=as_names(values["others_pose"]),
-        others_radius_m=(as_number("others_radius", values["others_radius"], float),),
-        others_height_m=(as_number("others_height", values["others_height"], float),),
-        rehearsal=values["rehearsal"],
-        seed=as_number("seed", values["seed"], int),
-        bag={"true": "", "false": None}.get(record.lower(), record),
-        recording=from_mapping(
-            Recording,
-            {
-                "record_profile": values["record_profile"],
-                "split_mb": as_number("split_mb", values["split_mb"], float),
-            },
-            "launch argument",
-        ),
-    )
-    specs = describe_hil(options)
-    return [composed(specs)] if options.structure == "basic" else specs

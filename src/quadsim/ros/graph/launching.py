@@ -5,17 +5,13 @@ The launch packages are imported when a description is made, as the wheels lack 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quadsim.base.errors import InputError
+from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.runtime.domain import chosen_domain, hold_for_good
-
-#: Arguments of a launch file: name to default and meaning.
-Arguments = Mapping[str, tuple[str, str]]
-#: The nodes for the texts that launch gives the arguments.
-Describe = Callable[[Mapping[str, str]], Sequence[NodeSpec]]
 
 
 def _launch() -> tuple[Any, Any, Any]:
@@ -89,34 +85,34 @@ def process_action(command: Sequence[str], environment: Mapping[str, str]) -> An
     )
 
 
-def launch_description(
-    arguments: Arguments,
-    describe: Describe,
-    ends: Collection[str] = (),
-    also: Callable[[Mapping[str, str]], Sequence[Any]] | None = None,
-) -> Any:
+def launch_description(options: type[Any], ends: Collection[str] = ()) -> Any:
     """The LaunchDescription of a graph.
 
     Args:
-        arguments: of the launch file.
-        describe: makes the nodes for the arguments' values.
+        options: class of the launch file's arguments (:mod:`quadsim.base.options`), whose
+            ``describe()`` gives the nodes and ``processes()``, if it has one, what runs beside
+            them and is started before.
         ends: executables with whose end everything is stopped.
-        also: makes other actions for the arguments' values, which come before the nodes.
 
     Raises:
         InputError: the launch packages are not installed. When it is launched: another graph is on
-            the domain.
+            the domain, or an argument cannot be used.
     """
     launch, _, _ = _launch()
+    arguments = launch_arguments(options)
 
     def actions(context: Any) -> list[Any]:
         hold_for_good(chosen_domain(None))
-        values = {
+        texts = {
             name: launch.substitutions.LaunchConfiguration(name).perform(context)
             for name in arguments
         }
-        others = list(also(values)) if also is not None else []
-        return others + [node_action(spec, spec.executable in ends) for spec in describe(values)]
+        given = from_texts(options, texts)
+        others = given.processes() if hasattr(given, "processes") else []
+        return [
+            *(process_action(each.command, each.environment) for each in others),
+            *(node_action(spec, spec.executable in ends) for spec in given.describe()),
+        ]
 
     declared = [
         launch.actions.DeclareLaunchArgument(name, default_value=default, description=text)

@@ -5,14 +5,18 @@ Every wait is for a condition, with a deadline that says what was missing.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+from rclpy.context import Context
 from std_srvs.srv import SetBool
 
 from quadsim.bag.repair import repair
@@ -32,7 +36,7 @@ STALL_S = 5.0
 REPORT_S = 3.0
 #: Wall time for an answer of a service, and until it is asked again: an answer is lost where the
 #: server has not yet found who asked.
-ANSWER_S = 5.0
+ANSWER_S = 10.0
 ASK_AGAIN_S = 1.0
 
 #: The node that flies all vehicles.
@@ -41,6 +45,7 @@ SWARM = "swarm"
 ALL_NODES, ITSELF = "all", "supervisor"
 
 Progress = Callable[[float, float | None, str | None], None]
+W = TypeVar("W", bound=Watcher)
 
 
 class Interrupted(Exception):
@@ -73,24 +78,119 @@ class Outcome:
     killed: tuple[str, ...] = ()
 
 
-def end_graph(processes: Sequence[GraphProcess], bag: Path | None) -> tuple[str, ...]:
-    """Stop the processes of a graph, the recorder last, and make its bag whole.
+class RunningGraph(Generic[W]):
+    """A graph's processes, and the node that watches them from this one.
 
     Args:
-        processes: of the graph.
-        bag: folder that the recorder writes; None: there is no recorder.
-
-    Returns:
-        Labels of what had to be killed.
+        specs: the graph's nodes.
+        domain: DDS domain.
+        bag: folder that the recorder writes; None if there is no recorder.
+        composed: all nodes in one process, but for those in the namespace ``alone``.
+        alone: namespace of nodes that have a process each in any case.
     """
-    recorders = [p for p in processes if p.specs[-1].executable == "recorder"]
-    others = [p for p in processes if p not in recorders]
-    killed = (*stop_all(others), *stop_all(recorders))
-    for process in processes:
-        process.close()
-    if bag is not None and bag.is_dir():
-        repair(bag)
-    return killed
+
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        domain: int,
+        bag: Path | None,
+        composed: bool,
+        alone: str = "",
+    ) -> None:
+        self.specs = list(specs)
+        apart = [s for s in self.specs if not composed or (alone and s.namespace == alone)]
+        self._groups = [(spec.label, [spec]) for spec in apart]
+        if together := [spec for spec in self.specs if spec not in apart]:
+            self._groups.append(("graph", together))
+        self._domain, self._bag = domain, bag
+        self._stop = threading.Event()
+        self.processes: list[GraphProcess] = []
+        #: Labels of the processes that had to be killed.
+        self.killed: tuple[str, ...] = ()
+
+    @contextmanager
+    def watched_by(self, make: Callable[[Context], W]) -> Iterator[W]:
+        """Let a node watch the graph, which ends with the block; its bag is whole in any case."""
+        with stop_on_signals(self._stop):
+            try:
+                with own_node(make, self._domain) as (self.watcher, self._spin):
+                    yield self.watcher
+            finally:  # the watcher has left DDS before the nodes do, see runtime.ending()
+                self._end()
+
+    def _end(self) -> None:
+        """Stop the processes, the recorder last, and make its bag whole."""
+        recorders = [p for p in self.processes if p.specs[-1].executable == "recorder"]
+        others = [p for p in self.processes if p not in recorders]
+        self.killed = (*stop_all(others), *stop_all(recorders))
+        for process in self.processes:
+            process.close()
+        if self._bag is not None and self._bag.is_dir():
+            repair(self._bag)
+
+    def start(self) -> None:
+        """Start the processes, and wait until all nodes have found each other.
+
+        Raises:
+            FlightError: they have not, or one has ended.
+        """
+        for label, specs in self._groups:
+            self.processes.append(GraphProcess(label, specs, self._domain))
+            self.check()
+        if not self.wait(lambda: not self._incomplete(), START_S):
+            lonely = ", ".join(self._incomplete())
+            raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {lonely}")
+
+    def _incomplete(self) -> list[str]:
+        return [s.label for s in self.specs if not self.watcher.complete(s.full_name)]
+
+    def check(self) -> None:
+        """Leave when told to, or when a process has ended.
+
+        Raises:
+            Interrupted: told to.
+            FlightError: a process has ended.
+        """
+        if self._stop.is_set():
+            raise Interrupted
+        for process in self.processes:
+            if not process.alive:
+                raise FlightError(f"node {process.label} {process.cause()}; the graph was stopped")
+
+    def wait(self, condition: Callable[[], bool], within_s: float = math.inf) -> bool:
+        """Spin until a condition holds; False if the time is over."""
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self._spin(0.05)
+            self.check()
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def ask(self, client: Any, request: Any, within_s: float = ANSWER_S) -> None:
+        """Ask a service until it agrees.
+
+        Raises:
+            FlightError: it is not offered, does not answer, or goes on refusing.
+        """
+        if not self.wait(client.service_is_ready, within_s):
+            raise FlightError(f"nobody offers {client.srv_name}")
+        deadline, said = time.monotonic() + within_s, "no answer"
+        while time.monotonic() < deadline:
+            future = client.call_async(request)
+            if self.wait(future.done, ASK_AGAIN_S):
+                answer = future.result()
+                if answer.success:
+                    return
+                said = answer.message
+                self.wait(lambda: False, 0.2)
+        raise FlightError(f"{client.srv_name}: {said}")
+
+    def collect(self) -> None:
+        """Wait for a last report of every node."""
+        report = self.watcher.report
+        counts = {s.full_name: report(s.full_name).count for s in self.specs}
+        self.wait(lambda: all(report(n).count > c for n, c in counts.items()), REPORT_S)
 
 
 class Supervisor:
@@ -116,20 +216,16 @@ class Supervisor:
         bag: Path | None,
         progress: Progress,
     ) -> None:
-        self._specs = list(specs)
+        self._graph: RunningGraph[Watcher] = RunningGraph(specs, domain, bag, composed)
         self._namespaces = namespaces(count)
-        swarms = [spec for spec in self._specs if spec.executable == SWARM]
-        self._world = swarms[0].full_name if swarms else "/dynamics"
-        self._heights = self._world if swarms else f"{self._namespaces[0]}/autopilot"
+        swarm = next((spec.full_name for spec in specs if spec.executable == SWARM), "")
+        self._world = swarm or "/dynamics"
+        self._heights = swarm or f"{self._namespaces[0]}/autopilot"
         self._domain = domain
         self._composed = composed
         self._duration_ns = round(duration_s * 1e9)
-        self._bag = bag
         self._progress = progress
-        self._stop = threading.Event()
-        self._processes: list[GraphProcess] = []
         self._moved = (0, 0.0)
-        self._running = False
         self.outcome = Outcome()
 
     def fly(self) -> Outcome:
@@ -140,77 +236,30 @@ class Supervisor:
             FlightError: a node ended, time stood still, or somebody else set it.
             Interrupted: by a signal. The bag is whole in every case.
         """
-        with stop_on_signals(self._stop):
-            try:
-                self._watch()
-            finally:  # it has left DDS before the nodes do, see runtime.ending()
-                self.outcome.killed = end_graph(self._processes, self._bag)
+        try:
+            with self._graph.watched_by(partial(Watcher, namespaces=self._namespaces)) as watcher:
+                self._watcher = watcher
+                self.outcome.reports = watcher.reports
+                self._start()
+                self._graph.wait(self._over)
+                self._note_end()
+                self._pause(True)
+                self._graph.collect()
+        finally:
+            self.outcome.killed = self._graph.killed
         return self.outcome
 
-    def _watch(self) -> None:
-        """The flight, as long as all nodes are there."""
-        make = partial(Watcher, namespaces=self._namespaces)
-        with own_node(make, self._domain) as (self._watcher, self._spin):
-            try:
-                self._start()
-                self._follow()
-                self._collect()
-            finally:
-                self.outcome.reports = dict(self._watcher.reports)
-
-    # ---- waiting -------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        """Leave when told to, when a process has ended, or when time is not ours alone.
-
-        Raises:
-            Interrupted: told to.
-            FlightError: a process has ended, or somebody else publishes time.
-        """
-        if self._stop.is_set():
-            raise Interrupted
-        if self._running and self._watcher.clock_disturbed:
-            raise FlightError(self._foreign_clock())
-        for process in self._processes:
-            if not process.alive:
-                raise FlightError(f"node {process.label} {process.cause()}; the graph was stopped")
-
-    def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
-        """Spin until a condition holds; False if the time is over."""
-        deadline = time.monotonic() + within_s
-        while not condition():
-            self._spin(0.05)
-            self._check()
-            if time.monotonic() > deadline:
-                return False
-        return True
-
-    # ---- phases --------------------------------------------------------------------------------
-
     def _start(self) -> None:
-        """Start the processes, wait until all nodes have found each other, let time run."""
+        """Start the graph, and let time run."""
         self._started_s = time.monotonic()
-        groups = (
-            [("graph", self._specs)]
-            if self._composed
-            else [(spec.label, [spec]) for spec in self._specs]
-        )
-        for label, specs in groups:
-            self._processes.append(GraphProcess(label, specs, self._domain))
-            self._check()
-        if not self._wait(lambda: not self._incomplete(), START_S):
-            lonely = ", ".join(self._incomplete())
-            raise FlightError(f"after {START_S:g} s these nodes lack a counterpart: {lonely}")
+        self._graph.start()
         if self._watcher.clock_heard:  # ours is paused
             raise InputError(self._foreign_clock())
-        self._running = True
         self._pause(False)
-        self._cpu = CpuUse(
-            {self._name_of(process): process.pid for process in self._processes}
-            | {ITSELF: os.getpid()}
-        )
-        self._moved = (0, time.monotonic())
+        pids = {self._name_of(process): process.pid for process in self._graph.processes}
+        self._cpu = CpuUse(pids | {ITSELF: os.getpid()})
         self._begun_s = time.monotonic()
+        self._moved = (0, self._begun_s)
 
     def _name_of(self, process: GraphProcess) -> str:
         return ALL_NODES if self._composed else process.specs[0].full_name
@@ -221,37 +270,26 @@ class Supervisor:
             " choose another domain with --domain"
         )
 
-    def _incomplete(self) -> list[str]:
-        return [s.label for s in self._specs if not self._watcher.complete(s.full_name)]
-
     def _pause(self, paused: bool) -> None:
-        client = self._watcher.pause_client
-        if not self._wait(client.service_is_ready, ANSWER_S):
-            raise FlightError(f"node {self._world} offers no /sim/pause")
-        for _ in range(round(ANSWER_S / ASK_AGAIN_S)):
-            future = client.call_async(SetBool.Request(data=paused))
-            if self._wait(future.done, ASK_AGAIN_S):
-                return
-        raise FlightError(f"node {self._world} does not answer on /sim/pause")
-
-    def _follow(self) -> None:
-        """Until every mission has finished, or the time is over."""
-        self._wait(self._over, float("inf"))
-        self._note_time()
-        finished = self._watcher.finished
-        self.outcome.unfinished = tuple(n for n in self._namespaces if not finished(n))
-        self.outcome.finished = not self.outcome.unfinished
+        self._graph.ask(self._watcher.pause_client, SetBool.Request(data=paused))
 
     def _over(self) -> bool:
+        """Whether every mission has finished, or the time is over.
+
+        Raises:
+            FlightError: time stands still, or somebody else publishes it.
+        """
         watcher, now_s = self._watcher, time.monotonic()
+        if watcher.clock_disturbed:
+            raise FlightError(self._foreign_clock())
         time_ns = watcher.time_ns
-        paused = watcher.report(self._world).message == "paused"
-        if time_ns != self._moved[0] or paused:
+        world = watcher.report(self._world).message
+        if time_ns != self._moved[0] or world == "paused":
             self._moved = (time_ns, now_s)
         elif now_s - self._moved[1] > STALL_S:
             raise FlightError(
                 f"simulated time stands still at {time_ns * 1e-9:.3f} s:"
-                f" node {self._world} says {watcher.report(self._world).message!r}"
+                f" node {self._world} says {world!r}"
             )
         mission = watcher.missions.get(self._namespaces[0], {})
         if not self.outcome.startup_s and mission.get("armed") == "true":
@@ -260,16 +298,10 @@ class Supervisor:
         self._progress(time_ns * 1e-9, height_m, mission.get("state"))
         return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
 
-    def _note_time(self) -> None:
-        self.outcome.flown_s = self._watcher.time_ns * 1e-9
-        self.outcome.wall_s = time.monotonic() - self._begun_s
-        self.outcome.cpu = self._cpu.shares()
-
-    def _collect(self) -> None:
-        """Hold the time and wait for a last report of every node."""
-        self._pause(True)
-        counts = {s.full_name: self._watcher.report(s.full_name).count for s in self._specs}
-        self._wait(
-            lambda: all(self._watcher.report(n).count > count for n, count in counts.items()),
-            REPORT_S,
-        )
+    def _note_end(self) -> None:
+        outcome, finished = self.outcome, self._watcher.finished
+        outcome.flown_s = self._watcher.time_ns * 1e-9
+        outcome.wall_s = time.monotonic() - self._begun_s
+        outcome.cpu = self._cpu.shares()
+        outcome.unfinished = tuple(n for n in self._namespaces if not finished(n))
+        outcome.finished = not outcome.unfinished

@@ -30,7 +30,8 @@ from quadsim.ros.drivers.inputs import (
     topic_of,
 )
 from quadsim.ros.drivers.outputs import Outputs, check_commands
-from quadsim.ros.graph.driver_choice import SIM, Drivers, choose
+from quadsim.ros.graph.driver_choice import Drivers, choose
+from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from quadsim.ros.messages.truth import VehicleTruth
 from quadsim.ros.messages.world import make_clock, make_datum, wind_of
 from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
-from quadsim.ros.parts.disturbances import DisturbanceControl
 from quadsim.ros.parts.sampling import Sampling, samplings_from
+from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
@@ -47,7 +47,12 @@ from quadsim.sensors.devices import load_suite
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import StartParams
-from quadsim.vehicle.disturbances import Disturbance
+from quadsim.vehicle.disturbances import (
+    Disturbance,
+    changes,
+    check_disturbances,
+    disturbances_from_text,
+)
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -111,7 +116,7 @@ class DynamicsNode(QuadsimNode):
         vehicle = declare_text(
             self, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
         )
-        params = declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
+        declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
         sensors = declare_sensors(self, ON_RESET)
         declare(self, EnvironmentParams(), "environment.", on_reset)
         declare(self, StartParams(), "start.", on_reset)
@@ -124,8 +129,10 @@ class DynamicsNode(QuadsimNode):
         )
         declare_text(self, "sampled", "", SAMPLED, ON_RESET)
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
-        self._disturbances = DisturbanceControl(self, params, self.params.count)
-        self.fleet = self._make_fleet({}, self._disturbances.given, self._scene)
+        words = "what befalls the vehicles, a YAML list"
+        self._disturbances = TimedParameter(self, "disturbances", words, self._read_disturbances)
+        self.fleet = self._make_fleet({}, self._disturbances.items, self._scene)
+        self._disturbances.apply = self._set_disturbances
         self._paused = self.params.paused
         self._tied = False
         self.be_alone()
@@ -157,7 +164,6 @@ class DynamicsNode(QuadsimNode):
         self._describe(self.fleet.params, sensors)
         for vehicle_truth in self._vehicles:
             self._listen_to(vehicle_truth)
-        self._disturbances.bind(self._befall)
         self.listen(topics.WIND_INPUT, self._on_wind, raw=False)
         self.create_service(SetBool, "/sim/pause", self._on_pause)
         self.create_service(Trigger, "/sim/reset", self._on_reset)
@@ -200,8 +206,23 @@ class DynamicsNode(QuadsimNode):
             start.charge,
         )
 
-    def _befall(self, disturbances: Sequence[Disturbance]) -> None:
+    def _set_disturbances(self, disturbances: Sequence[Disturbance]) -> None:
         self.fleet.set_disturbances(disturbances)
+
+    def _read_disturbances(
+        self, text: str, begin_s: float
+    ) -> tuple[list[Disturbance], list[tuple[int, tuple[int, str]]]]:
+        """Disturbances of a text, in the flight's time, and what happens when to which vehicle."""
+        given = disturbances_from_text(text, "disturbances")
+        count = self.params.count
+        check_disturbances(given, taken(self, VehicleParams), count, "disturbances")
+        found = [replace(item, at_s=item.at_s + begin_s) for item in given]
+        reports = [
+            (stamp_ns, (i, words))
+            for i in range(count)
+            for stamp_ns, words in changes(found, i + 1)
+        ]
+        return found, reports
 
     def _tell_all(self, level: int, name: str, message: str) -> None:
         """Say on every vehicle's ``events`` that something happened."""
@@ -327,7 +348,7 @@ class DynamicsNode(QuadsimNode):
 
     def _start_over(self, reset_ns: int, _: bool) -> None:
         """A flight begins now, and nobody has commanded yet."""
-        self.fleet.set_disturbances(self._disturbances.begin_anew(self.fleet.params, reset_ns))
+        self._disturbances.restart(reset_ns)
         self.fleet.reset(reset_ns)
         self._wait_for_nobody()
         self._begin_anew()
@@ -416,7 +437,7 @@ class DynamicsNode(QuadsimNode):
         self._published_ns[now_ns // self._period_ns % KEPT_STEPS] = self._stepped_ns
         if due(CLOCK_PERIOD_NS, before_ns, now_ns):
             self._clock_output.publish(make_clock(now_ns))
-        for index, words in self._disturbances.take(now_ns):
+        for _, (index, words) in self._disturbances.due(now_ns):
             self._vehicles[index].event(WARN, "disturbance", words)
         for vehicle in self._vehicles:
             vehicle.publish(before_ns, now_ns)

@@ -25,6 +25,7 @@ from std_srvs.srv import SetBool, Trigger
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
+from quadsim.ros.graph.options import PlayOptions
 from quadsim.ros.messages.world import make_clock
 from quadsim.ros.nodes.keys import PAUSE, QUIT, KeySource
 from quadsim.ros.player.control import PlayControl
@@ -52,37 +53,19 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
-class PlayerParams:
+class PlayerParams(PlayOptions):
     """How a bag is played."""
 
-    rate: Annotated[
-        float,
-        Spec("bag time over wall time; 0: as fast as listeners go", "1", ge=0.0, le=1000.0),
-    ] = 1.0
     seek_s: Annotated[
         float, Spec("set it to go on so long after the bag's start", "s", ge=0.0, le=1e9)
     ] = 0.0
     step_s: Annotated[
         float, Spec("what a step plays of the bag; 0: one message", "s", ge=0.0, le=1e6)
     ] = 0.0
-    start_s: Annotated[float, Spec("begin so long after the bag's start", "s", ge=0.0, le=1e9)] = (
-        0.0
-    )
-    duration_s: Annotated[float, Spec("play so much; 0: to the end", "s", ge=0.0, le=1e9)] = 0.0
-    paused: Annotated[bool, Spec("begin paused")] = False
-    loop: Annotated[bool, Spec("begin again at the end")] = False
-    reliable: Annotated[bool, Spec("offer all reliable, whatever was recorded")] = False
     window: Annotated[
         int,
         Spec("at rate 0: messages of a topic until the nodes of wait_for are asked", ge=1, le=100),
     ] = 1
-    clock: Annotated[
-        str,
-        Spec(
-            "/clock: the bag's own or else from log times; always from them; none",
-            choices=("auto", "log", "none"),
-        ),
-    ] = "auto"
 
 
 def when(name: str) -> str:

@@ -16,6 +16,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
+from quadsim.ros.graph.options import SwarmOptions
 from quadsim.ros.graph.vehicles import namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
@@ -24,7 +25,6 @@ from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import main_of
-from quadsim.ros.swarm.levels import LEVELS
 from quadsim.ros.swarm.outputs import Outputs
 from quadsim.ros.swarm.vehicle_commands import Steering
 from quadsim.sim.closed_loop import TICK_HZ
@@ -42,23 +42,15 @@ STATUS_TICKS = 10
 
 
 @dataclass(frozen=True)
-class SwarmNodeParams:
+class SwarmNodeParams(SwarmOptions):
     """How the node runs."""
 
     count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
-    publish: Annotated[
-        str,
-        Spec("truth and estimates; with each IMU's samples; with every sensor", choices=LEVELS),
-    ] = "imu"
-    motion_rate_hz: Annotated[
-        float, Spec("of truth and estimates, at most the IMU's", "Hz", gt=0.0, le=2000.0)
-    ] = 50.0
     rate: Annotated[
         float, Spec("simulated over wall time; 0: as fast as possible", ge=0.0, le=1e3)
     ] = 1.0
     paused: Annotated[bool, Spec("wait for /sim/pause with data false")] = False
     auto_start: Annotated[bool, Spec("each arms and starts its mission when possible")] = False
-    steered: Annotated[bool, Spec("each takes commands, by topics and services")] = True
 
 
 class SwarmNode(QuadsimNode):

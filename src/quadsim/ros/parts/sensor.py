@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten
 from quadsim.base.records import KINEMATICS
-from quadsim.ros.parts.faults import PARAMETER as FAULTS
-from quadsim.ros.parts.faults import FaultControl
+from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.parts.truth_input import TruthInput
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import (
     ON_RESET,
     SCENE,
@@ -30,12 +30,24 @@ from quadsim.ros.runtime.params import (
 )
 from quadsim.ros.runtime.resets import Resets
 from quadsim.sensors.devices import load_device, needs_of, simulate
-from quadsim.sensors.faults import FaultParams
+from quadsim.sensors.faults import FaultParams, changes, faults_from_text
+from quadsim.sim.log import WARN
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
+FAULTS = "faults"
 #: What a node is built around: the rate that the truth has, the kind of message.
 FIXED = {"imu": ("rate_hz",), "lidar": ("channels",)}
+
+
+def read_faults(text: str, begin_s: float) -> tuple[list[FaultParams], list[tuple[int, str]]]:
+    """Faults of a parameter's text, in the flight's time, and when they begin and end.
+
+    Raises:
+        InputError: the text is refused.
+    """
+    faults = [replace(fault, at_s=fault.at_s + begin_s) for fault in faults_from_text(text)]
+    return faults, changes(faults)
 
 
 class SensorNode(QuadsimNode, ABC):
@@ -67,7 +79,10 @@ class SensorNode(QuadsimNode, ABC):
         self._scene = self._make_scene({})
         self.sensor = self._simulate(self.params, self.environment, self._scene, {})
         self._truth = new_record(KINEMATICS)
-        self._fault_control = FaultControl(self, self._set_faults)
+        self._truth_ns = 0
+        self._acting = 0  # faults that have begun and not ended
+        words = "what goes wrong, a YAML list"
+        self._timed = TimedParameter(self, FAULTS, words, read_faults, self._set_faults)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
         self._input = self.make_input(self._truth, reliable)
         self._resets = Resets(
@@ -97,7 +112,15 @@ class SensorNode(QuadsimNode, ABC):
         return simulate(self._kind, params, environment, seed, vehicle, scene)
 
     def _set_faults(self, faults: Sequence[FaultParams]) -> None:
+        """Take other faults; those that act end."""
         self.sensor.set_faults(faults)
+        if self._acting:
+            self._acting = 0
+            self._tell_fault(self._truth_ns, "all faults end")
+
+    def _tell_fault(self, stamp_ns: int, words: str) -> None:
+        stamp = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
+        self.events.publish(make_status(WARN, "fault", f"{self.get_name()}: {words}", stamp))
 
     def _take(self, changed: dict[str, Any], _: bool) -> Callable[[], None]:
         """Make another device, for the flight that begins."""
@@ -121,12 +144,16 @@ class SensorNode(QuadsimNode, ABC):
     def _begin_anew(self, reset_ns: int, _: bool) -> None:
         """Switch the device off and on again, at the start of its stream."""
         self.sensor.reset()
-        self._fault_control.begin_anew(reset_ns)
+        self._acting = 0
+        self._timed.restart(reset_ns)
 
     def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""
         self._resets.follow(stamp_ns)
-        self._fault_control.tell(stamp_ns)
+        self._truth_ns = stamp_ns
+        for begun_ns, words in self._timed.due(stamp_ns):
+            self._acting += 1 if words.endswith("begins") else -1
+            self._tell_fault(begun_ns, words)
         if self.sensor.wants(stamp_ns):
             read()
             self.look_around(stamp_ns)

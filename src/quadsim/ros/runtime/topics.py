@@ -60,6 +60,14 @@ def _reliable(
     return Topic(name, type_name, profile, profile, publishers, profile is qos.FAST)
 
 
+def _fast(name: str, type_name: str, *publishers: str) -> Topic:
+    return _reliable(name, type_name, *publishers, profile=qos.FAST)
+
+
+def _latched(name: str, type_name: str, *publishers: str) -> Topic:
+    return _reliable(name, type_name, *publishers, profile=qos.LATCHED)
+
+
 def _stream(name: str, type_name: str, *publishers: str) -> Topic:
     """Reliable, of few messages, and within the loop of control like the fast ones."""
     return Topic(name, type_name, qos.RELIABLE, qos.RELIABLE, publishers, True)
@@ -80,14 +88,7 @@ def _bridged(name: str, type_name: str) -> Topic:
 
 
 CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics", "swarm"))
-DATUM = _reliable(
-    "/datum",
-    "sensor_msgs/msg/NavSatFix",
-    "dynamics",
-    "gazebo_adapter",
-    "swarm",
-    profile=qos.LATCHED,
-)
+DATUM = _latched("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", "gazebo_adapter", "swarm")
 DIAGNOSTICS = _reliable(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
@@ -95,24 +96,15 @@ DIAGNOSTICS = _reliable(
     "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
     "guard", "swarm",
 )  # fmt: skip
-TRUTH = _reliable(
-    "ground_truth/odom",
-    "nav_msgs/msg/Odometry",
-    "dynamics",
-    "gazebo_adapter",
-    "swarm",
-    profile=qos.FAST,
-)
-ACCEL = _reliable(
-    "ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics", profile=qos.FAST
-)
+TRUTH = _fast("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", "swarm")
+ACCEL = _fast("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics")
 MOTOR_SPEED = _stream("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
 LOAD = _reliable("ground_truth/load", "geometry_msgs/msg/PointStamped")
 WIND = _stream("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
 # sets the mean wind of the world; for whoever knows it better
 WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
 EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
-CONTACT = _reliable("contact", "std_msgs/msg/Bool", "dynamics", profile=qos.LATCHED)
+CONTACT = _latched("contact", "std_msgs/msg/Bool", "dynamics")
 EVENTS = _reliable(
     "events",
     "diagnostic_msgs/msg/DiagnosticStatus",
@@ -136,19 +128,15 @@ SCAN = Topic("scan", "sensor_msgs/msg/LaserScan", qos.RELIABLE, qos.best_effort(
 POINTS = Topic(
     "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
 )
-ODOMETRY = _reliable(
-    "odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm", profile=qos.FAST
-)
+ODOMETRY = _fast("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm")
 # the same at the rate of the position loop; within the graph, in no bag
-ODOMETRY_SAMPLED = _reliable(
-    "odometry/sampled", "nav_msgs/msg/Odometry", "estimator", profile=qos.FAST
-)
+ODOMETRY_SAMPLED = _fast("odometry/sampled", "nav_msgs/msg/Odometry", "estimator")
 # what others know of the vehicle: motion capture in one of three forms, and whether it stands
 EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
 EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
 # what a real vehicle's own autopilot estimates, as its driver gives it
-AUTOPILOT_ODOMETRY = _reliable("odometry/autopilot", "nav_msgs/msg/Odometry", profile=qos.FAST)
+AUTOPILOT_ODOMETRY = _fast("odometry/autopilot", "nav_msgs/msg/Odometry")
 LANDED = _reliable("landed", "std_msgs/msg/Bool")
 BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
 COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
@@ -161,57 +149,36 @@ COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiD
 COMMAND_ATTITUDE = _stream(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
 )
-COMMAND_MOTOR_SPEED = _reliable(
-    "command_motor_speed", "sensor_msgs/msg/JointState", "mixer", profile=qos.FAST
-)
+COMMAND_MOTOR_SPEED = _fast("command_motor_speed", "sensor_msgs/msg/JointState", "mixer")
 # a button that is held while the guard may fly; from whoever has one other than a joystick's
 DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
 # whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
 OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
 # whether the way to the vehicle is in order, as the node driver sees it
-VEHICLE_READY = _reliable(
-    "vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus", profile=qos.LATCHED
-)
+VEHICLE_READY = _latched("vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus")
 # that the vehicle's own estimator has reset, in words: its frame is another one from now on
 VEHICLE_RESET = _reliable("vehicle/reset", "std_msgs/msg/String")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
 JOY = _reliable("joy", "sensor_msgs/msg/Joy")
 REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
-MISSION = _reliable("mission", "nav_msgs/msg/Path", "autopilot", "swarm", profile=qos.LATCHED)
-MISSION_STATUS = _reliable(
-    "mission/status",
-    "diagnostic_msgs/msg/DiagnosticStatus",
-    "autopilot",
-    "swarm",
-    profile=qos.LATCHED,
+MISSION = _latched("mission", "nav_msgs/msg/Path", "autopilot", "swarm")
+MISSION_STATUS = _latched(
+    "mission/status", "diagnostic_msgs/msg/DiagnosticStatus", "autopilot", "swarm"
 )
 # where the planner is to fly; a goal alone as RViz gives it
-GOALS = _reliable("goals", "nav_msgs/msg/Path", profile=qos.LATCHED)
+GOALS = _latched("goals", "nav_msgs/msg/Path")
 GOAL_POSE = _reliable("goal_pose", "geometry_msgs/msg/PoseStamped")
-PLANNER_PATH = _reliable("planner/path", "nav_msgs/msg/Path", "planner", profile=qos.LATCHED)
-PLANNER_STATUS = _reliable(
-    "planner/status", "diagnostic_msgs/msg/DiagnosticStatus", "planner", profile=qos.LATCHED
-)
-PLANNER_MAP = _reliable("planner/map", "nav_msgs/msg/OccupancyGrid", "planner", profile=qos.LATCHED)
-PLANNER_MARKERS = _reliable(
-    "markers/planner", "visualization_msgs/msg/MarkerArray", "planner", profile=qos.LATCHED
-)
-STATE_SOURCE = _reliable("state_source", "std_msgs/msg/String", "autopilot", profile=qos.LATCHED)
-MARKERS = _reliable(
-    "markers", "visualization_msgs/msg/MarkerArray", "autopilot", profile=qos.LATCHED
-)
+PLANNER_PATH = _latched("planner/path", "nav_msgs/msg/Path", "planner")
+PLANNER_STATUS = _latched("planner/status", "diagnostic_msgs/msg/DiagnosticStatus", "planner")
+PLANNER_MAP = _latched("planner/map", "nav_msgs/msg/OccupancyGrid", "planner")
+PLANNER_MARKERS = _latched("markers/planner", "visualization_msgs/msg/MarkerArray", "planner")
+STATE_SOURCE = _latched("state_source", "std_msgs/msg/String", "autopilot")
+MARKERS = _latched("markers", "visualization_msgs/msg/MarkerArray", "autopilot")
 # URDF; from the node description where another physics than ours flies the vehicle
-ROBOT_DESCRIPTION = _reliable(
-    "robot_description",
-    "std_msgs/msg/String",
-    "dynamics",
-    "description",
-    "swarm",
-    profile=qos.LATCHED,
+ROBOT_DESCRIPTION = _latched(
+    "robot_description", "std_msgs/msg/String", "dynamics", "description", "swarm"
 )
-WORLD_MARKERS = _reliable(
-    "markers/world", "visualization_msgs/msg/MarkerArray", "monitor", profile=qos.LATCHED
-)
+WORLD_MARKERS = _latched("markers/world", "visualization_msgs/msg/MarkerArray", "monitor")
 FLIGHT_MARKERS = _reliable("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
 
 # between ros_gz_bridge and the nodes gazebo_adapter and gazebo_view; no bag needs them
@@ -249,7 +216,7 @@ VEHICLE_TOPICS = (
 
 def sampled_truth(kind: str) -> Topic:
     """The truths alone that a sensor needs which samples seldom; within the graph, in no bag."""
-    return _reliable(f"ground_truth/sampled/{kind}", TRUTH.type_name, "dynamics", profile=qos.FAST)
+    return _fast(f"ground_truth/sampled/{kind}", TRUTH.type_name, "dynamics")
 
 
 def beside_odometry(name: str) -> Topic:

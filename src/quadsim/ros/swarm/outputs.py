@@ -95,7 +95,7 @@ class Outputs:
         node: whose publishers these are.
         namespaces: of the vehicles.
         scenario: what flies.
-        level: one of LEVELS.
+        level: how much, as of :class:`quadsim.ros.graph.options.SwarmOptions`.
     """
 
     def __init__(

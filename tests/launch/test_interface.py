@@ -1,0 +1,98 @@
+"""The arguments of the launch files, as users know them: none is lost, and none means another."""
+
+from __future__ import annotations
+
+import pytest
+from launch_stand_ins import actions, declared, plain
+
+from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.graph.gazebo_graph import GazeboLaunch
+from quadsim.ros.graph.graph import SimLaunch
+from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.replay_graph import ReplayLaunch
+from quadsim.ros.graph.swarm_graph import SwarmLaunch
+
+#: Launch file: the class of its arguments.
+OPTIONS = {
+    "sim": SimLaunch,
+    "swarm": SwarmLaunch,
+    "gazebo": GazeboLaunch,
+    "hil": HilOptions,
+    "replay": ReplayLaunch,
+}
+#: Arguments of each, with their defaults, as documents and people's own launch files have them.
+SCENARIO = {"vehicle": "", "sensors": "", "seed": ""}
+BAG = {"record_profile": "all", "split_mb": "0"}
+FLIGHT = {
+    **SCENARIO, **BAG, "scenario": "square", "count": "1", "pacing": "realtime", "rate": "1",
+    "record": "true", "split_s": "0", "compression": "none", "arm": "false", "beside": "",
+    "joystick": "",
+}  # fmt: skip
+KNOWN = {
+    "sim": {**FLIGHT, "drivers": "sim", "driver_namespace": "", "use_sim_time": ""},
+    "swarm": {
+        **SCENARIO, "scenario": "formation", "count": "", "rate": "1", "publish": "imu",
+        "motion_rate_hz": "50", "steered": "true", "record": "false", "record_profile": "swarm",
+        "arm": "false",
+    },
+    "gazebo": {
+        **FLIGHT, "physics": "", "gazebo": "fly", "lent": "", "bridge": "", "gui": "true",
+        "start": "true", "world_file": "", "fortress": "false",
+    },
+    "hil": {
+        **BAG, "structure": "hil", "drivers": "", "driver_namespace": "/", "pose": "",
+        "relay": "false", "pose_frame": "map", "world": "flat", "lidar": "virtual_lidar",
+        "lidar_position": "", "lidar_rotation": "", "level": "true", "rangefinder": "",
+        "guard": "default", "planner": "default", "vehicle": "", "dead_man_button": "-1",
+        "others": "", "others_pose": "", "others_radius": "0.4", "others_height": "0.4",
+        "rehearsal": "pillars", "seed": "1", "record": "true",
+    },
+    "replay": {
+        "bag": "", "rate": "1", "paused": "false", "start": "0", "duration": "0", "loop": "false",
+        "topics": "", "exclude": "", "remap": "", "clock": "auto", "reliable": "false",
+        "namespace": "/quad", "without": "", "live": "", "wait_for": "", "driver": "",
+        "config": "", "scenario": "", "record": "false",
+    },
+}  # fmt: skip
+#: Those that came later.
+LATER = {
+    "sim": {"autopilot"},
+    "swarm": {"autopilot", "split_mb", "split_s", "compression"},
+    "gazebo": {"autopilot"},
+    "hil": {"split_s", "compression"},
+    "replay": set(),
+}
+
+
+def value(text: str) -> float | str:
+    """A number, however it is written, or the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_argument_is_declared_with_its_default(launch_module, name):
+    found = declared(launch_module(name).generate_launch_description())
+    assert found == {key: text for key, (text, _) in launch_arguments(OPTIONS[name]).items()}
+    assert found.keys() - KNOWN[name].keys() == LATER[name]
+    assert {key: value(found[key]) for key in KNOWN[name]} == {
+        key: value(text) for key, text in KNOWN[name].items()
+    }
+
+
+@pytest.mark.parametrize("name", ["sim", "swarm", "hil"])
+def test_no_default_is_refused_as_text(launch_module, name):
+    """What a launch file declares is what its graph is described by."""
+    values = KNOWN[name] | ({"structure": "sil"} if name == "hil" else {})
+    description = launch_module(name).generate_launch_description()
+    nodes = actions(description, declared(description) | values)
+    specs = from_texts(OPTIONS[name], values).describe()
+    assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [
+        (spec.executable, spec.namespace) for spec in specs
+    ]
+    for node, spec in zip(nodes, specs, strict=True):
+        (parameters,) = node.kwargs["parameters"]
+        assert {key: plain(each) for key, each in parameters.items()} == dict(spec.parameters)
+        assert node.kwargs["remappings"] == list(spec.remappings)
