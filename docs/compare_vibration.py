@@ -16,9 +16,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
+from spectra import Spectrum, welch
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.analysis.spectra import Spectrum, welch
 from quadsim.bag.reading import open_bag
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario

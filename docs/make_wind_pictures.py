@@ -13,9 +13,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
+from spectra import Spectrum, welch
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.analysis.spectra import Spectrum, welch
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import pack
 from quadsim.world.air.wind import WIND_STATE, white_width, wind_start, wind_step

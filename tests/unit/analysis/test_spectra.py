@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-
-from quadsim.analysis.spectra import Spectrum, aliased_hz, compare, levels, welch
+from spectra import Spectrum, aliased_hz, compare, levels, welch
 
 RATE_HZ = 120.0
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.integrate import quad
 
-from quadsim.analysis.spectra import welch
+from spectra import welch
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import pack
 from quadsim.world.air import turbulence

@@ -6,9 +6,9 @@ import html
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Arrivals
@@ -31,7 +31,7 @@ def _topics(flights: Flights) -> list[str]:
     return sorted(names)[:MAX_TOPICS]
 
 
-def arrivals(flights: Flights) -> Figure:
+def arrivals(flights: Flights) -> go.Figure:
     """A band for each topic over time, with its gaps."""
     topics = _topics(flights)
     sheet = Sheet(flights, [""], 30 + _ROW_PX * max(len(topics), 2))

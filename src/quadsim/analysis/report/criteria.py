@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.analysis.signals import SIGNALS
@@ -44,7 +44,7 @@ def signal_of(item: Mapping[str, Any]) -> str | None:
     return _OF_VALUES.get(name) if signal is None else name
 
 
-def kept(flights: Flights) -> Figure:
+def kept(flights: Flights) -> go.Figure:
     """A row for each signal that a criterion speaks of, with the band to keep."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for run in flights.runs:
@@ -71,7 +71,7 @@ def kept(flights: Flights) -> Figure:
         _allow(sheet, row, items)
     figure = sheet.finish()
     for row, top in enumerate(tops, 1):
-        figure.update_yaxes(row, range=[0.0, 1.12 * top])
+        figure.update_yaxes(row=row, range=[0.0, 1.12 * top])
     return figure
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.analysis.report.drawing import TEMPLATE
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
 
 MAX_POINTS = 1200  # of a line: a page is hardly wider
@@ -83,9 +82,9 @@ def seconds(stamp_ns: Stamps, start_ns: int) -> NDArray[np.float32]:
 
 
 def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s") -> Any:
-    """The look that all figures share, ours and plotly's."""
+    """The look that all figures share."""
     figure.update_layout(
-        template=TEMPLATE,
+        template="plotly_white",
         height=height,
         margin={"l": 60, "r": 20, "t": 30, "b": 45},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},

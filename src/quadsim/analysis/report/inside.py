@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
@@ -74,7 +74,7 @@ def words_of(kind: str) -> str:
     return KINDS[kind].words if kind in KINDS else kind.replace("_", " ")
 
 
-def innovations(flights: Flights, kind: str) -> Figure:
+def innovations(flights: Flights, kind: str) -> go.Figure:
     """Measured minus expected, with three expected deviations, and below it the NIS."""
     found = [
         (run, name, inside.innovations[kind])
@@ -105,7 +105,7 @@ def innovations(flights: Flights, kind: str) -> Figure:
     for row, limit in enumerate(limits, 1):
         low = -1.1 * limit if row < len(limits) else 0.0
         if limit > 0.0:
-            figure.update_yaxes(row, range=[low, 1.1 * limit])
+            figure.update_yaxes(row=row, range=[low, 1.1 * limit])
     low, high = _interval(found[0][2])
     sheet.band(len(names) + 1, (0.0, flights.longest_s), (low, high), "")
     return figure
@@ -167,7 +167,7 @@ def innovation_rows(flights: Flights) -> list[dict[str, Any]]:
     return rows
 
 
-def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str) -> Figure:
+def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str) -> go.Figure:
     sheet = Sheet(flights, [f"{axis}, {unit}" for axis in "xyz"], 130)
     for run, name, inside in _believed(flights):
         values = getattr(inside, part) * scale
@@ -188,11 +188,11 @@ def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str
     return sheet.finish()
 
 
-def gyro_biases(flights: Flights) -> Figure:
+def gyro_biases(flights: Flights) -> go.Figure:
     """Estimated bias of the gyroscope."""
     return _biases(flights, "gyro_bias_B", slice(0, 3), float(np.degrees(1.0)), "°/s")
 
 
-def accel_biases(flights: Flights) -> Figure:
+def accel_biases(flights: Flights) -> go.Figure:
     """Estimated bias of the accelerometer."""
     return _biases(flights, "accel_bias_B", slice(3, 6), 1.0, "m/s²")

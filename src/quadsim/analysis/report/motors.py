@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quadsim.analysis.report.drawing import Figure
+import plotly.graph_objects as go
+
 from quadsim.analysis.report.figures import RUNS
 from quadsim.analysis.report.flights import ESTIMATED, TRUE, Flights
 from quadsim.analysis.report.sheet import Sheet
@@ -10,7 +11,7 @@ from quadsim.analysis.report.sheet import Sheet
 SPEED, COMMAND = "speed", "commanded"
 
 
-def motor_speeds(flights: Flights) -> Figure:
+def motor_speeds(flights: Flights) -> go.Figure:
     """Speeds of the rotors: all in one row, or a row for each where there is more to tell."""
     logs = flights.runs.values()
     rotors = max((log.motor_speed_radps.shape[1] for log in logs if len(log.motor_stamps_ns)),
@@ -37,7 +38,7 @@ def motor_speeds(flights: Flights) -> Figure:
     return sheet.finish()
 
 
-def _together(flights: Flights, rotors: int) -> Figure:
+def _together(flights: Flights, rotors: int) -> go.Figure:
     sheet = Sheet(flights, ["rotor speed, rad/s"], 270)
     for run, log in flights.runs.items():
         for i in range(rotors):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+import plotly.graph_objects as go
 from markupsafe import Markup
 
 from quadsim.analysis.report import tables
-from quadsim.analysis.report.drawing import plotly_js
+from quadsim.analysis.report.figures import CONFIG
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
-from quadsim.analysis.report.script import SCRIPT, figures_json
-from quadsim.analysis.report.template import TEMPLATE
+from quadsim.analysis.report.template import render_page
 from quadsim.analysis.summary import Summary
 from quadsim.base.errors import InputError
 from quadsim.base.whole_files import write_whole
@@ -93,6 +94,40 @@ def runs_of(
     return {label: logs[vehicle] for vehicle, label in labels.items()}, summaries
 
 
+def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
+    """Figures as JSON for a script element: arrays that several share, and the template, once.
+
+    Args:
+        figures: identifier of the element and what is drawn there.
+    """
+    arrays: dict[str, int] = {}
+    kept: list[Any] = []
+
+    def without_arrays(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "bdata" in value:
+                key = json.dumps(value, sort_keys=True)
+                if key not in arrays:
+                    arrays[key] = len(kept)
+                    kept.append(value)
+                return {"$": arrays[key]}
+            return {key: without_arrays(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [without_arrays(item) for item in value]
+        return value
+
+    template: Any = None
+    listed = []
+    for name, figure in figures:
+        content = figure.to_plotly_json()
+        template = content["layout"].pop("template", template)
+        content = without_arrays(content)
+        listed.append({"id": name, "data": content["data"], "layout": content["layout"]})
+    page = {"template": template, "config": CONFIG, "arrays": kept, "figures": listed}
+    text = json.dumps(page, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " "))
+
+
 def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     """The page as text.
 
@@ -111,8 +146,9 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     if flights.several:
         first.insert(0, tables.runs_table(flights))
     newest = next(iter(flights.summaries.values()))
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    return environment.from_string(TEMPLATE).render(
+    script = files("quadsim.analysis.report").joinpath("report.js").read_text(encoding="utf-8")
+    return render_page(
+        "analysis/report/report.html",
         **_head(flights),
         title=_title(runs),
         first=first,
@@ -133,9 +169,8 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
         digests=[
             (run if flights.several else "", flights.summaries[run]["digest"]) for run in runs
         ],
-        plotly_js=Markup(plotly_js()),
         figures=figures_json((f"plot-{part.key}", figure) for part, figure in figures),
-        script=Markup(SCRIPT),
+        script=Markup(script),
     )
 
 
