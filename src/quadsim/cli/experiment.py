@@ -78,19 +78,17 @@ def fcnd(
     """
     folder = run_folder("fcnd", output)
     with loading("loading"):
-        from quadsim.lab.demands import chosen
-        from quadsim.lab.reproduce.fcnd import SCENARIOS, summarize
-        from quadsim.lab.reproduce.fcnd_figures import WIDTH_PX
-        from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_parts
-        from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
+        from quadsim.lab.campaign.experiment import chosen
+        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run, summarize
+        from quadsim.lab.reproduce.fcnd_figures import picture
 
         scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        outcomes = run_parts(scenarios, seeds, processes, tell)
+        found = run(scenarios, seeds, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figures = {outcome.name: part_picture(outcome) for outcome in outcomes}
-    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+    figures = {result.name: picture(result) for result in found}
+    summary = keep(folder, summarize(found), wall_s, figures)
     if as_json:
         print_json(summary)
     else:
@@ -131,17 +129,15 @@ def ntnu(
     """
     folder = run_folder("ntnu", output)
     with loading("loading"):
-        from quadsim.lab.demands import chosen
+        from quadsim.lab.campaign.experiment import chosen
         from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
-        from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+        from quadsim.lab.reproduce.ntnu_figures import pictures
 
         scenarios = chosen(names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
-        outcomes = run(scenarios, seeds, vehicle, processes, tell)
-    wall_s = time.perf_counter() - begin_s
-    figures = {name: (figure, HEIGHT_PX) for name, figure in pictures(outcomes).items()}
-    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+        cells = run(scenarios, seeds, vehicle, processes, tell)
+    summary = keep(folder, summarize(cells), time.perf_counter() - begin_s, pictures(cells))
     if as_json:
         print_json(summary)
     else:
@@ -187,14 +183,14 @@ def consistency(
     """
     folder = run_folder("consistency", output)
     with loading("loading"):
+        from quadsim.lab.campaign.experiment import chosen
         from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
-        from quadsim.lab.demands import chosen
 
         scenarios = chosen(names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
     with counting("consistency") as tell:
-        found = run(suites or tuple(SUITES), scenarios, seeds, processes, tell)
-    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {}, 0)
+        found = run(suites or SUITES, scenarios, seeds, processes, tell)
+    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {})
     if as_json:
         print_json(summary)
     else:
@@ -224,21 +220,20 @@ def keep(
     folder: Path,
     summary: dict[str, Any],
     wall_s: float,
-    figures: Mapping[str, tuple[go.Figure, int]],
-    width_px: int,
+    figures: Mapping[str, go.Figure],
 ) -> dict[str, Any]:
     """Write summary and pictures into the run's folder; the whole summary."""
     from quadsim.base.whole_files import write_whole
 
     with staged(folder) as scratch:
-        pictures = [folder / name for name in _draw(figures, width_px, scratch)]
+        pictures = [folder / name for name in write_figures(figures, scratch)]
         summary = summary | {"wall_s": wall_s, "pictures": pictures}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return summary
 
 
-def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path) -> list[str]:
-    """Write pictures (figure and height in px), or pages where no browser draws; their names."""
+def write_figures(figures: Mapping[str, go.Figure], folder: Path) -> list[str]:
+    """Write pictures, or pages where no browser draws; their names."""
     from quadsim.analysis.report.pictures import save_picture
     from quadsim.base.surroundings import browser
     from quadsim.base.whole_files import write_whole
@@ -246,15 +241,13 @@ def _draw(figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: P
     kind = "png" if browser() else "html"
     if kind == "html":
         say("no Chromium to draw with (apt install chromium): the pictures are HTML pages")
-    written = []
-    for title, (figure, height) in figures.items():
-        name = f"{title}.{kind}"
+    for title, figure in figures.items():
+        path = folder / f"{title}.{kind}"
         if kind == "png":
-            save_picture(figure, folder / name, width_px, height)
+            save_picture(figure, path, int(figure.layout.width), int(figure.layout.height))
         else:
-            write_whole(folder / name, figure.to_html(include_plotlyjs=True))
-        written.append(name)
-    return written
+            write_whole(path, figure.to_html(include_plotlyjs=True))
+    return [f"{title}.{kind}" for title in figures]
 
 
 def _band(item: dict[str, Any]) -> str:
@@ -273,7 +266,7 @@ def _show_ntnu(summary: dict[str, Any]) -> None:
     from rich.text import Text
 
     from quadsim.cli.show import number, verdict
-    from quadsim.lab.reproduce.ntnu_table import TITLES, table_rows
+    from quadsim.lab.reproduce.ntnu import TITLES, table_rows
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -82,8 +82,7 @@ def rehearse(
         raise InputError("--processes: not with --dds, which flies one at a time")
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-        from quadsim.lab.rehearsal_figures import chosen, picture
-        from quadsim.lab.rehearsals import run, summarize
+        from quadsim.lab.rehearsals import flights_to_draw, picture, run, summarize
 
         first = load_rehearsal(scenario, seed, speed_mps)
         if dds:
@@ -98,17 +97,11 @@ def rehearse(
         else:
             outcomes = run(scenario, seeds, speed_mps, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figure = picture([(scenario, outcome) for outcome in chosen(outcomes)], speed_mps)
+    figure = picture([(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps)
     summary = summarize(first.name, outcomes, first.params.passes)
     if dds:
         summary = with_dds(summary, measured, folder)
-    summary = keep(
-        folder,
-        summary,
-        wall_s,
-        {first.name: (figure, int(figure.layout.height))},
-        int(figure.layout.width),
-    )
+    summary = keep(folder, summary, wall_s, {first.name: figure})
     if dds:
         take_bags(flights, folder)
     if as_json:

@@ -15,7 +15,7 @@ from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track, track_of
 
 
-def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
+def rerun_estimator(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
     """Run an estimator over what the sensors published in a flight, in the order of the stamps.
 
     Args:

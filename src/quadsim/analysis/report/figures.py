@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
@@ -95,4 +96,33 @@ def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s")
     figure.update_yaxes(showline=True, linecolor="#bbb", zeroline=False)
     if y_title:
         figure.update_yaxes(title={"text": y_title})
+    return figure
+
+
+#: Room above the panels of a picture for its title and legend, and below them.
+HEAD_PX, FOOT_PX = 110, 50
+
+
+def finish_panels(figure: go.Figure, width_px: int, inner_px: int, title: str = "") -> go.Figure:
+    """The look of a picture of several panels, whose legend has each name once.
+
+    Args:
+        figure: subplots with their traces.
+        width_px: of the picture.
+        inner_px: height of the panels together.
+        title: above them.
+    """
+    height_px = HEAD_PX + inner_px + FOOT_PX
+    style(figure, height_px, x_title="")
+    names: set[str] = set()
+    for trace in figure.data:
+        is_new = bool(trace.name) and trace.name not in names and trace.showlegend is not False
+        trace.update(showlegend=is_new, legendgroup=trace.name)
+        if is_new:
+            names.add(trace.name)
+    figure.update_annotations(font_size=13)
+    figure.update_layout(
+        width=width_px, title={"text": title, "x": 0.05, "y": 1.0 - 24.0 / height_px},
+        legend={"y": 1.0 + 30.0 / inner_px}, margin={"t": HEAD_PX, "b": FOOT_PX}, hovermode=False,
+    )  # fmt: skip
     return figure

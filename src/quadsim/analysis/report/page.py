@@ -15,7 +15,7 @@ from quadsim.analysis.report import tables
 from quadsim.analysis.report.figures import CONFIG
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
-from quadsim.analysis.report.template import render_page
+from quadsim.analysis.report.template import figure_text, render_page
 from quadsim.analysis.summary import Summary
 from quadsim.base.errors import InputError
 from quadsim.base.whole_files import write_whole
@@ -34,7 +34,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         ("real-time factor", None if factor is None else f"{factor:.3g}"),
         (
             "tracking RMSE",
-            f"{tables.figure_text(tracking['position_rmse_m'])} m" if tracking else None,
+            f"{figure_text(tracking['position_rmse_m'])} m" if tracking else None,
         ),
         ("bag", summary["bag"]),
     ]

@@ -20,8 +20,8 @@ from plotly.offline import get_plotlyjs
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.summary import Summary
+from quadsim.base import surroundings
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim.base.surroundings import browser
 from quadsim.base.whole_files import write_whole
 
 _WIDTH, _HEIGHT = 1200, 675
@@ -88,7 +88,7 @@ def need_browser() -> str:
     Raises:
         QuadsimError: there is none.
     """
-    program = browser()
+    program = surroundings.browser()
     if program is None:
         raise QuadsimError("pictures need Chromium or Chrome; install it (apt install chromium)")
     return program
