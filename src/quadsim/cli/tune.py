@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,9 +20,7 @@ from quadsim.cli.common import (
     staged,
     to_json,
 )
-
-if TYPE_CHECKING:
-    from quadsim.lab.tune.tuning import Tuning
+from quadsim.cli.experiment import write_figures
 
 #: Width of tables that go to a file or a pipe.
 FILE_WIDTH = 130
@@ -114,7 +112,7 @@ def tune(
     folder = run_folder(f"tune-{Path(vehicle).stem}", output)
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
-        from quadsim.lab.tune.tuned import autopilot_text
+        from quadsim.lab.tune.tuned import autopilot_text, picture
         from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
         from quadsim.lab.tune.tuning import tune as find_gains
 
@@ -125,11 +123,11 @@ def tune(
     wall_s = time.perf_counter() - begin_s
     with staged(folder) as scratch:
         write_whole(scratch / "autopilot.yaml", autopilot_text(found))
-        drawn = folder / _draw(found, scratch)
+        (drawn,) = write_figures({"steps": picture(found)}, scratch)
         summary = found.summary() | {
             "wall_s": wall_s,
             "file": folder / "autopilot.yaml",
-            "picture": drawn,
+            "picture": folder / drawn,
         }
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     if as_json:
@@ -138,22 +136,6 @@ def tune(
         _show(summary)
         click.echo(f"file: {folder / 'autopilot.yaml'}")
     ctx.exit(exit_status(summary["passed"]))
-
-
-def _draw(found: Tuning, folder: Path) -> str:
-    """Write the picture, or a page where no browser draws; its name."""
-    from quadsim.analysis.report.pictures import save_picture
-    from quadsim.base.surroundings import browser
-    from quadsim.base.whole_files import write_whole
-    from quadsim.lab.tune.tuned import WIDTH_PX, picture
-
-    figure, height = picture(found)
-    if browser():
-        save_picture(figure, folder / "steps.png", WIDTH_PX, height)
-        return "steps.png"
-    say("no Chromium to draw with (apt install chromium): the picture is an HTML page")
-    write_whole(folder / "steps.html", figure.to_html(include_plotlyjs=True))
-    return "steps.html"
 
 
 #: Columns of the table of steps: key, title, factor to the unit shown.

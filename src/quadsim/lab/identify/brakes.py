@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -24,6 +23,7 @@ from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.parameters import from_mapping
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
+from quadsim.lab.parameter_text import parameter_lines
 from quadsim.lab.sensor_check.allan_fit import Estimate
 from quadsim.wire.decode import decode
 from quadsim.wire.standard import ODOMETRY, POSE, POSE_WITH_COVARIANCE, TWIST_STAMPED
@@ -409,22 +409,18 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
     }
     content: dict[str, Any] = {**raw, "vehicle": vehicle}
     comments = {
-        "brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
-        "latency_s": f"{_words(brakes.latency_s)}; one stop differs by {brakes.spread_s:.3f} s",
+        "vehicle.brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
+        "vehicle.latency_s": f"{_words(brakes.latency_s)}; one stop differs by {brakes.spread_s:.3f} s",
     }
     lowered = speed_limit(brakes, raw)
     if lowered is not None:
         content["limits"] = {**raw.get("limits", {}), "speed_max_mps": lowered}
-        comments["speed_max_mps"] = "the fastest stop of the flight; faster ones are not measured"
+        comments["limits.speed_max_mps"] = (
+            "the fastest stop of the flight; faster ones are not measured"
+        )
     from_mapping(GuardParams, content, source)
     lines = [f"# Brakes from {source}.", f"# What has no such words is of {base}."]
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            lines.append(f"{key}:")
-            lines += [f"  {_entry(name, item, comments)}" for name, item in value.items()]
-        else:
-            lines.append(_entry(key, value, {}))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"
 
 
 def speed_limit(brakes: Brakes, raw: Mapping[str, Any]) -> float | None:
@@ -439,40 +435,24 @@ def _words(estimate: Estimate) -> str:
     return f"{value}, 95 % interval {low} to {high}"
 
 
-def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
-    text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, width=10_000).strip()
-    return f"{key}: {text[1:-1]}" + (f"  # {comments[key]}" if key in comments else "")
-
-
 def summary(brakes: Brakes) -> dict[str, Any]:
     """As one JSON object."""
     figures = (
         ("latency_s", "s", brakes.latency_s, brakes.guard_latency_s),
         ("brake_mps2", "m/s^2", brakes.brake_mps2, brakes.guard_brake_mps2),
     )
+    keys = ("at_s", "speed_mps", "way_m", "counted_m", "why_not")
     return {
         "source": brakes.flight.source,
         "figures": [
-            {
-                "name": name,
-                "unit": unit,
-                "value": found.value,
-                "low": found.low,
-                "high": found.high,
-                "guard": counted,
-            }
+            {"name": name, "unit": unit, **asdict(found), "guard": counted}
             for name, unit, found, counted in figures
         ],
         "spread_s": brakes.spread_s,
         "stops": [
-            {
-                "at_s": stop.at_s,
-                "speed_mps": stop.speed_mps,
-                "way_m": stop.way_m,
-                "counted_m": brakes.counted_m(stop.speed_mps),
-                "why_not": stop.why_not,
-            }
+            {key: row[key] for key in keys}
             for stop in brakes.stops
+            if (row := asdict(stop) | {"counted_m": brakes.counted_m(stop.speed_mps)})
         ],
         "notes": list(brakes.flight.notes),
     }

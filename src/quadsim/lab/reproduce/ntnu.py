@@ -12,13 +12,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from quadsim.analysis.report.figures import thin
-from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.campaign.batch import Progress
 from quadsim.lab.campaign.experiment import Job, demand, fly_cells, over_seeds
 from quadsim.lab.estimator_rerun import rerun_estimator
@@ -93,28 +94,17 @@ class Kind:
     configurations: tuple[Configuration, ...]
 
 
-_THESIS = (
-    Configuration("true state", "thesis_ideal", "thesis_ideal", "truth", False, True, True),
-    Configuration(
-        "IMU alone, noiseless", "thesis_ideal", "thesis_ideal", told=True, noiseless=True
-    ),
-    Configuration("data-sheet sensors", "thesis_datasheet", "thesis", told=True),
-    Configuration("bad sensors", "thesis_bad", "thesis", told=True),
+_FILE = yaml.safe_load(
+    files("quadsim.lab.reproduce").joinpath("ntnu.yaml").read_text(encoding="utf-8")
 )
 
 KINDS: Mapping[str, Kind] = {
-    "thesis": Kind("thesis_helicopter", "thesis", _THESIS),
-    "thesis-gains": Kind("thesis_helicopter", "thesis_table_6_1", _THESIS),
-    "quadrotor": Kind(
-        "x500",
-        "ntnu_quadrotor",
-        (
-            Configuration("true state", "ideal", "eskf", "truth", noiseless=True),
-            Configuration("IMU alone, noiseless", "ideal", "eskf", blind=True, noiseless=True),
-            Configuration("data-sheet sensors", "thesis_devices", "eskf"),
-            Configuration("bad sensors", "thesis_devices_bad", "eskf"),
-        ),
-    ),
+    name: Kind(
+        each["vehicle"],
+        each["autopilot"],
+        tuple(Configuration(**keys) for keys in each["configurations"]),
+    )
+    for name, each in _FILE["kinds"].items()
 }
 
 
@@ -141,28 +131,19 @@ class Reported:
     error_m: tuple[float, float]
 
 
-def _row(*n: float) -> Reported:
-    return Reported(n[0], n[1], n[2], n[3], (n[4], n[5]), (n[6], n[7], n[8]), (n[9], n[10]))
-
-
-#: The thesis's own results; configuration 2 is as configuration 1 within 1 %, in every column.
-THESIS: Mapping[tuple[str, int], Reported] = {
-    (SHORT_FLAT, 1): _row(1, 4.7, 1, 36, 23, 13, 5.00, 4.98, 4.93, 0, 0),
-    (SHORT_FLAT, 2): _row(1, 4.7, 1, 36, 23, 13, 5.00, 4.98, 4.93, 0, 0),
-    (SHORT_FLAT, 3): _row(1, 4.5, 1, 36, 24, 14, 5.00, 4.98, 4.92, 0.22, 0.10),
-    (SHORT_FLAT, 4): _row(1, 4.9, 1, 36, 24, 13, 5.01, 4.98, 4.93, 1.35, 0.53),
-    (SLOPED, 1): _row(1, 29.8, 1, 36, 32, 22, 5.27, 5.00, 4.70, 0, 0),
-    (SLOPED, 2): _row(1, 29.8, 1, 36, 32, 22, 5.27, 5.00, 4.70, 0, 0),
-    (SLOPED, 3): _row(1, 29.7, 1, 36, 35, 22, 5.64, 5.04, 4.18, 0.55, 0.30),
-    (SLOPED, 4): _row(1, 40.8, 1, 36, 36, 19, 5.95, 5.02, 3.71, 6.83, 3.62),
-    (HILLY, 1): _row(1, 63.3, 2, 18, 33, 19, 6.17, 5.00, 3.67, 0, 0),
-    (HILLY, 2): _row(1, 63.3, 2, 18, 33, 19, 6.17, 5.00, 3.67, 0, 0),
-    (HILLY, 3): _row(1, 63.0, 2, 18, 35, 20, 9.53, 5.15, 2.40, 1.48, 0.49),
-    (HILLY, 4): _row(1, 81.5, 2, 18, 38, 17, 8.84, 5.07, 0.90, 9.65, 3.35),
-    (PRECISION, 1): _row(1, 7.8, 1, 36, 7, 5, 1.01, 0.99, 0.93, 0, 0),
-    (PRECISION, 2): _row(1, 7.8, 1, 36, 7, 5, 1.01, 0.99, 0.93, 0, 0),
-    (PRECISION, 3): _row(1, 7.5, 1, 36, 8, 6, 1.01, 0.99, 0.92, 0.19, 0.08),
-    (PRECISION, 4): _row(0, 100, 1, 36, 9, 4, 1.01, 1.00, 0.92, 8.31, 3.88),
+#: The thesis's own results, by scenario and number of the configuration.
+THESIS = {
+    (name, number): Reported(
+        row[0],
+        row[1],
+        row[2],
+        row[3],
+        (row[4], row[5]),
+        (row[6], row[7], row[8]),
+        (row[9], row[10]),
+    )
+    for name, rows in _FILE["results"].items()
+    for number, row in enumerate(rows, 1)
 }
 
 
@@ -175,7 +156,7 @@ def configuration_of(kind: str, number: int) -> Configuration:
 def _loaded(name: str, kind: str, number: int) -> Scenario:
     flown, known = KINDS[kind], configuration_of(kind, number)
     return load_scenario(
-        name, vehicle=flown.vehicle, autopilot=flown.autopilot, sensors=known.sensors,
+        name, _FILE["set"], vehicle=flown.vehicle, autopilot=flown.autopilot, sensors=known.sensors,
         estimator=known.estimator, fly_on=known.fly_on,
     )  # fmt: skip
 
@@ -189,37 +170,6 @@ def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
     last = ways[-1]
     assert isinstance(last, Waypoint)
     return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
-
-
-#: Limits of the failsafes that end a flight for what is thought of its estimate: none is reached,
-#: as the thesis's autopilot has no such failsafes.
-NO_FAILSAFES = {
-    "position_sigma_m": 1000.0,
-    "velocity_sigma_mps": 100.0,
-    "attitude_sigma_rad": 3.2,
-    "jump_m": 1000.0,
-    "jump_mps": 100.0,
-    "jump_rad": 3.2,
-    "hold_growth_m": 1000.0,
-    "off_course_m": 1000.0,
-    "floor_m": -1e4,
-}
-#: The same of the checks before take-off.
-NO_CHECKS = {
-    "position_sigma_m": 100.0,
-    "height_sigma_m": 100.0,
-    "velocity_sigma_mps": 10.0,
-    "tilt_sigma_rad": 1.0,
-    "yaw_sigma_rad": 3.2,
-    "speed_mps": 10.0,
-}
-
-
-def fearless(autopilot: AutopilotParams) -> AutopilotParams:
-    """An autopilot that flies on whatever it thinks of its estimate."""
-    flight = autopilot.flight
-    failsafe, arming = replace(flight.failsafe, **NO_FAILSAFES), replace(flight.arming, **NO_CHECKS)
-    return replace(autopilot, flight=replace(flight, failsafe=failsafe, arming=arming))
 
 
 def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
@@ -236,7 +186,6 @@ def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) 
     return replace(
         scenario,
         file=replace(scenario.file, seed=seed),
-        autopilot=fearless(scenario.autopilot),
         items=limited(scenario.items, limit_mps),
     )
 
