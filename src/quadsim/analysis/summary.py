@@ -74,22 +74,13 @@ def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> No
         value = value_at(summary, criterion.value)
         passed = value is not None and value <= criterion.limit
         judged.append(
-            {
-                "name": criterion.value,
-                "value": value,
-                "limit": criterion.limit,
-                "passed": passed,
-            }
+            {"name": criterion.value, "value": value, "limit": criterion.limit, "passed": passed}
         )
     summary["criteria"] = judged
     summary["passed"] = all(item["passed"] for item in judged) and not summary["errors"]
 
 
-def outcome(
-    log: FlightLog,
-    criteria: Criteria = (),
-    settle_s: float = metrics.SETTLE_S,
-) -> Summary:
+def outcome(log: FlightLog, criteria: Criteria = (), settle_s: float = metrics.SETTLE_S) -> Summary:
     """What a flight reached: the summary but for what it was made with and where things lie.
 
     Args:
@@ -211,9 +202,7 @@ def _together(
 
 
 def outcome_all(
-    logs: Mapping[str, FlightLog],
-    criteria: Criteria = (),
-    settle_s: float = metrics.SETTLE_S,
+    logs: Mapping[str, FlightLog], criteria: Criteria = (), settle_s: float = metrics.SETTLE_S
 ) -> Summary:
     """As :func:`summarize_all`, without what the flights were made with and where things lie."""
     if len(logs) == 1:

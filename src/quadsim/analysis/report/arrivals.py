@@ -85,22 +85,14 @@ def topic_rows(flights: Flights) -> list[dict[str, Any]]:
         for name in log.topics or log.arrivals:
             each = log.arrivals.get(name)
             row: dict[str, Any] = {"run": run, "topic": name, "looked": each is not None}
-            if each is None:
-                row |= {
-                    "count": log.topics.get(name),
-                    "rate_hz": summed.get(name, {}).get("rate_hz"),
-                }
-            else:
+            row |= {"count": log.topics.get(name), "rate_hz": summed.get(name, {}).get("rate_hz")}
+            if each is not None:
                 gaps_s = np.diff(np.asarray(each.gaps_ns).reshape(-1, 2), axis=1) * 1e-9
-                row |= {
-                    "count": each.count,
-                    "rate_hz": each.rate_hz,
-                    "gaps": len(gaps_s),
-                    "longest_s": float(gaps_s.max()) if len(gaps_s) else None,
-                    "repeated": each.repeated,
-                    "median_ms": _milli(each.latency_median_s),
-                    "p99_ms": _milli(each.latency_p99_s),
-                }
+                row |= {"count": each.count, "rate_hz": each.rate_hz, "gaps": len(gaps_s)}
+                row["longest_s"] = float(gaps_s.max()) if len(gaps_s) else None
+                row["repeated"] = each.repeated
+                row["median_ms"] = _milli(each.latency_median_s)
+                row["p99_ms"] = _milli(each.latency_p99_s)
             rows.append(row)
     return rows
 

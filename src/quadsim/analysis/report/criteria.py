@@ -111,7 +111,7 @@ def _allow(sheet: Sheet, row: int, items: list[tuple[str, Mapping[str, Any]]]) -
         band = f"{low:g} … {limit:g}" if low else f"≤ {limit:g}"
         if "_rmse_" in name:
             reached = "" if sheet.flights.several else f", reached {_short(item['value'])}"
-            sheet.limit(row, (from_s, to_s), limit, f"RMSE {band}{reached}")
+            sheet.band(row, (from_s, to_s), (limit, limit), f"RMSE {band}{reached}")
         else:
             sheet.band(row, (from_s, to_s), (low, limit), band)
 
@@ -153,18 +153,12 @@ def criterion_rows(flights: Flights) -> list[dict[str, Any]]:
     rows = []
     for run in flights.runs:
         for item in flights.judged(run):
-            value = item["value"]
-            unit = "s" if "event" in item else unit_of(str(item["name"]))
-            reached = "–" if value is None else f"{value:.3g} {unit}".strip()
-            if "event" in item:
-                reached = f"at {value:.2f} s" if value is not None else "never"
-            rows.append(
-                {
-                    "run": run,
-                    "words": words_of(item),
-                    "reached": reached,
-                    "allowed": allowed(item),
-                    "passed": item["passed"],
-                }
-            )
+            value, is_event = item["value"], "event" in item
+            if value is None:
+                reached = "never" if is_event else "–"
+            else:
+                words = f"{value:.3g} {unit_of(str(item['name']))}".strip()
+                reached = f"at {value:.2f} s" if is_event else words
+            row = {"run": run, "words": words_of(item), "reached": reached}
+            rows.append(row | {"allowed": allowed(item), "passed": item["passed"]})
     return sorted(rows, key=lambda row: row["passed"])

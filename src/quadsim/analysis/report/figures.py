@@ -21,16 +21,7 @@ MAX_FIXES = 3000
 TRUTH, ESTIMATE, BLIND, REFERENCE = "#1b1b1b", "#0072b2", "#e69f00", "#8c8c8c"
 FIXES, WAYPOINTS, BAND = "#d55e00", "#009e73", "rgba(0, 114, 178, 0.16)"
 GROUND, ALLOWED = "#8c6d1f", "rgba(0, 158, 115, 0.13)"
-RUNS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#1b1b1b",
-    "#8c6d1f",
-)
+RUNS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b1b1b", "#8c6d1f")
 #: How plotly behaves in a page: it never sends data anywhere, and a wheel turns the page.
 CONFIG = {
     "displaylogo": False,

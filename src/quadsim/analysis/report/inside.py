@@ -8,26 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
+from quadsim.analysis.consistency import CONFIDENCE, interval
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
 #: NIS is drawn beside the interval that holds this share of it, if the filter is right.
-SHARE = 0.95
-#: Quantiles of chi-square that :data:`SHARE` lies between, by degrees of freedom, as in the tables
-#: (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4): to import scipy.stats takes 0.2 s.
-_CHI_SQUARE = {
-    1: (0.000982, 5.023886),
-    2: (0.050636, 7.377759),
-    3: (0.215795, 9.348404),
-    4: (0.484419, 11.143287),
-    5: (0.831212, 12.832502),
-    6: (1.237344, 14.449375),
-    7: (1.689869, 16.012764),
-    8: (2.179731, 17.534546),
-    9: (2.700389, 19.022768),
-}
+SHARE = CONFIDENCE
 _MANY = 3
 
 _DEGREES = float(np.degrees(1.0))
@@ -119,13 +107,8 @@ def _most(values: Any) -> float:
 
 def _interval(each: Innovations) -> tuple[float, float]:
     """Where the share :data:`SHARE` of the NIS of a filter that is right lies."""
-    degrees = each.value.shape[1]
-    if degrees in _CHI_SQUARE:
-        return _CHI_SQUARE[degrees]
-    from scipy.stats import chi2
-
-    low, high = chi2.interval(SHARE, degrees)
-    return float(low), float(high)
+    low, high = interval(each.value.shape[1])
+    return low, high
 
 
 def _draw(sheet: Sheet, run: str, kind: str, each: Innovations, scale: float) -> None:
@@ -152,18 +135,12 @@ def innovation_rows(flights: Flights) -> list[dict[str, Any]]:
                 continue
             low, high = _interval(each)
             nis = each.nis[np.isfinite(each.nis)]
-            rows.append(
-                {
-                    "run": run,
-                    "estimator": name,
-                    "kind": words_of(kind),
-                    "count": len(each.stamp_ns),
-                    "refused": int((~each.accepted).sum()),
-                    "expected": each.value.shape[1],
-                    "nis": float(nis.mean()) if len(nis) else None,
-                    "inside": float(((nis >= low) & (nis <= high)).mean()) if len(nis) else None,
-                }
-            )
+            row: dict[str, Any] = {"run": run, "estimator": name, "kind": words_of(kind)}
+            row |= {"count": len(each.stamp_ns), "refused": int((~each.accepted).sum())}
+            row["expected"] = each.value.shape[1]
+            row["nis"] = float(nis.mean()) if len(nis) else None
+            row["inside"] = float(((nis >= low) & (nis <= high)).mean()) if len(nis) else None
+            rows.append(row)
     return rows
 
 

@@ -9,15 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from quadsim.analysis.report.figures import GROUND, MAX_FIXES, extremes, thin
-from quadsim.analysis.report.flights import (
-    CORNERS,
-    GPS,
-    TERRAIN,
-    TRUE,
-    UNAIDED,
-    WISH,
-    Flights,
-)
+from quadsim.analysis.report.flights import CORNERS, GPS, TERRAIN, TRUE, UNAIDED, WISH, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Array, FlightLog, Track
 

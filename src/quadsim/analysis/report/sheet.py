@@ -159,14 +159,7 @@ class Sheet:
         )  # fmt: skip
 
     def markers(
-        self,
-        run: str,
-        kind: str,
-        x: Any,
-        y: Any,
-        row: int = 1,
-        shown: bool = True,
-        **look: Any,
+        self, run: str, kind: str, x: Any, y: Any, row: int = 1, shown: bool = True, **look: Any
     ) -> None:
         """Points; look: what plotly calls ``marker``, ``colour``, ``text`` for the pointer."""
         colour = look.pop("colour", None) or self.flights.colour(run, kind)
@@ -309,26 +302,16 @@ class Sheet:
     def band(
         self, row: int, x: tuple[float, float], y: tuple[float, float], words: str = ""
     ) -> None:
-        """Where a signal has to stay."""
+        """Where a signal has to stay; of no height, what a figure of it has to stay below."""
+        is_line = y[0] == y[1]
+        line = {"color": "#00795a", "width": 1.8 if is_line else 1, "dash": "dash"}
         self.figure.add_shape(
-            row=row, col=1, type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], fillcolor=ALLOWED,
-            line={"color": "#00795a", "width": 1, "dash": "dash"}, layer="below",
-            name="criterion",
+            row=row, col=1, type="line" if is_line else "rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1],
+            fillcolor=ALLOWED, line=line, layer="above" if is_line else "below", name="criterion",
         )  # fmt: skip
         if words:
-            self._words(row, x[1], y[1], words)
-
-    def limit(self, row: int, x: tuple[float, float], y: float, words: str) -> None:
-        """What a figure of a signal, not the signal itself, has to stay below."""
-        self.figure.add_shape(
-            row=row, col=1, type="line", x0=x[0], x1=x[1], y0=y, y1=y, name="criterion",
-            line={"color": "#00795a", "width": 1.8, "dash": "dash"},
-        )  # fmt: skip
-        self._words(row, x[1], y, words)
-
-    def _words(self, row: int, x: float, y: float, words: str) -> None:
-        self.figure.add_annotation(
-            row=row, col=1, x=x, y=y, text=html.escape(words), showarrow=False, xanchor="right",
-            yanchor="top", font={"size": 11, "color": "#00593f"},
-            bgcolor="rgba(255, 255, 255, 0.75)", name="criterion",
-        )  # fmt: skip
+            self.figure.add_annotation(
+                row=row, col=1, x=x[1], y=y[1], text=html.escape(words), showarrow=False,
+                xanchor="right", yanchor="top", font={"size": 11, "color": "#00593f"},
+                bgcolor="rgba(255, 255, 255, 0.75)", name="criterion",
+            )  # fmt: skip

@@ -12,12 +12,7 @@ from quadsim.analysis.report.template import figure_markup, percent_text, render
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.campaign.drawing import distributions, effects, sensitivity, successes
 from quadsim.lab.campaign.plan import Campaign
-from quadsim.lab.campaign.statistics import (
-    dependences,
-    levels,
-    mean_interval,
-    metrics_of,
-)
+from quadsim.lab.campaign.statistics import dependences, levels, mean_interval, metrics_of
 from quadsim.lab.campaign.tables import Columns
 
 #: Dependences that the table names.

@@ -15,15 +15,7 @@ from quadsim.analysis.criteria import check_signals
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find, share_dir
 from quadsim.base.parameters import Spec, from_mapping, read_yaml
-from quadsim.lab.campaign.factors import (
-    CASES,
-    GRID,
-    METHODS,
-    Factor,
-    Samples,
-    draw,
-    factor_from,
-)
+from quadsim.lab.campaign.factors import CASES, GRID, METHODS, Factor, Samples, draw, factor_from
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.sim.library import Library
 from quadsim.sim.scenario import Scenario, load_scenario

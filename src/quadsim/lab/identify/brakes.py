@@ -408,16 +408,16 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
         "measured_on": f"{len(used)} stops from {slowest:.2f} to {fastest:.2f} m/s",
     }
     content: dict[str, Any] = {**raw, "vehicle": vehicle}
+    one_stop = f"one stop differs by {brakes.spread_s:.3f} s"
     comments = {
         "vehicle.brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
-        "vehicle.latency_s": f"{_words(brakes.latency_s)}; one stop differs by {brakes.spread_s:.3f} s",
+        "vehicle.latency_s": f"{_words(brakes.latency_s)}; {one_stop}",
     }
     lowered = speed_limit(brakes, raw)
     if lowered is not None:
         content["limits"] = {**raw.get("limits", {}), "speed_max_mps": lowered}
-        comments["limits.speed_max_mps"] = (
-            "the fastest stop of the flight; faster ones are not measured"
-        )
+        words = "the fastest stop of the flight; faster ones are not measured"
+        comments["limits.speed_max_mps"] = words
     from_mapping(GuardParams, content, source)
     lines = [f"# Brakes from {source}.", f"# What has no such words is of {base}."]
     return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"

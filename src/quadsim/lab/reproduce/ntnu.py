@@ -184,9 +184,7 @@ def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) 
     """
     scenario = _loaded(name, kind, number)
     return replace(
-        scenario,
-        file=replace(scenario.file, seed=seed),
-        items=limited(scenario.items, limit_mps),
+        scenario, file=replace(scenario.file, seed=seed), items=limited(scenario.items, limit_mps)
     )
 
 

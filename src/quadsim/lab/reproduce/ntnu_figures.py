@@ -8,14 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from quadsim.analysis.report.figures import (
-    BLIND,
-    ESTIMATE,
-    FIXES,
-    TRUTH,
-    WAYPOINTS,
-    finish_panels,
-)
+from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, WAYPOINTS, finish_panels
 from quadsim.lab.reproduce.ntnu import Drawn, NtnuCell
 
 WIDTH_PX, INNER_PX = 1500, 740

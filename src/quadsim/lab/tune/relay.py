@@ -216,8 +216,7 @@ class RelayBench:
     def delays(self, autopilot: AutopilotParams) -> Delays:
         """What the bench has beside the motors' lag."""
         return Delays(
-            (0.5 + self.inner_samples) * self.dt_s,
-            (1 + self.outer_samples(autopilot)) * self.dt_s,
+            (0.5 + self.inner_samples) * self.dt_s, (1 + self.outer_samples(autopilot)) * self.dt_s
         )
 
     def _start(self, autopilot: AutopilotParams) -> tuple[Records, Records]:

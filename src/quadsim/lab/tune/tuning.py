@@ -22,13 +22,7 @@ from quadsim.lab.tune.step_flights import (
     fly_steps,
     make_flights,
 )
-from quadsim.lab.tune.tuning_rules import (
-    RULES,
-    Bounds,
-    apply_rule,
-    raised,
-    within_margins,
-)
+from quadsim.lab.tune.tuning_rules import RULES, Bounds, apply_rule, raised, within_margins
 from quadsim.lab.tune.tuning_search import search
 from quadsim.sim.scenario import Scenario, load_scenario
 

@@ -134,11 +134,7 @@ def _changed(
 
 
 def apply_rule(
-    name: str,
-    params: AutopilotParams,
-    loop: str,
-    ultimate: tuple[float, float],
-    bounds: Bounds,
+    name: str, params: AutopilotParams, loop: str, ultimate: tuple[float, float], bounds: Bounds
 ) -> AutopilotParams:
     """Set one loop's gains.
 
