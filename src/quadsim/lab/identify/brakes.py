@@ -20,12 +20,13 @@ from scipy import stats
 
 from quadsim.bag import topics
 from quadsim.bag.reading import Bag
-from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
+from quadsim.lab.identify.flight_data import fields_reader, read_rows
 from quadsim.lab.parameter_text import parameter_lines
 from quadsim.lab.sensor_check.allan_fit import Estimate
-from quadsim.wire.decode import decode
+from quadsim.sim.log import Stamps
 from quadsim.wire.standard import ODOMETRY, POSE, POSE_WITH_COVARIANCE, TWIST_STAMPED
 
 Array = NDArray[np.float64]
@@ -194,23 +195,12 @@ def read_brake_flight(
 
 def _read(
     bag: Bag, full: str, kind: str, field: str, notes: list[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """Log times, stamps, both ns, and a vector of each message whose stamp rises."""
-    messages = list(bag.messages([full]))
-    try:
-        block = decode(kind, [message.payload for message in messages])
-    except QuadsimError as error:
-        raise InputError(f"{bag.path}: {full}: {error}") from None
-    log_ns = np.array([message.log_ns for message in messages], np.int64)
-    stamp_ns, values = block.stamp_ns.astype(np.int64), np.asarray(block[field], np.float64)
-    good = np.asarray(np.isfinite(values).all(axis=1))
-    if field == "p":  # commands are taken by their log times
-        good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
-    if not good.all():
-        notes.append(f"{full}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
-    if not good.any():
+) -> tuple[Stamps, Stamps, Array]:
+    """Log times, stamps and a vector of each message; commands are taken by their log times."""
+    rows = read_rows(bag, full, fields_reader(kind, field), notes, rising=field == "p")
+    if not len(rows[0]):
         raise InputError(f"{bag.path}: {full}: no message in it is whole")
-    return log_ns[good], stamp_ns[good], values[good]
+    return rows
 
 
 # ---- its stops ---------------------------------------------------------------------------------
@@ -313,20 +303,19 @@ def measure_brakes(flight: BrakeFlight) -> Brakes:
     speed = np.array([stop.speed_mps for stop in used])
     ratio_s = np.array([stop.way_m for stop in used]) / speed
     half, count = 0.5 * speed, len(used)
-    middle = float(half.mean())
-    square = float(((half - middle) ** 2).sum())
-    slope = float((half - middle) @ ratio_s) / square
-    latency_s = float(ratio_s.mean()) - slope * middle
+    line = stats.linregress(half, ratio_s)
+    slope, latency_s = float(line.slope), float(line.intercept)
     spread_s = float(np.sqrt(((ratio_s - latency_s - slope * half) ** 2).sum() / (count - 2)))
     quantile = float(stats.t.ppf(0.975, count - 2))
-    slope_off = quantile * spread_s / math.sqrt(square)
-    latency_off_s = quantile * spread_s * math.sqrt(1.0 / count + middle**2 / square)
+    slope_off = quantile * float(line.stderr)
+    latency_off_s = quantile * float(line.intercept_stderr)
     brake = Estimate(*(1.0 / s if s > 0.0 else math.inf for s in (
         slope, slope + slope_off, slope - slope_off)))  # fmt: skip
     counted = min(_down(brake.low), BRAKE_MAX_MPS2)
     # the line's prediction limit for one more stop, from standing to the fastest
     each = np.linspace(0.0, float(half.max()), 50)
-    beyond_s = np.sqrt(1.0 + 1.0 / count + (each - middle) ** 2 / square)
+    apart = (each - half.mean()) ** 2 / ((half - half.mean()) ** 2).sum()
+    beyond_s = np.sqrt(1.0 + 1.0 / count + apart)
     one_more_s = latency_s + slope * each + quantile * spread_s * beyond_s - each / counted
     needed_s = max(float(one_more_s.max()), float((ratio_s - half / counted).max()), 0.0)
     found = Brakes(

@@ -98,9 +98,11 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
         """A topic's values; none of so many columns where there is none and need be none."""
         if width and not bag.counts.get(topics.topic(namespace, name)):
             return Signal.none(width)
-        return _read(bag, _require(bag, namespace, name, kind), reader, notes)
+        full = _require(bag, namespace, name, kind)
+        _, stamp_ns, values = read_rows(bag, full, reader, notes)
+        return Signal(stamp_ns, values)
 
-    imu = signal(topics.IMU, IMU_TYPE, _fields(IMU_TYPE, "f", "w"))
+    imu = signal(topics.IMU, IMU_TYPE, fields_reader(IMU_TYPE, "f", "w"))
     speeds = signal(SPEED, JOINTS, _joints)
     rotors = speeds.values.shape[1]
     command = signal(COMMAND, JOINTS, _joints, rotors)
@@ -108,8 +110,8 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
         raise InputError(
             f"{bag.path}: {command.values.shape[1]} rotors in {COMMAND}, {rotors} in {SPEED}"
         )
-    wind_W = signal(WIND, WIND_TYPE, _fields(WIND_TYPE, "v"), 3)
-    pressure = signal(PRESSURE, FLUID, _fields(FLUID, "pressure"), 1)
+    wind_W = signal(WIND, WIND_TYPE, fields_reader(WIND_TYPE, "v"), 3)
+    pressure = signal(PRESSURE, FLUID, fields_reader(FLUID, "pressure"), 1)
     density = standard_density(float(np.median(pressure.values))) if len(pressure) else 0.0
     exact = full != topics.topic(namespace, topics.FILTERED)
     source = f"{bag.path}: {namespace}"
@@ -132,7 +134,7 @@ def _require(bag: Bag, namespace: str, name: str, type_name: str) -> str:
 Reader = Callable[[Sequence[bytes]], tuple[Stamps, Array]]
 
 
-def _fields(kind: str, *names: str) -> Reader:
+def fields_reader(kind: str, *names: str) -> Reader:
     """Reads fields of a message, side by side."""
 
     def read(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
@@ -152,15 +154,27 @@ def _joints(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
     return stamp_ns, values
 
 
-def _read(bag: Bag, full: str, reader: Reader, notes: list[str]) -> Signal:
-    """A topic's values; what is no number or jumps back in time is left out and counted."""
-    payloads = [message.payload for message in bag.messages([full])]
+def read_rows(
+    bag: Bag, full: str, reader: Reader, notes: list[str], rising: bool = True
+) -> tuple[Stamps, Stamps, Array]:
+    """Log times, stamps, both ns, and values of a topic's messages.
+
+    What is no number is left out and counted, and what jumps back in time where stamps are to be
+    ``rising``.
+
+    Raises:
+        InputError: the messages cannot be decoded.
+    """
+    messages = list(bag.messages([full]))
     try:
-        stamp_ns, values = reader(payloads)
+        stamp_ns, values = reader([message.payload for message in messages])
     except QuadsimError as error:
         raise InputError(f"{bag.path}: {full}: {error}") from None
+    log_ns = np.array([message.log_ns for message in messages], np.int64)
+    stamp_ns, values = stamp_ns.astype(np.int64), np.asarray(values, np.float64)
     good = np.asarray(np.isfinite(values).all(axis=1))
-    good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
+    if rising:
+        good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
     if not good.all():
         notes.append(f"{full}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
-    return Signal(stamp_ns[good], values[good])
+    return log_ns[good], stamp_ns[good], values[good]
