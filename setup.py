@@ -134,7 +134,7 @@ setup(
     python_requires=">=3.10,<3.14",
     package_dir={"": "src"},
     packages=find_packages("src"),
-    package_data={NAME: ["py.typed"]},
+    package_data={NAME: ["py.typed", "**/*.html", "**/*.js", "**/*.yaml"]},
     include_package_data=False,
     data_files=shared_files(),
     zip_safe=False,

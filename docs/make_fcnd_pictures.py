@@ -13,10 +13,8 @@ from pathlib import Path
 from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.lab.reproduce.fcnd import SCENARIOS, run
-from quadsim.lab.reproduce.fcnd_figures import WIDTH_PX
-from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_fleets
-from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
+from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run
+from quadsim.lab.reproduce.fcnd_figures import picture
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -28,10 +26,10 @@ def main() -> None:
     """Fly, and draw ``images/fcnd_*.png`` and ``images/x_*.png``."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     IMAGES.mkdir(exist_ok=True)
-    for outcome in (*run(SCENARIOS, seeds), *run_fleets(FLEETS, 1)):
-        figure, height = part_picture(outcome)
-        path = IMAGES / f"{outcome.name}.png"
-        save_picture(figure, path, WIDTH_PX, height)
+    for result in (*run(SCENARIOS, seeds), *run(FLEETS, 1)):
+        figure = picture(result)
+        path = IMAGES / f"{result.name}.png"
+        save_picture(figure, path, figure.layout.width, figure.layout.height)
         with Image.open(path) as drawn:
             few = drawn.convert("RGB").quantize(COLOURS)
         few.save(path, optimize=True)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.lab.reproduce.ntnu import SCENARIOS, run
-from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+from quadsim.lab.reproduce.ntnu_figures import pictures
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -27,7 +27,7 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     for name, figure in pictures(run(SCENARIOS, 1)).items():
         path = IMAGES / f"{name}.png"
-        save_picture(figure, path, WIDTH_PX, HEIGHT_PX)
+        save_picture(figure, path, figure.layout.width, figure.layout.height)
         with Image.open(path) as drawn:
             few = drawn.convert("RGB").quantize(COLOURS)
         few.save(path, optimize=True)

@@ -24,7 +24,7 @@ from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.hil.rehearsal.flight import Flight
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
-from quadsim.lab.rehearsal_figures import outline
+from quadsim.lab.rehearsals import outline
 from quadsim.world.scene.obstacle_fields import Field
 
 TARGET = Path(__file__).parent / "images" / "planner.png"

@@ -8,9 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.lab.campaign.batch import run_batch
-from quadsim.lab.rehearsal_figures import picture
-from quadsim.lab.rehearsals import fly_one
+from quadsim.lab.rehearsals import picture, run
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -27,8 +25,7 @@ DRAWN = (
 
 def main() -> None:
     """Draw ``images/rehearsal.png``."""
-    flown = run_batch(fly_one, [(name, seed, None) for name, seed in DRAWN])
-    figure = picture([(name, o) for (name, _), o in zip(DRAWN, flown, strict=True)])
+    figure = picture([(name, run(name, [seed], processes=1)[0]) for name, seed in DRAWN])
     layout = figure.layout
     save_picture(figure, IMAGES / "rehearsal.png", int(layout.width), int(layout.height))
 

@@ -24,10 +24,9 @@ from quadsim.analysis.report.figures import REFERENCE, RUNS, style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.control.pid import clamp, derivative, integral_step, low_pass, low_pass_weight
-from quadsim.lab.tune.limit_cycle import LimitCycle, limit_cycle
+from quadsim.lab.tune.relay import LimitCycle, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
-from quadsim.lab.tune.tuned import HEIGHT_PX, picture
-from quadsim.lab.tune.tuned import WIDTH_PX as STEPS_WIDTH_PX
+from quadsim.lab.tune.tuned import picture
 from quadsim.lab.tune.tuning import load_vehicle, tune
 
 Array = NDArray[np.float64]
@@ -311,8 +310,8 @@ def quadrotor_pictures() -> None:
         ),
     )  # fmt: skip
     found = tune(replace(scenario, autopilot=bad), say=print)
-    figure, _ = picture(found)
-    save(figure, "tuning_x500", STEPS_WIDTH_PX, HEIGHT_PX)
+    figure = picture(found)
+    save(figure, "tuning_x500", figure.layout.width, figure.layout.height)
     print(f"cost {found.flown[0].cost:.3f} to {found.flown[1].cost:.3f}, passed {found.passed}")
 
 

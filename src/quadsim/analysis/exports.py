@@ -17,17 +17,12 @@ from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
 
 #: Columns of a CSV after the stamp; what the truth does not say is empty.
+_VECTORS = (
+    "p_{}_m", "v_{}_mps", "q_{}", "w_{}_radps", "sigma_p_{}_m", "sigma_v_{}_mps",
+    "sigma_attitude_{}_rad", "error_p_{}_m", "error_v_{}_mps", "error_attitude_{}_rad",
+)  # fmt: skip
 CSV_COLUMNS = (
-    *(f"p_{axis}_m" for axis in "xyz"),
-    *(f"v_{axis}_mps" for axis in "xyz"),
-    *(f"q_{part}" for part in "wxyz"),
-    *(f"w_{axis}_radps" for axis in "xyz"),
-    *(f"sigma_p_{axis}_m" for axis in "xyz"),
-    *(f"sigma_v_{axis}_mps" for axis in "xyz"),
-    *(f"sigma_attitude_{axis}_rad" for axis in "xyz"),
-    *(f"error_p_{axis}_m" for axis in "xyz"),
-    *(f"error_v_{axis}_mps" for axis in "xyz"),
-    *(f"error_attitude_{axis}_rad" for axis in "xyz"),
+    *(name.format(x) for name in _VECTORS for x in ("wxyz" if name == "q_{}" else "xyz")),
     "error_yaw_rad",
     "error_tilt_rad",
 )
@@ -91,18 +86,11 @@ def _rows(part: Track, truth: Track) -> Iterable[list[float]]:
     error = metrics.errors(part, truth)
     known = np.isin(part.stamp_ns, error.stamp_ns)
     errors = np.full((len(part), 11), np.nan)
-    errors[known] = np.concatenate(
-        [
-            error.position_W,
-            error.velocity_W,
-            error.attitude_W,
-            error.yaw[:, None],
-            error.tilt[:, None],
-        ],
-        axis=1,
-    )
-    whole = [part.p_W, part.v_W, part.q_WB, part.w_B, sigma, errors]
-    rows: list[list[float]] = np.concatenate(whole, axis=1).tolist()
+    angles = np.stack([error.yaw, error.tilt], axis=1)
+    errors[known] = np.hstack([error.position_W, error.velocity_W, error.attitude_W, angles])
+    rows: list[list[float]] = np.hstack(
+        [part.p_W, part.v_W, part.q_WB, part.w_B, sigma, errors]
+    ).tolist()
     return rows
 
 

@@ -5,6 +5,7 @@ It is seen by :mod:`~quadsim.estimation.innovation_log`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,8 @@ class Believed:
             if self._used[sensor]  # what is not fused by a Kalman update has none
         }
         rows = self._biases.whole()
-        found = _turned(
-            rows["stamp_ns"],
-            rotation_matrices(q_BS)[0],
-            rows["gyro_bias_S"],
-            rows["accel_bias_S"],
-            rows["gyro_covariance_S"],
-            rows["accel_covariance_S"],
-            innovations,
-        )
+        covariances = rows["gyro_covariance_S"], rows["accel_covariance_S"]
+        found = _turned(rows["stamp_ns"], rows, q_BS, covariances, innovations)
         forget(rows)
         return found
 
@@ -71,33 +65,24 @@ def _innovations(rows: NDArray[Any], width: int) -> Innovations:
     """Of one sensor; deviations are where the variances were."""
     accepted = rows["accepted"].astype(bool)
     forget(rows)
-    return Innovations(
-        rows["stamp_ns"],
-        rows["value"][:, :width],
-        rows["variance"][:, :width],
-        rows["nis"],
-        accepted,
-    )
+    value, sigma = rows["value"][:, :width], rows["variance"][:, :width]
+    return Innovations(rows["stamp_ns"], value, sigma, rows["nis"], accepted)
 
 
 def _turned(
     stamp_ns: NDArray[np.int64],
-    R_BS: Array,
-    gyro_bias_S: Array,
-    accel_bias_S: Array,
-    gyro_covariance_S: Array,
-    accel_covariance_S: Array,
+    rows: NDArray[Any],
+    q_BS: Array,
+    covariances_S: Sequence[Array],
     innovations: dict[str, Innovations],
 ) -> Inside:
-    """Biases and their (N, 3, 3) covariances, turned from the IMU's axes."""
-    variances = [
-        np.einsum("ij,njk,ik->ni", R_BS, covariance, R_BS)
-        for covariance in (gyro_covariance_S, accel_covariance_S)
-    ]
+    """Biases of rows and their (N, 3, 3) covariances, turned from the IMU's axes."""
+    R_BS = rotation_matrices(q_BS)[0]
+    variances = [np.einsum("ij,njk,ik->ni", R_BS, each, R_BS) for each in covariances_S]
     return Inside(
         stamp_ns,
-        gyro_bias_S @ R_BS.T,
-        accel_bias_S @ R_BS.T,
+        rows["gyro_bias_S"] @ R_BS.T,
+        rows["accel_bias_S"] @ R_BS.T,
         np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0)),
         innovations,
     )
@@ -113,12 +98,6 @@ def inside_of_smoothed(rows: NDArray[Any], q_BS: Array) -> Inside:
     stamp_ns = rows["odometry"]["stamp_ns"]
     slots = stamp_ns // BIAS_STEP_NS
     rows = rows[np.concatenate([[True], slots[1:] > slots[:-1]])[: len(rows)]]
-    return _turned(
-        rows["odometry"]["stamp_ns"],
-        rotation_matrices(q_BS[None])[0],
-        rows["gyro_bias_S"],
-        rows["accel_bias_S"],
-        rows["gyro_bias_variance"][:, :, None] * np.eye(3),
-        rows["accel_bias_variance"][:, :, None] * np.eye(3),
-        {},
-    )
+    variances = rows["gyro_bias_variance"], rows["accel_bias_variance"]
+    covariances = [variance[:, :, None] * np.eye(3) for variance in variances]
+    return _turned(rows["odometry"]["stamp_ns"], rows, q_BS[None], covariances, {})

@@ -90,12 +90,7 @@ def judged(title: str, bag: Path, asked: Sequence[str], result: Replay, scoring:
 
 
 def _more(
-    name: str,
-    track: Track,
-    log: FlightLog,
-    result: Replay,
-    from_ns: int,
-    spans: Sequence[Span],
+    name: str, track: Track, log: FlightLog, result: Replay, from_ns: int, spans: Sequence[Span]
 ) -> dict[str, Any]:
     """What is added to an estimator's figures."""
     before = result.log.estimates[name]

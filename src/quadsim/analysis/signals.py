@@ -207,6 +207,10 @@ def _length(vectors: Array) -> Array:
     return np.asarray(np.linalg.norm(vectors, axis=1))
 
 
+def _shares(doc: str, of: Callable[[Logs], Series]) -> Signal:
+    return Signal(doc, "1", of, is_share=True)
+
+
 SIGNALS = {
     "position_error_m": Signal(
         "length of the position error", "m", _of_errors(lambda e: _length(e.position_W))
@@ -233,39 +237,29 @@ SIGNALS = {
     "away_m": Signal("true horizontal distance from the start", "m", _of_truth(_away)),
     "height_m": Signal("true height above the start", "m", _of_truth(_height)),
     "height_above_ground_m": Signal(
-        "true height above the ground beneath, between take-off and landing",
-        "m",
+        "true height above the ground beneath, between take-off and landing", "m",
         _height_above_ground,
     ),
-    "heading_in_sigma": Signal(
+    "heading_in_sigma": _shares(
         "share of attitude errors about the vertical within one stated deviation",
-        "1",
         _of_errors(_heading_in_sigma),
-        True,
     ),
-    "gnss_x_in_sigma": Signal(
-        "share of fixes whose east is within one stated deviation", "1", _gnss_x_in_sigma, True
+    "gnss_x_in_sigma": _shares(
+        "share of fixes whose east is within one stated deviation", _gnss_x_in_sigma
     ),
-    "accel_x_in_sigma": Signal(
+    "accel_x_in_sigma": _shares(
         "share of specific forces along x within one stated deviation of 0, as a level hover has",
-        "1",
         _accel_x_in_sigma,
-        True,
     ),
     "x_error_probability": Signal(
         "chi-square probability of smaller east errors than the vehicles', by their deviations",
-        "1",
-        _probability(0),
-        of_all=True,
+        "1", _probability(0), of_all=True,
     ),
     "v_x_error_probability": Signal(
         "the same of the velocities to the east", "1", _probability(3), of_all=True
     ),
     "gap_m": Signal(
-        "smallest distance between the upright cylinders around any two vehicles",
-        "m",
-        _gap,
-        of_all=True,
-        is_room=True,
+        "smallest distance between the upright cylinders around any two vehicles", "m", _gap,
+        of_all=True, is_room=True,
     ),
-}
+}  # fmt: skip

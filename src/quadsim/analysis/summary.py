@@ -12,7 +12,7 @@ import numpy as np
 from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_event, judge_signal, surprises
 from quadsim.analysis.landing import landing
-from quadsim.analysis.signals import SIGNALS, Signal
+from quadsim.analysis.signals import SIGNALS
 from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
@@ -74,22 +74,13 @@ def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> No
         value = value_at(summary, criterion.value)
         passed = value is not None and value <= criterion.limit
         judged.append(
-            {
-                "name": criterion.value,
-                "value": value,
-                "limit": criterion.limit,
-                "passed": passed,
-            }
+            {"name": criterion.value, "value": value, "limit": criterion.limit, "passed": passed}
         )
     summary["criteria"] = judged
     summary["passed"] = all(item["passed"] for item in judged) and not summary["errors"]
 
 
-def outcome(
-    log: FlightLog,
-    criteria: Criteria = (),
-    settle_s: float = metrics.SETTLE_S,
-) -> Summary:
+def outcome(log: FlightLog, criteria: Criteria = (), settle_s: float = metrics.SETTLE_S) -> Summary:
     """What a flight reached: the summary but for what it was made with and where things lie.
 
     Args:
@@ -116,11 +107,8 @@ def outcome(
         "estimators": scores,
         "tracking": None if tracking is None else {"position_rmse_m": tracking},
         "topics": {
-            name: {
-                "count": count,
-                "rate_hz": count / duration_s if duration_s and count > 1 else None,
-            }
-            for name, count in log.topics.items()
+            name: {"count": n, "rate_hz": n / duration_s if duration_s and n > 1 else None}
+            for name, n in log.topics.items()
         },
         "landing": landing(log),
         "mission": {"missed": sum(event.name == MISSED for event in log.events)},
@@ -128,7 +116,7 @@ def outcome(
         "notes": list(log.notes),
         "settle_s": settle_s,
     }
-    judge(summary, [item for item in criteria if not _between(item)], [log])
+    judge(summary, [item for item in criteria if not _is("is_room", item)], [log])
     return summary
 
 
@@ -157,19 +145,10 @@ def summarize(
     }
 
 
-def _signal(criterion: AnyCriterion) -> Signal | None:
-    return SIGNALS.get(criterion.signal) if isinstance(criterion, SignalCriterion) else None
-
-
-def _of_all(criterion: AnyCriterion) -> bool:
-    signal = _signal(criterion)
-    return signal is not None and signal.of_all
-
-
-def _between(criterion: AnyCriterion) -> bool:
-    """Whether it asks for what is between vehicles."""
-    signal = _signal(criterion)
-    return signal is not None and signal.is_room
+def _is(flag: str, criterion: AnyCriterion) -> bool:
+    """Whether the signal of a criterion has a flag: ``of_all``, ``is_room`` between vehicles."""
+    found = SIGNALS.get(criterion.signal) if isinstance(criterion, SignalCriterion) else None
+    return bool(getattr(found, flag, False))
 
 
 def _worst(each: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -192,17 +171,17 @@ def _together(
     of_one: Callable[[FlightLog, Criteria], Summary],
 ) -> Summary:
     """One summary of the flights of several vehicles, each by ``of_one``."""
-    each = [item for item in criteria if not _of_all(item)]
+    each = [item for item in criteria if not _is("of_all", item)]
     runs = [{"vehicle": name, **of_one(log, each)} for name, log in logs.items()]
     summary: Summary = dict(runs[0])
     del summary["vehicle"]
     joint: Summary = {"errors": []}
-    judge(joint, [item for item in criteria if _of_all(item)], list(logs.values()))
+    judge(joint, [item for item in criteria if _is("of_all", item)], list(logs.values()))
     of_all = iter(joint["criteria"])
     judged = [[(run["vehicle"], item) for item in run["criteria"]] for run in runs]
     of_each = iter(zip(*judged, strict=True))
     summary["criteria"] = [
-        next(of_all) if _of_all(item) else _worst(next(of_each)) for item in criteria
+        next(of_all) if _is("of_all", item) else _worst(next(of_each)) for item in criteria
     ]
     summary["errors"] = [f"{run['vehicle']}: {words}" for run in runs for words in run["errors"]]
     summary["passed"] = joint["passed"] and all(run["passed"] for run in runs)
@@ -211,9 +190,7 @@ def _together(
 
 
 def outcome_all(
-    logs: Mapping[str, FlightLog],
-    criteria: Criteria = (),
-    settle_s: float = metrics.SETTLE_S,
+    logs: Mapping[str, FlightLog], criteria: Criteria = (), settle_s: float = metrics.SETTLE_S
 ) -> Summary:
     """As :func:`summarize_all`, without what the flights were made with and where things lie."""
     if len(logs) == 1:

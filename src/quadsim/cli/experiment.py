@@ -85,20 +85,18 @@ def fcnd(options: FcndOptions) -> int:
     """
     folder = run_folder("fcnd", options.output)
     with loading("loading"):
-        from quadsim.lab.demands import chosen
-        from quadsim.lab.reproduce.fcnd import SCENARIOS, summarize
-        from quadsim.lab.reproduce.fcnd_figures import WIDTH_PX
-        from quadsim.lab.reproduce.fcnd_fleets import FLEETS, run_parts
-        from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
+        from quadsim.lab.campaign.experiment import chosen
+        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run, summarize
+        from quadsim.lab.reproduce.fcnd_figures import picture
 
         names = options.names
         scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        outcomes = run_parts(scenarios, options.seeds, options.processes, tell)
+        found = run(scenarios, options.seeds, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figures = {outcome.name: part_picture(outcome) for outcome in outcomes}
-    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+    figures = {result.name: picture(result) for result in found}
+    summary = keep(folder, summarize(found), wall_s, figures)
     return finish(summary, options.as_json, _show, f"folder: {folder}")
 
 
@@ -112,17 +110,15 @@ def ntnu(options: NtnuOptions) -> int:
     """
     folder = run_folder("ntnu", options.output)
     with loading("loading"):
-        from quadsim.lab.demands import chosen
+        from quadsim.lab.campaign.experiment import chosen
         from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
-        from quadsim.lab.reproduce.ntnu_figures import HEIGHT_PX, WIDTH_PX, pictures
+        from quadsim.lab.reproduce.ntnu_figures import pictures
 
         scenarios = chosen(options.names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
-        outcomes = run(scenarios, options.seeds, options.vehicle, options.processes, tell)
-    wall_s = time.perf_counter() - begin_s
-    figures = {name: (figure, HEIGHT_PX) for name, figure in pictures(outcomes).items()}
-    summary = keep(folder, summarize(outcomes), wall_s, figures, WIDTH_PX)
+        cells = run(scenarios, options.seeds, options.vehicle, options.processes, tell)
+    summary = keep(folder, summarize(cells), time.perf_counter() - begin_s, pictures(cells))
     return finish(summary, options.as_json, _show_ntnu, f"folder: {folder}")
 
 
@@ -136,15 +132,14 @@ def consistency(options: ConsistencyOptions) -> int:
     """
     folder = run_folder("consistency", options.output)
     with loading("loading"):
+        from quadsim.lab.campaign.experiment import chosen
         from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
-        from quadsim.lab.demands import chosen
 
         scenarios = chosen(options.names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
     with counting("consistency") as tell:
-        suites = options.suites or tuple(SUITES)
-        found = run(suites, scenarios, options.seeds, options.processes, tell)
-    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {}, 0)
+        found = run(options.suites or SUITES, scenarios, options.seeds, options.processes, tell)
+    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {})
     return finish(summary, options.as_json, _show_consistency, f"folder: {folder}")
 
 
@@ -170,23 +165,20 @@ def keep(
     folder: Path,
     summary: dict[str, Any],
     wall_s: float,
-    figures: Mapping[str, tuple[go.Figure, int]],
-    width_px: int,
+    figures: Mapping[str, go.Figure],
 ) -> dict[str, Any]:
     """Write summary and pictures into the run's folder; the whole summary."""
     from quadsim.base.whole_files import write_whole
 
     with staged(folder) as scratch:
-        pictures = [folder / name for name in write_figures(figures, width_px, scratch)]
+        pictures = [folder / name for name in write_figures(figures, scratch)]
         summary = summary | {"wall_s": wall_s, "pictures": pictures}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return summary
 
 
-def write_figures(
-    figures: Mapping[str, tuple[go.Figure, int]], width_px: int, folder: Path
-) -> list[str]:
-    """Write pictures (figure and height in px), or pages where no browser draws; their names."""
+def write_figures(figures: Mapping[str, go.Figure], folder: Path) -> list[str]:
+    """Write pictures, or pages where no browser draws; their names."""
     from quadsim.analysis.report.pictures import save_picture
     from quadsim.base.surroundings import browser
     from quadsim.base.whole_files import write_whole
@@ -194,15 +186,13 @@ def write_figures(
     kind = "png" if browser() else "html"
     if kind == "html":
         say("no Chromium to draw with (apt install chromium): the pictures are HTML pages")
-    written = []
-    for title, (figure, height) in figures.items():
-        name = f"{title}.{kind}"
+    for title, figure in figures.items():
+        path = folder / f"{title}.{kind}"
         if kind == "png":
-            save_picture(figure, folder / name, width_px, height)
+            save_picture(figure, path, int(figure.layout.width), int(figure.layout.height))
         else:
-            write_whole(folder / name, figure.to_html(include_plotlyjs=True))
-        written.append(name)
-    return written
+            write_whole(path, figure.to_html(include_plotlyjs=True))
+    return [f"{title}.{kind}" for title in figures]
 
 
 def _band(item: dict[str, Any]) -> str:
@@ -220,7 +210,7 @@ def _show_ntnu(summary: dict[str, Any]) -> None:
     from rich.text import Text
 
     from quadsim.cli.show import number, tables, verdict
-    from quadsim.lab.reproduce.ntnu_table import TITLES, table_rows
+    from quadsim.lab.reproduce.ntnu import TITLES, table_rows
 
     console = tables()
     table = Table(*TITLES)

@@ -55,8 +55,7 @@ def rehearse(options: RehearseOptions) -> int:
     scenario, speed_mps = options.scenario, options.speed_mps
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-        from quadsim.lab.rehearsal_figures import chosen, picture
-        from quadsim.lab.rehearsals import run, summarize
+        from quadsim.lab.rehearsals import flights_to_draw, picture, run, summarize
 
         first = load_rehearsal(scenario, options.seed, speed_mps)
         if options.dds:
@@ -72,12 +71,11 @@ def rehearse(options: RehearseOptions) -> int:
         else:
             outcomes = run(scenario, seeds, speed_mps, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figure = picture([(scenario, outcome) for outcome in chosen(outcomes)], speed_mps)
+    figure = picture([(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps)
     summary = summarize(first.name, outcomes, first.params.passes)
     if options.dds:
         summary = with_dds(summary, measured, folder)
-    pictures = {first.name: (figure, int(figure.layout.height))}
-    summary = keep(folder, summary, wall_s, pictures, int(figure.layout.width))
+    summary = keep(folder, summary, wall_s, {first.name: figure})
     if options.dds:
         take_bags(flights, folder)
     return finish(summary, options.as_json, _show, f"folder: {folder}")

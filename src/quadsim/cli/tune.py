@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadsim.base.options import option
 from quadsim.cli.common import finish, loading, one_line, run_folder, say, staged, to_json
+from quadsim.cli.experiment import write_figures
 from quadsim.cli.options import AsJson, Processes, RunFolder, Suite, Vehicle, command
-
-if TYPE_CHECKING:
-    from quadsim.lab.tune.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def tune(options: TuneOptions) -> int:
     seed, loops = options.seed, options.loops
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
-        from quadsim.lab.tune.tuned import autopilot_text
+        from quadsim.lab.tune.tuned import autopilot_text, picture
         from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
         from quadsim.lab.tune.tuning import tune as find_gains
 
@@ -78,18 +76,10 @@ def tune(options: TuneOptions) -> int:
     file = folder / "autopilot.yaml"
     with staged(folder) as scratch:
         write_whole(scratch / file.name, autopilot_text(found))
-        drawn = folder / _draw(found, scratch)
-        summary = found.summary() | {"wall_s": wall_s, "file": file, "picture": drawn}
+        (drawn,) = write_figures({"steps": picture(found)}, scratch)
+        summary = found.summary() | {"wall_s": wall_s, "file": file, "picture": folder / drawn}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return finish(summary, options.as_json, _show, f"file: {file}")
-
-
-def _draw(found: Tuning, folder: Path) -> str:
-    """Write the picture; its name."""
-    from quadsim.cli.experiment import write_figures
-    from quadsim.lab.tune.tuned import WIDTH_PX, picture
-
-    return write_figures({"steps": picture(found)}, WIDTH_PX, folder)[0]
 
 
 #: Columns of the table of steps: key, title, factor to the unit shown.

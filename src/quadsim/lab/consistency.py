@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.lab.campaign.batch import Progress, run_batch
+from quadsim.lab.campaign.batch import Progress
+from quadsim.lab.campaign.experiment import Job, fly_cells, over_seeds
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
 
@@ -20,19 +21,11 @@ SCENARIOS = ("square", "figure_of_eight", "gps_outage")
 #: Suites with which the error-state filter flies these, and the vehicle where it is another than
 #: the scenario's: the vibration of ``phantom4`` is that vehicle's. Left out are those without
 #: errors, and those without the receiver or the magnetometer with which the filter starts.
-SUITES = {
-    "default": None,
-    "default_250hz": None,
-    "default_1000hz": None,
-    "swarm": None,
-    "lidar": None,
-    "fast_spin": None,
-    "fcnd": None,
-    "fcnd_gps": None,
-    "phantom4": "phantom4",
-    "thesis_devices": None,
-    "thesis_devices_bad": None,
-}
+SUITES = (
+    "default", "default_250hz", "default_1000hz", "swarm", "lidar", "fast_spin", "fcnd", "fcnd_gps",
+    "phantom4", "thesis_devices", "thesis_devices_bad",
+)  # fmt: skip
+VEHICLES = {"phantom4": "phantom4"}
 AXES = ("roll", "pitch", "yaw", "v_x", "v_y", "v_z", "p_x", "p_y", "p_z")
 #: What the mean normalised square of each axis has to lie between.
 LEAST, MOST = 0.5, 1.6
@@ -41,7 +34,7 @@ TIMES = 10
 
 
 @dataclass(frozen=True)
-class Flown:
+class Squares:
     """Normalised squares of a flight.
 
     Attributes:
@@ -53,19 +46,16 @@ class Flown:
     errors: Array
 
 
-#: Suite, scenario, seed and dotted keys that are set.
-Job = tuple[str, str, int, dict[str, Any]]
-
-
 def _rotations(q: Array) -> Rotation:
     return Rotation.from_quat(np.roll(q, -1, axis=1))
 
 
-def fly_one(job: Job) -> Flown:
-    """Fly one seed of a scenario with a suite of sensors."""
-    suite, name, seed, changes = job
-    vehicle = SUITES.get(suite)
-    scenario = load_scenario(name, changes, sensors=suite, seed=seed, vehicle=vehicle)
+def fly(job: Job) -> Squares:
+    """Fly one seed; ``cell`` is suite and scenario, ``extra`` dotted keys that are set."""
+    suite, name = job.cell
+    scenario = load_scenario(
+        name, job.extra, sensors=suite, seed=job.seed, vehicle=VEHICLES.get(suite)
+    )
     loop = ClosedLoop(scenario, log_hz=10.0)
     loop.fly()
     rows = loop.rows()
@@ -75,7 +65,7 @@ def fly_one(job: Job) -> Flown:
     turn_W = (_rotations(rows["q_WB"]) * _rotations(estimate["q_WB"]).inv()).as_rotvec()
     errors = np.hstack([turn_W, rows["v_W"] - estimate["v_W"], rows["p_W"] - estimate["p_W"]])
     variance = np.hstack([estimate[f"{n}_variance"] for n in ("attitude", "v", "p")])
-    return Flown(errors**2 / variance, errors)
+    return Squares(errors**2 / variance, errors)
 
 
 def run(
@@ -85,7 +75,7 @@ def run(
     processes: int = 0,
     progress: Progress | None = None,
     changes: dict[str, Any] | None = None,
-) -> dict[tuple[str, str], list[Flown]]:
+) -> dict[tuple[str, str], list[Squares]]:
     """Fly every scenario with every suite.
 
     Args:
@@ -99,33 +89,24 @@ def run(
     Returns:
         Suite and scenario to its flights, in the order of the seeds.
     """
-    pairs = [(suite, name) for suite in suites for name in scenarios]
-    jobs: list[Job] = [
-        (suite, name, seed, changes or {}) for suite, name in pairs for seed in range(1, seeds + 1)
-    ]
-    flown = run_batch(fly_one, jobs, processes, progress)
-    return {pair: flown[i * seeds : (i + 1) * seeds] for i, pair in enumerate(pairs)}
+    jobs = over_seeds(((suite, name) for suite in suites for name in scenarios), seeds)
+    return fly_cells(fly, [replace(job, extra=changes or {}) for job in jobs], processes, progress)
 
 
-def means(flights: Sequence[Flown]) -> Array:
+def means(flights: Sequence[Squares]) -> Array:
     """(9,) mean normalised squares over flights and times: 1 where the filter is consistent."""
     return np.asarray(np.mean([flight.squares for flight in flights], axis=(0, 1)))
 
 
-def summarize(found: dict[tuple[str, str], list[Flown]]) -> dict[str, Any]:
+def summarize(found: dict[tuple[str, str], list[Squares]]) -> dict[str, Any]:
     """The table: a row for each suite and scenario, and whether all lie within the limits."""
     rows = []
     for (suite, name), flights in found.items():
         squares = means(flights)
         rms = np.sqrt(np.mean([flight.errors**2 for flight in flights], axis=(0, 1)))
-        rows.append(
-            {
-                "suite": suite,
-                "scenario": name,
-                "flights": len(flights),
-                "squares": dict(zip(AXES, squares.tolist(), strict=True)),
-                "rms": dict(zip(AXES, rms.tolist(), strict=True)),
-                "passed": bool(np.all((squares >= LEAST) & (squares <= MOST))),
-            }
-        )
+        row = {"suite": suite, "scenario": name, "flights": len(flights)}
+        row["squares"] = dict(zip(AXES, squares.tolist(), strict=True))
+        row["rms"] = dict(zip(AXES, rms.tolist(), strict=True))
+        row["passed"] = bool(np.all((squares >= LEAST) & (squares <= MOST)))
+        rows.append(row)
     return {"least": LEAST, "most": MOST, "rows": rows, "passed": all(r["passed"] for r in rows)}

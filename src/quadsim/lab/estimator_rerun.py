@@ -15,7 +15,7 @@ from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track, track_of
 
 
-def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
+def rerun_estimator(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Track:
     """Run an estimator over what the sensors published in a flight, in the order of the stamps.
 
     Args:
@@ -36,41 +36,33 @@ def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
     scenario, setup = loop.scenario, loop.setup
     datum = scenario.environment.datum
     estimator = ESTIMATORS[name](scenario.estimator, datum)
-    samples = [loop.samples(kind) for kind in (*SENSORS, ahrs.KIND)]
-    stamps = [rows["stamp_ns"] for rows in samples]
-    kinds = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
-    index = np.concatenate([np.arange(len(rows)) for rows in samples])
-    names = [*SENSORS, ahrs.KIND]
+    samples = [
+        (int(row["stamp_ns"]), order, kind, row)
+        for order, kind in enumerate((*SENSORS, ahrs.KIND))
+        for row in loop.samples(kind)
+    ]
     logged = set(loop.rows()["stamp_ns"].tolist())
     rows = np.zeros(len(logged), ODOMETRY)
     count = 0
     last_ns = 0
     covariance = np.zeros((3, 3))
 
-    def keep() -> None:
+    def store() -> None:
         """The estimate with everything up to the last stamp in it, where the log has a row."""
         nonlocal count
         if estimator.running and last_ns in logged:
             rows[count] = estimator.odometry()
             count += 1
 
-    for k in np.lexsort((kinds, np.concatenate(stamps))):
-        kind = names[kinds[k]]
-        sample = samples[kinds[k]][index[k]]
-        stamp_ns = int(sample["stamp_ns"])
+    for stamp_ns, _, kind, sample in sorted(samples, key=lambda item: item[:2]):
         if 0 <= blind_from_ns < stamp_ns:
             go_blind(estimator, loop, last_ns)
             blind_from_ns = -1
         if kind == "imu":
-            keep()
+            store()
             last_ns = stamp_ns
-            estimator.imu(
-                stamp_ns,
-                sample["f_S"],
-                sample["w_S"],
-                setup.accel_covariance,
-                setup.gyro_covariance,
-            )
+            covariances = setup.accel_covariance, setup.gyro_covariance
+            estimator.imu(stamp_ns, sample["f_S"], sample["w_S"], *covariances)
         elif kind == "gnss":
             if np.isfinite(sample["p_W"]).all():
                 np.fill_diagonal(covariance, sample["p_variance"])
@@ -81,16 +73,13 @@ def estimate_beside(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
         elif kind == "magnetometer":
             estimator.magnetic_field(stamp_ns, sample["m_S"], setup.field_covariance)
         elif kind == "barometer":
-            pressure_pa, variance_pa2 = (
-                float(sample["values"][0]),
-                float(setup.pressure_variance[0]),
-            )
-            estimator.pressure(stamp_ns, pressure_pa, variance_pa2)
+            variance_pa2 = float(setup.pressure_variance[0])
+            estimator.pressure(stamp_ns, float(sample["values"][0]), variance_pa2)
         elif kind == ahrs.KIND:
             estimator.external_attitude(stamp_ns, sample["q_WB"])
         else:
             estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
-    keep()
+    store()
     return track_of(rows[:count])
 
 

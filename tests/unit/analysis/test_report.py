@@ -10,15 +10,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
-from plotly.offline import get_plotlyjs
-from plotly.subplots import make_subplots
 
 from quadsim.analysis.report import (
     arrivals,
     criteria,
-    drawing,
     errors,
     figures,
     inside,
@@ -27,9 +23,8 @@ from quadsim.analysis.report import (
 )
 from quadsim.analysis.report.figures import extremes, thin
 from quadsim.analysis.report.flights import Flights
-from quadsim.analysis.report.page import render, write_report
+from quadsim.analysis.report.page import figures_json, render, write_report
 from quadsim.analysis.report.parts import drawn, parts_of
-from quadsim.analysis.report.script import figures_json
 from quadsim.analysis.summary import summarize
 from quadsim.bag.log import read_log
 from quadsim.bag.reading import open_bag
@@ -295,41 +290,6 @@ def test_the_figures_of_a_page_are_those_that_were_drawn(log):
         for trace, sent_trace in zip(figure.data, sent["data"], strict=True):
             for axis in "xy":
                 np.testing.assert_array_equal(filled(sent_trace[axis]), trace[axis])
-
-
-def test_plotly_itself_would_draw_the_figures(log):
-    """Its Python classes refuse what its schema does not know, and lay out rows alike."""
-    for _, figure in drawn(Flights({"circle": log})):
-        content = figure.to_plotly_json()
-        assert content["layout"].pop("template") == drawing.template()
-        own = go.Figure(content).to_plotly_json()
-        assert [trace["type"] for trace in own["data"]] == [trace.type for trace in figure.data]
-    rows = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.03)
-    ours = drawing.Figure(3, 0.03).layout
-    for name in (f"{letter}axis{row}" for letter in "xy" for row in ("", "2", "3")):
-        axis = rows.layout[name].to_plotly_json()
-        assert axis.pop("domain") == pytest.approx(ours[name].pop("domain"))
-        assert axis == ours[name]
-    assert drawing.plotly_js() == get_plotlyjs()
-
-
-def test_numbers_that_plotly_has_no_bytes_for_are_lists():
-    trace = drawing.Node(
-        half=np.array([0.5, np.nan], np.float16),
-        flags=np.array([True, False]),
-        long=np.array([0, 2**40]),
-        table=np.arange(6.0).reshape(2, 3),
-        short=np.array([1, -2]),
-    )
-    found = drawing._plain(trace)
-    short = found.pop("short")
-    assert found == {
-        "half": [0.5, None],
-        "flags": [True, False],
-        "long": [0, 2**40],
-        "table": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
-    }
-    assert short == {"dtype": "i4", "bdata": base64.b64encode(b"\1\0\0\0\xfe\xff\xff\xff").decode()}
 
 
 def test_the_interval_of_chi_square_is_that_of_tables():

@@ -22,8 +22,7 @@ from quadsim.hil.rehearsal.parameters import PassParams, TroubleParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.hil.rehearsal.stand_in import Telemetry
 from quadsim.hil.rehearsal.stopping import StopWatch
-from quadsim.lab.rehearsal_figures import chosen, outline, picture
-from quadsim.lab.rehearsals import criteria, summarize
+from quadsim.lab.rehearsals import criteria, flights_to_draw, outline, picture, summarize
 from quadsim.sensors.devices import load_device
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacle_fields import clearances
@@ -132,7 +131,7 @@ def test_criteria_count_collisions_arrivals_and_landings():
     assert all(item["passed"] for item in criteria(flights[:-1], PassParams()))
     asked = PassParams(lands=True, stop_s=2.0)
     assert [item["passed"] for item in criteria(flights[:-1], asked)] == [True, True, False, False]
-    assert chosen(flights)[0].seed == 20
+    assert flights_to_draw(flights)[0].seed == 20
 
 
 def test_outlines_are_those_of_the_shapes():

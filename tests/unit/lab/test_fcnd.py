@@ -15,9 +15,9 @@ from quadsim.analysis.metrics import at_stamps
 from quadsim.base import surroundings
 from quadsim.base.errors import InputError
 from quadsim.cli import main
-from quadsim.lab.estimator_rerun import estimate_beside
+from quadsim.lab.estimator_rerun import rerun_estimator
 from quadsim.lab.reproduce import fcnd
-from quadsim.lab.reproduce.fcnd_figures import over_seeds, picture
+from quadsim.lab.reproduce.fcnd_figures import picture, quantiles_over_seeds
 from quadsim.mission.items import Follow, items_from
 from quadsim.ros.graph.graph import describe
 from quadsim.sim import closed_loop
@@ -111,13 +111,13 @@ def test_the_filter_beside_gives_what_the_filter_in_the_loop_gave():
     """The same samples in the same order, one by one through the estimator's messages."""
     loop = ClosedLoop(load_scenario(fcnd.GPS_UPDATE, duration_s=8.0), keep_samples=True)
     flown = loop.fly().estimates["eskf"]
-    beside = estimate_beside(loop, "eskf")
+    beside = rerun_estimator(loop, "eskf")
     rows = np.isin(flown.stamp_ns, beside.stamp_ns)
     assert rows.sum() == len(beside) > 300
     np.testing.assert_allclose(beside.p_W, flown.p_W[rows], atol=1e-6)  # degrees and back
     np.testing.assert_allclose(beside.q_WB, flown.q_WB[rows], atol=1e-9)
     with pytest.raises(InputError, match="unknown estimator 'ukf'; known: eskf"):
-        estimate_beside(loop, "ukf")
+        rerun_estimator(loop, "ukf")
 
 
 def test_pooled_samples_need_more_seeds_for_a_narrow_band(outcomes):
@@ -132,7 +132,7 @@ def test_pooled_samples_need_more_seeds_for_a_narrow_band(outcomes):
 
 def test_quantiles_over_seeds_are_at_common_times(outcomes):
     each = [flown.reached[0] for flown in outcomes["fcnd_08_predict_state"].flown]
-    t_s, (low, median, high) = over_seeds(each)
+    t_s, (low, median, high) = quantiles_over_seeds(each)
     assert (t_s[0], t_s[-1]) == pytest.approx((1.0, 41.0), abs=0.02)
     assert np.all(low <= median)
     assert np.all(median <= high)
@@ -142,12 +142,12 @@ def test_quantiles_over_seeds_are_at_common_times(outcomes):
 
 @pytest.mark.parametrize("name", ["fcnd_09_predict_covariance", "fcnd_11_gps_update"])
 def test_a_picture_has_the_pass_band(outcomes, name):
-    figure, height = picture(outcomes[name])
+    figure = picture(outcomes[name])
     bands = [trace for trace in figure.data if trace.name == "pass band"]
     assert len(bands) == len(outcomes[name].flown[0].reached)
     limits = [max(trace.y) for trace in bands]
     assert limits == [item.criterion.limit for item in outcomes[name].flown[0].reached]
-    assert height > 200
+    assert figure.layout.height > 200
 
 
 def run(*arguments):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.lab.reproduce.fcnd import summarize
-from quadsim.lab.reproduce.fcnd_fleets import (
+from quadsim.lab.campaign.experiment import Job
+from quadsim.lab.reproduce.fcnd import (
     INERTIA_SPREAD,
     MANY_QUADS,
     MONTE_CARLO,
     VEHICLE_SPREAD,
-    FleetJob,
-    FleetOutcome,
-    fly_vehicle,
+    FcndResult,
+    fly,
     shifted,
+    summarize,
     varied,
 )
-from quadsim.lab.reproduce.fcnd_fleets_figures import part_picture
+from quadsim.lab.reproduce.fcnd_figures import picture
 from quadsim.mission.items import Hover
 from quadsim.mission.trajectories.items import FigureOfEight, plan_of
 from quadsim.sim.closed_loop import vehicle_names
@@ -63,7 +63,7 @@ def test_the_figure_of_eight_is_that_of_the_project():
 
 def test_a_vehicle_of_a_fleet_flies_and_is_told():
     scenario = load_scenario(MANY_QUADS)
-    outcome = FleetOutcome(scenario, (fly_vehicle(FleetJob(MANY_QUADS, 1, 8)),))
+    outcome = FcndResult(scenario, (fly(Job(MANY_QUADS, 1, 8)),))
     assert outcome.pass_share == 1.0
     summary = summarize([outcome])
     assert summary["passed"]
@@ -72,6 +72,6 @@ def test_a_vehicle_of_a_fleet_flies_and_is_told():
     assert run["tracking_rmse_m"] < 0.10
     # it lands below the crossing of its own figure
     assert run["rest_W_m"][:2] == pytest.approx([0.0, 0.8], abs=0.1)
-    figure, height = part_picture(outcome)
-    assert height > 500
+    figure = picture(outcome)
+    assert figure.layout.height > 500
     assert "rests" in [trace.name for trace in figure.data]

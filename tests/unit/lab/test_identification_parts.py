@@ -14,10 +14,10 @@ from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.lab.identify.figures import MEANING, Figure, file_figures, with_figures
+from quadsim.lab.identify.flight_grid import Windows
 from quadsim.lab.identify.identification import LATE
 from quadsim.lab.identify.least_squares import Prior, solve
 from quadsim.lab.identify.motor_fit import Motors, fit_motors
-from quadsim.lab.identify.windows import Windows
 from quadsim.lab.identify.wrench_terms import TERMS, flow_of
 from quadsim.vehicle.aerodynamics import body_drag
 from quadsim.vehicle.multirotor import VEHICLE

@@ -9,10 +9,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
-from quadsim.lab.demands import chosen
+from quadsim.lab.campaign.experiment import Job, chosen
 from quadsim.lab.reproduce import ntnu
-from quadsim.lab.reproduce.ntnu import ARRIVED, CRASHED, TIMED_OUT, Attempt, Flown, Job, Outcome
-from quadsim.lab.reproduce.ntnu_cells import (
+from quadsim.lab.reproduce.ntnu import (
+    ARRIVED,
+    CRASHED,
     HILLY,
     KINDS,
     LIMITS_MPS,
@@ -21,10 +22,15 @@ from quadsim.lab.reproduce.ntnu_cells import (
     SHORT_FLAT,
     SLOPED,
     THESIS,
+    TIMED_OUT,
+    TITLES,
+    Attempt,
+    NtnuCell,
+    SeedAttempts,
     scenario_of,
+    table_rows,
 )
 from quadsim.lab.reproduce.ntnu_figures import picture
-from quadsim.lab.reproduce.ntnu_table import TITLES, table_rows
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.ahrs import MODEL, AhrsParams
 from quadsim.sensors.model import SimulatedSensor
@@ -79,14 +85,14 @@ def test_the_graph_says_that_it_cannot_fly_on_the_linear_filter():
 @pytest.fixture(scope="module")
 def inertial():
     """Configuration 2 of the scenario that is flown fastest: inertial navigation alone."""
-    return ntnu.fly(Job("thesis", SHORT_FLAT, 2, 1, drawn=True))
+    return ntnu.fly(Job(("thesis", SHORT_FLAT, 2), 1, True))
 
 
 def test_without_noise_the_inertial_estimate_is_the_truth(inertial):
     """The thesis's true observer condition, which its own broke at 3 cm in 30 s."""
     assert inertial.passed
     assert inertial.last.error_m[0] < 1e-3
-    truth = ntnu.fly(Job("thesis", SHORT_FLAT, 1, 1)).last
+    truth = ntnu.fly(Job(("thesis", SHORT_FLAT, 1), 1)).last
     for name in ("duration_s", "speed_mps", "height_m"):
         assert getattr(inertial.last, name) == pytest.approx(getattr(truth, name), rel=0.01)
 
@@ -100,20 +106,20 @@ def test_single_precision_costs_what_its_rounding_says(monkeypatch):
     kind = KINDS["thesis"]
     single = replace(kind.configurations[1], estimator="thesis_single")
     monkeypatch.setitem(KINDS, "single", replace(kind, configurations=(single,)))
-    last = ntnu.fly(Job("single", SLOPED, 1, 1)).last
+    last = ntnu.fly(Job(("single", SLOPED, 1), 1)).last
     most_m = 0.5 * 4e-6 * last.duration_s**2
     assert 1e-4 < last.error_m[0] < most_m
-    assert ntnu.fly(Job("thesis", SLOPED, 2, 1)).last.error_m[0] < 1e-5
+    assert ntnu.fly(Job(("thesis", SLOPED, 2), 1)).last.error_m[0] < 1e-5
 
 
 def test_data_sheet_sensors_arrive_with_the_thesis_s_error():
-    flown = ntnu.fly(Job("thesis", SHORT_FLAT, 3, 1))
+    flown = ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 1))
     assert flown.passed
     # between none and three times the thesis's own mean, which is of one run as this is
     assert 0.005 < flown.last.error_m[1] < 3.0 * THESIS[SHORT_FLAT, 3].error_m[1]
-    again = ntnu.fly(Job("thesis", SHORT_FLAT, 3, 1))
+    again = ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 1))
     assert again.last.digest == flown.last.digest
-    assert ntnu.fly(Job("thesis", SHORT_FLAT, 3, 2)).last.digest != flown.last.digest
+    assert ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 2)).last.digest != flown.last.digest
 
 
 def made_up(limit_mps, end):
@@ -135,7 +141,7 @@ def test_a_run_is_tried_again_slower_after_a_crash_alone(monkeypatch, ends, limi
     monkeypatch.setattr(
         ntnu, "attempt", lambda job, limit_mps: (made_up(limit_mps, left.pop(0)), None)
     )
-    flown = ntnu.fly(Job("thesis", HILLY, 3, 1))
+    flown = ntnu.fly(Job(("thesis", HILLY, 3), 1))
     assert [each.limit_mps for each in flown.attempts] == limits
     assert flown.passed == (ends[-1] == ARRIVED)
     assert flown.at_once == (ends[0] == ARRIVED)
@@ -151,11 +157,11 @@ def test_the_limit_of_speed_holds_on_every_leg():
 
 def test_the_table_has_the_thesis_s_form():
     flown = (
-        Flown(1, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
-        Flown(2, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
-        Flown(3, (made_up(10.0, CRASHED), made_up(5.0, TIMED_OUT))),
+        SeedAttempts(1, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
+        SeedAttempts(2, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
+        SeedAttempts(3, (made_up(10.0, CRASHED), made_up(5.0, TIMED_OUT))),
     )
-    rows = list(table_rows([Outcome("thesis", HILLY, 4, flown).summary()]))
+    rows = list(table_rows([NtnuCell("thesis", HILLY, 4, flown).summary()]))
     assert all(len(row) == len(TITLES) for row in rows)
     assert rows[0] == (HILLY, "4 bad sensors", "ours", "2 of 3", "10.0", "2", "18", "32 / 18",
                        "5.50 / 5.00 / 4.50", "0.50 / 0.20")  # fmt: skip
@@ -165,7 +171,7 @@ def test_the_table_has_the_thesis_s_form():
 
 def test_what_has_to_be_shown_fails_where_it_is_not_shown():
     low = replace(made_up(10.0, CRASHED), height_m=(5.0, 5.0, 1.9), error_m=(9.0, 4.0))
-    cell = Outcome("thesis", HILLY, 3, (Flown(1, (low, made_up(5.0, ARRIVED))),))
+    cell = NtnuCell("thesis", HILLY, 3, (SeedAttempts(1, (low, made_up(5.0, ARRIVED))),))
     verdicts = {item["name"]: item["passed"] for item in cell.demands()}
     assert verdicts == {
         "share that passes": True,
@@ -173,12 +179,12 @@ def test_what_has_to_be_shown_fails_where_it_is_not_shown():
         "mean position error, m": True,
         "lowest height above ground, m": False,
     }
-    worse = Outcome("thesis", HILLY, 3, (Flown(1, (low,)),))
+    worse = NtnuCell("thesis", HILLY, 3, (SeedAttempts(1, (low,)),))
     assert not any(item["passed"] for item in worse.demands())
 
 
 def test_the_picture_shows_truth_estimate_blind_and_waypoints(inertial):
-    cell = Outcome("thesis", SHORT_FLAT, 2, (inertial,))
+    cell = NtnuCell("thesis", SHORT_FLAT, 2, (inertial,))
     traces = {trace.name for trace in picture([cell]).data}
     assert {"truth", "estimate", "blind", "waypoints"} <= traces
     drawn = inertial.drawn
@@ -203,6 +209,6 @@ def test_both_vehicles_have_four_configurations():
 @pytest.mark.parametrize("name", [SHORT_FLAT, PRECISION])
 def test_gains_of_table_6_1_give_the_printed_results(name):
     """10 %: printed with two digits; its stick and its physics step are not known."""
-    flown, printed = ntnu.fly(Job("thesis-gains", name, 1, 1)).last, THESIS[name, 1]
+    flown, printed = ntnu.fly(Job(("thesis-gains", name, 1), 1)).last, THESIS[name, 1]
     assert flown.duration_s == pytest.approx(printed.duration_s, rel=0.1)
     assert 3.6 * flown.speed_mps[0] == pytest.approx(printed.velocity_kmh[0], rel=0.1)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from relaxed_hover import G_MPS2, relaxed_hover
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
@@ -18,7 +19,6 @@ from quadsim.control.three_rotor_flight import (
     spin_gains,
     steady_spin,
 )
-from quadsim.lab.reproduce.relaxed_hover import G_MPS2, relaxed_hover
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
 

@@ -9,9 +9,8 @@ import pytest
 from scipy.optimize import brentq
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.lab.tune.limit_cycle import limit_cycle
 from quadsim.lab.tune.loop_margins import processes, spin_up_lead_s, ultimate
-from quadsim.lab.tune.relay import RelayBench
+from quadsim.lab.tune.relay import RelayBench, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
 from quadsim.lab.tune.tuning import load_vehicle
 from quadsim.sim.scenario import load_scenario

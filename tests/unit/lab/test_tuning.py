@@ -21,7 +21,7 @@ from quadsim.lab.tune import step_flights, tuning_search
 from quadsim.lab.tune.loop_margins import LOOPS, all_margins
 from quadsim.lab.tune.step_flights import cost_of, ripple_of
 from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
-from quadsim.lab.tune.tuning_rules import Bounds, apply_rule, scaled, within_margins
+from quadsim.lab.tune.tuning_rules import Bounds, apply_rule, scaled, with_factors, within_margins
 
 DEFAULT = load(AutopilotParams, find("autopilots", "default"))
 FREE = Bounds(torque=(1e6, 1e6, 1e6), lift=1e6, noise=(0.0, 0.0))
@@ -110,7 +110,7 @@ def test_the_search_finds_the_least_cost(monkeypatch):
 
 
 def test_a_search_stays_within_the_ranges_of_a_file():
-    found = tuning_search.with_factors(DEFAULT, ("rate", "yaw"), (100.0, 1.0, 100.0))
+    found = with_factors(DEFAULT, ("rate", "yaw"), (100.0, 1.0, 100.0))
     assert found.attitude.rate_gain[:2] == (200.0, 200.0)
     assert found.attitude.rate_gain[2] == DEFAULT.attitude.rate_gain[2]
     assert found.position.yaw_gain == 20.0

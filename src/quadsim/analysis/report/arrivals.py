@@ -6,9 +6,9 @@ import html
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Arrivals
@@ -31,7 +31,7 @@ def _topics(flights: Flights) -> list[str]:
     return sorted(names)[:MAX_TOPICS]
 
 
-def arrivals(flights: Flights) -> Figure:
+def arrivals(flights: Flights) -> go.Figure:
     """A band for each topic over time, with its gaps."""
     topics = _topics(flights)
     sheet = Sheet(flights, [""], 30 + _ROW_PX * max(len(topics), 2))
@@ -85,22 +85,14 @@ def topic_rows(flights: Flights) -> list[dict[str, Any]]:
         for name in log.topics or log.arrivals:
             each = log.arrivals.get(name)
             row: dict[str, Any] = {"run": run, "topic": name, "looked": each is not None}
-            if each is None:
-                row |= {
-                    "count": log.topics.get(name),
-                    "rate_hz": summed.get(name, {}).get("rate_hz"),
-                }
-            else:
+            row |= {"count": log.topics.get(name), "rate_hz": summed.get(name, {}).get("rate_hz")}
+            if each is not None:
                 gaps_s = np.diff(np.asarray(each.gaps_ns).reshape(-1, 2), axis=1) * 1e-9
-                row |= {
-                    "count": each.count,
-                    "rate_hz": each.rate_hz,
-                    "gaps": len(gaps_s),
-                    "longest_s": float(gaps_s.max()) if len(gaps_s) else None,
-                    "repeated": each.repeated,
-                    "median_ms": _milli(each.latency_median_s),
-                    "p99_ms": _milli(each.latency_p99_s),
-                }
+                row |= {"count": each.count, "rate_hz": each.rate_hz, "gaps": len(gaps_s)}
+                row["longest_s"] = float(gaps_s.max()) if len(gaps_s) else None
+                row["repeated"] = each.repeated
+                row["median_ms"] = _milli(each.latency_median_s)
+                row["p99_ms"] = _milli(each.latency_p99_s)
             rows.append(row)
     return rows
 

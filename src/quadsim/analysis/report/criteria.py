@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.analysis.signals import SIGNALS
@@ -44,7 +44,7 @@ def signal_of(item: Mapping[str, Any]) -> str | None:
     return _OF_VALUES.get(name) if signal is None else name
 
 
-def kept(flights: Flights) -> Figure:
+def kept(flights: Flights) -> go.Figure:
     """A row for each signal that a criterion speaks of, with the band to keep."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for run in flights.runs:
@@ -71,7 +71,7 @@ def kept(flights: Flights) -> Figure:
         _allow(sheet, row, items)
     figure = sheet.finish()
     for row, top in enumerate(tops, 1):
-        figure.update_yaxes(row, range=[0.0, 1.12 * top])
+        figure.update_yaxes(row=row, range=[0.0, 1.12 * top])
     return figure
 
 
@@ -111,7 +111,7 @@ def _allow(sheet: Sheet, row: int, items: list[tuple[str, Mapping[str, Any]]]) -
         band = f"{low:g} … {limit:g}" if low else f"≤ {limit:g}"
         if "_rmse_" in name:
             reached = "" if sheet.flights.several else f", reached {_short(item['value'])}"
-            sheet.limit(row, (from_s, to_s), limit, f"RMSE {band}{reached}")
+            sheet.band(row, (from_s, to_s), (limit, limit), f"RMSE {band}{reached}")
         else:
             sheet.band(row, (from_s, to_s), (low, limit), band)
 
@@ -153,18 +153,12 @@ def criterion_rows(flights: Flights) -> list[dict[str, Any]]:
     rows = []
     for run in flights.runs:
         for item in flights.judged(run):
-            value = item["value"]
-            unit = "s" if "event" in item else unit_of(str(item["name"]))
-            reached = "–" if value is None else f"{value:.3g} {unit}".strip()
-            if "event" in item:
-                reached = f"at {value:.2f} s" if value is not None else "never"
-            rows.append(
-                {
-                    "run": run,
-                    "words": words_of(item),
-                    "reached": reached,
-                    "allowed": allowed(item),
-                    "passed": item["passed"],
-                }
-            )
+            value, is_event = item["value"], "event" in item
+            if value is None:
+                reached = "never" if is_event else "–"
+            else:
+                words = f"{value:.3g} {unit_of(str(item['name']))}".strip()
+                reached = f"at {value:.2f} s" if is_event else words
+            row = {"run": run, "words": words_of(item), "reached": reached}
+            rows.append(row | {"allowed": allowed(item), "passed": item["passed"]})
     return sorted(rows, key=lambda row: row["passed"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import plotly.graph_objects as go
 
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 
@@ -15,7 +15,7 @@ _MANY = 3  # runs from which on bounds wait for a click
 
 def _figure(
     flights: Flights, quantity: str, columns: slice, scale: float, titles: tuple[str, ...]
-) -> Figure:
+) -> go.Figure:
     """Three rows: the error per axis and plus and minus three stated deviations."""
     sheet = Sheet(flights, titles)
     limits = np.zeros(3)
@@ -43,23 +43,23 @@ def _figure(
     figure = sheet.finish()
     for axis in range(3):
         span = [-1.15 * limits[axis], 1.15 * limits[axis]] if limits[axis] else None
-        figure.update_yaxes(axis + 1, range=span)
+        figure.update_yaxes(row=axis + 1, range=span)
     return figure
 
 
-def position_errors(flights: Flights) -> Figure:
+def position_errors(flights: Flights) -> go.Figure:
     """Position error per axis."""
     titles = tuple(f"{axis}, m" for axis in _AXES)
     return _figure(flights, "position_W", slice(0, 3), 1.0, titles)
 
 
-def velocity_errors(flights: Flights) -> Figure:
+def velocity_errors(flights: Flights) -> go.Figure:
     """Velocity error per axis."""
     titles = tuple(f"{axis}, m/s" for axis in _AXES)
     return _figure(flights, "velocity_W", slice(3, 6), 1.0, titles)
 
 
-def attitude_errors(flights: Flights) -> Figure:
+def attitude_errors(flights: Flights) -> go.Figure:
     """Attitude error as a rotation about the world axes."""
     titles = tuple(f"about {axis}, °" for axis in _AXES)
     return _figure(flights, "attitude_W", slice(6, 9), float(np.degrees(1.0)), titles)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from quadsim.analysis.report.drawing import TEMPLATE
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
 
 MAX_POINTS = 1200  # of a line: a page is hardly wider
@@ -21,16 +21,7 @@ MAX_FIXES = 3000
 TRUTH, ESTIMATE, BLIND, REFERENCE = "#1b1b1b", "#0072b2", "#e69f00", "#8c8c8c"
 FIXES, WAYPOINTS, BAND = "#d55e00", "#009e73", "rgba(0, 114, 178, 0.16)"
 GROUND, ALLOWED = "#8c6d1f", "rgba(0, 158, 115, 0.13)"
-RUNS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#1b1b1b",
-    "#8c6d1f",
-)
+RUNS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b1b1b", "#8c6d1f")
 #: How plotly behaves in a page: it never sends data anywhere, and a wheel turns the page.
 CONFIG = {
     "displaylogo": False,
@@ -83,9 +74,9 @@ def seconds(stamp_ns: Stamps, start_ns: int) -> NDArray[np.float32]:
 
 
 def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s") -> Any:
-    """The look that all figures share, ours and plotly's."""
+    """The look that all figures share."""
     figure.update_layout(
-        template=TEMPLATE,
+        template="plotly_white",
         height=height,
         margin={"l": 60, "r": 20, "t": 30, "b": 45},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
@@ -96,4 +87,33 @@ def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s")
     figure.update_yaxes(showline=True, linecolor="#bbb", zeroline=False)
     if y_title:
         figure.update_yaxes(title={"text": y_title})
+    return figure
+
+
+#: Room above the panels of a picture for its title and legend, and below them.
+HEAD_PX, FOOT_PX = 110, 50
+
+
+def finish_panels(figure: go.Figure, width_px: int, inner_px: int, title: str = "") -> go.Figure:
+    """The look of a picture of several panels, whose legend has each name once.
+
+    Args:
+        figure: subplots with their traces.
+        width_px: of the picture.
+        inner_px: height of the panels together.
+        title: above them.
+    """
+    height_px = HEAD_PX + inner_px + FOOT_PX
+    style(figure, height_px, x_title="")
+    names: set[str] = set()
+    for trace in figure.data:
+        is_new = bool(trace.name) and trace.name not in names and trace.showlegend is not False
+        trace.update(showlegend=is_new, legendgroup=trace.name)
+        if is_new:
+            names.add(trace.name)
+    figure.update_annotations(font_size=13)
+    figure.update_layout(
+        width=width_px, title={"text": title, "x": 0.05, "y": 1.0 - 24.0 / height_px},
+        legend={"y": 1.0 + 30.0 / inner_px}, margin={"t": HEAD_PX, "b": FOOT_PX}, hovermode=False,
+    )  # fmt: skip
     return figure

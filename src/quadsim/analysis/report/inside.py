@@ -6,28 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 
-from quadsim.analysis.report.drawing import Figure
+from quadsim.analysis.consistency import CONFIDENCE, interval
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
 #: NIS is drawn beside the interval that holds this share of it, if the filter is right.
-SHARE = 0.95
-#: Quantiles of chi-square that :data:`SHARE` lies between, by degrees of freedom, as in the tables
-#: (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4): to import scipy.stats takes 0.2 s.
-_CHI_SQUARE = {
-    1: (0.000982, 5.023886),
-    2: (0.050636, 7.377759),
-    3: (0.215795, 9.348404),
-    4: (0.484419, 11.143287),
-    5: (0.831212, 12.832502),
-    6: (1.237344, 14.449375),
-    7: (1.689869, 16.012764),
-    8: (2.179731, 17.534546),
-    9: (2.700389, 19.022768),
-}
+SHARE = CONFIDENCE
 _MANY = 3
 
 _DEGREES = float(np.degrees(1.0))
@@ -74,7 +62,7 @@ def words_of(kind: str) -> str:
     return KINDS[kind].words if kind in KINDS else kind.replace("_", " ")
 
 
-def innovations(flights: Flights, kind: str) -> Figure:
+def innovations(flights: Flights, kind: str) -> go.Figure:
     """Measured minus expected, with three expected deviations, and below it the NIS."""
     found = [
         (run, name, inside.innovations[kind])
@@ -105,7 +93,7 @@ def innovations(flights: Flights, kind: str) -> Figure:
     for row, limit in enumerate(limits, 1):
         low = -1.1 * limit if row < len(limits) else 0.0
         if limit > 0.0:
-            figure.update_yaxes(row, range=[low, 1.1 * limit])
+            figure.update_yaxes(row=row, range=[low, 1.1 * limit])
     low, high = _interval(found[0][2])
     sheet.band(len(names) + 1, (0.0, flights.longest_s), (low, high), "")
     return figure
@@ -119,13 +107,8 @@ def _most(values: Any) -> float:
 
 def _interval(each: Innovations) -> tuple[float, float]:
     """Where the share :data:`SHARE` of the NIS of a filter that is right lies."""
-    degrees = each.value.shape[1]
-    if degrees in _CHI_SQUARE:
-        return _CHI_SQUARE[degrees]
-    from scipy.stats import chi2
-
-    low, high = chi2.interval(SHARE, degrees)
-    return float(low), float(high)
+    low, high = interval(each.value.shape[1])
+    return low, high
 
 
 def _draw(sheet: Sheet, run: str, kind: str, each: Innovations, scale: float) -> None:
@@ -152,22 +135,16 @@ def innovation_rows(flights: Flights) -> list[dict[str, Any]]:
                 continue
             low, high = _interval(each)
             nis = each.nis[np.isfinite(each.nis)]
-            rows.append(
-                {
-                    "run": run,
-                    "estimator": name,
-                    "kind": words_of(kind),
-                    "count": len(each.stamp_ns),
-                    "refused": int((~each.accepted).sum()),
-                    "expected": each.value.shape[1],
-                    "nis": float(nis.mean()) if len(nis) else None,
-                    "inside": float(((nis >= low) & (nis <= high)).mean()) if len(nis) else None,
-                }
-            )
+            row: dict[str, Any] = {"run": run, "estimator": name, "kind": words_of(kind)}
+            row |= {"count": len(each.stamp_ns), "refused": int((~each.accepted).sum())}
+            row["expected"] = each.value.shape[1]
+            row["nis"] = float(nis.mean()) if len(nis) else None
+            row["inside"] = float(((nis >= low) & (nis <= high)).mean()) if len(nis) else None
+            rows.append(row)
     return rows
 
 
-def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str) -> Figure:
+def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str) -> go.Figure:
     sheet = Sheet(flights, [f"{axis}, {unit}" for axis in "xyz"], 130)
     for run, name, inside in _believed(flights):
         values = getattr(inside, part) * scale
@@ -188,11 +165,11 @@ def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str
     return sheet.finish()
 
 
-def gyro_biases(flights: Flights) -> Figure:
+def gyro_biases(flights: Flights) -> go.Figure:
     """Estimated bias of the gyroscope."""
     return _biases(flights, "gyro_bias_B", slice(0, 3), float(np.degrees(1.0)), "°/s")
 
 
-def accel_biases(flights: Flights) -> Figure:
+def accel_biases(flights: Flights) -> go.Figure:
     """Estimated bias of the accelerometer."""
     return _biases(flights, "accel_bias_B", slice(3, 6), 1.0, "m/s²")

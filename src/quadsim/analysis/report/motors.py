@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quadsim.analysis.report.drawing import Figure
+import plotly.graph_objects as go
+
 from quadsim.analysis.report.figures import RUNS
 from quadsim.analysis.report.flights import ESTIMATED, TRUE, Flights
 from quadsim.analysis.report.sheet import Sheet
@@ -10,7 +11,7 @@ from quadsim.analysis.report.sheet import Sheet
 SPEED, COMMAND = "speed", "commanded"
 
 
-def motor_speeds(flights: Flights) -> Figure:
+def motor_speeds(flights: Flights) -> go.Figure:
     """Speeds of the rotors: all in one row, or a row for each where there is more to tell."""
     logs = flights.runs.values()
     rotors = max((log.motor_speed_radps.shape[1] for log in logs if len(log.motor_stamps_ns)),
@@ -20,24 +21,21 @@ def motor_speeds(flights: Flights) -> Figure:
         return _together(flights, rotors)
     sheet = Sheet(flights, [f"rotor {i}, rad/s" for i in range(rotors)] or [""], 110)
     for run, log in flights.runs.items():
-        for i in range(log.motor_speed_radps.shape[1] if len(log.motor_stamps_ns) else 0):
-            colour = None if flights.several else flights.colour(run, TRUE)
-            sheet.over_time(
-                run, SPEED, log.motor_stamps_ns, log.motor_speed_radps[:, i], i + 1,
-                width=1.2, colour=colour,
-            )  # fmt: skip
-        for i in range(
-            min(log.command_radps.shape[1], rotors) if len(log.command_stamps_ns) else 0
-        ):
-            colour = None if flights.several else flights.colour(run, ESTIMATED)
-            sheet.over_time(
-                run, COMMAND, log.command_stamps_ns, log.command_radps[:, i], i + 1,
-                not flights.several, width=1.0, colour=colour, dash="dot",
-            )  # fmt: skip
+        for kind, stamps, speeds, like, look in (
+            (SPEED, log.motor_stamps_ns, log.motor_speed_radps, TRUE, {"width": 1.2}),
+            (COMMAND, log.command_stamps_ns, log.command_radps, ESTIMATED,
+             {"width": 1.0, "dash": "dot"}),
+        ):  # fmt: skip
+            colour = None if flights.several else flights.colour(run, like)
+            shown = kind == SPEED or not flights.several
+            for i in range(min(speeds.shape[1], rotors) if len(stamps) else 0):
+                sheet.over_time(
+                    run, kind, stamps, speeds[:, i], i + 1, shown, colour=colour, **look
+                )
     return sheet.finish()
 
 
-def _together(flights: Flights, rotors: int) -> Figure:
+def _together(flights: Flights, rotors: int) -> go.Figure:
     sheet = Sheet(flights, ["rotor speed, rad/s"], 270)
     for run, log in flights.runs.items():
         for i in range(rotors):

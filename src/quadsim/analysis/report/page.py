@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+import plotly.graph_objects as go
 from markupsafe import Markup
 
 from quadsim.analysis.report import tables
-from quadsim.analysis.report.drawing import plotly_js
+from quadsim.analysis.report.figures import CONFIG
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
-from quadsim.analysis.report.script import SCRIPT, figures_json
-from quadsim.analysis.report.template import TEMPLATE
+from quadsim.analysis.report.template import figure_text, render_page
 from quadsim.analysis.summary import Summary
 from quadsim.base.errors import InputError
 from quadsim.base.whole_files import write_whole
@@ -26,45 +27,40 @@ MAX_RUNS = 8  # colours that everybody tells apart
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     factor = summary["real_time_factor"]
     tracking = summary["tracking"] or {}
-    facts = [
-        ("scenario", summary["scenario"]),
-        ("seed", None if summary["seed"] is None else str(summary["seed"])),
-        ("flown", f"{summary['duration_s']:.1f} s"),
-        ("real-time factor", None if factor is None else f"{factor:.3g}"),
-        (
-            "tracking RMSE",
-            f"{tables.figure_text(tracking['position_rmse_m'])} m" if tracking else None,
-        ),
-        ("bag", summary["bag"]),
-    ]
-    return [(name, value) for name, value in facts if value is not None]
-
-
-def _title(runs: Runs) -> str:
-    names = list(runs)
-    return names[0] if len(names) == 1 else f"{len(names)} runs compared"
+    facts = {
+        "scenario": summary["scenario"],
+        "seed": None if summary["seed"] is None else str(summary["seed"]),
+        "flown": f"{summary['duration_s']:.1f} s",
+        "real-time factor": None if factor is None else f"{factor:.3g}",
+        "tracking RMSE": f"{figure_text(tracking['position_rmse_m'])} m" if tracking else None,
+        "bag": summary["bag"],
+    }
+    return [(name, value) for name, value in facts.items() if value is not None]
 
 
 def _head(flights: Flights) -> dict[str, Any]:
     """What the top of the page says."""
     summaries = flights.summaries
     passed = [bool(summaries[run]["passed"]) for run in flights.runs]
-    if not flights.several:
-        (summary,) = summaries.values()
-        why = tables.why(summary)
-        return {
-            "passed": all(passed),
-            "why": f"{why[0].upper()}{why[1:]}.",
-            "facts": _facts(summary),
-            "errors": summary["errors"],
-            "notes": summary["notes"],
-        }
+
+    def lines(key: str) -> list[str]:
+        return [
+            f"{run}: {words}" if flights.several else words
+            for run in flights.runs
+            for words in summaries[run][key]
+        ]
+
+    (title, summary), *_ = summaries.items()
+    why = tables.why(summary)
+    if flights.several:
+        title, why = f"{len(passed)} runs compared", f"{sum(passed)} of {len(passed)} runs passed"
     return {
+        "title": title,
         "passed": all(passed),
-        "why": f"{sum(passed)} of {len(passed)} runs passed.",
-        "facts": [],
-        "errors": [f"{run}: {words}" for run in flights.runs for words in summaries[run]["errors"]],
-        "notes": [f"{run}: {words}" for run in flights.runs for words in summaries[run]["notes"]],
+        "why": f"{why[0].upper()}{why[1:]}.",
+        "facts": [] if flights.several else _facts(summary),
+        "errors": lines("errors"),
+        "notes": lines("notes"),
     }
 
 
@@ -93,6 +89,37 @@ def runs_of(
     return {label: logs[vehicle] for vehicle, label in labels.items()}, summaries
 
 
+def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
+    """Figures as JSON for a script element: arrays that several share, and the template, once.
+
+    Args:
+        figures: identifier of the element and what is drawn there.
+    """
+    arrays: dict[tuple[str, str], int] = {}
+
+    def without_arrays(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "bdata" in value:
+                key = (value["dtype"], value["bdata"])
+                return {"$": arrays.setdefault(key, len(arrays))}
+            return {key: without_arrays(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [without_arrays(item) for item in value]
+        return value
+
+    template: Any = None
+    listed = []
+    for name, figure in figures:
+        content = figure.to_plotly_json()
+        template = content["layout"].pop("template", template)
+        content = without_arrays(content)
+        listed.append({"id": name, "data": content["data"], "layout": content["layout"]})
+    kept = [{"dtype": dtype, "bdata": data} for dtype, data in arrays]
+    page = {"template": template, "config": CONFIG, "arrays": kept, "figures": listed}
+    text = json.dumps(page, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " "))
+
+
 def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     """The page as text.
 
@@ -111,10 +138,10 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     if flights.several:
         first.insert(0, tables.runs_table(flights))
     newest = next(iter(flights.summaries.values()))
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    return environment.from_string(TEMPLATE).render(
+    script = files("quadsim.analysis.report").joinpath("report.js").read_text(encoding="utf-8")
+    return render_page(
+        "analysis/report/report.html",
         **_head(flights),
-        title=_title(runs),
         first=first,
         parts=[
             {"key": p.key, "title": p.title, "note": p.note, "height": figure.layout.height}
@@ -133,9 +160,8 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
         digests=[
             (run if flights.several else "", flights.summaries[run]["digest"]) for run in runs
         ],
-        plotly_js=Markup(plotly_js()),
         figures=figures_json((f"plot-{part.key}", figure) for part, figure in figures),
-        script=Markup(SCRIPT),
+        script=Markup(script),
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import plotly.graph_objects as go
+
 from quadsim.analysis.report.arrivals import arrivals
 from quadsim.analysis.report.criteria import kept
-from quadsim.analysis.report.drawing import Figure
 from quadsim.analysis.report.errors import attitude_errors, position_errors, velocity_errors
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.inside import (
@@ -37,7 +38,7 @@ class Part:
     key: str
     title: str
     note: str
-    draw: Callable[[Flights], Figure]
+    draw: Callable[[Flights], go.Figure]
 
 
 _BOUNDS = "Estimate minus truth, and plus and minus three standard deviations as the filter states."
@@ -84,7 +85,7 @@ def parts_of(flights: Flights) -> Iterator[Part]:
     yield from AFTER
 
 
-def drawn(flights: Flights) -> Iterator[tuple[Part, Figure]]:
+def drawn(flights: Flights) -> Iterator[tuple[Part, go.Figure]]:
     """The figures that have something to show."""
     for part in parts_of(flights):
         figure = part.draw(flights)

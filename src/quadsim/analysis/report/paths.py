@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from quadsim.analysis.report.drawing import Figure, trace
 from quadsim.analysis.report.figures import GROUND, MAX_FIXES, extremes, thin
-from quadsim.analysis.report.flights import (
-    CORNERS,
-    GPS,
-    TERRAIN,
-    TRUE,
-    UNAIDED,
-    WISH,
-    Flights,
-)
-from quadsim.analysis.report.sheet import Sheet, small
+from quadsim.analysis.report.flights import CORNERS, GPS, TERRAIN, TRUE, UNAIDED, WISH, Flights
+from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Array, FlightLog, Track
 
 #: Ground that rises less than this along the path is flat, m.
@@ -57,7 +49,7 @@ def _rows(flights: Flights, track: Track, columns: int) -> NDArray[np.intp]:
     return extremes(track.p_W[:, :columns], flights.points)
 
 
-def path_from_above(flights: Flights) -> Figure:
+def path_from_above(flights: Flights) -> go.Figure:
     """East and north at one scale: true, estimated, blind, reference, waypoints, GPS fixes."""
     sheet = Sheet(flights, ["north, m"], 520, "east, m")
     for run, log in flights.runs.items():
@@ -92,7 +84,7 @@ def _corners(flights: Flights) -> Iterator[tuple[str, Array]]:
             yield run, log.waypoints
 
 
-def path_in_space(flights: Flights) -> Figure:
+def path_in_space(flights: Flights) -> go.Figure:
     """East, north and up at one scale, with the ground beneath the truth where it is known."""
     sheet = Sheet(flights, [""], 540, "", in_space=True)
     framed = _framed(flights)
@@ -102,18 +94,16 @@ def path_in_space(flights: Flights) -> Figure:
             p_W = track.p_W[_rows(flights, track, 3)]
             inside = bool(((p_W > low) & (p_W < high)).all())
             look = sheet._look(run, kind, {}) | {"width": 5 if kind == TRUE else 3}
-            x, y, z = small(p_W).T
-            sheet.add(
-                trace("scatter3d", x=x, y=y, z=z, mode="lines", line=look), run, kind,
-                shown=inside and not (flights.several and kind in (WISH, UNAIDED)),
-            )  # fmt: skip
+            shown = inside and not (flights.several and kind in (WISH, UNAIDED))
+            x, y, z = p_W.T
+            sheet.add(run, kind, shown=shown, x=x, y=y, z=z, mode="lines", line=look)
         if log.ground_m is not None and len(log.truth):
             low[2] = min(low[2], float(np.nanmin(log.ground_m)) - 0.1)
             _ground(sheet, run, log)
     for run, p_W in _corners(flights):
-        x, y, z = small(p_W).T
         marker = {"symbol": "cross", "size": 4, "color": "#009e73"}
-        sheet.add(trace("scatter3d", x=x, y=y, z=z, mode="markers", marker=marker), run, CORNERS)
+        x, y, z = p_W.T
+        sheet.add(run, CORNERS, x=x, y=y, z=z, mode="markers", marker=marker)
     figure = sheet.finish()
     extent = high - low
     axes = zip("xyz", ("east, m", "north, m", "up, m"), low, high, strict=True)
@@ -136,33 +126,27 @@ def _ground(sheet: Sheet, run: str, log: FlightLog) -> None:
     """The ground beneath the truth, and of a single run a surface that hangs down to it."""
     assert log.ground_m is not None
     rows = thin(len(log.truth), 2 * _CURTAIN)
-    p_W, ground_m = small(log.truth.p_W[rows]), small(log.ground_m[rows])
+    p_W, ground_m = log.truth.p_W[rows], log.ground_m[rows]
     line = {"color": sheet.flights.colour(run, TERRAIN), "width": 3}
-    sheet.add(
-        trace("scatter3d", x=p_W[:, 0], y=p_W[:, 1], z=ground_m, mode="lines", line=line),
-        run,
-        TERRAIN,
-    )
+    sheet.add(run, TERRAIN, x=p_W[:, 0], y=p_W[:, 1], z=ground_m, mode="lines", line=line)
     if sheet.flights.several or len(rows) < 2:
         return
     count = len(rows)
     a = np.arange(count - 1)
-    curtain = trace(
-        "mesh3d",
-        x=np.tile(p_W[:, 0], 2),
-        y=np.tile(p_W[:, 1], 2),
-        z=np.concatenate([p_W[:, 2], ground_m]),
-        i=np.concatenate([a, a + 1]).astype(np.int32),
-        j=np.concatenate([a + 1, a + 1 + count]).astype(np.int32),
-        k=np.concatenate([a + count, a + count]).astype(np.int32),
-        color=GROUND,
-        opacity=0.12,
-        hoverinfo="skip",
-    )
-    sheet.add(curtain, run, TERRAIN)
+    corners = {
+        "i": np.concatenate([a, a + 1]),
+        "j": np.concatenate([a + 1, a + 1 + count]),
+        "k": np.concatenate([a + count, a + count]),
+    }
+    corners = {name: rows.astype(np.int32) for name, rows in corners.items()}
+    x, y, z = *np.tile(p_W[:, :2], (2, 1)).T, np.concatenate([p_W[:, 2], ground_m])
+    sheet.add(
+        run, TERRAIN, of="mesh3d", x=x, y=y, z=z, color=GROUND, opacity=0.12, hoverinfo="skip",
+        **corners,
+    )  # fmt: skip
 
 
-def height(flights: Flights) -> Figure:
+def height(flights: Flights) -> go.Figure:
     """Height over time, the ground beneath; where it is not flat, the height over it below."""
     hilly = any(
         log.ground_m is not None and len(log.ground_m) and np.ptp(log.ground_m) > FLAT_M

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
+from plotly.subplots import make_subplots
 
 from quadsim.analysis.metrics import MAX_GAP_S
-from quadsim.analysis.report.drawing import Figure, Node, trace
 from quadsim.analysis.report.figures import ALLOWED, BAND, LEVELS, extremes, seconds, style
 from quadsim.analysis.report.flights import BOUND, RANKS, TRUE, WISH, Flights
 from quadsim.sim.log import OK, Array, Event, FlightLog, Stamps
@@ -26,7 +27,6 @@ _LEFT_PX, _TOP_PX = 72, 46  # above: the numbers of the events, and plotly's but
 EVENT = "events"
 _GREY = "#6b6b6b"
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-_NOTHING: list[float | None] = [None]
 
 
 def small(values: Any) -> NDArray[np.float32]:
@@ -73,7 +73,11 @@ class Sheet:
         self._entries: dict[str, dict[str, Any]] = {}
         self._seen: set[str] = set()
         self._in_space, self._line_up = in_space, False
-        self.figure = Figure() if in_space else Figure(self.rows, 12.0 / self._height_px)
+        self.figure = go.Figure()
+        if not in_space:
+            self.figure = make_subplots(
+                self.rows, 1, shared_xaxes=True, vertical_spacing=12.0 / self._height_px
+            )
 
     def line(
         self,
@@ -87,8 +91,8 @@ class Sheet:
     ) -> None:
         """A line as it is given; look: ``width``, ``dash``, ``colour``, ``hover``."""
         line = self._look(run, kind, look)
-        drawn = trace("scatter", x=small(x), y=small(y), mode="lines", line=line)
-        self._add(drawn, run, kind, row, shown, look)
+        hover = "skip" if look.get("hover") is False else None
+        self.add(run, kind, row, shown, x=x, y=y, mode="lines", line=line, hoverinfo=hover)
 
     def over_time(
         self,
@@ -149,26 +153,19 @@ class Sheet:
             y += [high, low[::-1], [np.nan]] if banded else [high, [np.nan], low, [np.nan]]
         line = {"width": 0} if banded else self._look(run, kind, {"dash": "dot", "width": 1.1})
         fill = {"fill": "toself", "fillcolor": BAND} if banded else {}
-        x_all, y_all = small(np.concatenate(x)), small(np.concatenate(y))
-        drawn = trace("scatter", x=x_all, y=y_all, mode="lines", line=line, **fill)
-        self._add(drawn, run, kind, row, shown, {"hover": False})
+        self.add(
+            run, kind, row, shown, x=np.concatenate(x), y=np.concatenate(y), mode="lines",
+            line=line, hoverinfo="skip", **fill,
+        )  # fmt: skip
 
     def markers(
-        self,
-        run: str,
-        kind: str,
-        x: Any,
-        y: Any,
-        row: int = 1,
-        shown: bool = True,
-        **look: Any,
+        self, run: str, kind: str, x: Any, y: Any, row: int = 1, shown: bool = True, **look: Any
     ) -> None:
         """Points; look: what plotly calls ``marker``, ``colour``, ``text`` for the pointer."""
         colour = look.pop("colour", None) or self.flights.colour(run, kind)
         text = {"text": look.pop("text"), "hoverinfo": "text"} if "text" in look else {}
         marker = {"color": colour} | look
-        drawn = trace("scatter", x=small(x), y=small(y), mode="markers", marker=marker, **text)
-        self._add(drawn, run, kind, row, shown, {})
+        self.add(run, kind, row, shown, x=x, y=y, mode="markers", marker=marker, **text)
 
     def _breaks(self, stamp_ns: Stamps, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where among the chosen rows a line is broken."""
@@ -189,34 +186,39 @@ class Sheet:
         colour = look.get("colour") or self.flights.colour(run, kind)
         return {"color": colour, "width": width, "dash": dash}
 
-    def _add(
-        self, drawn: Node, run: str, kind: str, row: int, shown: bool, look: dict[str, Any]
+    def add(
+        self, run: str, kind: str, row: int = 1, shown: bool = True, of: str = "", **trace: Any
     ) -> None:
-        """Put a trace into its row, with what the legend needs to know."""
-        name = html.escape(f"{run}: {kind}" if self.flights.several else kind)
-        drawn.update(name=name, meta={"run": run, "kind": kind}, legendgroup=kind)
-        if look.get("hover") is False:
-            drawn.hoverinfo = "skip"
-        self._enter(drawn, run, kind, shown)
-        self.figure.add_trace(drawn, 0 if self._in_space else row)
+        """Put a trace into its row, with what the legend needs to know.
 
-    def add(self, drawn: Node, run: str, kind: str, shown: bool = True) -> None:
-        """A trace of another sort, such as one in space."""
-        self._add(drawn, run, kind, 1, shown, {})
-
-    def _enter(self, drawn: Node, run: str, kind: str, shown: bool) -> None:
-        first = kind not in self._entries
+        Args:
+            run, kind: whose line, and what the legend calls it.
+            row: of the axes; none in space.
+            shown: whether it is shown before somebody asks for it.
+            of: plotly's type of the trace; empty: a scatter, in space one in space.
+            trace: what plotly draws; coordinates are put in single precision.
+        """
+        for axis in "xyz":
+            if axis in trace:
+                trace[axis] = small(trace[axis])
         self._seen.add(run)
-        if not shown:
-            drawn.visible = "legendonly"
-        drawn.legendrank = RANKS.get(kind, 100)
+        first = kind not in self._entries
+        trace["visible"] = None if shown else "legendonly"
         if first:
-            self._entries[kind] = {
-                key: drawn[key] for key in ("mode", "line", "marker", "visible") if key in drawn
-            }
-        drawn.showlegend = first and not self.flights.several
+            looks = ("mode", "line", "marker", "visible")
+            self._entries[kind] = {key: trace[key] for key in looks if key in trace}
+        self._put(
+            of, row, trace, name=html.escape(f"{run}: {kind}" if self.flights.several else kind),
+            meta={"run": run, "kind": kind}, legendgroup=kind, legendrank=RANKS.get(kind, 100),
+            showlegend=first and not self.flights.several,
+        )  # fmt: skip
 
-    def finish(self) -> Figure:
+    def _put(self, of: str, row: int, trace: dict[str, Any], **more: Any) -> None:
+        kind = of or ("scatter3d" if self._in_space else "scatter")
+        place = {} if self._in_space else {"row": row, "col": 1}
+        self.figure.add_trace({"type": kind, **trace, **more}, **place)
+
+    def finish(self) -> go.Figure:
         """The figure with its legend, titles and events."""
         if self.flights.several and self._entries:
             self._enter_runs()
@@ -238,8 +240,8 @@ class Sheet:
                 self.figure.update_xaxes(range=[0.0, self.flights.longest_s])
         for row, title in enumerate(self._titles, 1):
             if title:
-                self.figure.update_yaxes(row, title={"text": title})
-        self.figure.update_xaxes(self.rows, title={"text": self._x_title})
+                self.figure.update_yaxes(row=row, title={"text": title})
+        self.figure.update_xaxes(row=self.rows, title={"text": self._x_title})
 
     def _enter_runs(self) -> None:
         """Entries of the runs, then of the kinds of lines in grey."""
@@ -255,23 +257,16 @@ class Sheet:
 
     def _entry(self, name: str, meta: dict[str, str], rank: int, **looks: Any) -> None:
         """A trace without points, for the legend."""
-        nothing = dict.fromkeys(("x", "y", "z") if self._in_space else ("x", "y"), _NOTHING)
-        self.figure.add_trace(
-            trace(
-                "scatter3d" if self._in_space else "scatter",
-                name=html.escape(name),
-                meta=meta,
-                legendrank=rank,
-                legendgroup=f"{rank} {name}",
-                **nothing,
-                **looks,
-            )
-        )
+        nothing = {axis: [None] for axis in ("xyz" if self._in_space else "xy")}
+        self._put(
+            "", 1, nothing | looks, name=html.escape(name), meta=meta, legendrank=rank,
+            legendgroup=f"{rank} {name}",
+        )  # fmt: skip
 
     def _mark_events(self) -> None:
         """A dotted line for each event, with its number in the table of events above it."""
-        shapes: list[Node] = []
-        notes: list[Node] = []
+        shapes: list[dict[str, Any]] = []
+        notes: list[dict[str, Any]] = []
         for run, log in self.flights.runs.items():
             for number, event in marked_events(log):
                 if self.flights.several and event.level == OK:
@@ -281,8 +276,8 @@ class Sheet:
                 line = {"color": colour, "width": 1, "dash": "dot"}
                 key = f"{EVENT}|{run}"
                 shapes.append(
-                    Node(type="line", xref="x", yref="paper", x0=t_s, x1=t_s, y0=0,
-                         y1=1, line=line, name=key, layer="below")
+                    {"type": "line", "xref": "x", "yref": "paper", "x0": t_s, "x1": t_s,
+                     "y0": 0, "y1": 1, "line": line, "name": key, "layer": "below"}
                 )  # fmt: skip
                 words = f"{t_s:.2f} s {event.name}: {event.message}"
                 words = html.escape(f"{run}, {words}" if self.flights.several else words)
@@ -292,40 +287,31 @@ class Sheet:
                     last["hovertext"] += f"<br>{words}"
                     continue
                 notes.append(
-                    Node(xref="x", yref="paper", x=t_s, y=1, yanchor="bottom",
-                         showarrow=False, text=str(number), name=key, hovertext=words,
-                         font={"size": 10, "color": colour})
+                    {"xref": "x", "yref": "paper", "x": t_s, "y": 1, "yanchor": "bottom",
+                     "showarrow": False, "text": str(number), "name": key, "hovertext": words,
+                     "font": {"size": 10, "color": colour}}
                 )  # fmt: skip
         if not shapes:
             return
-        self.figure.layout.shapes.extend(shapes)
-        self.figure.layout.annotations.extend(notes)
+        layout = self.figure.layout
+        layout.shapes = [*layout.shapes, *shapes]
+        layout.annotations = [*layout.annotations, *notes]
         line = {"color": "#767676", "width": 1, "dash": "dot"}
         self._entry(EVENT, {"kind": EVENT}, 3000, mode="lines", line=line)
 
     def band(
         self, row: int, x: tuple[float, float], y: tuple[float, float], words: str = ""
     ) -> None:
-        """Where a signal has to stay."""
+        """Where a signal has to stay; of no height, what a figure of it has to stay below."""
+        is_line = y[0] == y[1]
+        line = {"color": "#00795a", "width": 1.8 if is_line else 1, "dash": "dash"}
         self.figure.add_shape(
-            row, type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], fillcolor=ALLOWED,
-            line={"color": "#00795a", "width": 1, "dash": "dash"}, layer="below",
-            name="criterion",
+            row=row, col=1, type="line" if is_line else "rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1],
+            fillcolor=ALLOWED, line=line, layer="above" if is_line else "below", name="criterion",
         )  # fmt: skip
         if words:
-            self._words(row, x[1], y[1], words)
-
-    def limit(self, row: int, x: tuple[float, float], y: float, words: str) -> None:
-        """What a figure of a signal, not the signal itself, has to stay below."""
-        self.figure.add_shape(
-            row, type="line", x0=x[0], x1=x[1], y0=y, y1=y, name="criterion",
-            line={"color": "#00795a", "width": 1.8, "dash": "dash"},
-        )  # fmt: skip
-        self._words(row, x[1], y, words)
-
-    def _words(self, row: int, x: float, y: float, words: str) -> None:
-        self.figure.add_annotation(
-            row, x=x, y=y, text=html.escape(words), showarrow=False, xanchor="right",
-            yanchor="top", font={"size": 11, "color": "#00593f"},
-            bgcolor="rgba(255, 255, 255, 0.75)", name="criterion",
-        )  # fmt: skip
+            self.figure.add_annotation(
+                row=row, col=1, x=x[1], y=y[1], text=html.escape(words), showarrow=False,
+                xanchor="right", yanchor="top", font={"size": 11, "color": "#00593f"},
+                bgcolor="rgba(255, 255, 255, 0.75)", name="criterion",
+            )  # fmt: skip

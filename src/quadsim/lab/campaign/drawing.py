@@ -23,27 +23,24 @@ MAX_POINTS = 1500
 BARS, ACROSS = 30, 3
 
 
-def _places(count: int) -> list[tuple[int, int]]:
-    return [(k // ACROSS + 1, k % ACROSS + 1) for k in range(count)]
+Place = dict[str, int]
 
 
-def _axes(titles: Sequence[str], row_px: int) -> tuple[go.Figure, list[tuple[int, int]]]:
-    """Subplots, three beside each other, with room for the legend above."""
+def _panels(titles: Sequence[str], row_px: int) -> tuple[go.Figure, list[Place]]:
+    """Subplots, three side by side, with room for the legend above, and the place of each."""
     rows = -(-len(titles) // ACROSS)
     height_px = 90 + row_px * rows
     figure = make_subplots(
-        rows=rows,
-        cols=min(ACROSS, len(titles)),
-        subplot_titles=list(titles),
+        rows, min(ACROSS, len(titles)), subplot_titles=list(titles), horizontal_spacing=0.07,
         vertical_spacing=min(0.9 / rows, 70.0 / height_px),
-        horizontal_spacing=0.07,
-    )
+    )  # fmt: skip
     style(figure, height_px, x_title="")
     figure.update_layout(
         margin={"t": 70}, legend={"y": 1.0 + 36.0 / height_px}, bargap=0.04, barmode="stack"
     )
     figure.update_annotations(font_size=13)
-    return figure, _places(len(titles))
+    places = [{"row": k // ACROSS + 1, "col": k % ACROSS + 1} for k in range(len(titles))]
+    return figure, places
 
 
 def _edges(values: Array) -> tuple[Array, bool]:
@@ -58,8 +55,8 @@ def _edges(values: Array) -> tuple[Array, bool]:
 
 def distributions(table: Columns, metrics: Sequence[str]) -> go.Figure:
     """How often each figure had which value, by how the runs ended."""
-    figure, places = _axes(metrics, 210)
-    for k, (metric, (row, column)) in enumerate(zip(metrics, places, strict=True)):
+    figure, places = _panels(metrics, 210)
+    for k, (metric, place) in enumerate(zip(metrics, places, strict=True)):
         values = table[metric]
         edges, is_log = _edges(values[np.isfinite(values)])
         for state in (PASSED, FAILED):
@@ -68,10 +65,10 @@ def distributions(table: Columns, metrics: Sequence[str]) -> go.Figure:
             figure.add_bar(
                 x=np.sqrt(edges[1:] * edges[:-1]) if is_log else 0.5 * (edges[1:] + edges[:-1]),
                 y=counts, width=np.diff(edges), marker={"color": COLOURS[state]}, name=state,
-                legendgroup=state, showlegend=k == 0, row=row, col=column,
+                legendgroup=state, showlegend=k == 0, **place,
             )  # fmt: skip
         if is_log:
-            figure.update_xaxes(type="log", exponentformat="power", row=row, col=column)
+            figure.update_xaxes(type="log", exponentformat="power", **place)
     figure.update_yaxes(title_text="runs", col=1)
     return figure
 
@@ -100,9 +97,9 @@ def sensitivity(found: Sequence[Dependence], factors: Sequence[str]) -> go.Figur
 
 def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure:
     """A figure over each factor: runs as points, and means with their intervals."""
-    figure, places = _axes([factor.name for factor in factors], 250)
+    figure, places = _panels([factor.name for factor in factors], 250)
     values = table[metric]
-    for k, (factor, (row, column)) in enumerate(zip(factors, places, strict=True)):
+    for k, (factor, place) in enumerate(zip(factors, places, strict=True)):
         groups = levels(table, factor)
         where = table[factor.column]
         if not factor.is_number:
@@ -115,17 +112,17 @@ def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure
             figure.add_scatter(
                 x=where[rows], y=values[rows], mode="markers", name=state, legendgroup=state,
                 marker={"color": COLOURS[state], "size": 4, "opacity": 0.35}, showlegend=k == 0,
-                row=row, col=column, text=[f"run {int(n)}" for n in table["run"][rows]],
-                hovertemplate="%{text}: %{y:.4g}<extra></extra>",
+                text=[f"run {int(n)}" for n in table["run"][rows]],
+                hovertemplate="%{text}: %{y:.4g}<extra></extra>", **place,
             )  # fmt: skip
         means = [mean_interval(values[group.rows]) for group in groups]
         figure.add_scatter(
             x=[group.middle for group in groups], y=[mean for mean, _ in means],
             error_y={"array": [half for _, half in means]}, mode="markers+lines",
             line={"color": ESTIMATE, "width": 1.5}, marker={"size": 8}, name="mean, 95 %",
-            legendgroup="mean", showlegend=k == 0, row=row, col=column,
+            legendgroup="mean", showlegend=k == 0, **place,
         )  # fmt: skip
-        _axis_of(figure, factor, row, column)
+        _axis_of(figure, factor, place)
     finite = values[np.isfinite(values)]
     if len(finite) and finite.min() > 0.0 and finite.max() / finite.min() > 50.0:
         figure.update_yaxes(type="log", exponentformat="power")
@@ -135,8 +132,8 @@ def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure
 
 def successes(table: Columns, factors: Sequence[Factor]) -> go.Figure:
     """The success rate over each factor, with its intervals."""
-    figure, places = _axes([factor.name for factor in factors], 210)
-    for k, (factor, (row, column)) in enumerate(zip(factors, places, strict=True)):
+    figure, places = _panels([factor.name for factor in factors], 210)
+    for k, (factor, place) in enumerate(zip(factors, places, strict=True)):
         groups = levels(table, factor)
         rates = np.array([group.success.rate for group in groups])
         figure.add_scatter(
@@ -149,20 +146,19 @@ def successes(table: Columns, factors: Sequence[Factor]) -> go.Figure:
             text=[f"{g.label}: {g.success.passed} of {g.success.count}" for g in groups],
             hovertemplate="%{text}<extra></extra>", marker={"size": 8},
             line={"color": RUNS[2], "width": 1.5}, name="success rate, 95 %",
-            showlegend=k == 0, row=row, col=column,
+            showlegend=k == 0, **place,
         )  # fmt: skip
-        _axis_of(figure, factor, row, column)
+        _axis_of(figure, factor, place)
     figure.update_yaxes(range=[-4.0, 104.0])
     figure.update_yaxes(title_text="passed, %", col=1)
     return figure
 
 
-def _axis_of(figure: go.Figure, factor: Factor, row: int, column: int) -> None:
+def _axis_of(figure: go.Figure, factor: Factor, place: Place) -> None:
     """The x axis of a factor."""
     if factor.kind == LOG_RANGE:
-        figure.update_xaxes(type="log", exponentformat="power", row=row, col=column)
+        figure.update_xaxes(type="log", exponentformat="power", **place)
     if not factor.is_number:
         figure.update_xaxes(
-            tickvals=list(range(len(factor.labels))), ticktext=list(factor.labels),
-            row=row, col=column,
-        )  # fmt: skip
+            tickvals=list(range(len(factor.labels))), ticktext=list(factor.labels), **place
+        )

@@ -87,10 +87,7 @@ def fly_campaign(
     """
     limit_s, total = campaign.file.limit_s, len(campaign)
     terms = Terms(
-        limit_s,
-        tuple(contents["files"].items()),
-        tuple(contents["versions"].items()),
-        pool.all_die,
+        limit_s, tuple(contents["files"].items()), tuple(contents["versions"].items()), pool.all_die
     )
     with Record(folder, contents, total, resume) as record:
         before = len(record)

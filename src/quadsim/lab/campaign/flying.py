@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis.summary import Summary, outcome_all
-from quadsim.base.errors import FlightError, InputError, QuadsimError
+from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import share_dir
 from quadsim.base.surroundings import versions
 from quadsim.lab.campaign.columns import FIGURES, OF_LIMIT
@@ -78,10 +78,6 @@ def _library(terms: Terms) -> Library:
     return _LIBRARY[1]
 
 
-class _TooLongError(QuadsimError):
-    """A run takes longer than it may."""
-
-
 @contextmanager
 def _limited(terms: Terms) -> Iterator[None]:
     """End this process if a block hangs where it cannot look at the clock."""
@@ -108,8 +104,6 @@ def fly(terms: Terms, run: Run) -> Row:
             row = _flown(terms, run, begin_s)
     except OtherFileError:
         raise
-    except _TooLongError:
-        row = broken(f"took longer than {terms.limit_s:g} s")
     except (InputError, FlightError) as error:
         row = broken(str(error))
     except Exception as error:  # a campaign goes on, and the row says what to look at
@@ -124,7 +118,7 @@ def _flown(terms: Terms, run: Run, begin_s: float) -> Row:
 
     def look(flown_s: float, height_m: float, state: str) -> None:
         if time.perf_counter() - begin_s > terms.limit_s:
-            raise _TooLongError
+            raise FlightError(f"took longer than {terms.limit_s:g} s")
 
     scenario = run.load(_library(terms))
     logs, digest = run_all(scenario, look)
@@ -176,13 +170,8 @@ def _missed_words(name: str, item: Mapping[str, Any]) -> str:
 
 def _of_limit(criteria: Mapping[str, Mapping[str, Any]]) -> float | None:
     """The largest finite share; of what is not finite the criterion's own column tells."""
-    shares = [
-        item["value"] / item["limit"]
-        for item in criteria.values()
-        if item["value"] is not None
-        and item["limit"]
-        and not (item.get("least") or "event" in item)
-    ]
+    bounded = [item for item in criteria.values() if not (item.get("least") or "event" in item)]
+    shares = [i["value"] / i["limit"] for i in bounded if i["value"] is not None and i["limit"]]
     return max((float(share) for share in shares if math.isfinite(share)), default=None)
 
 

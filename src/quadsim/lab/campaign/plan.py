@@ -9,22 +9,14 @@ from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from numpy.typing import NDArray
 
 from quadsim.analysis.criteria import check_signals
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find, share_dir
 from quadsim.base.parameters import Spec, from_mapping, read_yaml
-from quadsim.lab.campaign.factors import (
-    CASES,
-    GRID,
-    METHODS,
-    Factor,
-    Samples,
-    draw,
-    factor_from,
-)
+from quadsim.lab.campaign.factors import CASES, GRID, METHODS, Factor, Samples, draw, factor_from
+from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.sim.library import Library
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.scenario_text import plain
@@ -92,12 +84,6 @@ class Run:
         for key, value in self.changes.items():
             words += ["--set", f"{key}={one_line_yaml(value)}"]
         return shlex.join(words)
-
-
-def one_line_yaml(value: Any) -> str:
-    """A value as ``--set`` reads it."""
-    text = yaml.safe_dump(plain(value), default_flow_style=True, width=1_000_000_000)
-    return str(text).removesuffix("...\n").strip()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def summarize(campaign: Campaign, table: Columns, folder: Path) -> dict[str, Any
         **counted(table),
         "flown_s": float(np.nansum(table["duration_s"])),
         "metrics": {name: distribution(table[name]) for name in metrics_of(table)},
-        "dependences": [item.summary() for item in dependences(table, campaign.factors)],
+        "dependences": [asdict(item) for item in dependences(table, campaign.factors)],
         "worst": [_named(campaign, table, row) for row in worst(table)],
         "folder": folder,
         "versions": versions(),

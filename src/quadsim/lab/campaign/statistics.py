@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,9 @@ class Success:
 
     def summary(self) -> dict[str, Any]:
         """As JSON says it."""
-        return {
-            "passed": self.passed,
-            "runs": self.count,
-            "rate": self.rate,
-            "low": self.low,
-            "high": self.high,
-            "confidence": CONFIDENCE,
-        }
+        found = asdict(self)
+        found["runs"] = found.pop("count")
+        return found | {"rate": self.rate, "confidence": CONFIDENCE}
 
 
 def success(passed: int, count: int) -> Success:
@@ -80,13 +75,9 @@ def success_of(table: Columns, rows: Any = slice(None)) -> Success:
 
 def metrics_of(table: Columns) -> list[str]:
     """Columns of figures that a table has values of; a criterion on one of them adds nothing."""
-    names = [*FIGURES, OF_LIMIT]
-    names += [
-        name
-        for name in table
-        if name.startswith(CRITERION) and name.removeprefix(CRITERION) not in FIGURES
-    ]
-    return [name for name in names if np.isfinite(table[name]).any()]
+    criteria = [name for name in table if name.startswith(CRITERION)]
+    criteria = [name for name in criteria if name.removeprefix(CRITERION) not in FIGURES]
+    return [name for name in (*FIGURES, OF_LIMIT, *criteria) if np.isfinite(table[name]).any()]
 
 
 def distribution(values: Array) -> dict[str, float | int]:
@@ -123,17 +114,6 @@ class Dependence:
     slope: float | None
     share: float
     p_value: float
-
-    def summary(self) -> dict[str, Any]:
-        """As JSON says it."""
-        return {
-            "factor": self.factor,
-            "metric": self.metric,
-            "rank_correlation": self.rank_correlation,
-            "slope": self.slope,
-            "share": self.share,
-            "p_value": self.p_value,
-        }
 
 
 def slopes(columns: Array, values: Array) -> Array:
@@ -204,23 +184,19 @@ class Level:
 def levels(table: Columns, factor: Factor) -> list[Level]:
     """The main effect of a factor: its choices, its few values, or parts of its range."""
     column = table[factor.column]
-    if not factor.is_number:
-        groups = [(label, np.flatnonzero(column == label)) for label in factor.labels]
-        return [
-            Level(label, float(i), success_of(table, rows), rows)
-            for i, (label, rows) in enumerate(groups)
-            if len(rows)
-        ]
-    values = np.unique(column)
-    if len(values) <= BINS:
-        found = [np.flatnonzero(column == value) for value in values]
+    values = factor.labels if not factor.is_number else np.unique(column)
+    if not factor.is_number or len(values) <= BINS:
+        groups = [np.flatnonzero(column == value) for value in values]
     else:
-        found = [np.sort(part) for part in np.array_split(np.argsort(column, kind="stable"), BINS)]
-    return [
-        Level(_part(column[rows]), float(column[rows].mean()), success_of(table, rows), rows)
-        for rows in found
-        if len(rows)
-    ]
+        groups = [np.sort(part) for part in np.array_split(np.argsort(column, kind="stable"), BINS)]
+    found = []
+    for place, rows in enumerate(groups):
+        if len(rows):
+            label, middle = str(values[place]) if not factor.is_number else "", float(place)
+            if factor.is_number:
+                label, middle = _part(column[rows]), float(column[rows].mean())
+            found.append(Level(label, middle, success_of(table, rows), rows))
+    return found
 
 
 def _part(values: Array) -> str:

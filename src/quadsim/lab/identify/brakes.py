@@ -11,21 +11,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.bag import topics
 from quadsim.bag.reading import Bag
-from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
+from quadsim.lab.identify.flight_data import fields_reader, read_rows
+from quadsim.lab.parameter_text import parameter_lines
 from quadsim.lab.sensor_check.allan_fit import Estimate
-from quadsim.wire.decode import decode
+from quadsim.sim.log import Stamps
 from quadsim.wire.standard import ODOMETRY, POSE, POSE_WITH_COVARIANCE, TWIST_STAMPED
 
 Array = NDArray[np.float64]
@@ -194,23 +195,12 @@ def read_brake_flight(
 
 def _read(
     bag: Bag, full: str, kind: str, field: str, notes: list[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """Log times, stamps, both ns, and a vector of each message whose stamp rises."""
-    messages = list(bag.messages([full]))
-    try:
-        block = decode(kind, [message.payload for message in messages])
-    except QuadsimError as error:
-        raise InputError(f"{bag.path}: {full}: {error}") from None
-    log_ns = np.array([message.log_ns for message in messages], np.int64)
-    stamp_ns, values = block.stamp_ns.astype(np.int64), np.asarray(block[field], np.float64)
-    good = np.asarray(np.isfinite(values).all(axis=1))
-    if field == "p":  # commands are taken by their log times
-        good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
-    if not good.all():
-        notes.append(f"{full}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
-    if not good.any():
+) -> tuple[Stamps, Stamps, Array]:
+    """Log times, stamps and a vector of each message; commands are taken by their log times."""
+    rows = read_rows(bag, full, fields_reader(kind, field), notes, rising=field == "p")
+    if not len(rows[0]):
         raise InputError(f"{bag.path}: {full}: no message in it is whole")
-    return log_ns[good], stamp_ns[good], values[good]
+    return rows
 
 
 # ---- its stops ---------------------------------------------------------------------------------
@@ -313,20 +303,19 @@ def measure_brakes(flight: BrakeFlight) -> Brakes:
     speed = np.array([stop.speed_mps for stop in used])
     ratio_s = np.array([stop.way_m for stop in used]) / speed
     half, count = 0.5 * speed, len(used)
-    middle = float(half.mean())
-    square = float(((half - middle) ** 2).sum())
-    slope = float((half - middle) @ ratio_s) / square
-    latency_s = float(ratio_s.mean()) - slope * middle
+    line = stats.linregress(half, ratio_s)
+    slope, latency_s = float(line.slope), float(line.intercept)
     spread_s = float(np.sqrt(((ratio_s - latency_s - slope * half) ** 2).sum() / (count - 2)))
     quantile = float(stats.t.ppf(0.975, count - 2))
-    slope_off = quantile * spread_s / math.sqrt(square)
-    latency_off_s = quantile * spread_s * math.sqrt(1.0 / count + middle**2 / square)
+    slope_off = quantile * float(line.stderr)
+    latency_off_s = quantile * float(line.intercept_stderr)
     brake = Estimate(*(1.0 / s if s > 0.0 else math.inf for s in (
         slope, slope + slope_off, slope - slope_off)))  # fmt: skip
     counted = min(_down(brake.low), BRAKE_MAX_MPS2)
     # the line's prediction limit for one more stop, from standing to the fastest
     each = np.linspace(0.0, float(half.max()), 50)
-    beyond_s = np.sqrt(1.0 + 1.0 / count + (each - middle) ** 2 / square)
+    apart = (each - half.mean()) ** 2 / ((half - half.mean()) ** 2).sum()
+    beyond_s = np.sqrt(1.0 + 1.0 / count + apart)
     one_more_s = latency_s + slope * each + quantile * spread_s * beyond_s - each / counted
     needed_s = max(float(one_more_s.max()), float((ratio_s - half / counted).max()), 0.0)
     found = Brakes(
@@ -408,23 +397,19 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
         "measured_on": f"{len(used)} stops from {slowest:.2f} to {fastest:.2f} m/s",
     }
     content: dict[str, Any] = {**raw, "vehicle": vehicle}
+    one_stop = f"one stop differs by {brakes.spread_s:.3f} s"
     comments = {
-        "brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
-        "latency_s": f"{_words(brakes.latency_s)}; one stop differs by {brakes.spread_s:.3f} s",
+        "vehicle.brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
+        "vehicle.latency_s": f"{_words(brakes.latency_s)}; {one_stop}",
     }
     lowered = speed_limit(brakes, raw)
     if lowered is not None:
         content["limits"] = {**raw.get("limits", {}), "speed_max_mps": lowered}
-        comments["speed_max_mps"] = "the fastest stop of the flight; faster ones are not measured"
+        words = "the fastest stop of the flight; faster ones are not measured"
+        comments["limits.speed_max_mps"] = words
     from_mapping(GuardParams, content, source)
     lines = [f"# Brakes from {source}.", f"# What has no such words is of {base}."]
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            lines.append(f"{key}:")
-            lines += [f"  {_entry(name, item, comments)}" for name, item in value.items()]
-        else:
-            lines.append(_entry(key, value, {}))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"
 
 
 def speed_limit(brakes: Brakes, raw: Mapping[str, Any]) -> float | None:
@@ -439,40 +424,24 @@ def _words(estimate: Estimate) -> str:
     return f"{value}, 95 % interval {low} to {high}"
 
 
-def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
-    text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, width=10_000).strip()
-    return f"{key}: {text[1:-1]}" + (f"  # {comments[key]}" if key in comments else "")
-
-
 def summary(brakes: Brakes) -> dict[str, Any]:
     """As one JSON object."""
     figures = (
         ("latency_s", "s", brakes.latency_s, brakes.guard_latency_s),
         ("brake_mps2", "m/s^2", brakes.brake_mps2, brakes.guard_brake_mps2),
     )
+    keys = ("at_s", "speed_mps", "way_m", "counted_m", "why_not")
     return {
         "source": brakes.flight.source,
         "figures": [
-            {
-                "name": name,
-                "unit": unit,
-                "value": found.value,
-                "low": found.low,
-                "high": found.high,
-                "guard": counted,
-            }
+            {"name": name, "unit": unit, **asdict(found), "guard": counted}
             for name, unit, found, counted in figures
         ],
         "spread_s": brakes.spread_s,
         "stops": [
-            {
-                "at_s": stop.at_s,
-                "speed_mps": stop.speed_mps,
-                "way_m": stop.way_m,
-                "counted_m": brakes.counted_m(stop.speed_mps),
-                "why_not": stop.why_not,
-            }
+            {key: row[key] for key in keys}
             for stop in brakes.stops
+            if (row := asdict(stop) | {"counted_m": brakes.counted_m(stop.speed_mps)})
         ],
         "notes": list(brakes.flight.notes),
     }

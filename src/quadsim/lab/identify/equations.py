@@ -1,6 +1,6 @@
 """The equations of motion of a flight, window by window, as residuals of the figures.
 
-Per window of :mod:`quadsim.lab.identify.windows`, with everything divided by the mass:
+Per window of :mod:`quadsim.lab.identify.flight_grid`, with everything divided by the mass:
 
 - odometry: ``dv/dt - g = R sum(c_k F_k)``
 - accelerometer: ``f = (1 + E)(sum(c_k F_k) + w_dot x p + w x (w x p)) + b + d t``

@@ -93,35 +93,29 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
     track = read_track(bag, full, notes)
     if not len(track):
         raise InputError(f"{bag.path}: {full}: no odometry in it is whole")
-    imu = _read(bag, _require(bag, namespace, topics.IMU, IMU_TYPE), _imu, notes)
-    speeds = _read(bag, _require(bag, namespace, SPEED, JOINTS), _joints, notes)
-    command, wind_W = Signal.none(speeds.values.shape[1]), Signal.none(3)
-    if bag.counts.get(topics.topic(namespace, COMMAND)):
-        command = _read(bag, _require(bag, namespace, COMMAND, JOINTS), _joints, notes)
-    if command.values.shape[1] != speeds.values.shape[1]:
+
+    def signal(name: str, kind: str, reader: Reader, width: int = 0) -> Signal:
+        """A topic's values; none of so many columns where there is none and need be none."""
+        if width and not bag.counts.get(topics.topic(namespace, name)):
+            return Signal.none(width)
+        full = _require(bag, namespace, name, kind)
+        _, stamp_ns, values = read_rows(bag, full, reader, notes)
+        return Signal(stamp_ns, values)
+
+    imu = signal(topics.IMU, IMU_TYPE, fields_reader(IMU_TYPE, "f", "w"))
+    speeds = signal(SPEED, JOINTS, _joints)
+    rotors = speeds.values.shape[1]
+    command = signal(COMMAND, JOINTS, _joints, rotors)
+    if command.values.shape[1] != rotors:
         raise InputError(
-            f"{bag.path}: {command.values.shape[1]} rotors in {COMMAND},"
-            f" {speeds.values.shape[1]} in {SPEED}"
+            f"{bag.path}: {command.values.shape[1]} rotors in {COMMAND}, {rotors} in {SPEED}"
         )
-    if bag.counts.get(topics.topic(namespace, WIND)):
-        wind_W = _read(bag, _require(bag, namespace, WIND, WIND_TYPE), _wind, notes)
-    density = 0.0
-    if bag.counts.get(topics.topic(namespace, PRESSURE)):
-        pressure = _read(bag, _require(bag, namespace, PRESSURE, FLUID), _pressure, notes)
-        if len(pressure):
-            density = standard_density(float(np.median(pressure.values)))
+    wind_W = signal(WIND, WIND_TYPE, fields_reader(WIND_TYPE, "v"), 3)
+    pressure = signal(PRESSURE, FLUID, fields_reader(FLUID, "pressure"), 1)
+    density = standard_density(float(np.median(pressure.values))) if len(pressure) else 0.0
     exact = full != topics.topic(namespace, topics.FILTERED)
-    return FlightData(
-        f"{bag.path}: {namespace}",
-        imu,
-        track,
-        exact,
-        speeds,
-        command,
-        wind_W,
-        density,
-        tuple(notes),
-    )
+    source = f"{bag.path}: {namespace}"
+    return FlightData(source, imu, track, exact, speeds, command, wind_W, density, tuple(notes))
 
 
 def standard_density(pressure_Pa: float) -> float:
@@ -140,19 +134,15 @@ def _require(bag: Bag, namespace: str, name: str, type_name: str) -> str:
 Reader = Callable[[Sequence[bytes]], tuple[Stamps, Array]]
 
 
-def _imu(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
-    block = decode(IMU_TYPE, payloads)
-    return block.stamp_ns, np.hstack([block["f"], block["w"]])
+def fields_reader(kind: str, *names: str) -> Reader:
+    """Reads fields of a message, side by side."""
 
+    def read(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+        block = decode(kind, payloads)
+        columns = [np.asarray(block[name]).reshape(len(block.stamp_ns), -1) for name in names]
+        return block.stamp_ns, np.hstack(columns)
 
-def _pressure(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
-    block = decode(FLUID, payloads)
-    return block.stamp_ns, block["pressure"][:, None]
-
-
-def _wind(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
-    block = decode(WIND_TYPE, payloads)
-    return block.stamp_ns, block["v"]
+    return read
 
 
 def _joints(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
@@ -164,15 +154,27 @@ def _joints(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
     return stamp_ns, values
 
 
-def _read(bag: Bag, full: str, reader: Reader, notes: list[str]) -> Signal:
-    """A topic's values; what is no number or jumps back in time is left out and counted."""
-    payloads = [message.payload for message in bag.messages([full])]
+def read_rows(
+    bag: Bag, full: str, reader: Reader, notes: list[str], rising: bool = True
+) -> tuple[Stamps, Stamps, Array]:
+    """Log times, stamps, both ns, and values of a topic's messages.
+
+    What is no number is left out and counted, and what jumps back in time where stamps are to be
+    ``rising``.
+
+    Raises:
+        InputError: the messages cannot be decoded.
+    """
+    messages = list(bag.messages([full]))
     try:
-        stamp_ns, values = reader(payloads)
+        stamp_ns, values = reader([message.payload for message in messages])
     except QuadsimError as error:
         raise InputError(f"{bag.path}: {full}: {error}") from None
+    log_ns = np.array([message.log_ns for message in messages], np.int64)
+    stamp_ns, values = stamp_ns.astype(np.int64), np.asarray(values, np.float64)
     good = np.asarray(np.isfinite(values).all(axis=1))
-    good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
+    if rising:
+        good[1:] &= stamp_ns[1:] > np.maximum.accumulate(stamp_ns)[:-1]
     if not good.all():
         notes.append(f"{full}: {int((~good).sum())} messages left out (NaN, or stamps not rising)")
-    return Signal(stamp_ns[good], values[good])
+    return log_ns[good], stamp_ns[good], values[good]

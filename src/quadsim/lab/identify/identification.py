@@ -281,11 +281,8 @@ def _motor_figures(motors: MotorFit, vehicle: VehicleParams) -> dict[str, Figure
         if motors.solution is not None:
             value = float(motors.solution.value[i])
             deviation = float(np.sqrt(motors.solution.covariance[i, i]))
-            half = max(
-                motors.solution.quantile * deviation,
-                EXACT * abs(value),
-                LATE * motors.jitter_s,
-            )
+            least = max(EXACT * abs(value), LATE * motors.jitter_s)
+            half = max(motors.solution.quantile * deviation, least)
         told = half <= TELLING * value
         origin = "flight" if told else "kept"
         figures[name] = Figure(name, value, value - half, value + half, file_value, origin)

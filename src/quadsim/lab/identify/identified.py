@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import yaml
 
 from quadsim.base.parameters import from_mapping
 from quadsim.lab.identify.equations import CHANNELS, PLACES
 from quadsim.lab.identify.figures import MEANING, Figure, with_figures
 from quadsim.lab.identify.identification import Identified
+from quadsim.lab.parameter_text import parameter_lines
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Keys of a file and the figures that they come from.
@@ -24,13 +25,9 @@ KEYS = {
     "drag_area_m2": ("drag_area_x", "drag_area_y", "drag_area_z"),
     "time_constant_up_s": ("time_constant_up",),
     "time_constant_down_s": ("time_constant_down",),
-}
-
-#: The same of the part ``rotor``.
-ROTOR_KEYS = {
-    "inflow_N_s2": ("inflow",),
-    "translational_lift_N_s2_m2": ("translational_lift",),
-    "inertia_kg_m2": ("rotor_inertia",),
+    "rotor.inflow_N_s2": ("inflow",),
+    "rotor.translational_lift_N_s2_m2": ("translational_lift",),
+    "rotor.inertia_kg_m2": ("rotor_inertia",),
 }
 
 DIGITS = 6
@@ -60,18 +57,16 @@ def _comment(figures: Mapping[str, Figure], names: tuple[str, ...]) -> str:
 
 def _content(identified: Identified, raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The mapping of the new file: that of the old one with what was found."""
-    new = with_figures(identified.vehicle, identified.figures, name)
+    vehicles = (with_figures(identified.vehicle, identified.figures, name), identified.vehicle)
     content: dict[str, Any] = {**raw, "name": name}
-    for key in (*KEYS, "torque_ratio_m"):
-        value = getattr(new, key)
-        if key in content or np.any(value):
-            same = value == getattr(identified.vehicle, key)
-            content[key] = raw[key] if same and key in raw else _short(value)
     rotor = dict(content.get("rotor", {}))
-    for key in ROTOR_KEYS:
-        value = getattr(new.rotor, key)
-        if key in rotor or value:
-            rotor[key] = _short(value)
+    for key in (*KEYS, "torque_ratio_m"):
+        part, name = ("rotor", key[6:]) if key.startswith("rotor.") else ("", key)
+        keys = rotor if part else content
+        value, before = (getattr(getattr(v, part) if part else v, name) for v in vehicles)
+        if name in keys or np.any(value):
+            same = value == before and name in keys and not part
+            keys[name] = raw[name] if same else _short(value)
     return {**content, "rotor": rotor} if rotor else content
 
 
@@ -96,24 +91,8 @@ def vehicle_text(identified: Identified, raw: Mapping[str, Any], vehicle_name: s
         f"# of {vehicle_name}: a flight tells figures over the mass, and the drag torque over the",
         "# inertia about z.",
     ]
-    for key, value in content.items():
-        if key == "rotor":
-            lines.append("rotor:")
-            lines += [f"  {line}" for line in _lines(value, ROTOR_KEYS, identified.figures)]
-        else:
-            lines += _lines({key: value}, KEYS, identified.figures)
-    return "\n".join(lines) + "\n"
-
-
-def _lines(
-    content: Mapping[str, Any],
-    keys: Mapping[str, tuple[str, ...]],
-    figures: Mapping[str, Figure],
-) -> Iterator[str]:
-    for key, value in content.items():
-        text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, width=10_000)
-        comment = _comment(figures, keys.get(key, ()))
-        yield f"{key}: {text.strip()[1:-1]}" + (f"  # {comment}" if comment else "")
+    comments = {key: _comment(identified.figures, names) for key, names in KEYS.items()}
+    return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"
 
 
 def summary(identified: Identified) -> dict[str, Any]:
@@ -127,16 +106,7 @@ def summary(identified: Identified) -> dict[str, Any]:
         "flown_s": identified.flown_s,
         "odometry": "measured" if identified.data.exact else "estimated",
         "figures": [
-            {
-                "name": name,
-                "meaning": meaning,
-                "unit": unit,
-                "value": identified.figures[name].value,
-                "low": identified.figures[name].low,
-                "high": identified.figures[name].high,
-                "file_value": identified.figures[name].file_value,
-                "origin": identified.figures[name].origin,
-            }
+            {**asdict(identified.figures[name]), "meaning": meaning, "unit": unit}
             for name, (meaning, unit) in MEANING.items()
             if name in identified.figures
         ],

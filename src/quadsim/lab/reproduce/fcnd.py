@@ -1,28 +1,35 @@
-"""The scenarios 06 to 11 of the FCND estimation project (Udacity), each over many seeds."""
+"""The scenarios 06 to 11 of the FCND estimation project (Udacity), and fleets of its projects.
+
+The fleets are X_MonteCarlo and X_TestManyQuads. Each of their vehicles is a closed loop of its own:
+as in the projects, they do not feel each other.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.criteria import Judged, check_signals, judge_signal
-from quadsim.analysis.metrics import SETTLE_S, score
+from quadsim.analysis.metrics import SETTLE_S, score, tracking_rmse_m
 from quadsim.analysis.report.figures import thin
 from quadsim.analysis.signals import SIGNALS
-from quadsim.estimation import ESTIMATORS
-from quadsim.lab.campaign.batch import Progress, run_batch
-from quadsim.lab.demands import demand
-from quadsim.lab.estimator_rerun import estimate_beside
+from quadsim.base.noise import stream
+from quadsim.control.airframe import AirframeParams
+from quadsim.lab.campaign.batch import Progress
+from quadsim.lab.campaign.experiment import Job, demand, fly_cells, over_seeds
+from quadsim.lab.estimator_rerun import rerun_estimator
+from quadsim.mission.items import Hover, Item
+from quadsim.mission.trajectories.items import FigureOfEight
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import ERROR
-from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario import Scenario, airframe_of, load_scenario
+from quadsim.vehicle.parameters import VehicleParams
 
 SENSOR_NOISE, GPS_UPDATE = "fcnd_06_sensor_noise", "fcnd_11_gps_update"
 SCENARIOS = (
@@ -33,9 +40,10 @@ SCENARIOS = (
     "fcnd_10_magnetometer_update",
     GPS_UPDATE,
 )
+FLEETS = MONTE_CARLO, MANY_QUADS = "x_monte_carlo", "x_test_many_quads"
 
-#: Share of the seeds of a scenario that has to pass.
-PASS_SHARE = 0.95
+#: Share of the seeds of a scenario, and of the vehicles of a fleet, that has to pass.
+PASS_SHARE = VEHICLE_SHARE = 0.95
 #: In 06 the seeds' samples are taken together: a normal distribution within one deviation, and how
 #: far off that may be over a hundred seeds; with fewer, by the root of their number, more.
 ONE_SIGMA = math.erf(math.sqrt(0.5))
@@ -43,23 +51,38 @@ POOLED_TOLERANCE = 0.01
 POOLED_SEEDS = 100
 #: In 11: median over the seeds of the position RMSE of the filter that flies, m.
 RMSE_LIMIT_M = 0.3
-#: Runs in 11 beside the filter that flies, over the same samples.
-BESIDE = ("ekf7",)
+#: Runs in 11 after the filter that flies, over the same samples.
+EXTRA_ESTIMATOR = "ekf7"
 
+#: X_MonteCarlo: deviation of each figure as a share of the file's, drawn within three deviations.
+#: Mass as of another battery or camera; thrust and torque of another propeller; motors of another
+#: make.
+VEHICLE_SPREAD = {
+    "mass_kg": 0.05,
+    "thrust_coefficient_N_s2": 0.05,
+    "torque_ratio_m": 0.10,
+    "time_constant_up_s": 0.20,
+    "time_constant_down_s": 0.20,
+}
+#: The same of the inertia about x and y, of a body of another shape; about z it goes with their
+#: sum, so that a flat body stays one.
+INERTIA_SPREAD = 0.10
+#: The same of the gains, by group of the autopilot's file.
+GAIN_SPREAD = 0.10
+GAINS = {
+    "position": (
+        "position_gain_xy", "position_gain_z", "velocity_gain_xy", "velocity_gain_z",
+        "velocity_integral_xy", "velocity_integral_z", "yaw_gain",
+    ),
+    "attitude": ("tilt_gain", "rate_gain", "rate_integral"),
+}  # fmt: skip
+MOST_DEVIATIONS = 3.0
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One seed of a scenario.
+#: X_TestManyQuads: what each vehicle flies later and farther north than the one before.
+LATER_S, FARTHER_M = 0.1, 0.1
 
-    Attributes:
-        scenario: name or file.
-        seed: of all randomness.
-        beside: estimators that run over the samples of the flight.
-    """
-
-    scenario: str
-    seed: int
-    beside: tuple[str, ...] = ()
+#: Points that are kept for drawing, of a signal and of a way.
+SIGNAL_POINTS, WAY_POINTS = 500, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +106,35 @@ class Reached:
     @staticmethod
     def of(judged: Judged, start_ns: int) -> Reached:
         """What is kept of a judged criterion."""
-        rows = thin(len(judged.series), 500)
-        return Reached(
-            judged.criterion,
-            judged.figures(),
-            ((judged.series.stamp_ns[rows] - start_ns) * 1e-9).astype(np.float32),
-            judged.series.values[rows].astype(np.float32),
-            len(judged.series),
-        )
+        rows = thin(len(judged.series), SIGNAL_POINTS)
+        t_s = (judged.series.stamp_ns[rows] - start_ns) * 1e-9
+        values = judged.series.values[rows].astype(np.float32)
+        count = len(judged.series)
+        return Reached(judged.criterion, judged.figures(), t_s.astype(np.float32), values, count)
 
 
 @dataclass(frozen=True, slots=True)
-class Flown:
-    """What is kept of one seed.
+class SeedFlown:
+    """What is kept of one seed of a scenario, or of one vehicle of a fleet.
 
     Attributes:
         seed: of the flight.
+        vehicle: name of the first one that flew.
         reached: its criteria, in the order of the file.
         errors: what went wrong in the flight.
         position_rmse_m: estimator to its figure, from 5 s on; None where it gave none.
+        tracking_rmse_m: of the truth against the reference, take-off and landing included.
+        way_W: (N, 3) true positions of that vehicle, m, thinned.
         digest: of all that was flown.
     """
 
     seed: int
+    vehicle: str
     reached: tuple[Reached, ...]
     errors: tuple[str, ...]
     position_rmse_m: dict[str, float | None]
+    tracking_rmse_m: float
+    way_W: NDArray[np.float64]
     digest: str
 
     @property
@@ -117,51 +143,126 @@ class Flown:
         return not self.errors and all(item.figures["passed"] for item in self.reached)
 
 
-@lru_cache(maxsize=16)
-def _scenario(name: str) -> Scenario:
-    return load_scenario(name)
+# ---- what flies --------------------------------------------------------------------------------
 
 
-def fly(job: Job) -> Flown:
-    """Fly one seed of a scenario, all its vehicles, and judge it."""
-    scenario = _scenario(job.scenario)
-    scenario = replace(scenario, file=replace(scenario.file, seed=job.seed))
-    loops = [
-        ClosedLoop(scenario, keep_samples=bool(job.beside), vehicle=name)
-        for name in vehicle_names(scenario.file.vehicles)
-    ]
+@dataclass(frozen=True)
+class VariedScenario(Scenario):
+    """A scenario whose controller believes another vehicle than flies.
+
+    Attributes:
+        believed: what the controller knows.
+    """
+
+    believed: VehicleParams | None = None
+
+    @property
+    def airframe(self) -> AirframeParams:
+        """What the controller believes of the vehicle."""
+        return airframe_of(self.believed or self.vehicle)
+
+
+def _drawn(value: Any, spread: float, generator: np.random.Generator) -> Any:
+    """A number, or each of several, times 1 plus a normal deviation within its bounds."""
+    if isinstance(value, tuple):
+        return tuple(_drawn(item, spread, generator) for item in value)
+    deviation = math.inf
+    while abs(deviation) > MOST_DEVIATIONS:
+        deviation = float(generator.standard_normal())
+    return value * (1.0 + spread * deviation)
+
+
+def varied(scenario: Scenario, vehicle: str) -> Scenario:
+    """X_MonteCarlo: the scenario with another vehicle and other gains, drawn by seed and name.
+
+    Args:
+        scenario: as of its file.
+        vehicle: its name.
+    """
+    generator = stream(scenario.file.seed, vehicle, "variation")
+
+    def changed(part: Any, names: Sequence[str], spread: dict[str, float]) -> dict[str, Any]:
+        return {name: _drawn(getattr(part, name), spread[name], generator) for name in names}
+
+    body = changed(scenario.vehicle, tuple(VEHICLE_SPREAD), VEHICLE_SPREAD)
+    inertia = scenario.vehicle.inertia_kg_m2
+    x, y = _drawn(inertia[:2], INERTIA_SPREAD, generator)
+    body["inertia_kg_m2"] = (x, y, inertia[2] * (x + y) / (inertia[0] + inertia[1]))
+    groups: dict[str, Any] = {}
+    for group, names in GAINS.items():
+        part = getattr(scenario.autopilot, group)
+        groups[group] = replace(part, **changed(part, names, dict.fromkeys(names, GAIN_SPREAD)))
+    kept = {field.name: getattr(scenario, field.name) for field in fields(Scenario)}
+    kept["vehicle"] = replace(scenario.vehicle, **body)
+    kept["autopilot"] = replace(scenario.autopilot, **groups)
+    return VariedScenario(**kept, believed=scenario.vehicle)
+
+
+def shifted(scenario: Scenario, index: int) -> Scenario:
+    """X_TestManyQuads: the figure of eight of a vehicle, later and farther north by its index."""
+    items: list[Item] = []
+    for item in scenario.items:
+        if isinstance(item, Hover):
+            item = Hover(duration_s=item.duration_s + LATER_S * index)
+        elif isinstance(item, FigureOfEight):
+            x, y, z = item.center_W_m
+            item = replace(item, center_W_m=(x, y + FARTHER_M * index, z))
+        items.append(item)
+    return replace(scenario, items=tuple(items))
+
+
+def fly(job: Job) -> SeedFlown:
+    """Fly one seed of a scenario with all its vehicles, or one vehicle of a fleet, and judge it.
+
+    Args:
+        job: ``cell`` is the scenario's name, ``extra`` of a fleet the vehicle's index.
+    """
+    scenario = load_scenario(job.cell, seed=job.seed)
+    names = vehicle_names(scenario.file.vehicles)
+    if job.cell in FLEETS:
+        names = names[job.extra : job.extra + 1]
+        is_varied = job.cell == MONTE_CARLO
+        scenario = varied(scenario, names[0]) if is_varied else shifted(scenario, job.extra)
+    extra = job.cell == GPS_UPDATE
+    loops = [ClosedLoop(scenario, keep_samples=extra, vehicle=name) for name in names]
     logs = [loop.fly() for loop in loops]
     log = logs[0]
-    for name in job.beside:
-        log.estimates[name] = estimate_beside(loops[0], name)
+    if extra:
+        log.estimates[EXTRA_ESTIMATOR] = rerun_estimator(loops[0], EXTRA_ESTIMATOR)
     from_ns = log.start_ns + round(SETTLE_S * 1e9)
-    return Flown(
-        seed=job.seed,
-        reached=tuple(
+    return SeedFlown(
+        job.seed,
+        names[0],
+        tuple(
             Reached.of(judge_signal(criterion, logs), log.start_ns)
             for criterion in scenario.criteria
             if isinstance(criterion, SignalCriterion)
         ),
-        errors=tuple(e.message for each in logs for e in each.events if e.level >= ERROR),
-        position_rmse_m={
+        tuple(e.message for each in logs for e in each.events if e.level >= ERROR),
+        {
             name: score(track, log.truth, from_ns).position_rmse_m
             for name, track in log.estimates.items()
         },
-        digest=" ".join(loop.digest() for loop in loops),
+        tracking_rmse_m(log) or math.nan,
+        log.truth.p_W[thin(len(log.truth), WAY_POINTS)],
+        " ".join(loop.digest() for loop in loops),
     )
 
 
+# ---- what it shows -----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A scenario over its seeds.
+class FcndResult:
+    """A scenario or a fleet over its seeds.
 
     Attributes:
-        scenario: what flew, with the first seed.
-        flown: what is kept of each seed, in order.
+        scenario: what flew, as of its file.
+        flown: what is kept of each seed, of a fleet of each vehicle of each seed.
     """
 
     scenario: Scenario
-    flown: tuple[Flown, ...]
+    flown: tuple[SeedFlown, ...]
 
     @property
     def name(self) -> str:
@@ -169,8 +270,13 @@ class Outcome:
         return self.scenario.name
 
     @property
+    def is_fleet(self) -> bool:
+        """Whether its vehicles are judged one by one."""
+        return self.name in FLEETS
+
+    @property
     def pass_share(self) -> float:
-        """Share of the seeds that pass."""
+        """Share of the seeds, or vehicles, that pass."""
         return sum(flown.passed for flown in self.flown) / len(self.flown)
 
     @property
@@ -180,42 +286,43 @@ class Outcome:
             shares = " and ".join(f"{100 * row['pooled']:.1f} %" for row in self.rows())
             return f"{shares} of all seeds' samples within one deviation"
         passed = sum(flown.passed for flown in self.flown)
-        return f"{passed} of {len(self.flown)} seeds pass"
+        end = "vehicles end within the bounds" if self.is_fleet else "seeds pass"
+        return f"{passed} of {len(self.flown)} {end}"
 
     def demands(self) -> list[dict[str, Any]]:
-        """What the scenario has to show over its seeds: name, value, least, limit, passed."""
+        """What has to be shown over the seeds: name, value, least, limit, passed."""
         if self.name == SENSOR_NOISE:
             slack = POOLED_TOLERANCE * math.sqrt(max(1.0, POOLED_SEEDS / len(self.flown)))
+            low, high = ONE_SIGMA - slack, ONE_SIGMA + slack
             found = [
-                demand(f"{item['name']}, all seeds", item["pooled"], ONE_SIGMA - slack,
-                        ONE_SIGMA + slack)
-                for item in self.rows()
-            ]  # fmt: skip
+                demand(f"{row['name']}, all seeds", row["pooled"], low, high) for row in self.rows()
+            ]
             faultless = sum(not flown.errors for flown in self.flown) / len(self.flown)
             found.append(demand("share of flights without an error", faultless, PASS_SHARE, 1.0))
+        elif self.is_fleet:
+            words = "share of vehicles within the bounds"
+            found = [demand(words, self.pass_share, VEHICLE_SHARE, 1.0)]
         else:
             found = [demand("share of seeds that pass", self.pass_share, PASS_SHARE, 1.0)]
         if self.name == GPS_UPDATE:
-            name = next(iter(self.flown[0].position_rmse_m))
-            value = self.position_rmse_m()[name]
+            name, value = next(iter(self.position_rmse_m().items()))
             found.append(demand(f"median position RMSE of {name}, m", value, 0.0, RMSE_LIMIT_M))
         return [{"scenario": self.name, **item} for item in found]
 
     def rows(self) -> list[dict[str, Any]]:
         """Each criterion over the seeds: its band, what was reached, how many passed."""
         found = []
-        for k, first in enumerate(self.flown[0].reached):
-            each = [flown.reached[k] for flown in self.flown]
-            values = [item.figures["value"] for item in each]
-            known = [value for value in values if value is not None]
-            low, median, high = np.quantile(known, (0.05, 0.5, 0.95)) if known else [None] * 3
+        for each in zip(*(flown.reached for flown in self.flown), strict=True):
+            first = each[0]
+            known = [item for item in each if item.figures["value"] is not None]
+            values = [item.figures["value"] for item in known]
+            low, median, high = np.quantile(values, (0.05, 0.5, 0.95)) if known else [None] * 3
             row = {key: first.figures[key] for key in ("name", "least", "limit", "hold_s")}
             row |= {"low": low, "median": median, "high": high}
             row["passed"] = sum(item.figures["passed"] for item in each)
-            row["pooled"] = None
-            if SIGNALS[first.criterion.signal].is_share and known:
-                counts = [item.count for item in each if item.figures["value"] is not None]
-                row["pooled"] = float(np.average(known, weights=counts))
+            pooled = SIGNALS[first.criterion.signal].is_share and bool(known)
+            counts = [item.count for item in known]
+            row["pooled"] = float(np.average(values, weights=counts)) if pooled else None
             found.append(row)
         return found
 
@@ -230,7 +337,7 @@ class Outcome:
 
     def summary(self) -> dict[str, Any]:
         """What JSON says of the scenario, but for its seeds."""
-        return {
+        found = {
             "name": self.name,
             "seeds": len(self.flown),
             "pass_share": self.pass_share,
@@ -238,63 +345,63 @@ class Outcome:
             "signals": self.rows(),
             "position_rmse_m": self.position_rmse_m(),
         }
+        if self.is_fleet:
+            tracking = [flown.tracking_rmse_m for flown in self.flown]
+            quantiles = np.quantile(tracking, (0.05, 0.5, 0.95)).tolist()
+            found["tracking_rmse_m"] = dict(zip(("low", "median", "high"), quantiles, strict=True))
+        return found
 
     def runs(self) -> list[dict[str, Any]]:
-        """What JSON says of each seed."""
-        return [
-            {
-                "scenario": self.name,
-                "seed": flown.seed,
-                "passed": flown.passed,
-                "criteria": [item.figures for item in flown.reached],
-                "errors": list(flown.errors),
-                "estimators": {
-                    name: {"name": name, "position_rmse_m": value}
-                    for name, value in flown.position_rmse_m.items()
-                },
-                "digest": flown.digest,
-            }
-            for flown in self.flown
-        ]
+        """What JSON says of each seed, or vehicle."""
+        return [self._run(flown) for flown in self.flown]
+
+    def _run(self, flown: SeedFlown) -> dict[str, Any]:
+        found = {
+            "scenario": self.name,
+            "seed": flown.seed,
+            "passed": flown.passed,
+            "criteria": [item.figures for item in flown.reached],
+            "errors": list(flown.errors),
+            "estimators": {
+                name: {"name": name, "position_rmse_m": value}
+                for name, value in flown.position_rmse_m.items()
+            },
+            "digest": flown.digest,
+        }
+        if self.is_fleet:
+            found["vehicle"] = flown.vehicle
+            found["tracking_rmse_m"] = flown.tracking_rmse_m
+            found["rest_W_m"] = flown.way_W[-1].tolist()
+        return found
 
 
 def run(
-    names: Sequence[str],
-    seeds: int,
-    processes: int = 0,
-    progress: Progress | None = None,
-) -> list[Outcome]:
-    """Fly scenarios over seeds from 1 on.
+    names: Sequence[str], seeds: int, processes: int = 0, progress: Progress | None = None
+) -> list[FcndResult]:
+    """Fly scenarios and fleets over seeds from 1 on.
 
     Args:
-        names: of :data:`SCENARIOS`.
-        seeds: how many.
-        processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        progress: told after each flight.
+        names: of :data:`SCENARIOS` and :data:`FLEETS`.
+        seeds: how many; of a fleet each flies every vehicle.
+        processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`.
     """
-    beside = tuple(name for name in BESIDE if name in ESTIMATORS)
-    for name in names:
-        scenario = _scenario(name)
+    scenarios = {name: load_scenario(name) for name in names}
+    jobs: list[Job] = []
+    for name, scenario in scenarios.items():
         check_signals(scenario.criteria, str(scenario.path))
-    jobs = [
-        Job(name, seed, beside if name == GPS_UPDATE else ())
-        for name in names
-        for seed in range(1, seeds + 1)
-    ]
-    flown = run_batch(fly, jobs, processes, progress)
-    return [
-        Outcome(_scenario(name), tuple(flown[i * seeds : (i + 1) * seeds]))
-        for i, name in enumerate(names)
-    ]
+        vehicles = range(scenario.file.vehicles if name in FLEETS else 1)
+        jobs += [replace(job, extra=i) for job in over_seeds([name], seeds) for i in vehicles]
+    cells = fly_cells(fly, jobs, processes, progress)
+    return [FcndResult(scenarios[name], tuple(flown)) for name, flown in cells.items()]
 
 
-def summarize(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summarize(results: Sequence[FcndResult]) -> dict[str, Any]:
     """The experiment as one JSON object."""
-    criteria = [item for outcome in outcomes for item in outcome.demands()]
+    criteria = [item for result in results for item in result.demands()]
     return {
         "experiment": "fcnd",
         "passed": all(item["passed"] for item in criteria),
         "criteria": criteria,
-        "scenarios": [outcome.summary() for outcome in outcomes],
-        "runs": [run for outcome in outcomes for run in outcome.runs()],
+        "scenarios": [result.summary() for result in results],
+        "runs": [run for result in results for run in result.runs()],
     }

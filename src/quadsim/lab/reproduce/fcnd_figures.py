@@ -1,6 +1,8 @@
-"""Pictures of scenarios over many seeds: each criterion's signal, its spread and the pass band."""
+"""Pictures of FCND scenarios over many seeds: signals with their spread and band, and ways."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -8,25 +10,38 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from quadsim.analysis.metrics import errors
-from quadsim.analysis.report.figures import BAND, ESTIMATE, TRUTH, seconds, style, thin
+from quadsim.analysis.report.figures import (
+    BAND,
+    ESTIMATE,
+    FIXES,
+    TRUTH,
+    WAYPOINTS,
+    finish_panels,
+    seconds,
+    thin,
+)
 from quadsim.analysis.signals import SIGNALS
-from quadsim.lab.reproduce.fcnd import Outcome, Reached
+from quadsim.lab.reproduce.fcnd import FcndResult, Reached
+from quadsim.mission.items import corners
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
-from quadsim.sim.log import FlightLog
 
-WIDTH_PX, ROW_PX, HEAD_PX, FOOT_PX = 900, 210, 110, 50
+WIDTH_PX, ROW_PX, VIEW_PX, GAP_PX = 900, 210, 520, 60
 PASS_BAND, PASS_EDGE = "rgba(0, 158, 115, 0.13)", "#009e73"
 GRID = 300
+#: Vehicles of a fleet that are drawn; of more, the first seeds'.
+MOST_WAYS = 40
 
-#: Signals whose vehicles are drawn one by one beside them: column of the error, name, unit.
+#: Signals whose vehicles are drawn one by one below them: column of the error, name, unit.
 COMPONENTS = {
     "x_error_probability": (0, "east error", "m"),
     "v_x_error_probability": (3, "error of the velocity to the east", "m/s"),
 }
 
 
-def over_seeds(each: list[Reached]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def quantiles_over_seeds(
+    each: Sequence[Reached],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A common time and the 5 %, 50 % and 95 % quantiles over the seeds, (N,) and (3, N)."""
     known = [item for item in each if len(item.t_s)]
     if not known:
@@ -38,133 +53,94 @@ def over_seeds(each: list[Reached]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return grid, np.asarray(np.nanquantile(rows, (0.05, 0.5, 0.95), axis=0))
 
 
-def picture(outcome: Outcome) -> tuple[go.Figure, int]:
-    """One row for each criterion, and for the errors of several vehicles; and its height in px."""
-    reached = outcome.flown[0].reached
-    parts = [(k, item.criterion.signal) for k, item in enumerate(reached)]
-    drawn = [item.criterion for item in reached if item.criterion.signal in COMPONENTS]
-    titles = [SIGNALS[signal].doc for _, signal in parts]
+def picture(result: FcndResult) -> go.Figure:
+    """One row for each criterion; of a fleet its ways, of several vehicles their errors."""
+    signals = [item.criterion for item in result.flown[0].reached]
+    drawn = [] if result.is_fleet else [c for c in signals if c.signal in COMPONENTS]
+    titles = ["ways from above, m"] * result.is_fleet + [SIGNALS[c.signal].doc for c in signals]
     titles += [
         f"{COMPONENTS[item.signal][1]} of the vehicles of seed 1; black: one stated deviation"
         for item in drawn
     ]
-    rows = len(titles)
+    heights = [ROW_PX] * len(titles)
+    if result.is_fleet:
+        heights[0] = VIEW_PX
+    inner = sum(heights)
     figure = make_subplots(
-        rows=rows, cols=1, subplot_titles=titles, vertical_spacing=0.32 / (rows + 1)
+        len(titles), 1, row_heights=heights, subplot_titles=titles, vertical_spacing=GAP_PX / inner
     )
-    for row, (k, _) in enumerate(parts, 1):
-        draw_signal(figure, row, [flown.reached[k] for flown in outcome.flown])
+    if result.is_fleet:
+        _draw_ways(figure, result)
+    for k in range(len(signals)):
+        each = [flown.reached[k] for flown in result.flown]
+        _draw_signal(figure, k + 1 + result.is_fleet, each)
     if drawn:
-        scenario = outcome.scenario
-        names = vehicle_names(scenario.file.vehicles)
-        logs = [ClosedLoop(scenario, vehicle=name).fly() for name in names]
-        for row, item in enumerate(drawn, len(parts) + 1):
-            _vehicles(figure, row, logs, item)
-    inner = ROW_PX * rows
-    height = HEAD_PX + inner + FOOT_PX
-    style(figure, height)
-    figure.update_layout(
-        width=WIDTH_PX,
-        title={
-            "text": f"<b>{outcome.name}</b>: {outcome.headline}",
-            "x": 0.06,
-            "y": 1.0 - 24.0 / height,
-        },
-        legend={"y": 1.0 + 30.0 / inner},
-        margin={"t": HEAD_PX, "b": FOOT_PX},
-        hovermode=False,
-    )
-    figure.update_xaxes(title_text="time, s", row=rows, col=1)
-    return figure, height
+        _draw_vehicles(figure, len(signals) + 1, result, drawn)
+    figure.update_xaxes(title_text="time, s", row=len(titles), col=1)
+    return finish_panels(figure, WIDTH_PX, inner, f"<b>{result.name}</b>: {result.headline}")
 
 
-def _add(figure: go.Figure, row: int, name: str, **trace: object) -> None:
-    figure.add_trace(
-        go.Scatter(
-            name=name,
-            showlegend=name not in {drawn.name for drawn in figure.data},
-            legendgroup=name,
-            mode="lines",
-            **trace,
-        ),
-        row=row,
-        col=1,
-    )
-
-
-def draw_signal(figure: go.Figure, row: int, each: list[Reached]) -> None:
+def _draw_signal(figure: go.Figure, row: int, each: list[Reached]) -> None:
     """Draw a criterion's signal over the seeds, with its pass band, into a row."""
-    criterion, first = each[0].criterion, each[0]
-    unit = SIGNALS[criterion.signal].unit
-    t_s, (low, median, high) = over_seeds(each)
+    criterion, first, place = each[0].criterion, each[0], {"row": row, "col": 1, "mode": "lines"}
+    signal = SIGNALS[criterion.signal]
+    t_s, (low, median, high) = quantiles_over_seeds(each)
     begin, end = (float(t_s[0]), float(t_s[-1])) if len(t_s) else (0.0, 1.0)
-    _add(
-        figure,
-        row,
-        "pass band",
-        x=[begin, end, end, begin, begin],
-        y=[criterion.least, criterion.least, criterion.limit, criterion.limit, criterion.least],
-        fill="toself",
-        fillcolor=PASS_BAND,
-        line={"color": PASS_EDGE, "width": 1},
-    )
-    _add(
-        figure,
-        row,
-        "5 to 95 % of the seeds",
-        x=np.concatenate([t_s, t_s[::-1]]),
-        y=np.concatenate([low, high[::-1]]),
-        fill="toself",
-        fillcolor=BAND,
-        line={"width": 0},
-    )
-    _add(figure, row, "median", x=t_s, y=median, line={"color": ESTIMATE, "width": 2})
-    _add(figure, row, "seed 1", x=first.t_s, y=first.values, line={"color": TRUTH, "width": 1})
-    top = max(criterion.limit, float(np.nanmax(high, initial=0.0)))
-    if SIGNALS[criterion.signal].is_share:
-        figure.update_yaxes(range=[0.4, 1.0], row=row, col=1)
-    else:
-        figure.update_yaxes(range=[0.0, 1.1 * top], row=row, col=1)
-    if unit == "1":
-        unit = "share" if SIGNALS[criterion.signal].is_share else "probability"
-    figure.update_yaxes(title_text=unit, row=row, col=1)
+    least, limit = criterion.least, criterion.limit
+    figure.add_scatter(
+        x=[begin, end, end, begin, begin], y=[least, least, limit, limit, least], name="pass band",
+        fill="toself", fillcolor=PASS_BAND, line={"color": PASS_EDGE, "width": 1}, **place,
+    )  # fmt: skip
+    figure.add_scatter(
+        x=np.concatenate([t_s, t_s[::-1]]), y=np.concatenate([low, high[::-1]]), fill="toself",
+        fillcolor=BAND, line={"width": 0}, name="5 to 95 % of the seeds", **place,
+    )  # fmt: skip
+    line = {"color": ESTIMATE, "width": 2}
+    figure.add_scatter(x=t_s, y=median, name="median", line=line, **place)
+    line = {"color": TRUTH, "width": 1}
+    figure.add_scatter(x=first.t_s, y=first.values, name="seed 1", line=line, **place)
+    top = 1.1 * max(limit, float(np.nanmax(high, initial=0.0)))
+    unit = signal.unit if signal.unit != "1" else "share" if signal.is_share else "probability"
+    bounds = [0.4, 1.0] if signal.is_share else [0.0, top]
+    figure.update_yaxes(range=bounds, title_text=unit, row=row, col=1)
 
 
-def _vehicles(
-    figure: go.Figure, row: int, logs: list[FlightLog], criterion: SignalCriterion
+def _draw_vehicles(
+    figure: go.Figure, row: int, result: FcndResult, drawn: list[SignalCriterion]
 ) -> None:
-    """Errors of every vehicle, and one stated deviation of the first on both sides."""
-    column, _, unit = COMPONENTS[criterion.signal]
-    for number, log in enumerate(logs):
-        error = errors(next(iter(log.estimates.values())), log.truth)
-        t_s = seconds(error.stamp_ns, log.start_ns)
-        shown = int(np.searchsorted(t_s, criterion.to_s))
-        rows = thin(shown, GRID)
-        t_s = t_s[rows]
-        vector = error.position_W if column < 3 else error.velocity_W
-        figure.add_trace(
-            go.Scatter(
-                x=t_s,
-                y=vector[rows, column % 3],
-                mode="lines",
-                showlegend=False,
-                line={"color": ESTIMATE, "width": 1},
-            ),
-            row=row,
-            col=1,
+    """Errors of every vehicle of seed 1, and one stated deviation of the first on both sides."""
+    names = vehicle_names(result.scenario.file.vehicles)
+    logs = [ClosedLoop(result.scenario, vehicle=name).fly() for name in names]
+    found = [errors(next(iter(log.estimates.values())), log.truth) for log in logs]
+    for k, criterion in enumerate(drawn, row):
+        column, _, unit = COMPONENTS[criterion.signal]
+        place = {"row": k, "col": 1, "mode": "lines", "showlegend": False}
+        for number, (log, error) in enumerate(zip(logs, found, strict=True)):
+            t_s = seconds(error.stamp_ns, log.start_ns)
+            rows = thin(int(np.searchsorted(t_s, criterion.to_s)), GRID)
+            values = (error.position_W if column < 3 else error.velocity_W)[rows, column % 3]
+            line = {"color": ESTIMATE, "width": 1}
+            figure.add_scatter(x=t_s[rows], y=values, line=line, **place)
+            if number == 0 and error.sigma is not None:
+                sigma, line = error.sigma[rows, column], {"color": TRUTH, "width": 2.5}
+                figure.add_scatter(x=t_s[rows], y=sigma, line=line, **place)
+                figure.add_scatter(x=t_s[rows], y=-sigma, line=line, **place)
+        figure.update_yaxes(title_text=unit, row=k, col=1)
+
+
+def _draw_ways(figure: go.Figure, result: FcndResult) -> None:
+    """The vehicles' ways from above, where they came to rest, and the mission."""
+    shown, place = result.flown[:MOST_WAYS], {"row": 1, "col": 1}
+    for item in shown:
+        line = {"color": ESTIMATE if item.passed else FIXES, "width": 1.0}
+        x, y, _ = item.way_W.T
+        figure.add_scatter(
+            x=x, y=y, mode="lines", name=item.vehicle, line=line, showlegend=False, **place
         )
-        if number == 0 and error.sigma is not None:
-            for sign in (1.0, -1.0):
-                figure.add_trace(
-                    go.Scatter(
-                        x=t_s,
-                        y=sign * error.sigma[rows, column],
-                        mode="lines",
-                        name="one stated deviation",
-                        showlegend=False,
-                        line={"color": TRUTH, "width": 2.5},
-                    ),
-                    row=row,
-                    col=1,
-                )
-    figure.update_yaxes(title_text=unit, row=row, col=1)
+    x, y, _ = np.array([item.way_W[-1] for item in shown]).T
+    marker = {"color": "#1b1b1b", "size": 6, "symbol": "x"}
+    figure.add_scatter(x=x, y=y, mode="markers", name="rests", marker=marker, **place)
+    x, y, *_ = np.array(corners(result.scenario.items, result.scenario.autopilot.flight)).T
+    line = {"color": WAYPOINTS, "width": 2.0}
+    figure.add_scatter(x=x, y=y, mode="lines", name="mission", line=line, **place)
+    figure.update_yaxes(scaleanchor="x", scaleratio=1.0, **place)

@@ -9,38 +9,41 @@ the true position is within the radius of the last one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from quadsim.analysis.report.figures import thin
-from quadsim.lab.campaign.batch import Progress, run_batch
-from quadsim.lab.demands import demand
-from quadsim.lab.estimator_rerun import estimate_beside
-from quadsim.lab.reproduce.ntnu_cells import (
-    HILLY,
-    ITEMS_BEFORE,
-    KINDS,
-    LIMITS_MPS,
-    PRECISION,
-    SCENARIOS,
-    SHORT_FLAT,
-    SLOPED,
-    THESIS,
-    TIMEOUT_S,
-    Configuration,
-    Reported,
-    scenario_of,
-)
+from quadsim.lab.campaign.batch import Progress
+from quadsim.lab.campaign.experiment import Job, demand, fly_cells, over_seeds
+from quadsim.lab.estimator_rerun import rerun_estimator
+from quadsim.mission.items import Item
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import Scenario
+from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.world.scene.raycast_terrain import terrain_height
 
 Array = NDArray[np.float64]
+
+SCENARIOS = SHORT_FLAT, SLOPED, HILLY, PRECISION = (
+    "ntnu_1_short_flat", "ntnu_2_medium_sloped", "ntnu_3_large_hilly", "ntnu_4_precision_flat",
+)  # fmt: skip
+
+#: Limits of speed, each for the attempt after a crash with the one before, m/s.
+LIMITS_MPS = (10.0, 5.0, 2.0, 1.0)
+#: Longest run, s.
+TIMEOUT_S = 100.0
+#: How long the vehicle stays at the last waypoint: longer than any run.
+STAY_S = 10.0 * TIMEOUT_S
+#: Items of a mission before the first waypoint that counts: take-off, and rest over the start.
+ITEMS_BEFORE = 2
+
 
 #: How a run can end.
 ARRIVED, CRASHED, TIMED_OUT, GAVE_UP = "arrived", "crashed", "timed out", "gave up"
@@ -54,22 +57,135 @@ DRAWN = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One seed of a cell of the table.
+class Configuration:
+    """What is known of the state.
 
     Attributes:
-        kind: a key of KINDS.
-        scenario: its name.
-        number: of the configuration.
-        seed: of all randomness.
-        drawn: keep what a picture shows.
+        words: what it is.
+        sensors: a suite.
+        estimator: a file of config/estimators.
+        fly_on: as in a scenario.
+        blind: nothing corrects the estimate from the first waypoint on.
+        told: the vehicle takes off on the truth; the estimator is told it at the first waypoint.
+        noiseless: nothing is by chance, so that one seed is as good as all.
     """
 
-    kind: str
-    scenario: str
-    number: int
-    seed: int
-    drawn: bool = False
+    words: str
+    sensors: str
+    estimator: str
+    fly_on: str = "estimate"
+    blind: bool = False
+    told: bool = False
+    noiseless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A vehicle with its four configurations.
+
+    Attributes:
+        vehicle: a file of config/vehicles.
+        autopilot: a file of config/autopilots.
+        configurations: by their numbers from 1 on.
+    """
+
+    vehicle: str
+    autopilot: str
+    configurations: tuple[Configuration, ...]
+
+
+_FILE = yaml.safe_load(
+    files("quadsim.lab.reproduce").joinpath("ntnu.yaml").read_text(encoding="utf-8")
+)
+
+KINDS: Mapping[str, Kind] = {
+    name: Kind(
+        each["vehicle"],
+        each["autopilot"],
+        tuple(Configuration(**keys) for keys in each["configurations"]),
+    )
+    for name, each in _FILE["kinds"].items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A row of a table of results; velocities in km/h, all else in SI.
+
+    Attributes:
+        passed: the last waypoint was reached without crash or timeout (a share, over seeds).
+        duration_s: of the last attempt.
+        attempts: how many there were.
+        limit_kmh: limit of speed of the last one.
+        velocity_kmh: largest and mean.
+        height_m: above the ground: largest, mean, smallest.
+        error_m: of the position flown on: largest and mean.
+    """
+
+    passed: float
+    duration_s: float
+    attempts: float
+    limit_kmh: float
+    velocity_kmh: tuple[float, float]
+    height_m: tuple[float, float, float]
+    error_m: tuple[float, float]
+
+
+#: The thesis's own results, by scenario and number of the configuration.
+THESIS = {
+    (name, number): Reported(
+        row[0],
+        row[1],
+        row[2],
+        row[3],
+        (row[4], row[5]),
+        (row[6], row[7], row[8]),
+        (row[9], row[10]),
+    )
+    for name, rows in _FILE["results"].items()
+    for number, row in enumerate(rows, 1)
+}
+
+
+def configuration_of(kind: str, number: int) -> Configuration:
+    """What is known of the state in a configuration, by its number from 1 on."""
+    return KINDS[kind].configurations[number - 1]
+
+
+@lru_cache(maxsize=32)
+def _loaded(name: str, kind: str, number: int) -> Scenario:
+    flown, known = KINDS[kind], configuration_of(kind, number)
+    return load_scenario(
+        name, _FILE["set"], vehicle=flown.vehicle, autopilot=flown.autopilot, sensors=known.sensors,
+        estimator=known.estimator, fly_on=known.fly_on,
+    )  # fmt: skip
+
+
+def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
+    """A mission without its landing whose waypoints are flown to within a limit of speed."""
+    ways = [
+        replace(item, speed_mps=limit_mps) if isinstance(item, Waypoint) else item
+        for item in items[:-1]
+    ]
+    last = ways[-1]
+    assert isinstance(last, Waypoint)
+    return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
+
+
+def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
+    """One attempt at a scenario.
+
+    Args:
+        name: of :data:`SCENARIOS`.
+        kind: of :data:`KINDS`.
+        number: of the configuration, from 1 on.
+        seed: of all randomness.
+        limit_mps: limit of speed.
+    """
+    scenario = _loaded(name, kind, number)
+    return replace(
+        scenario, file=replace(scenario.file, seed=seed), items=limited(scenario.items, limit_mps)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +237,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Flown:
+class SeedAttempts:
     """What is kept of one seed of a cell.
 
     Attributes:
@@ -209,21 +325,21 @@ class Run:
 
 
 def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
-    """Fly one attempt."""
-    configuration = KINDS[job.kind].configurations[job.number - 1]
-    scenario = scenario_of(job.scenario, job.kind, job.number, job.seed, limit_mps)
-    loop = ClosedLoop(
-        scenario, use_truth=True if configuration.told else None, keep_samples=job.drawn
-    )
+    """Fly one attempt; see :func:`fly`."""
+    kind, name, number = job.cell
+    configuration = configuration_of(kind, number)
+    scenario = scenario_of(name, kind, number, job.seed, limit_mps)
+    on_truth = True if configuration.told else None
+    loop = ClosedLoop(scenario, use_truth=on_truth, keep_samples=bool(job.extra))
     run = Run(scenario, configuration)
     loop.fly(ends=run.ends)
     rows = loop.rows()
     rows = rows[(rows["stamp_ns"] >= run.begin_ns) & (rows["stamp_ns"] <= run.end_ns)]
+    end = run.end or (CRASHED if int(loop.state.vehicle.crash) else GAVE_UP)
     if run.begin_ns < 0 or not len(rows):
         nan = math.nan
-        end = CRASHED if int(loop.state.vehicle.crash) else GAVE_UP
-        empty = Attempt(limit_mps, end, 0.0, (nan, nan), (nan,) * 3, (nan, nan), loop.digest())
-        return empty, None
+        nothing = (nan, nan), (nan, nan, nan), (nan, nan)
+        return Attempt(limit_mps, end, 0.0, *nothing, loop.digest()), None
     speeds = np.linalg.norm(rows["v_W"], axis=1)
     heights = heights_above_ground(scenario, rows["p_W"])
     off = np.zeros(len(rows))
@@ -231,14 +347,14 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
         off = np.linalg.norm(rows["estimate"]["p_W"] - rows["p_W"], axis=1)
     flown = Attempt(
         limit_mps,
-        run.end or (CRASHED if int(loop.state.vehicle.crash) else GAVE_UP),
+        end,
         (run.end_ns - run.begin_ns) * 1e-9,
         (float(speeds.max()), float(speeds.mean())),
         (float(heights.max()), float(heights.mean()), float(heights.min())),
         (float(off.max()), float(off.mean())),
         loop.digest(),
     )
-    return flown, _drawn(loop, run, rows, heights) if job.drawn else None
+    return flown, _drawn(loop, run, rows, heights) if job.extra else None
 
 
 def _drawn(loop: ClosedLoop, run: Run, rows: NDArray[np.record], heights: Array) -> Drawn:
@@ -248,7 +364,7 @@ def _drawn(loop: ClosedLoop, run: Run, rows: NDArray[np.record], heights: Array)
     t_s = (stamps - run.begin_ns) * 1e-9
     few = thin(len(rows), DRAWN)
     name = "gps_ins" if len(loop.samples("ahrs")) else "eskf"
-    track = estimate_beside(loop, name, run.begin_ns)
+    track = rerun_estimator(loop, name, run.begin_ns)
     at = np.searchsorted(track.stamp_ns, stamps)
     known = at < len(track)
     known[known] = track.stamp_ns[at[known]] == stamps[known]
@@ -272,8 +388,13 @@ def _drawn(loop: ClosedLoop, run: Run, rows: NDArray[np.record], heights: Array)
     )
 
 
-def fly(job: Job) -> Flown:
-    """Fly one seed of a cell, again with a lower limit of speed after each crash."""
+def fly(job: Job) -> SeedAttempts:
+    """Fly one seed of a cell, again with a lower limit of speed after each crash.
+
+    Args:
+        job: ``cell`` is the kind, the scenario and the number of the configuration; ``extra``
+            whether what a picture shows is kept.
+    """
     attempts = []
     drawn = None
     for limit_mps in LIMITS_MPS:
@@ -281,11 +402,11 @@ def fly(job: Job) -> Flown:
         attempts.append(flown)
         if flown.end != CRASHED:
             break
-    return Flown(job.seed, tuple(attempts), drawn)
+    return SeedAttempts(job.seed, tuple(attempts), drawn)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NtnuCell:
     """A cell of the table over its seeds.
 
     Attributes:
@@ -298,12 +419,12 @@ class Outcome:
     kind: str
     scenario: str
     number: int
-    flown: tuple[Flown, ...]
+    flown: tuple[SeedAttempts, ...]
 
     @property
     def configuration(self) -> Configuration:
         """What was known of the state."""
-        return KINDS[self.kind].configurations[self.number - 1]
+        return configuration_of(self.kind, self.number)
 
     @property
     def pass_share(self) -> float:
@@ -312,27 +433,22 @@ class Outcome:
 
     def reported(self) -> Reported:
         """Its row of the table: medians over the seeds; passed is a share."""
-        last = [flown.last for flown in self.flown]
 
-        def median(values: Sequence[float]) -> float:
+        def median(values: Iterator[float]) -> float:
             known = [value for value in values if math.isfinite(value)]
             return float(np.median(known)) if known else math.nan
 
+        def of_last(name: str, place: int) -> float:
+            return median(getattr(flown.last, name)[place] for flown in self.flown)
+
         return Reported(
             self.pass_share,
-            median([each.duration_s for each in last]),
-            median([len(flown.attempts) for flown in self.flown]),
-            KMH * median([each.limit_mps for each in last]),
-            (
-                KMH * median([each.speed_mps[0] for each in last]),
-                KMH * median([each.speed_mps[1] for each in last]),
-            ),
-            (
-                median([each.height_m[0] for each in last]),
-                median([each.height_m[1] for each in last]),
-                median([each.height_m[2] for each in last]),
-            ),
-            (median([each.error_m[0] for each in last]), self.mean_error_m()),
+            median(flown.last.duration_s for flown in self.flown),
+            median(float(len(flown.attempts)) for flown in self.flown),
+            KMH * median(flown.last.limit_mps for flown in self.flown),
+            (KMH * of_last("speed_mps", 0), KMH * of_last("speed_mps", 1)),
+            (of_last("height_m", 0), of_last("height_m", 1), of_last("height_m", 2)),
+            (of_last("error_m", 0), self.mean_error_m()),
         )
 
     def mean_error_m(self) -> float:
@@ -370,8 +486,6 @@ class Outcome:
     def summary(self) -> dict[str, Any]:
         """What JSON says of the cell, but for its seeds."""
         ends = [flown.last.end for flown in self.flown]
-        names = Reported.__dataclass_fields__
-        found, thesis = self.reported(), THESIS[self.scenario, self.number]
         return {
             "scenario": self.scenario,
             "configuration": self.number,
@@ -380,8 +494,8 @@ class Outcome:
             "ends": {end: ends.count(end) for end in sorted(set(ends))},
             "first_attempt": sum(flown.at_once for flown in self.flown),
             "lowest_m": self.lowest_m(),
-            "ours": {name: getattr(found, name) for name in names},
-            "thesis": {name: getattr(thesis, name) for name in names},
+            "ours": asdict(self.reported()),
+            "thesis": asdict(THESIS[self.scenario, self.number]),
         }
 
     def runs(self) -> list[dict[str, Any]]:
@@ -392,10 +506,7 @@ class Outcome:
                 "configuration": self.number,
                 "seed": flown.seed,
                 "passed": flown.passed,
-                "attempts": [
-                    {name: getattr(each, name) for name in Attempt.__dataclass_fields__}
-                    for each in flown.attempts
-                ],
+                "attempts": [asdict(each) for each in flown.attempts],
             }
             for flown in self.flown
         ]
@@ -407,30 +518,27 @@ def run(
     kind: str = "thesis",
     processes: int = 0,
     progress: Progress | None = None,
-) -> list[Outcome]:
+) -> list[NtnuCell]:
     """Fly scenarios under all configurations over seeds from 1 on.
 
     Args:
-        names: of :data:`~quadsim.lab.reproduce.ntnu_cells.SCENARIOS`.
+        names: of :data:`SCENARIOS`.
         seeds: how many; one of a configuration without noise.
         kind: a key of KINDS.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         progress: told after each flight.
     """
     jobs = [
-        Job(kind, name, number, seed, drawn=seed == 1)
+        replace(job, extra=job.seed == 1)
         for name in names
         for number, configuration in enumerate(KINDS[kind].configurations, 1)
-        for seed in range(1, 2 if configuration.noiseless else seeds + 1)
+        for job in over_seeds([(kind, name, number)], 1 if configuration.noiseless else seeds)
     ]
-    flown = run_batch(fly, jobs, processes, progress)
-    cells: dict[tuple[str, int], list[Flown]] = {}
-    for job, each in zip(jobs, flown, strict=True):
-        cells.setdefault((job.scenario, job.number), []).append(each)
-    return [Outcome(kind, name, number, tuple(each)) for (name, number), each in cells.items()]
+    cells = fly_cells(fly, jobs, processes, progress)
+    return [NtnuCell(kind, name, k, tuple(flown)) for (_, name, k), flown in cells.items()]
 
 
-def summarize(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summarize(outcomes: Sequence[NtnuCell]) -> dict[str, Any]:
     """The experiment as one JSON object."""
     criteria = [item for outcome in outcomes for item in outcome.demands()]
     return {
@@ -443,4 +551,47 @@ def summarize(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-__all__ = ["SCENARIOS", "Outcome", "fly", "run", "summarize"]
+# ---- the table in the thesis's form ------------------------------------------------------------
+
+TITLES = (
+    "scenario", "configuration", "", "passed", "duration s", "attempts", "limit km/h",
+    "velocity km/h max / avg", "height m max / avg / min", "position error m max / avg",
+)  # fmt: skip
+
+
+def _slashed(values: Sequence[float], digits: int) -> str:
+    """Numbers with slashes between; a dash for what is not known."""
+    return " / ".join(f"{v:.{digits}f}" if math.isfinite(v) else "-" for v in values)
+
+
+def _passed(share: float, seeds: int) -> str:
+    """How many seeds pass, or of one whether it does."""
+    if seeds == 1:
+        return "yes" if share else "no"
+    return f"{round(share * seeds)} of {seeds}"
+
+
+def table_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Texts of the table.
+
+    Args:
+        cells: as of :meth:`NtnuCell.summary`.
+    """
+    before = ""
+    for cell in cells:
+        name = cell["scenario"]
+        words = f"{cell['configuration']} {cell['words']}"
+        yield ("" if name == before else name, words, "ours", *_texts(cell["ours"], cell["seeds"]))
+        yield ("", "", "thesis", *_texts(cell["thesis"], 1))
+        before = name
+
+
+def _texts(row: Mapping[str, Any], seeds: int) -> tuple[str, ...]:
+    digits = {"velocity_kmh": 0, "height_m": 2, "error_m": 2}
+    return (
+        _passed(row["passed"], seeds),
+        _slashed([row["duration_s"]], 1),
+        f"{row['attempts']:.0f}",
+        _slashed([row["limit_kmh"]], 0),
+        *(_slashed(row[name], count) for name, count in digits.items()),
+    )

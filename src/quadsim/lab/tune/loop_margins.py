@@ -9,7 +9,7 @@ up turns the body by its own inertia, before its drag does: a lead.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class Margins:
     def hold(self) -> bool:
         """Whether they are what every loop has to keep."""
         return self.phase_deg >= LEAST_PHASE_DEG and self.gain >= LEAST_GAIN
+
+    def summary(self) -> dict[str, float | bool]:
+        """As JSON has it."""
+        return asdict(self) | {"hold": self.hold}
 
 
 def _turns(phase: NDArray[Any]) -> NDArray[np.intp]:

@@ -1,9 +1,15 @@
-"""Relay experiments in simulated flight: ultimate gain and period of each loop."""
+"""Relay experiments in simulated flight: ultimate gain and period of each loop.
+
+Astrom and Hagglund, "Automatic tuning of simple regulators with specifications on phase and
+amplitude margins", *Automatica* 20(5), 1984: with a relay of amplitude d and hysteresis h instead
+of a controller, a process oscillates at about its ultimate period, and its ultimate gain is
+4 d / (pi sqrt(a^2 - h^2)) by the describing function, a the amplitude of its signal.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +20,6 @@ from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control
-from quadsim.lab.tune.limit_cycle import LimitCycle, limit_cycle
 from quadsim.lab.tune.loop_margins import INNER_DELAY_S, LOOPS, Delays
 from quadsim.lab.tune.relay_flight import (
     CLIMB,
@@ -40,28 +45,17 @@ Records = NDArray[np.record]
 #: Height above ground at which the relays fly, far from its effect.
 HEIGHT_M = 60.0
 
-#: Axes on which a loop is tried; of two, the lower ultimate gain counts.
-AXES = {
-    "rate": (0, 1),
-    "tilt": (0, 1),
-    "velocity": (0, 1),
-    "position": (0, 1),
-    "climb": (2,),
-    "height": (2,),
-    "yaw_rate": (2,),
-    "yaw": (2,),
-}
-
-#: Amplitude that a limit cycle is to have: rad/s, rad, m/s or m.
-WANTED = {
-    "rate": 0.4,
-    "tilt": 0.1,
-    "velocity": 0.3,
-    "position": 0.25,
-    "climb": 0.2,
-    "height": 0.15,
-    "yaw_rate": 0.1,
-    "yaw": 0.1,
+#: Loop to the axes on which it is tried, of which the lower ultimate gain counts, and the amplitude
+#: that its limit cycle is to have: rad/s, rad, m/s or m.
+AXES_WANTED = {
+    "rate": ((0, 1), 0.4),
+    "tilt": ((0, 1), 0.1),
+    "velocity": ((0, 1), 0.3),
+    "position": ((0, 1), 0.25),
+    "climb": ((2,), 0.2),
+    "height": ((2,), 0.15),
+    "yaw_rate": ((2,), 0.1),
+    "yaw": ((2,), 0.1),
 }
 
 #: Hysteresis over the wanted amplitude, and over the deviation of the noise.
@@ -74,6 +68,85 @@ MOST_SHARE, FIRST_SHARE = 0.6, 0.4
 KEEP_SHARE = 0.1
 #: Longest flight.
 LONGEST_S = 48.0
+
+
+#: Cycles that a flight has at least, of which the last are judged.
+CYCLES, JUDGED = 14, 8
+#: Periods of a limit cycle differ by less than this part.
+REGULAR = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class LimitCycle:
+    """What a relay experiment tells.
+
+    Attributes:
+        gain: ultimate gain, output over signal.
+        period_s: ultimate period.
+        amplitude: of the signal.
+        output: amplitude of the relay's output.
+        hysteresis: of the relay.
+        axis: of the body or of the world.
+    """
+
+    gain: float
+    period_s: float
+    amplitude: float
+    output: float
+    hysteresis: float
+    axis: int = 0
+
+    def summary(self) -> dict[str, float]:
+        """As JSON has it."""
+        return {
+            "ultimate_gain": self.gain,
+            "ultimate_period_s": self.period_s,
+            "amplitude": self.amplitude,
+            "relay": self.output,
+            "hysteresis": self.hysteresis,
+        }
+
+
+def limit_cycle(
+    signal: Array, output: Array, dt_s: float, hysteresis: float, axis: int = 0
+) -> LimitCycle | None:
+    """Judge the last cycles of a relay experiment.
+
+    The amplitude is that of the signal's first harmonic, which is what the describing function
+    means, and which noise does not widen.
+
+    Args:
+        signal: (N,) what the relay looked at.
+        output: (N,) what it gave, two values.
+        dt_s: time between samples.
+        hysteresis: of the relay.
+        axis: to be kept.
+
+    Returns:
+        None where there are too few cycles, or irregular ones.
+    """
+    rises = np.flatnonzero((output[1:] > 0.0) & (output[:-1] < 0.0)) + 1
+    if len(rises) < CYCLES:
+        return None
+    rises = rises[-(JUDGED + 1) :]
+    periods = np.diff(rises)
+    if np.ptp(periods) > max(REGULAR * periods.mean(), 2.0):
+        return None
+    rows = slice(rises[0], rises[-1])
+    count = rises[-1] - rises[0]
+    turns = np.exp(-2j * np.pi * JUDGED * np.arange(count) / count)
+    amplitude = float(2.0 * abs(np.mean((signal[rows] - signal[rows].mean()) * turns)))
+    size = float(np.abs(output[rows]).max())
+    if amplitude <= hysteresis:
+        return None
+    return LimitCycle(
+        gain=4.0 * size / (math.pi * math.sqrt(amplitude**2 - hysteresis**2)),
+        period_s=float(periods.mean() * dt_s),
+        amplitude=amplitude,
+        output=size,
+        hysteresis=hysteresis,
+        axis=axis,
+    )
 
 
 def torque_authority(scenario: Scenario) -> tuple[float, float, float]:
@@ -143,8 +216,7 @@ class RelayBench:
     def delays(self, autopilot: AutopilotParams) -> Delays:
         """What the bench has beside the motors' lag."""
         return Delays(
-            (0.5 + self.inner_samples) * self.dt_s,
-            (1 + self.outer_samples(autopilot)) * self.dt_s,
+            (0.5 + self.inner_samples) * self.dt_s, (1 + self.outer_samples(autopilot)) * self.dt_s
         )
 
     def _start(self, autopilot: AutopilotParams) -> tuple[Records, Records]:
@@ -203,14 +275,9 @@ class RelayBench:
         if name in ("rate", "yaw_rate"):
             return MOST_SHARE * self.authority[axis]
         lift = pack_airframe(self.scenario.airframe)
-        room = (
-            0.5
-            * MOST_SHARE
-            * min(
-                lift.thrust_max_mps2 - autopilot.gravity_mps2,
-                autopilot.gravity_mps2 - lift.thrust_min_mps2,
-            )
-        )
+        gravity = autopilot.gravity_mps2
+        spare = min(lift.thrust_max_mps2 - gravity, gravity - lift.thrust_min_mps2)
+        room = 0.5 * MOST_SHARE * spare
         turn = 0.5 * MOST_SHARE * self.authority[0] / attitude.rate_gain[0]
         push = autopilot.gravity_mps2 * turn / attitude.tilt_gain
         limits = {
@@ -285,7 +352,7 @@ class RelayBench:
             output = most
             found = self.fly(name, autopilot, axis, output, band)
         if found is not None:
-            wanted = max(WANTED[name], CLEAR * band)
+            wanted = max(AXES_WANTED[name][1], CLEAR * band)
             scale = min(wanted / found.amplitude, most / output)
             band = max(band, BAND_SHARE * scale * found.amplitude)
             found = self.fly(name, autopilot, axis, scale * output, band) or found
@@ -299,5 +366,5 @@ class RelayBench:
 
     def ultimate(self, name: str, autopilot: AutopilotParams) -> LimitCycle:
         """The lower ultimate gain of a loop's axes; see :meth:`measure`."""
-        found = [self.measure(name, autopilot, axis) for axis in AXES[name]]
+        found = [self.measure(name, autopilot, axis) for axis in AXES_WANTED[name][0]]
         return min(found, key=lambda cycle: cycle.gain)

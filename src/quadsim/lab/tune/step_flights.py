@@ -38,14 +38,6 @@ WIND_W_MPS, W20_MPS = (4.0, 2.0, 0.0), 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Under what the steps are flown."""
-
-    seed: int
-    windy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Response:
     """One step.
 
@@ -63,11 +55,6 @@ class Response:
     values: Array
     figures: StepFigures
     ripple: float
-
-
-def cases(seed: int) -> tuple[Case, ...]:
-    """Calm air and wind, each with a seed of its own."""
-    return (Case(seed), Case(seed + 1, windy=True))
 
 
 class _Steps:
@@ -103,24 +90,24 @@ class StepFlight(ClosedLoop):
 
     Args:
         scenario: vehicle, sensors, estimator; its autopilot flies the take-off.
-        case: seed and wind.
+        seed: of all noise.
+        windy: whether in wind, or in calm air.
 
     Raises:
         FlightError: it does not come to hover.
     """
 
-    def __init__(self, scenario: Scenario, case: Case) -> None:
+    def __init__(self, scenario: Scenario, seed: int, windy: bool = False) -> None:
         environment = scenario.environment
-        if case.windy:
+        if windy:
             wind = WindParams(turbulence="dryden", w20_mps=W20_MPS)
             environment = replace(environment, wind_W_mps=WIND_W_MPS, wind=wind)
         seconds = TAKEOFF_S + SETTLE_S + HOLD_S * len(AXES) + 2.0
-        file = replace(scenario.file, seed=case.seed, environment=environment, duration_s=seconds)
+        file = replace(scenario.file, seed=seed, environment=environment, duration_s=seconds)
         mission = [{"takeoff": {"height_m": HEIGHT_M}}, {"hover": {"duration_s": 3600.0}}]
         items = items_from(mission, "steps")
         scenario = replace(scenario, file=file, items=items, criteria=(), disturbances=())
         super().__init__(scenario)
-        self.case = case
         self._take_off()
         self._taken_off = self.manager
         self._kept = self._states.copy()
@@ -200,13 +187,8 @@ class StepFlight(ClosedLoop):
         else:
             values = estimate["p_W"][:, AXES.index(axis)] - start
         commands = rows["rotor_command_radps"][:, : len(self.scenario.vehicle.commands)]
-        return Response(
-            axis,
-            time_s,
-            values,
-            step_figures(time_s, values, 0.0, SIZE[axis]),
-            ripple_of(commands),
-        )
+        figures = step_figures(time_s, values, 0.0, SIZE[axis])
+        return Response(axis, time_s, values, figures, ripple_of(commands))
 
 
 #: Rows of the log over which a command's mean is taken.
@@ -245,7 +227,7 @@ def cost_of(responses: Sequence[Response] | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Flown:
+class StepsFlown:
     """The steps of one autopilot.
 
     Attributes:
@@ -258,14 +240,15 @@ class Flown:
     windy: list[Response] | None
     cost: float
 
-    def of(self, axis: str) -> Response | None:
-        """The response in calm air."""
-        return next((item for item in self.calm or () if item.axis == axis), None)
+    def of(self, axis: str, windy: bool = False) -> Response | None:
+        """A response in calm air or in wind; None where the vehicle was lost."""
+        responses = self.windy if windy else self.calm
+        return next((item for item in responses or () if item.axis == axis), None)
 
 
 def fly_steps(
     flights: Mapping[bool, StepFlight], autopilot: AutopilotParams, axes: Sequence[str] = AXES
-) -> Flown:
+) -> StepsFlown:
     """Fly the steps in calm air and in wind.
 
     Args:
@@ -274,12 +257,9 @@ def fly_steps(
         axes: of :data:`AXES`.
     """
     calm, windy = (flights[name].respond(autopilot, axes) for name in (False, True))
-    return Flown(calm, windy, 0.5 * (cost_of(calm) + cost_of(windy)))
+    return StepsFlown(calm, windy, 0.5 * (cost_of(calm) + cost_of(windy)))
 
 
 def make_flights(scenario: Scenario, seed: int) -> dict[bool, StepFlight]:
-    """A flight in calm air and one in wind, in hover."""
-    return {case.windy: StepFlight(scenario, case) for case in cases(seed)}
-
-
-__all__ = ["AXES", "Flown", "Response", "StepFlight", "cost_of", "fly_steps", "make_flights"]
+    """A flight in calm air and one in wind, in hover, each with a seed of its own."""
+    return {False: StepFlight(scenario, seed), True: StepFlight(scenario, seed + 1, windy=True)}

@@ -12,27 +12,17 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.parameters import AutopilotParams
-from quadsim.lab.tune.limit_cycle import LimitCycle, describe
 from quadsim.lab.tune.loop_margins import LOOPS, Margins, all_margins
-from quadsim.lab.tune.relay import (
-    RelayBench,
-    filtered_share,
-    inner_samples,
-)
+from quadsim.lab.tune.relay import LimitCycle, RelayBench, filtered_share, inner_samples
 from quadsim.lab.tune.step_flights import (
     AXES,
-    Flown,
+    Response,
     StepFlight,
+    StepsFlown,
     fly_steps,
     make_flights,
 )
-from quadsim.lab.tune.tuning_rules import (
-    RULES,
-    Bounds,
-    apply_rule,
-    raised,
-    within_margins,
-)
+from quadsim.lab.tune.tuning_rules import RULES, Bounds, apply_rule, raised, within_margins
 from quadsim.lab.tune.tuning_search import search
 from quadsim.sim.scenario import Scenario, load_scenario
 
@@ -67,7 +57,7 @@ class Tuning:
     loops: tuple[str, ...]
     after: AutopilotParams
     cycles: dict[str, LimitCycle]
-    flown: tuple[Flown, Flown]
+    flown: tuple[StepsFlown, StepsFlown]
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -97,6 +87,7 @@ class Tuning:
 
     def summary(self) -> dict[str, Any]:
         """As one JSON object."""
+        before, after = self.margins
         return {
             "vehicle": self.scenario.file.vehicle,
             "sensors": self.scenario.file.sensors,
@@ -107,27 +98,16 @@ class Tuning:
             "loops": list(self.loops),
             "passed": self.passed,
             "as_good": self.as_good,
-            "relay": {name: describe(cycle) for name, cycle in self.cycles.items()},
+            "relay": {name: cycle.summary() for name, cycle in self.cycles.items()},
             "margins": {
-                name: {
-                    when: {
-                        "crossover_radps": found[name].crossover_radps,
-                        "phase_deg": found[name].phase_deg,
-                        "gain": found[name].gain,
-                        "hold": found[name].hold,
-                    }
-                    for when, found in zip(("before", "after"), self.margins, strict=True)
-                }
+                name: {"before": before[name].summary(), "after": after[name].summary()}
                 for name in LOOPS
             },
             "steps": [
-                {
-                    "axis": axis,
-                    "wind": windy,
-                    **{
-                        when: _figures(flown.windy if windy else flown.calm, axis)
-                        for when, flown in zip(("before", "after"), self.flown, strict=True)
-                    },
+                {"axis": axis, "wind": windy}
+                | {
+                    when: _figures(flown.of(axis, windy))
+                    for when, flown in zip(("before", "after"), self.flown, strict=True)
                 }
                 for windy in (False, True)
                 for axis in AXES
@@ -141,11 +121,8 @@ class Tuning:
         }
 
 
-def _figures(responses: Any, axis: str) -> dict[str, float | None] | None:
-    for item in responses or ():
-        if item.axis == axis:
-            return {**item.figures.figures(), "ripple": item.ripple}
-    return None
+def _figures(response: Response | None) -> dict[str, float | None] | None:
+    return None if response is None else {**response.figures.figures(), "ripple": response.ripple}
 
 
 #: Keys that tuning sets.
@@ -158,9 +135,11 @@ ATTITUDE_KEYS = ("tilt_gain", "rate_gain", "rate_integral", "rate_lead_s", "moto
 
 def gains_of(params: AutopilotParams) -> dict[str, Any]:
     """The keys that tuning sets, by their dotted names."""
+    keys = {"position": POSITION_KEYS, "attitude": ATTITUDE_KEYS}
     return {
-        **{f"position.{key}": getattr(params.position, key) for key in POSITION_KEYS},
-        **{f"attitude.{key}": getattr(params.attitude, key) for key in ATTITUDE_KEYS},
+        f"{part}.{key}": getattr(getattr(params, part), key)
+        for part, names in keys.items()
+        for key in names
     }
 
 

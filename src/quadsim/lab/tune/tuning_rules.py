@@ -11,11 +11,12 @@ ultimate gain knows nothing, is raised where there is margin to spare.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quadsim.base.parameters import Vec3
-from quadsim.control.parameters import AutopilotParams
+from quadsim.base.parameters import leaves
+from quadsim.control.parameters import AttitudeParams, AutopilotParams, PositionParams
 from quadsim.lab.tune.loop_margins import LEAD_AXES, Delays, all_margins
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -55,8 +56,8 @@ BRAKING_SHARE = 0.8
 #: Yaw gain over that of the yaw rate at most. The rotors' inertia makes the yaw rate's process
 #: quick at once and slow later, of which the ultimate gain of what is around it tells nothing.
 YAW_SHARE = 0.5
-#: Lag of the attitude loop over 1 / tilt_gain, as the shipped files have it.
-LAG_SHARE = 0.8
+#: Lag of the attitude loop over 1 / tilt_gain, as the shipped files have it, and at most.
+LAG_SHARE, MOST_LAG_S = 0.8, 1.0
 
 #: Digits of a gain that are worth writing.
 DIGITS = 4
@@ -98,12 +99,42 @@ class Bounds:
         return gain * noise <= NOISE_SHARE * self.torque[0]
 
 
+#: Keys of a loop, the proportional gain before the integral: part of the file, name, and of a
+#: list the elements that count.
+Key = tuple[str, str, tuple[int, ...]]
+KEYS: dict[str, tuple[Key, ...]] = {
+    "rate": (("attitude", "rate_gain", (0, 1)), ("attitude", "rate_integral", (0, 1))),
+    "yaw_rate": (("attitude", "rate_gain", (2,)), ("attitude", "rate_integral", (2,))),
+    "tilt": (("attitude", "tilt_gain", ()),),
+    "velocity": (("position", "velocity_gain_xy", ()), ("position", "velocity_integral_xy", ())),
+    "position": (("position", "position_gain_xy", ()),),
+    "climb": (("position", "velocity_gain_z", ()), ("position", "velocity_integral_z", ())),
+    "height": (("position", "position_gain_z", ()),),
+    "yaw": (("position", "yaw_gain", ()),),
+}
+
+
+def _changed(
+    params: AutopilotParams, key: Key, change: Callable[[float], float]
+) -> AutopilotParams:
+    """Gains with one key changed; the lag of the attitude loop goes with its gain."""
+    part, name, axes = key
+    group: Any = getattr(params, part)
+    value: Any = getattr(group, name)
+    new: Any
+    if axes:
+        new = tuple(_short(change(v)) if i in axes else v for i, v in enumerate(value))
+    else:
+        new = _short(change(value))
+    parts: dict[str, Any] = {part: replace(group, **{name: new})}
+    if name == "tilt_gain":
+        lag_s = _short(min(LAG_SHARE / new, MOST_LAG_S))
+        parts["position"] = replace(params.position, attitude_lag_s=lag_s)
+    return replace(params, **parts)
+
+
 def apply_rule(
-    name: str,
-    params: AutopilotParams,
-    loop: str,
-    ultimate: tuple[float, float],
-    bounds: Bounds,
+    name: str, params: AutopilotParams, loop: str, ultimate: tuple[float, float], bounds: Bounds
 ) -> AutopilotParams:
     """Set one loop's gains.
 
@@ -117,90 +148,72 @@ def apply_rule(
     rule = RULES[name]
     gain, period_s = ultimate
     attitude, outer = params.attitude, params.position
-    p = _short(rule.p * gain)
+    share, integral = rule.pi
     if loop == "rate":
-        share, integral, lead = rule.pid
-        if not bounds.lead_fits(share * gain, lead * period_s):
-            (share, integral), lead = rule.pi, 0.0
-        k = _short(bounds.rate_gain(share * gain, 0))
-        i = _short(k / (integral * period_s))
-        attitude = replace(
-            attitude,
-            rate_gain=(k, k, attitude.rate_gain[2]),
-            rate_integral=(i, i, attitude.rate_integral[2]),
-            rate_lead_s=_short(lead * period_s),
-        )
+        pid_share, pid_integral, lead = rule.pid
+        if bounds.lead_fits(pid_share * gain, lead * period_s):
+            share, integral = pid_share, pid_integral
+        else:
+            lead = 0.0
+        params = replace(params, attitude=replace(attitude, rate_lead_s=_short(lead * period_s)))
+        k = bounds.rate_gain(share * gain, 0)
     elif loop == "yaw_rate":
-        share, integral = rule.pi
         lead = attitude.rate_lead_s if 2 in LEAD_AXES else 0.0
         # the lead of the other axes raises this one's gain where it would oscillate
-        raised = math.hypot(1.0, 2.0 * math.pi * lead / period_s)
-        k = _short(bounds.rate_gain(share * gain / raised, 2))
-        # the inertia of the rotors makes the period short; the integral is to be no quicker for it
-        i = _short(min(k / (integral * period_s), k))
-        attitude = replace(
-            attitude,
-            rate_gain=(*attitude.rate_gain[:2], k),
-            rate_integral=(*attitude.rate_integral[:2], i),
-        )
-    elif loop == "tilt":
-        attitude = replace(attitude, tilt_gain=p)
-        outer = replace(outer, attitude_lag_s=_short(LAG_SHARE / p))
-    elif loop in ("velocity", "climb"):
-        share, integral = rule.pi
-        most = bounds.lift / FULL_THRUST_MPS
-        if loop == "velocity":
-            most = min(outer.acceleration_max_mps2, bounds.lift) / FULL_PUSH_MPS
-        k = _short(min(share * gain, most))
-        i = _short(k / (integral * period_s))
-        if loop == "velocity":
-            outer = replace(outer, velocity_gain_xy=k, velocity_integral_xy=i)
-        else:
-            # a gain held back by the actuators leaves no use for the rule's integral
-            i = _short(min(i, k * k / 6.0))
-            outer = replace(outer, velocity_gain_z=k, velocity_integral_z=i)
+        raised_by = math.hypot(1.0, 2.0 * math.pi * lead / period_s)
+        k = bounds.rate_gain(share * gain / raised_by, 2)
+    elif loop == "climb":
+        k = min(share * gain, bounds.lift / FULL_THRUST_MPS)
+    elif loop == "velocity":
+        k = min(share * gain, min(outer.acceleration_max_mps2, bounds.lift) / FULL_PUSH_MPS)
     else:
-        key = {"position": "position_gain_xy", "height": "position_gain_z", "yaw": "yaw_gain"}[loop]
-        p = bounds.outermost(p, loop)
+        k = _short(rule.p * gain)
+        if loop != "tilt":
+            k = bounds.outermost(k, loop)
         if loop == "yaw":
-            p = min(p, YAW_SHARE * attitude.rate_gain[2])
-        gains: dict[str, Any] = {key: _short(p)}
-        outer = replace(outer, **gains)
-    return replace(params, attitude=attitude, position=outer)
+            k = min(k, YAW_SHARE * attitude.rate_gain[2])
+    k = _short(k)
+    i = _short(k / (integral * period_s))
+    if loop == "yaw_rate":
+        # the inertia of the rotors makes the period short; the integral is to be no quicker for it
+        i = min(i, k)
+    elif loop == "climb":
+        # a gain held back by the actuators leaves no use for the rule's integral
+        i = min(i, k * k / 6.0)
+    for key, value in zip(KEYS[loop], (k, i), strict=False):
+        params = _changed(params, key, lambda _, value=value: value)  # type: ignore[misc]
+    return params
 
 
 def scaled(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams:
     """A loop's gains, integral included, times a factor."""
-    attitude, outer = params.attitude, params.position
+    for key in KEYS[loop]:
+        params = _changed(params, key, lambda gain: gain * factor)
+    return params
 
-    def turned(values: Vec3, axes: tuple[int, ...]) -> Vec3:
-        x, y, z = (_short(v * factor) if i in axes else v for i, v in enumerate(values))
-        return x, y, z
 
-    def times(*names: str) -> dict[str, Any]:
-        return {name: _short(getattr(outer, name) * factor) for name in names}
+_MOST = {
+    (part, leaf.name): math.inf if leaf.spec.le is None else leaf.spec.le
+    for part, cls in (("attitude", AttitudeParams), ("position", PositionParams))
+    for leaf in leaves(cls)
+}
 
-    if loop in ("rate", "yaw_rate"):
-        axes = (0, 1) if loop == "rate" else (2,)
-        attitude = replace(
-            attitude,
-            rate_gain=turned(attitude.rate_gain, axes),
-            rate_integral=turned(attitude.rate_integral, axes),
-        )
-    elif loop == "tilt":
-        tilt_gain = _short(attitude.tilt_gain * factor)
-        attitude = replace(attitude, tilt_gain=tilt_gain)
-        outer = replace(outer, attitude_lag_s=_short(LAG_SHARE / tilt_gain))
-    else:
-        names = {
-            "velocity": ("velocity_gain_xy", "velocity_integral_xy"),
-            "position": ("position_gain_xy",),
-            "climb": ("velocity_gain_z", "velocity_integral_z"),
-            "height": ("position_gain_z",),
-            "yaw": ("yaw_gain",),
-        }[loop]
-        outer = replace(outer, **times(*names))
-    return replace(params, attitude=attitude, position=outer)
+
+def with_factors(
+    params: AutopilotParams, loops: Sequence[str], factors: Sequence[float]
+) -> AutopilotParams:
+    """Gains times factors, within the ranges that a file may have.
+
+    Args:
+        params: gains.
+        loops: whose gains are meant.
+        factors: one for each key of the loops, in their order.
+    """
+    keys = [key for loop in loops for key in KEYS[loop]]
+    for key, factor in zip(keys, factors, strict=True):
+        most = _MOST[key[0], key[1]]
+        params = _changed(params, key, lambda gain, f=factor, m=most: min(gain * f, m))  # type: ignore[misc]
+    return params
 
 
 #: Margins that a rate loop is raised to, at most by so much.

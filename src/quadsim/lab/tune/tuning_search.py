@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from quadsim.base.parameters import leaves
-from quadsim.control.parameters import AttitudeParams, AutopilotParams, PositionParams
+from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.campaign.batch import run_batch
 from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG, all_margins
-from quadsim.lab.tune.step_flights import StepFlight, fly_steps, make_flights
+from quadsim.lab.tune.step_flights import fly_steps, make_flights
+from quadsim.lab.tune.tuning_rules import KEYS, with_factors
 from quadsim.sim.log import Array
 from quadsim.sim.scenario import Scenario
 
@@ -29,68 +28,10 @@ GROUPS = {
     "turning": (("yaw_rate", "yaw"), ("yaw",)),
 }
 
-#: Keys of a loop; of a list, the elements that count.
-KEYS: dict[str, tuple[tuple[str, str, tuple[int, ...]], ...]] = {
-    "rate": (("attitude", "rate_gain", (0, 1)), ("attitude", "rate_integral", (0, 1))),
-    "tilt": (("attitude", "tilt_gain", ()),),
-    "velocity": (
-        ("position", "velocity_gain_xy", ()),
-        ("position", "velocity_integral_xy", ()),
-    ),
-    "position": (("position", "position_gain_xy", ()),),
-    "climb": (("position", "velocity_gain_z", ()), ("position", "velocity_integral_z", ())),
-    "height": (("position", "position_gain_z", ()),),
-    "yaw_rate": (("attitude", "rate_gain", (2,)), ("attitude", "rate_integral", (2,))),
-    "yaw": (("position", "yaw_gain", ()),),
-}
-
 #: Corners of the first simplex: each gain in turn by this factor.
 FIRST_FACTOR = 1.3
 #: Cost of a margin that is missing altogether; margins are to hold with this much to spare.
 MARGIN_COST, SPARE = 10.0, 1.02
-
-_SPECS = {
-    f"{part}.{leaf.name}": leaf.spec
-    for part, cls in (("attitude", AttitudeParams), ("position", PositionParams))
-    for leaf in leaves(cls)
-}
-
-
-def keys_of(loops: Sequence[str]) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Keys that a search over some loops varies."""
-    return [key for loop in loops for key in KEYS[loop]]
-
-
-def with_factors(
-    params: AutopilotParams, loops: Sequence[str], factors: Sequence[float]
-) -> AutopilotParams:
-    """Gains times factors, within the ranges that a file may have.
-
-    Args:
-        params: gains.
-        loops: whose gains are meant.
-        factors: one for each of :func:`keys_of`.
-    """
-    parts: dict[str, Any] = {"attitude": params.attitude, "position": params.position}
-    for (part, name, axes), factor in zip(keys_of(loops), factors, strict=True):
-        spec = _SPECS[f"{part}.{name}"]
-        most = math.inf if spec.le is None else spec.le
-        value: Any = getattr(parts[part], name)
-        new: Any
-        if axes:
-            new = tuple(
-                float(f"{min(v * factor, most):.4g}") if i in axes else v
-                for i, v in enumerate(value)
-            )
-        else:
-            new = float(f"{min(value * factor, most):.4g}")
-        parts[part] = replace(parts[part], **{name: new})
-        if name == "tilt_gain":
-            lag_s = params.position.attitude_lag_s * params.attitude.tilt_gain / new
-            parts["position"] = replace(
-                parts["position"], attitude_lag_s=float(f"{min(lag_s, 1.0):.4g}")
-            )
-    return replace(params, **parts)
 
 
 def margin_cost(params: AutopilotParams, scenario: Scenario) -> float:
@@ -103,7 +44,7 @@ def margin_cost(params: AutopilotParams, scenario: Scenario) -> float:
 
 
 @dataclass(frozen=True)
-class Job:
+class GroupSearch:
     """One group's search.
 
     Attributes:
@@ -122,7 +63,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Found:
+class GroupFound:
     """What a search found.
 
     Attributes:
@@ -136,11 +77,11 @@ class Found:
     flown: int
 
 
-def search_group(job: Job) -> Found:
+def search_group(job: GroupSearch) -> GroupFound:
     """Search one group of loops; the vehicle takes off with the gains of the start."""
     start = job.scenario.autopilot
-    flights: dict[bool, StepFlight] = make_flights(job.scenario, job.seed)
-    size = len(keys_of(job.loops))
+    flights = make_flights(job.scenario, job.seed)
+    size = sum(len(KEYS[loop]) for loop in job.loops)
 
     def cost(logs: Array) -> float:
         if float(np.abs(logs).max()) > math.log(8.0):
@@ -149,21 +90,12 @@ def search_group(job: Job) -> Found:
         return fly_steps(flights, params, job.axes).cost + margin_cost(params, job.scenario)
 
     corners = np.vstack([np.zeros(size), math.log(FIRST_FACTOR) * np.eye(size)])
-    result = minimize(
-        cost,
-        np.zeros(size),
-        method="Nelder-Mead",
-        options={
-            "maxfev": job.evaluations,
-            "initial_simplex": corners,
-            "xatol": 0.01,
-            "fatol": 1e-4,
-        },
-    )
+    options = {"initial_simplex": corners, "maxfev": job.evaluations, "xatol": 0.01, "fatol": 1e-4}
+    result = minimize(cost, np.zeros(size), method="Nelder-Mead", options=options)
     first = cost(np.zeros(size))
     best = result.x if result.fun < first else np.zeros(size)
     factors = tuple(math.exp(value) for value in best)
-    return Found(factors, (first, min(float(result.fun), first)), int(result.nfev) + 1)
+    return GroupFound(factors, (first, min(float(result.fun), first)), int(result.nfev) + 1)
 
 
 def search(
@@ -186,15 +118,14 @@ def search(
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         say: told what each group found.
     """
-    names, jobs = [], []
+    jobs = {}
     for name, (members, axes) in GROUPS.items():
         varied = tuple(loop for loop in members if loop in loops)
         if varied:
-            names.append(name)
             scene = replace(scenario, autopilot=start)
-            jobs.append(Job(scene, varied, axes, seed, evaluations))
-    params = start
-    for name, job, found in zip(names, jobs, run_batch(search_group, jobs, processes), strict=True):
+            jobs[name] = GroupSearch(scene, varied, axes, seed, evaluations)
+    params, results = start, run_batch(search_group, list(jobs.values()), processes)
+    for (name, job), found in zip(jobs.items(), results, strict=True):
         say(f"{name}: cost {found.cost[0]:.4g} to {found.cost[1]:.4g} in {found.flown} flights")
         params = with_factors(params, job.loops, found.factors)
     return params

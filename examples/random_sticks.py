@@ -1,6 +1,6 @@
 """Random sticks above hills: does assisted control keep a vehicle in the air?
 
-``python -m quadsim.lab.reproduce.random_sticks`` flies an hour; see docs/piloting.md.
+``python examples/random_sticks.py`` flies an hour; see docs/piloting.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel
 from quadsim.base.noise import stream
 from quadsim.control.joystick import RELEASED, Sticks
 from quadsim.lab.campaign.batch import Progress, run_batch
@@ -23,6 +22,8 @@ from quadsim.sim.log import Event
 from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.world.scene.raycast_terrain import TerrainArrays, terrain_height
+
+Array = NDArray[np.float64]
 
 #: Gives the sticks from what it sees in the closed loop; None: nothing is heard from it.
 Pilot = Callable[[ClosedLoop], Sticks | None]
@@ -37,11 +38,10 @@ BAND_M = (1.5, 2.5)
 LOG_HZ = 50.0
 
 
-@kernel
-def heights_above(terrain: TerrainArrays, flat_m: float, p_W: Any, heights: Any) -> None:
-    """Heights of points (N, 3) above the ground right beneath, (N,)."""
-    for i in range(len(heights)):
-        heights[i] = p_W[i, 2] - terrain_height(terrain, flat_m, p_W[i, 0], p_W[i, 1])
+def heights_above(terrain: TerrainArrays, flat_m: float, p_W: Array) -> Array:
+    """Heights (N,) of points (N, 3) above the ground right beneath."""
+    ground = [terrain_height(terrain, flat_m, float(x), float(y)) for x, y, _ in p_W]
+    return np.asarray(p_W[:, 2] - np.array(ground))
 
 
 class RandomSticks:
@@ -169,10 +169,8 @@ def fly(job: Job, pilot: Pilot | None = None) -> Flown:
             break
     rows = loop.rows()
     rows = rows[rows["stamp_ns"] >= begin_ns]
-    heights = np.zeros(len(rows))
     flat_m = scenario.environment.ground_height_m
-    p_W = np.ascontiguousarray(rows["p_W"])
-    heights_above(scenario.scene.terrain, flat_m, p_W, heights)
+    heights = heights_above(scenario.scene.terrain, flat_m, rows["p_W"])
     crash = int(loop.state.vehicle.crash)
     return Flown(
         job.seed,

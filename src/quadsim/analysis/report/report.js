@@ -1,52 +1,3 @@
-"""What the page does by itself: draws its figures, legends that act everywhere, linked time."""
-
-from __future__ import annotations
-
-import json
-from collections.abc import Iterable
-from typing import Any
-
-from markupsafe import Markup
-
-from quadsim.analysis.report.drawing import Figure
-from quadsim.analysis.report.figures import CONFIG
-
-
-def figures_json(figures: Iterable[tuple[str, Figure]]) -> Markup:
-    """Figures as JSON for a script element: arrays that several share, and the template, once.
-
-    Args:
-        figures: identifier of the element and what is drawn there.
-    """
-    arrays: dict[str, int] = {}
-    kept: list[Any] = []
-
-    def without_arrays(value: Any) -> Any:
-        if isinstance(value, dict):
-            if "bdata" in value:
-                key = json.dumps(value, sort_keys=True)
-                if key not in arrays:
-                    arrays[key] = len(kept)
-                    kept.append(value)
-                return {"$": arrays[key]}
-            return {key: without_arrays(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [without_arrays(item) for item in value]
-        return value
-
-    template: Any = None
-    listed = []
-    for name, figure in figures:
-        content = figure.to_plotly_json()
-        template = content["layout"].pop("template", template)
-        content = without_arrays(content)
-        listed.append({"id": name, "data": content["data"], "layout": content["layout"]})
-    page = {"template": template, "config": CONFIG, "arrays": kept, "figures": listed}
-    text = json.dumps(page, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " "))
-
-
-SCRIPT = r"""
 (function () {
 "use strict";
 const page = JSON.parse(document.getElementById("figures").textContent);
@@ -182,4 +133,3 @@ async function draw() {
 }
 draw();
 })();
-"""
