@@ -20,7 +20,11 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import LoadParams, VehicleParams
-from quadsim.vehicle.ropes.rope import (
+from quadsim.vehicle.state import LOAD_P
+from quadsim.world.environment import EnvironmentParams
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
+from rope import (
     FRICTION_J,
     IMPACT_J,
     STATE,
@@ -33,8 +37,6 @@ from quadsim.vehicle.ropes.rope import (
     energy_J,
     swing,
 )
-from quadsim.vehicle.state import LOAD_P
-from quadsim.world.environment import EnvironmentParams
 
 IMAGES = Path(__file__).parent / "images"
 LECTURE = RopeParams()

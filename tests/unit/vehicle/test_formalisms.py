@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference_motion import reference_state
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import FlightError, InputError
@@ -25,7 +26,6 @@ from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.formalisms.formalisms import local_rates
 from quadsim.vehicle.formalisms.quaternion_constraint import constrained_rates
-from quadsim.vehicle.formalisms.reference import reference_state
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, INTEGRATORS, PhysicsParams
 from quadsim.vehicle.state import Q_DOT, STATE_SIZE, Q

@@ -7,10 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
-
-from quadsim.base.errors import InputError
-from quadsim.vehicle.ropes.rope import (
+from rope import (
     IMPACT_J,
     STATE,
     TAUT,
@@ -22,6 +19,9 @@ from quadsim.vehicle.ropes.rope import (
     energy_J,
     swing,
 )
+from scipy.integrate import solve_ivp
+
+from quadsim.base.errors import InputError
 
 pytestmark = pytest.mark.thorough  # half a minute of compilation for an example
 

@@ -11,7 +11,7 @@ and whether or not some follow from others; limits: see :mod:`quadsim.vehicle.ro
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def stabilisation(phi: float, phi_dot: float, rate_per_s: float) -> float:
 
 
 @kernel
-def _mobility(mass: Any, jacobian: Any, memory: ConstraintMemory) -> bool:
+def _mobility(mass: Array, jacobian: Array, memory: ConstraintMemory) -> bool:
     """M = L L^T, M^-1 A^T and A M^-1 A^T into the memory; False where M is not positive."""
     n, m = mass.shape[0], jacobian.shape[0]
     factor = memory.factor
@@ -86,7 +86,7 @@ def _mobility(mass: Any, jacobian: Any, memory: ConstraintMemory) -> bool:
 
 
 @kernel
-def _solve_factored(factor: Any, rhs: Any) -> None:
+def _solve_factored(factor: Array, rhs: Array) -> None:
     """Solve L L^T y = rhs in place."""
     n = rhs.shape[0]
     for i in range(n):
@@ -101,7 +101,12 @@ def _solve_factored(factor: Any, rhs: Any) -> None:
 
 @kernel
 def _restrict(
-    motion: Any, jacobian: Any, bias: Any, sides: Any, memory: ConstraintMemory, multiplier: Any
+    motion: Array,
+    jacobian: Array,
+    bias: Array,
+    sides: NDArray[np.int64],
+    memory: ConstraintMemory,
+    multiplier: Array,
 ) -> int:
     """Change a free motion as little as ``A motion (<=, =, >=) bias`` needs."""
     n, m = motion.shape[0], bias.shape[0]
@@ -120,14 +125,14 @@ def _restrict(
 
 @kernel
 def accelerate(
-    mass: Any,
-    force: Any,
-    jacobian: Any,
-    bias: Any,
-    sides: Any,
+    mass: Array,
+    force: Array,
+    jacobian: Array,
+    bias: Array,
+    sides: NDArray[np.int64],
     memory: ConstraintMemory,
-    acceleration: Any,
-    multiplier: Any,
+    acceleration: Array,
+    multiplier: Array,
 ) -> int:
     """Accelerations under constraints: M x_dd = F + A^T lambda with A x_dd (<=, =, >=) bias.
 
@@ -154,13 +159,13 @@ def accelerate(
 
 @kernel
 def strike(
-    mass: Any,
-    velocity: Any,
-    jacobian: Any,
-    sides: Any,
+    mass: Array,
+    velocity: Array,
+    jacobian: Array,
+    sides: NDArray[np.int64],
     restitution: float,
     memory: ConstraintMemory,
-    impulse: Any,
+    impulse: Array,
 ) -> int:
     """Velocities after an impact: v + M^-1 A^T impulse with A v_after (<=, =, >=) -e A v.
 
