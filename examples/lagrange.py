@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.vehicle.ropes.constraints import PIVOT_EPSILON, SINGULAR, multipliers
-
-Array = NDArray[np.float64]
 
 
 class ConstraintMemory(NamedTuple):
@@ -47,7 +45,7 @@ def constraint_memory(coordinates: int, rows: int) -> ConstraintMemory:
 
 
 @kernel
-def _mobility(mass: Any, jacobian: Any, memory: ConstraintMemory) -> bool:
+def _mobility(mass: Array, jacobian: Array, memory: ConstraintMemory) -> bool:
     """M = L L^T, M^-1 A^T and A M^-1 A^T into the memory; False where M is not positive."""
     n, m = mass.shape[0], jacobian.shape[0]
     factor = memory.factor

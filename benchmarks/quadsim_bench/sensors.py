@@ -7,32 +7,26 @@ and four rotors that shake, and an ideal one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel
 from quadsim.base.noise import stream
-from quadsim.base.parameters import pack
+from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
+from quadsim.lab.sensor_check.bench import LOOPS
 from quadsim.sensors import SENSORS
-from quadsim.sensors.barometer import barometer_step
 from quadsim.sensors.devices import load_suite
-from quadsim.sensors.gnss import gnss_step
-from quadsim.sensors.imu import ImuParams, imu_step
-from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.model import start_slot
 from quadsim.sensors.timing import SensorParams
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.scene.terrain_hills import HillsParams, hills
 from quadsim_bench.figure import Line, Measurement, Session
-
-Array = NDArray[np.float64]
 
 BLOCK = 1000
 
@@ -78,81 +72,6 @@ EVERYTHING = ImuParams(
 )
 
 
-@kernel
-def next_moment(previous: Any, now: Any) -> None:
-    """The same motion, one period later."""
-    period_ns = now[0].stamp_ns - previous[0].stamp_ns
-    previous[0].stamp_ns = now[0].stamp_ns
-    now[0].stamp_ns += period_ns
-
-
-# alike: a loop that is handed the sensor's step would be compiled anew in each process
-
-
-@kernel
-def imu(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """One sample for each row of white noise."""
-    for k in range(white.shape[0]):
-        imu_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def gnss(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        gnss_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def magnetometer(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        magnetometer_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def barometer(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        barometer_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def rangefinder(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        rangefinder_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-LOOPS = {
-    "imu": imu,
-    "gnss": gnss,
-    "magnetometer": magnetometer,
-    "barometer": barometer,
-    "rangefinder": rangefinder,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Device:
     """One device before the hills.
@@ -171,18 +90,17 @@ class Device:
         """Processor time of one sample, us."""
         model, loop = SENSORS[self.kind], LOOPS[self.kind]
         generator = stream(1, "quad", self.kind)
-        states: NDArray[np.record] = np.zeros(1, model.state)
-        model.start(states[0], self.params, generator)
-        previous, now = moments(round(1e9 / self.params.rate_hz))
-        white = np.empty((BLOCK, model.white_width))
-        work: Callable[..., None] = loop
-        fixed = (states, one(self.params), one(EnvironmentParams()), self.scene, previous, now)
-        sample: NDArray[np.record] = np.zeros(1, model.sample)
-        work(*fixed, white[:0], sample)
+        slots: NDArray[np.record] = np.zeros(1, dtype_of(model.slot))
+        start_slot(slots, model, self.params, generator)
+        period_ns = round(1e9 / self.params.rate_hz)
+        slots["previous"], now = moments(period_ns)
+        white, given = np.empty((BLOCK, model.white_width)), np.zeros(BLOCK, model.sample)
+        fixed = (slots, one(EnvironmentParams()), self.scene, now, np.full(BLOCK, period_ns))
+        loop(*fixed, white, given[:0])
         begin_s = time.process_time()
         for _ in range(samples // BLOCK):
             generator.standard_normal(out=white)
-            work(*fixed, white, sample)
+            loop(*fixed, white, given)
         return 1e6 * (time.process_time() - begin_s) / samples
 
 
@@ -213,7 +131,7 @@ def devices() -> dict[str, Device]:
     """What is measured, by the names in the figures."""
     scene = scene_of((), hills(HillsParams(height_m=20.0, wavelength_m=100.0)))
     suite = load_suite("default")
-    found = {kind: Device(kind, suite[kind], scene) for kind in LOOPS}
+    found = {kind: Device(kind, suite[kind], scene) for kind in SENSORS}
     found["imu_everything"] = Device("imu", EVERYTHING, scene)
     found["imu_ideal"] = Device("imu", ImuParams(rate_hz=1000.0), scene)
     return found

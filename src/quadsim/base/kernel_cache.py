@@ -4,9 +4,6 @@ Numba compares a function's own file with the one that it was compiled from, and
 that a function which it calls changed in another. Here a kernel is compiled anew where its file, or
 anything that this imports from the package, directly or not, has changed. Numba takes the class by
 ``NUMBA_CACHE_LOCATOR_CLASSES`` (from 0.62 on); the package sets that when it is imported.
-
-Two things that take most of the time of a start, and that no kernel needs, are put off here as
-well: the parsing of each loaded kernel's intermediate code, and the import of ``scipy.linalg``.
 """
 
 from __future__ import annotations
@@ -15,13 +12,10 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import time
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from numba.core.caching import UserProvidedCacheLocator
@@ -113,81 +107,3 @@ def remove_old(folder: Path) -> None:
         with suppress(OSError):  # another process removes it too
             if other != folder and time.time() - other.stat().st_mtime > OLD_S:
                 shutil.rmtree(other)
-
-
-@cache
-def lean_library() -> Any:
-    """Class of loaded kernels of which LLVM's own form is parsed when a caller is compiled.
-
-    The cache keeps it beside the code, for the kernels that call this one. Numba parses it whenever
-    it loads the code, which is two thirds of the time to load.
-
-    Raises:
-        ImportError, AttributeError: this Numba lacks what is changed here, none of which is public.
-    """
-    from llvmlite import binding as llvm
-    from numba.core.codegen import JITCodeLibrary, JitEngine
-
-    _ = JITCodeLibrary._unserialize, JITCodeLibrary._get_module_for_linking
-    _ = JITCodeLibrary.get_pointer_to_function, JitEngine._load_defined_symbols
-    no_code = bytes(llvm.parse_assembly("").as_bitcode())
-
-    class LoadedLibrary(JITCodeLibrary):
-        """A kernel's code."""
-
-        _unparsed: bytes | None = None
-
-        @classmethod
-        def _unserialize(cls, codegen: Any, state: Any) -> Any:
-            name, kind, data = state
-            if kind != "object":
-                return super()._unserialize(codegen, state)  # type: ignore[no-untyped-call]
-            machine_code, bitcode = data
-            self: Any = super()._unserialize(  # type: ignore[no-untyped-call]
-                codegen, (name, kind, (machine_code, no_code))
-            )
-            self._shared_module, self._unparsed = None, bitcode
-            return self
-
-        def get_pointer_to_function(self, name: str) -> Any:
-            """Address of a function of the kernel's own; 0 if it has none of that name."""
-            if self._unparsed is not None and name.encode() in self._unparsed:
-                self._codegen._engine._defined_symbols.add(name)
-            return super().get_pointer_to_function(name)  # type: ignore[no-untyped-call]
-
-        def _get_module_for_linking(self) -> Any:
-            if self._unparsed is not None:
-                self._shared_module = llvm.parse_bitcode(self._unparsed)
-                engine: Any = self._codegen._engine
-                engine._load_defined_symbols(self._shared_module)
-                self._unparsed = None
-            return super()._get_module_for_linking()  # type: ignore[no-untyped-call]
-
-    return LoadedLibrary
-
-
-def load_lean() -> None:
-    """Let Numba load kernels by :func:`lean_library`, and not ask for BLAS before it needs it.
-
-    Numba imports ``scipy.linalg`` to see whether there is a BLAS for ``np.dot`` in a kernel. It
-    finds a stand-in here, and imports the real one should a kernel call it.
-    """
-    with suppress(ImportError, AttributeError):  # else they are loaded as ever
-        from numba.core.codegen import JITCPUCodegen
-
-        _ = JITCPUCodegen._library_class
-        JITCPUCodegen._library_class = lean_library()
-    asked = ("scipy.linalg", "scipy.linalg.cython_blas")
-    if "numba.np.arraymath" in sys.modules or not sys.modules.keys().isdisjoint(asked):
-        return
-    stand_ins = {name: ModuleType(name) for name in asked}
-    sys.modules.update(stand_ins)
-    try:
-        with suppress(ImportError):  # a Numba that has it elsewhere asks when it likes
-            import_module("numba.np.arraymath")
-    finally:
-        for name in stand_ins:
-            del sys.modules[name]
-
-
-load_lean()

@@ -12,13 +12,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-
-#: The first Numba that asks :mod:`quadsim.base.kernel_cache` whether a kernel is old.
-FIRST_THAT_ASKS = (0, 62)
 
 
 def _sources_digest() -> str:
@@ -30,27 +26,10 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _numba_version() -> tuple[int, ...]:
-    """Of the Numba that would be imported; (0, 0) if there is none.
-
-    By the name of its metadata beside it: to import what reads metadata takes longer than
-    ``quadsim --help`` does otherwise.
-    """
-    found = PathFinder.find_spec("numba")
-    if found is None or found.origin is None:
-        return (0, 0)
-    for folder in Path(found.origin).parents[1].glob("numba-*-info"):
-        numbers = folder.name.removeprefix("numba-").split(".")[:2]
-        if all(number.isdecimal() for number in numbers):
-            return tuple(map(int, numbers))
-    return (0, 0)
-
-
 def choose_folder() -> None:
     """Tell Numba its folder: one for each place where the package lies; a user's stays.
 
-    A Numba that asks nobody whether a kernel is old gets a folder for exactly these sources. Numba
-    reads the variables when it is first imported; after that this changes nothing.
+    Numba reads the variables when it is first imported; after that this changes nothing.
 
     Raises:
         SystemExit: others may write the folder.
@@ -59,13 +38,8 @@ def choose_folder() -> None:
         if "NUMBA_CACHE_DIR" in os.environ:
             refuse_if_unsafe(Path(os.environ["NUMBA_CACHE_DIR"]))
         return
-    if _numba_version() >= FIRST_THAT_ASKS:
-        key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
-        os.environ.setdefault(
-            "NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.base.kernel_cache.SourcesLocator"
-        )
-    else:
-        key = _sources_digest()
+    key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
+    os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.base.kernel_cache.SourcesLocator")
     if "NUMBA_CACHE_DIR" in os.environ:
         folder = Path(os.environ["NUMBA_CACHE_DIR"])
         refuse_if_unsafe(folder)

@@ -17,7 +17,7 @@ import numpy as np
 from numba.np.random import _constants as layers  # copies of numpy's tables, which hides its own
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import inline, kernel
 from quadsim.base.elementary import exp, log1p
 
 Words = NDArray[np.uint64]
@@ -37,7 +37,7 @@ def words_of(generator: np.random.Generator) -> Words:
     return np.array(generator.bit_generator.state["state"]["state"], np.uint64)
 
 
-@lane_kernel
+@inline
 def _next(words: Any) -> tuple[Any, Any]:
     """The state after a word, and the word."""
     a, b, c, count = words
@@ -45,7 +45,7 @@ def _next(words: Any) -> tuple[Any, Any]:
     return (b ^ (b >> _11), c + (c << _3), ((c << _24) | (c >> _40)) + word, count + _STEP), word
 
 
-@lane_kernel
+@inline
 def _unit(word: Any) -> float:
     """A word as a number from 0 up to, but not, 1."""
     return float((word >> _11) * (1.0 / 9007199254740992.0))

@@ -370,7 +370,8 @@ def _record_dtype(cls: Any) -> np.dtype[np.record]:
         if getattr(hint, "__parameters__", ()):
             hint = hint[tuple(given[parameter] for parameter in hint.__parameters__)]
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        item = _item_dtype(given.get(kind, kind))
+        given_dtype = [note for note in notes if isinstance(note, np.dtype)]
+        item = given_dtype[0] if given_dtype else _item_dtype(given.get(kind, kind))
         shape = tuple(note for note in notes if isinstance(note, int))
         places = [note.field for note in notes if isinstance(note, Over)]
         if places:

@@ -10,6 +10,7 @@ the structured type of its arrays::
         slip: Annotated[Array, 2, 4]  # (2, 4) float64; NDArray[np.int64] for whole numbers
         tyre: Tyre  # another record, or a parameter class
         spokes: Annotated[Records[Spoke], 20]
+        hub: Annotated[Any, HUB]  # a structured type that no class declares
 
     WHEEL = dtype_of(Wheel)
 

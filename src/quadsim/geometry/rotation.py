@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import Array, lane_kernel
+from quadsim.base.compiled import Array, inline
 from quadsim.base.elementary import asin, atan2, cos, sin
 from quadsim.base.parameters import Vec3
 
@@ -16,13 +16,13 @@ Quat = tuple[float, float, float, float]
 Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
-@lane_kernel
+@inline
 def quat(array: Array | tuple[float, ...]) -> Quat:
     """First four elements of an array as a quaternion."""
     return (array[0], array[1], array[2], array[3])
 
 
-@lane_kernel
+@inline
 def multiply(a: Quat, b: Quat) -> Quat:
     """Hamilton product; multiply(q_AB, q_BC) = q_AC."""
     return (
@@ -33,20 +33,20 @@ def multiply(a: Quat, b: Quat) -> Quat:
     )
 
 
-@lane_kernel
+@inline
 def conjugate(q: Quat) -> Quat:
     """Inverse of a unit quaternion: q_AB to q_BA."""
     return (q[0], -q[1], -q[2], -q[3])
 
 
-@lane_kernel
+@inline
 def normalize(q: Quat) -> Quat:
     """The unit quaternion of the same direction."""
     factor = 1.0 / math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return (factor * q[0], factor * q[1], factor * q[2], factor * q[3])
 
 
-@lane_kernel
+@inline
 def rotate(q: Quat, v: Vec3) -> Vec3:
     """v_A = R(q_AB) v_B."""
     # v + 2 w (u x v) + 2 u x (u x v), u the vector part
@@ -60,13 +60,13 @@ def rotate(q: Quat, v: Vec3) -> Vec3:
     )
 
 
-@lane_kernel
+@inline
 def unrotate(q: Quat, v: Vec3) -> Vec3:
     """v_B = R(q_AB)^T v_A."""
     return rotate(conjugate(q), v)
 
 
-@lane_kernel
+@inline
 def to_matrix(q: Quat) -> Mat3:
     """Rotation matrix of a unit quaternion, as a tuple of rows."""
     w, x, y, z = q
@@ -77,7 +77,7 @@ def to_matrix(q: Quat) -> Mat3:
     )
 
 
-@lane_kernel
+@inline
 def to_matrix_scaled(q: Quat) -> Mat3:
     """Rotation matrix of a quaternion of any length but zero, without a square root."""
     w, x, y, z = q
@@ -90,7 +90,7 @@ def to_matrix_scaled(q: Quat) -> Mat3:
     )
 
 
-@lane_kernel
+@inline
 def exp(phi: Vec3) -> Quat:
     """Quaternion of a rotation vector in rad."""
     angle2 = phi[0] * phi[0] + phi[1] * phi[1] + phi[2] * phi[2]
@@ -102,7 +102,7 @@ def exp(phi: Vec3) -> Quat:
     return (cos(0.5 * angle), factor * phi[0], factor * phi[1], factor * phi[2])
 
 
-@lane_kernel
+@inline
 def log(q: Quat) -> Vec3:
     """Rotation vector in rad of a unit quaternion, at most pi long (q and -q alike)."""
     sign = -1.0 if q[0] < 0.0 else 1.0
@@ -116,7 +116,7 @@ def log(q: Quat) -> Vec3:
     return (factor * q[1], factor * q[2], factor * q[3])
 
 
-@lane_kernel
+@inline
 def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
     """Quaternion from roll, pitch and yaw in rad."""
     cr, sr = cos(0.5 * roll), sin(0.5 * roll)
@@ -130,7 +130,7 @@ def from_euler(roll: float, pitch: float, yaw: float) -> Quat:
     )
 
 
-@lane_kernel
+@inline
 def to_euler(q: Quat) -> Vec3:
     """Roll, pitch and yaw in rad; pitch within +-pi/2."""
     w, x, y, z = q
@@ -139,20 +139,20 @@ def to_euler(q: Quat) -> Vec3:
     return (roll, pitch, yaw_of(q))
 
 
-@lane_kernel
+@inline
 def yaw_of(q: Quat) -> float:
     """Yaw in rad."""
     w, x, y, z = q
     return atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-@lane_kernel
+@inline
 def wrap(angle: float) -> float:
     """The same angle within (-pi, pi]."""
     return angle - 2.0 * math.pi * math.ceil((angle - math.pi) / (2.0 * math.pi))
 
 
-@lane_kernel
+@inline
 def apply(R_AB: Mat3, v: Vec3) -> Vec3:
     """v_A = R_AB v_B."""
     x, y, z = R_AB
@@ -163,7 +163,7 @@ def apply(R_AB: Mat3, v: Vec3) -> Vec3:
     )
 
 
-@lane_kernel
+@inline
 def apply_inverse(R_AB: Mat3, v: Vec3) -> Vec3:
     """v_B = R_AB^T v_A."""
     x, y, z = R_AB
@@ -174,7 +174,7 @@ def apply_inverse(R_AB: Mat3, v: Vec3) -> Vec3:
     )
 
 
-@lane_kernel
+@inline
 def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
     """R_AC = R_AB R_BC."""
     x, y, z = (
@@ -185,7 +185,7 @@ def compose(R_AB: Mat3, R_BC: Mat3) -> Mat3:
     return (x, y, z)
 
 
-@lane_kernel
+@inline
 def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
     """Rotation matrix from roll, pitch and yaw in rad."""
     cr, sr = cos(roll), sin(roll)
@@ -198,7 +198,7 @@ def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Mat3:
     )
 
 
-@lane_kernel
+@inline
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion of a rotation matrix, w >= 0.
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Over, Quaternion, Record, Records, Vector, kernel
 from quadsim.base.parameters import Spec
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
@@ -58,6 +57,9 @@ class AhrsSample(Sample):
     values: Annotated[Array, 4, Over("q_WB")]
 
 
+AhrsSlot = Slot[AhrsParams, AhrsState, AhrsSample]
+
+
 def start(state: AhrsState, params: AhrsParams, generator: np.random.Generator) -> None:
     """Nothing has been drawn yet."""
     state.drawn = -1
@@ -65,24 +67,22 @@ def start(state: AhrsState, params: AhrsParams, generator: np.random.Generator) 
 
 @kernel
 def ahrs_step(
-    states: Records[AhrsState],
-    params: Records[AhrsParams],
+    slots: Records[AhrsSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[AhrsSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """The attitude with its error: q = exp(e) q_true, e a rotation in the world."""
-    state, device, true = states[0], params[0], now[0]
+    slot, true = slots[0], nows[0]
+    state, device = slot.state, slot.params
     held_ns = round(device.redraw_s * 1e9)
     turn = true.stamp_ns // held_ns if held_ns > 0 else true.stamp_ns
     if turn != state.drawn:
         state.drawn = turn
         sigma = device.attitude_sigma_deg * math.pi / 180.0
         store(state.error_W, scale(sigma, vec3(white)))
-    store(samples[0].q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
+    store(slot.sample.q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
 
 
-MODEL = SensorModel(KIND, Slot[AhrsParams, AhrsState, AhrsSample], 3, start, ahrs_step)
+MODEL = SensorModel(KIND, AhrsSlot, 3, start, ahrs_step)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Over, Record, Records, kernel
 from quadsim.base.elementary import exp
@@ -21,8 +20,8 @@ from quadsim.base.parameters import Spec, Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.air.atmosphere import air_pressure, density_at
@@ -90,6 +89,9 @@ class BarometerSample(Sample):
     values: Annotated[Array, 1, Over("pressure_pa")]
 
 
+BarometerSlot = Slot[BarometerParams, BarometerState, BarometerSample]
+
+
 def start(state: BarometerState, params: BarometerParams, generator: np.random.Generator) -> None:
     """Begin with the constant error and that of this switch-on."""
     state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * float(draw_normals(generator, 1)[0])
@@ -129,18 +131,16 @@ def lagged(
 
 @kernel
 def barometer_step(
-    states: Records[BarometerState],
-    params: Records[BarometerParams],
+    slots: Records[BarometerSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[BarometerSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """One sample of the pressure in Pa."""
-    state, device, true, sample = states[0], params[0], now[0], samples[0]
-    before, environment = previous[0], environments[0]
+    slot, true = slots[0], nows[0]
+    state, device, sample = slot.state, slot.params, slot.sample
+    before, environment = slot.previous, environments[0]
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
     before_pa = port_pressure(device, environment, before)
     reading = lagged(state, device, before_pa, port_pressure(device, environment, true), dt_s)
@@ -162,7 +162,7 @@ def needs(params: BarometerParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "barometer",
-    Slot[BarometerParams, BarometerState, BarometerSample],
+    BarometerSlot,
     2,
     start,
     barometer_step,

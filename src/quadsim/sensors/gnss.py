@@ -21,10 +21,10 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.sensors.chance import next_state, share, uniform
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.gnss_sky import MAX_SATELLITES, Sky, draw_sky, has_position, look_up
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
@@ -148,6 +148,9 @@ class GnssSample(Sample):
     values: Annotated[Array, 6, Over("p_W")]
 
 
+GnssSlot = Slot[GnssParams, GnssState, GnssSample]
+
+
 def start(state: GnssState, params: GnssParams, generator: np.random.Generator) -> None:
     """Draw the sky, and errors that have wandered for long."""
     state.position_sigma_m[:] = params.position_sigma_m()
@@ -207,22 +210,20 @@ def describe(state: GnssState, device: GnssParams, found: bool, sample: GnssSamp
 
 @kernel
 def gnss_step(
-    states: Records[GnssState],
-    params: Records[GnssParams],
+    slots: Records[GnssSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[GnssSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """One fix: antenna position and velocity with their errors, or NaN where there is none."""
-    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    slot, true = slots[0], nows[0]
+    state, device, sample = slot.state, slot.params, slot.sample
     q_WB = quat(true.q_WB)
     r_B = vec3(device.position_B_m)
     p_W = add(vec3(true.p_W), rotate(q_WB, r_B))
     v_W = add(vec3(true.v_W), rotate(q_WB, cross(vec3(true.w_B), r_B)))
-    dt_s = (true.stamp_ns - previous[0].stamp_ns) * 1e-9
+    dt_s = (true.stamp_ns - slot.previous.stamp_ns) * 1e-9
     wander(state, device, dt_s, white)
     state.age_s += dt_s
     if device.satellites > 0:
@@ -250,7 +251,7 @@ def needs(params: GnssParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "gnss",
-    Slot[GnssParams, GnssState, GnssSample],
+    GnssSlot,
     16,
     start,
     gnss_step,

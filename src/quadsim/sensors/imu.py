@@ -22,7 +22,6 @@ from quadsim.base.parameters import Choice, Spec, Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.imu_channel import (
     CHANNEL_DRAWN,
     CHANNEL_WHITE,
@@ -42,6 +41,7 @@ from quadsim.sensors.imu_motion import (
 )
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position, Rotation, deviation_S, set_mount
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.sensors.vibration import VibrationParams, VibrationState, start_vibration, vibrate
@@ -216,6 +216,9 @@ class ImuSample(Sample):
     values: Annotated[Array, 6, Over("f_S")]
 
 
+ImuSlot = Slot[ImuParams, ImuState, ImuSample]
+
+
 def start(state: ImuState, params: ImuParams, generator: np.random.Generator) -> None:
     """Mount the sensor and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
@@ -240,18 +243,15 @@ def go_on(state: ImuState, dt_s: float, f_B: Vec3, w_B: Vec3) -> None:
 
 @kernel
 def imu_step(
-    states: Records[ImuState],
-    params: Records[ImuParams],
+    slots: Records[ImuSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[ImuSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """One sample of the IMU; see :mod:`quadsim.sensors.model` for the arguments."""
-    state, device, sample = states[0], params[0], samples[0]
-    before, true = previous[0], now[0]
+    slot, before, true = slots[0], slots[0].previous, nows[0]
+    state, device, sample = slot.state, slot.params, slot.sample
     accel, gyro = state.accel, state.gyro
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
     r_B, average = vec3(device.position_B_m), device.sampling != POINT
@@ -291,7 +291,7 @@ def needs(params: ImuParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "imu",
-    Slot[ImuParams, ImuState, ImuSample],
+    ImuSlot,
     2 * CHANNEL_WHITE,
     start,
     imu_step,

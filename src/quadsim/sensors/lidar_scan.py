@@ -153,7 +153,7 @@ def prepare_scan(
     amplify(faults[0], begin_ns, white, white.size)
     probability = loss_probability(faults[0], begin_ns, lidar.loss_probability)
     return (
-        stamp_of_sample(lidar, begin_ns, period_ns, timing_white[0]),
+        stamp_of_sample(lidar.stamp_jitter_s, begin_ns, period_ns, timing_white[0]),
         is_lost(probability, timing_white[1]),
         lidar.latency_s + delay_s(faults[0], begin_ns),
     )

@@ -22,9 +22,9 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import Rotation, set_mount
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.environment import EnvironmentParams
@@ -139,6 +139,9 @@ class MagnetometerSample(Sample):
     values: Annotated[Array, 3, Over("m_S")]
 
 
+MagnetometerSlot = Slot[MagnetometerParams, MagnetometerState, MagnetometerSample]
+
+
 def start(
     state: MagnetometerState, params: MagnetometerParams, generator: np.random.Generator
 ) -> None:
@@ -153,18 +156,16 @@ def start(
 
 @kernel
 def magnetometer_step(
-    states: Records[MagnetometerState],
-    params: Records[MagnetometerParams],
+    slots: Records[MagnetometerSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[MagnetometerSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """One sample of the field in tesla."""
-    state, device, true, sample = states[0], params[0], now[0], samples[0]
-    dt_s = (true.stamp_ns - previous[0].stamp_ns) * 1e-9
+    slot, true = slots[0], nows[0]
+    state, device, sample = slot.state, slot.params, slot.sample
+    dt_s = (true.stamp_ns - slot.previous.stamp_ns) * 1e-9
     state.age_s += dt_s
     warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
     turned = rotate(
@@ -187,7 +188,7 @@ def needs(params: MagnetometerParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "magnetometer",
-    Slot[MagnetometerParams, MagnetometerState, MagnetometerSample],
+    MagnetometerSlot,
     7,
     start,
     magnetometer_step,

@@ -2,13 +2,12 @@
 
 A model is a pure compiled step with one signature for all sensors:
 
-``step(states, params, environments, scene, previous, now, white, samples)``
+``step(slots, environments, scene, nows, white)``
 
-``previous`` and ``now`` are KINEMATICS one sensor interval apart, ``white`` standard normal numbers
-from the sensor's own stream, ``scene`` what rays meet. All but these two are arrays of one record:
-as a scalar, a record's description is written out anew at each call from Python, which takes 20 us.
-The step writes the sample; its stamp, loss and latency are the same for all sensors
-(:mod:`quadsim.sensors.delivery`).
+It writes the sample of a :class:`~quadsim.sensors.slot.Slot` from the truth before (``previous``)
+and now, KINEMATICS one sensor interval apart. ``white`` are standard normal numbers from the
+sensor's own stream, ``scene`` is what rays meet, and the others are arrays of one record. Stamp,
+loss and latency are the same for all sensors (:mod:`quadsim.sensors.slot`).
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, new_record
+from quadsim.base.compiled import kernel, new_record, plain
 from quadsim.base.noise import stream
 from quadsim.base.normals import fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
-from quadsim.sensors.delivery import OUTBOX_SIZE, Outbox, collect, prepare, send
 from quadsim.sensors.faults import FaultParams, add_fault
+from quadsim.sensors.slot import OUTBOX_SIZE, Outbox, deliver, sense
 from quadsim.sensors.timing import TIMING_WHITE, SensorParams, due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
@@ -127,6 +126,32 @@ def set_faults(
         add_fault(outbox["faults"], fault, model.name, channels, delay_s, f"faults[{k}]: ")
 
 
+def start_slot(
+    slots: NDArray[np.record],
+    model: SensorModel,
+    params: SensorParams,
+    generator: np.random.Generator,
+    faults: Sequence[FaultParams] = (),
+) -> None:
+    """Switch a device on.
+
+    Args:
+        slots: (1,) of the device.
+        model: the kind of sensor.
+        params: its parameters.
+        generator: its stream.
+        faults: what goes wrong, and when.
+
+    Raises:
+        InputError: a fault does not fit the sensor.
+    """
+    slots[:] = np.zeros(1, slots.dtype)
+    slot: Any = slots[0]
+    slot["period_ns"], slot["params"] = period_ns(params), pack(params)
+    model.start(slot["state"], params, generator)
+    set_faults(slot["outbox"], model, params, faults)
+
+
 class SimulatedSensor:
     """One device on one vehicle, fed with the truth as it comes.
 
@@ -159,29 +184,25 @@ class SimulatedSensor:
         self.gaps = 0
         self.refused = 0
         self.faults = tuple(faults)
-        self._environments = np.zeros(1, pack(environment).dtype)
+        self._environments: NDArray[np.record] = np.zeros(1, dtype_of(type(environment)))
         self._environments[0] = pack(environment)
-        self._params = np.zeros(1, pack(params).dtype)
-        self._params[0] = pack(params)
         self._scene = scene
         self._seed = seed
         self._vehicle = vehicle
-        self._samples: NDArray[np.record] = np.zeros(1, model.sample)
         self._white = np.zeros(model.white_width)
-        self._previous: NDArray[np.record] = np.zeros(1, KINEMATICS)
         self._now: NDArray[np.record] = np.zeros(1, KINEMATICS)
-        self._outboxes: NDArray[np.record] = np.zeros(1, model.outbox)
-        self._on_the_way = self._outboxes["count"]  # a view: reading a record is slow
+        self._slots: NDArray[np.record] = np.zeros(1, dtype_of(model.slot))
+        # views: reading a record is slow
+        self._on_the_way = self._slots["outbox"]["count"]
+        self._previous, self._sample = self._slots["previous"], self._slots["sample"]
+        self._no_log = self._sample[:0]
         self.reset()
 
     def reset(self) -> None:
         """Switch the device off and on again, at the start of its stream."""
         generator = stream(self._seed, self._vehicle, self.model.name)
-        self._states: NDArray[np.record] = np.zeros(1, self.model.state)
-        self.model.start(self.state, self.params, generator)
+        start_slot(self._slots, self.model, self.params, generator, self.faults)
         self._words = words_of(generator)
-        self._outboxes[:] = np.zeros(1, self.model.outbox)
-        set_faults(self._outboxes[0], self.model, self.params, self.faults)
         self._newest_ns = -1
 
     def set_faults(self, faults: Sequence[FaultParams]) -> None:
@@ -193,12 +214,12 @@ class SimulatedSensor:
         trial = new_record(self.model.outbox)
         set_faults(trial, self.model, self.params, faults)
         self.faults = tuple(faults)
-        self._outboxes[0]["faults"] = trial["faults"]
+        self._slots["outbox"]["faults"] = trial["faults"]
 
     @property
     def state(self) -> np.record:
         """What the device remembers (bias and the like), for tests."""
-        return cast(np.record, self._states[0])
+        return cast(np.record, self._slots["state"][0])
 
     def wants(self, stamp_ns: int) -> bool:
         """Whether :meth:`measure` needs the truth of this stamp (a sample is due, or the first)."""
@@ -222,42 +243,28 @@ class SimulatedSensor:
             self.refused += 1
             return None
         if self.wants(stamp_ns):
-            self._now[0] = truth
-            if self._newest_ns >= 0:
+            if self._newest_ns < 0:
+                self._previous[0] = truth
+            else:
                 if stamp_ns // self.period_ns > self._newest_ns // self.period_ns + 1:
                     self.gaps += 1
-                self._sample(stamp_ns)
-            self._previous, self._now = self._now, self._previous
+                self._now[0] = truth
+                fill_normals(self._words, self._white)
+                plain(sense)(
+                    self.model.step,
+                    self._slots,
+                    self._environments,
+                    self._scene,
+                    self._now,
+                    stamp_ns,
+                    self._white,
+                    self.model.white_count,
+                )
             self._newest_ns = stamp_ns
         return self.published(stamp_ns)
 
-    def _sample(self, stamp_ns: int) -> None:
-        """Take a sample and put it into the outbox."""
-        fill_normals(self._words, self._white)
-        count = self.model.white_count
-        prepare(self._outboxes, stamp_ns, self._white, count)
-        self.model.step(
-            self._states,
-            self._params,
-            self._environments,
-            self._scene,
-            self._previous,
-            self._now,
-            self._white,
-            self._samples,
-        )
-        send(
-            self._outboxes,
-            self._params,
-            self._samples,
-            stamp_ns,
-            self.period_ns,
-            self._white,
-            count,
-        )
-
     def published(self, stamp_ns: int) -> np.record | None:
         """Give the next sample that is published by this time, or None."""
-        if self._on_the_way[0] and collect(self._outboxes, stamp_ns, self._samples):
-            return cast(np.record, self._samples[0])
+        if self._on_the_way[0] and deliver(self._slots, stamp_ns, self._no_log):
+            return cast(np.record, self._sample[0])
         return None

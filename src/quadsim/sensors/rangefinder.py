@@ -16,7 +16,6 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.sensors.chance import uniform
-from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.echo import (
     EchoParams,
     EchoState,
@@ -27,6 +26,7 @@ from quadsim.sensors.echo import (
 )
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position, Rotation, set_mount
+from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, cast_ray
@@ -103,6 +103,9 @@ def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
     return np.stack([x, aside * each(cos, turn), aside * each(sin, turn)], axis=1)
 
 
+RangefinderSlot = Slot[RangefinderParams, RangefinderState, RangefinderSample]
+
+
 def start(
     state: RangefinderState, params: RangefinderParams, generator: np.random.Generator
 ) -> None:
@@ -116,17 +119,15 @@ def start(
 
 @kernel
 def rangefinder_step(
-    states: Records[RangefinderState],
-    params: Records[RangefinderParams],
+    slots: Records[RangefinderSlot],
     environments: Records[EnvironmentParams],
     scene: Scene,
-    previous: Records[Kinematics],
-    now: Records[Kinematics],
-    white: NDArray[np.float64],
-    samples: Records[RangefinderSample],
+    nows: Records[Kinematics],
+    white: Array,
 ) -> None:
     """One slant range in m, off the nearest echo in the cone."""
-    state, device, true, sample = states[0], params[0], now[0], samples[0]
+    slot, true = slots[0], nows[0]
+    state, device, sample = slot.state, slot.params, slot.sample
     q_WB = quat(true.q_WB)
     origin_W = add(vec3(true.p_W), rotate(q_WB, vec3(device.position_B_m)))
     nearest, nearest_cos = math.inf, 1.0
@@ -153,7 +154,7 @@ def needs(params: RangefinderParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "rangefinder",
-    Slot[RangefinderParams, RangefinderState, RangefinderSample],
+    RangefinderSlot,
     3,
     start,
     rangefinder_step,

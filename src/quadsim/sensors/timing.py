@@ -52,10 +52,10 @@ def due(period_ns: int, previous_ns: int, now_ns: int) -> bool:
 
 
 @kernel
-def stamp_of_sample(params: SensorParams, now_ns: int, period_ns: int, white: float) -> int:
+def stamp_of_sample(jitter_s: float, now_ns: int, period_ns: int, white: float) -> int:
     """What the stamp of a sample taken now says: normal jitter, cut below half a period."""
     bound_ns = LARGEST_JITTER * period_ns
-    error_ns = params.stamp_jitter_s * 1e9 * white
+    error_ns = jitter_s * 1e9 * white
     return int(now_ns + round(min(max(error_ns, -bound_ns), bound_ns)))
 
 

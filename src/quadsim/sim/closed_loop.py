@@ -143,7 +143,7 @@ class ClosedLoop:
         self._odometry_now_ns = self._odometries["stamp_ns"]
         self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
         self._thrust_now = self._states["command"]["thrust"]
-        self._ranges_now = self._states["rangefinder_count"]
+        self._ranges_now = self._states["rangefinder"]["count"][:, 0]
         kept = self._samples["rangefinder"]
         self._readings = kept["stamp_ns"], kept["range_m"], kept["variance_m2"]
         self._lost_now = self._states["inner"]["attitude"]["lost"]
@@ -399,7 +399,7 @@ class ClosedLoop:
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
             command_stamps_ns=rows["stamp_ns"],
             command_radps=rows["rotor_command_radps"][:, :rotors],
-            topics={kind: int(self.state[f"{kind}_count"]) for kind in self.scenario.sensors},
+            topics={kind: int(self.state[kind]["count"][0]) for kind in self.scenario.sensors},
             events=list(self.events),
             wall_s=wall_s,
             waypoints=self.manager.waypoints(),
@@ -424,7 +424,7 @@ class ClosedLoop:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
         if kind == ahrs.KIND:
             return self._samples[kind][: int(self._attitude["count"].sum())]
-        return self._samples[kind][: int(self.state[f"{kind}_count"])]
+        return self._samples[kind][: int(self.state[kind]["count"][0])]
 
     def digest(self) -> str:
         """SHA-256 over every logged state and everything that the loop remembers at the end."""

@@ -118,10 +118,10 @@ class RecordedLoop(ClosedLoop):
         """When each sample of a sensor was published, ns.
 
         The loop does not say, but what was taken at an IMU stamp arrives at the first one after its
-        latency, never before an older one (:func:`quadsim.sensors.delivery.send`).
+        latency, never before an older one (:func:`quadsim.sensors.slot.send`).
         """
         params = self.scenario.sensors[kind]
-        period_ns, imu_ns = int(self.setup[f"{kind}_period_ns"]), self._imu_period_ns
+        period_ns, imu_ns = int(self.state[kind]["period_ns"][0]), self._imu_period_ns
         stamp_ns = self.samples(kind)["stamp_ns"]
         # a jitter is less than half a period, so the nearest time of sampling is the right one
         near = stamp_ns[:, None] // period_ns + np.array([0, 1])

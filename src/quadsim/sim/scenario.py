@@ -24,10 +24,10 @@ from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsParams
-from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.slot import OUTBOX_SIZE
 from quadsim.sensors.timing import SensorParams
 from quadsim.sim.criterion import AnyCriterion, criteria_from
 from quadsim.sim.installation import BelievedParams, believed_airframe, installed

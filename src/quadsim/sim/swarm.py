@@ -200,7 +200,7 @@ class Swarm:
         states = self.vehicles.states
         self._faults_ns = states["vehicle"]["fault_ns"]
         self._log_counts = states["log_count"]
-        self._counts = {kind: states[f"{kind}_count"] for kind in SENSORS}
+        self._counts = {kind: states[kind]["count"][:, 0] for kind in SENSORS}
         swarm = scenario.file.swarm
         self._giving_way = (
             GivingWay(self.loops, self.vehicles, swarm.give_way)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.noise import stream
-from quadsim.base.parameters import pack
+from quadsim.base.parameters import dtype_of, pack
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
@@ -22,8 +21,8 @@ from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
-from quadsim.sensors.model import period_ns, set_faults
-from quadsim.sim.linear import ATTITUDE_DEVICE
+from quadsim.sensors.model import SensorModel, period_ns, start_slot
+from quadsim.sensors.timing import SensorParams
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, ticks
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.white_noise import Source, WhiteNoise
@@ -47,9 +46,8 @@ def make_setups(scenario: Scenario, count: int = 1) -> NDArray[np.record]:
     setup["environment"][0] = pack(scenario.environment)
     setup["autopilot"] = pack(scenario.autopilot)
     setup["airframe"] = pack_airframe(scenario.airframe)
-    for kind, params in scenario.sensors.items():
-        setup[kind][0] = pack(params)
-        setup[f"{kind}_period_ns"] = period_ns(params)
+    setup.imu_period_ns = period_ns(scenario.imu)
+    for params in scenario.sensors.values():
         state_noise(setup, scenario, params)
     setups[1:] = setups[0]
     for i in range(count):
@@ -94,7 +92,7 @@ class Vehicles:
         logs: (N, rows) LOG_ROW records.
         samples: by kind, (N, rows) records.
         linear: (N,) DIRECT of the linear filter, where it is flown on; else (0,).
-        attitude: ATTITUDE_DEVICE, as many.
+        attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
     """
 
@@ -123,7 +121,7 @@ class Vehicles:
         self.states: NDArray[np.record] = np.zeros(count, STATE)
         filters = count if scenario.estimator.filter == LINEAR else 0
         self.linear: NDArray[np.record] = np.zeros(filters, DIRECT)
-        self.attitude: NDArray[np.record] = np.zeros(filters, ATTITUDE_DEVICE)
+        self.attitude: NDArray[np.record] = np.zeros(filters, dtype_of(ahrs.MODEL.slot))
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
@@ -154,20 +152,14 @@ class Vehicles:
         stand(state.vehicle, scenario.vehicle, *world, physics, pose, charge)
         state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
         state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, pose[2])
-        sources = []
-        for kind, model in SENSORS.items():
-            params = scenario.sensors.get(kind)
-            generator = stream(seed, name, kind)
-            if params is not None:
-                model.start(state[f"{kind}_state"][0], params, generator)
-                faults = scenario.faults.get(kind, ())
-                set_faults(state[f"{kind}_outbox"][0], model, params, faults)
-            state[f"{kind}_previous"] = state["truth"]
-            period = int(setup[f"{kind}_period_ns"])
-            sources.append(Source(generator, period, model.white_width))
+        sources = [
+            self._switch_on(i, name, model, state[kind], scenario.sensors.get(kind))
+            for kind, model in SENSORS.items()
+        ]
         width = white_width(scenario.environment.wind)
         sources.append(Source(stream(seed, name, "wind"), int(setup.imu_period_ns), width))
-        sources.append(self._start_attitude(i, name))
+        slots, params = self.attitude[i : i + 1], scenario.ahrs if len(self.attitude) else None
+        sources.append(self._switch_on(i, name, ahrs.MODEL, slots, params))
         state["line"] = new_timeline(scenario.estimator)
         if len(self.linear):
             self.linear[i] = new_direct(scenario.estimator)[0]
@@ -175,18 +167,22 @@ class Vehicles:
         state["position"] = new_position_control(scenario.autopilot, setup.airframe)
         return sources
 
-    def _start_attitude(self, i: int, name: str) -> Source:
-        """The attitude device switched on, if it is flown with; where its noise comes from."""
-        generator = stream(self.scenario.file.seed, name, ahrs.KIND)
-        params = self.scenario.ahrs
-        if params is None or not len(self.attitude):
-            return Source(generator, 0, ahrs.MODEL.white_width)
-        device: Any = self.attitude[i]
-        device["period_ns"] = period_ns(params)
-        device["params"] = pack(params)
-        device["previous"] = self.states[i]["truth"]
-        ahrs.MODEL.start(device["state"][0], params, generator)
-        return Source(generator, int(device["period_ns"]), ahrs.MODEL.white_width)
+    def _switch_on(
+        self,
+        i: int,
+        name: str,
+        model: SensorModel,
+        slots: NDArray[np.record],
+        params: SensorParams | None,
+    ) -> Source:
+        """Switch a device of a vehicle on, if it has it; where its noise comes from."""
+        generator = stream(self.scenario.file.seed, name, model.name)
+        if params is None:
+            return Source(generator, 0, model.white_width)
+        faults = self.scenario.faults.get(model.name, ())
+        start_slot(slots, model, params, generator, faults)
+        slots["previous"] = self.states[i]["truth"]
+        return Source(generator, period_ns(params), model.white_width)
 
     def advance(self, stamp_ns: int, until_ns: int) -> None:
         """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later."""

@@ -7,24 +7,28 @@ drag (as in Folk, Paulos, Kumar, *RotorPy*, 2023, eq. 5, there as c_D = rho/2 C_
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import inline
 from quadsim.base.parameters import Vec3
+from quadsim.vehicle.parameters import VehicleParams
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Density of the air where a vehicle's figures are said to hold in any, in kg/m^3 (ISO 2533).
 STANDARD_DENSITY_KG_M3 = 1.225
 
 
-@lane_kernel
-def reference_density(params: Any) -> float:
+@inline
+def reference_density(params: VehicleParams) -> float:
     """Density in kg/m^3 of the air in which the vehicle's figures hold."""
     density = params.air_density_kg_m3
     return float(density if density > 0.0 else STANDARD_DENSITY_KG_M3)
 
 
-@lane_kernel
-def body_drag(air_B: Vec3, vehicle: Any, params: Any) -> Vec3:
+@inline
+def body_drag(air_B: Vec3, vehicle: Vehicle, params: VehicleParams) -> Vec3:
     """Force of the air on the airframe, body axes, in N.
 
     Args:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import yaml
 
-from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.compiled import Record, Records, Vector, kernel, new_record
 from quadsim.base.elementary import cos
 from quadsim.base.errors import InputError, shown
-from quadsim.base.parameters import Spec, Vec3, from_mapping, read_yaml_text
+from quadsim.base.parameters import Spec, Vec3, dtype_of, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Disturbances of one scenario.
 MAX_DISTURBANCES = 16
@@ -90,25 +93,31 @@ KINDS: Mapping[str, type[Disturbance]] = {
     "wind": WindChange,
 }
 
-#: One row of a table.
-DISTURBANCE = record_dtype(
-    [
-        ("kind", np.int64),
-        ("start_ns", np.int64),
-        ("end_ns", np.int64),  # of a push, or of the wind's change
-        ("index", np.int64),  # of the motor
-        ("value", np.float64),  # effectiveness, or mass in kg
-        ("vector_W", np.float64, (3,)),  # force in N, or wind in m/s
-        ("torque_B_Nm", np.float64, (3,)),
-    ]
-)
 
-#: What :func:`disturb` and :func:`blow` take: the first ``count`` rows, in order of time.
-DISTURBANCES = record_dtype([("count", np.int64), ("items", DISTURBANCE, (MAX_DISTURBANCES,))])
+class DisturbanceRow(Record):
+    """One row of a table."""
+
+    kind: int
+    start_ns: int
+    end_ns: int  # of a push, or of the wind's change
+    index: int  # of the motor
+    value: float  # effectiveness, or mass in kg
+    vector_W: Vector  # force in N, or wind in m/s
+    torque_B_Nm: Vector
+
+
+class DisturbanceTable(Record):
+    """What :func:`disturb` and :func:`blow` take: the first ``count`` rows, in order of time."""
+
+    count: int
+    items: Annotated[Records[DisturbanceRow], MAX_DISTURBANCES]
+
+
+DISTURBANCES = dtype_of(DisturbanceTable)
 
 
 @kernel
-def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
+def disturb(vehicle: Vehicle, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
     """Apply what happens to a vehicle within one step, at the step's start.
 
     A push acts with its mean over the step, so that its impulse does not depend on the steps. A
@@ -142,7 +151,7 @@ def disturb(vehicle: Any, table: Any, from_ns: int, to_ns: int) -> None:
 
 
 @kernel
-def _progress(row: Any, now_ns: int) -> float:
+def _progress(row: DisturbanceRow, now_ns: int) -> float:
     """Share in [0, 1] of a wind's change that is done: half a cosine."""
     if now_ns >= row.end_ns:
         return 1.0
@@ -153,7 +162,7 @@ def _progress(row: Any, now_ns: int) -> float:
 
 
 @kernel
-def blow(wind_W_mps: Any, table: Any, from_ns: int, to_ns: int) -> None:
+def blow(wind_W_mps: Any, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
     """Change the mean wind from what it is at ``from_ns`` into what it is at ``to_ns``.
 
     The change that began last counts. Each call goes the same share of what is left, so that a

@@ -17,12 +17,13 @@ the air on the axis (ours).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import add, dot, norm, scale, subtract
+from quadsim.vehicle.parameters import VehicleParams
 
 #: Decay constant B of the speed on the axis.
 JET_DECAY = 6.06
@@ -67,8 +68,10 @@ def travel_time(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
     return core_m / core_mps + 0.5 * (depth_m * depth_m - core_m * core_m) / decay_m2ps
 
 
-@lane_kernel
-def wake_of(R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: Any, air_W: Vec3) -> Wake:
+@inline
+def wake_of(
+    R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: VehicleParams, air_W: Vec3
+) -> Wake:
     """Wake of a vehicle that has thrust; see :func:`downwash_W` for the arguments."""
     radius2 = params.rotor_directions_count * params.rotor.radius_m**2
     flux = thrust_N / (math.pi * density_kg_m3)
@@ -91,7 +94,7 @@ def wake_of(R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: Any, air_
     )
 
 
-@lane_kernel
+@inline
 def is_beyond(wake: Wake, offset_W: Vec3, depth_m: float) -> bool:
     """Whether a wake surely ends before a point: by its bounds, without a root or a division.
 
@@ -138,7 +141,7 @@ def downwash_W(
     R_above_WB: Mat3,
     thrust_N: float,
     density_kg_m3: float,
-    params: Any,
+    params: VehicleParams,
     air_above_W: Vec3,
 ) -> Vec3:
     """Velocity in m/s (world axes) that a vehicle's wake adds to the air at a point.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from quadsim.vehicle.multirotor import FAULTS, GIMBAL_LOCK
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import P, Q, V, W
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Faster than any vehicle here flies.
 FASTEST_MPS = 100.0
@@ -28,7 +32,7 @@ def _motor_s(params: VehicleParams) -> float:
     return min(params.time_constant_up_s, params.time_constant_down_s)
 
 
-def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
+def stiffness(vehicle: Vehicle, params: VehicleParams) -> dict[str, float]:
     """How fast each part of the model moves at most in a motion of this vehicle, in 1/s.
 
     A step of an explicit method that is longer than about two to three of their inverses lets the
@@ -52,7 +56,7 @@ def stiffness(vehicle: np.record, params: VehicleParams) -> dict[str, float]:
 
 
 def fault_words(
-    vehicle: np.record, params: VehicleParams, physics: PhysicsParams, name: str = ""
+    vehicle: Vehicle, params: VehicleParams, physics: PhysicsParams, name: str = ""
 ) -> str:
     """One line: what happened, when, in which state, and what is the likely cause.
 

@@ -9,23 +9,24 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.base.compiled import block_kernel
+from quadsim.base.compiled import Array, Records, kernel, threaded
 from quadsim.base.errors import FlightError
 from quadsim.base.noise import stream
 from quadsim.base.normals import Words, fill_normals, words_of
 from quadsim.base.parameters import pack
-from quadsim.base.records import KINEMATICS
+from quadsim.base.records import KINEMATICS, Kinematics
 from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.vehicle.disturbances import (
     DISTURBANCES,
     Disturbance,
+    DisturbanceTable,
     blow,
     pack_disturbances,
 )
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.formalisms.integrators import steps_within
-from quadsim.vehicle.multirotor import VEHICLE, begin_period, hold, look, step, truth, wake
+from quadsim.vehicle.multirotor import VEHICLE, Vehicle, begin_period, hold, look, step, truth, wake
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
@@ -35,62 +36,88 @@ from quadsim.world.air.wind import white_width
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
-Array = NDArray[np.float64]
+
+@kernel
+def move(
+    vehicles: Records[Vehicle],
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    physics: PhysicsParams,
+    tables: Records[DisturbanceTable],
+    start_ns: int,
+    until_ns: int,
+    white: Array,
+    row: int,
+) -> None:
+    """Physics of all vehicles of a world over one period of the wind.
+
+    Args:
+        vehicles: (N,) of them.
+        params: of all.
+        environment: the world; its mean wind changes by the disturbances.
+        scene: terrain, obstacles and recorded wind.
+        physics: how the motion is computed.
+        tables: (N,) what befalls each.
+        start_ns: time before the first step.
+        until_ns: time after the last; the wind is linear in between.
+        white: (N, rows, WIND_WHITE) standard normal numbers, unused in calm air.
+        row: of them, for this time.
+    """
+    period_s = (until_ns - start_ns) * 1e-9
+    blow(environment.wind_W_mps, tables[0], start_ns, until_ns)
+    for i in range(vehicles.shape[0]):
+        model = (vehicles[i], params, environment, physics)
+        begin_period(model, scene, until_ns, period_s, white[i, row])
+    steps = steps_within(until_ns - start_ns, round(physics.step_s * 1e9))
+    dt_s = period_s / steps
+    for k in range(steps):
+        if vehicles.shape[0] > 1:
+            interact(vehicles, params, environment, physics)
+        step_ns = start_ns + round(k * dt_s * 1e9)
+        for i in range(vehicles.shape[0]):
+            model = (vehicles[i], params, environment, physics)
+            if step(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
+                look(model, scene, dt_s)
 
 
-@block_kernel
+@threaded
 def fleet_advance(
-    vehicles: Any,
-    kinematics: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    physics: Any,
-    tables: Any,
+    vehicles: Records[Vehicle],
+    kinematics: Records[Kinematics],
+    params: Records[VehicleParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    physics: Records[PhysicsParams],
+    tables: Records[DisturbanceTable],
     start_ns: int,
     until_ns: int,
     period_ns: int,
-    white: Any,
+    white: Array,
 ) -> None:
     """Advance every vehicle and write their motion at the end.
 
     Args:
-        vehicles: (N,) VEHICLE records.
-        kinematics: (N,) KINEMATICS records.
-        params: (1,) packed VehicleParams of all.
-        environments: (1,) packed EnvironmentParams; its mean wind changes by the disturbances.
-        scene: terrain, obstacles and recorded wind.
-        physics: (1,) packed PhysicsParams.
-        tables: (N,) DISTURBANCES records.
+        vehicles, scene, tables: as of :func:`move`.
+        kinematics: (N,) records.
+        params, environments, physics: arrays of one.
         start_ns: time before the first step.
         until_ns: time after the last.
         period_ns: the wind is computed at its ends and is linear in between.
-        white: (periods, N, WIND_WHITE) standard normal numbers; the last row serves all periods
+        white: (N, periods, WIND_WHITE) standard normal numbers; the last row serves all periods
             that are left, as in calm air, which needs none.
     """
-    environment = environments[0]
     begin_ns, row = start_ns, 0
     while begin_ns < until_ns:
         end_ns = min(begin_ns + period_ns, until_ns)
-        blow(environment.wind_W_mps, tables[0], begin_ns, end_ns)
-        for i in range(vehicles.shape[0]):
-            numbers = white[min(row, white.shape[0] - 1), i]
-            model = (vehicles[i], params[0], environment, physics[0])
-            begin_period(model, scene, end_ns, (end_ns - begin_ns) * 1e-9, numbers)
-        steps = steps_within(end_ns - begin_ns, round(physics[0].step_s * 1e9))
-        dt_s = (end_ns - begin_ns) * 1e-9 / steps
-        for k in range(steps):
-            if vehicles.shape[0] > 1:
-                interact(vehicles, params[0], environment, physics[0])
-            step_ns = begin_ns + round(k * dt_s * 1e9)
-            for i in range(vehicles.shape[0]):
-                model = (vehicles[i], params[0], environment, physics[0])
-                if step(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
-                    look(model, scene, dt_s)
+        move(
+            vehicles, params[0], environments[0], scene, physics[0], tables, begin_ns, end_ns,
+            white, min(row, white.shape[1] - 1),
+        )  # fmt: skip
         begin_ns = end_ns
         row += 1
     for i in range(vehicles.shape[0]):
-        model = (vehicles[i], params[0], environment, physics[0])
+        model = (vehicles[i], params[0], environments[0], physics[0])
         wake(model, scene)
         hold(model, 1.0)
         truth(model, until_ns, kinematics[i])
@@ -140,7 +167,7 @@ class Fleet:
         self._params = self._array_of(params)
         self._environments = self._array_of(environment)
         self._physics = self._array_of(self.physics)
-        self._vehicles = np.zeros(self.count, VEHICLE)
+        self._vehicles: Any = np.zeros(self.count, VEHICLE)
         # views: finding a field of a record takes microseconds
         self._faults_ns, self._x = self._vehicles["fault_ns"], self._vehicles["x"]
         self._contacts, self._crashes = self._vehicles["contact"], self._vehicles["crash"]
@@ -149,7 +176,7 @@ class Fleet:
         self._tables = np.zeros(self.count, DISTURBANCES)
         self.set_disturbances(disturbances)
         self._kinematics = np.zeros(self.count, KINEMATICS)
-        self._calm = np.zeros((1, self.count, 0))
+        self._calm = np.zeros((self.count, 1, 0))
         self._white_width = white_width(environment.wind)
         self._words: list[Words] = []
         self.stamp_ns = 0
@@ -181,7 +208,7 @@ class Fleet:
         draws = np.empty((len(self._words), periods * self._white_width))
         for words, row in zip(self._words, draws, strict=True):
             fill_normals(words, row)
-        return draws.reshape(len(draws), periods, -1).swapaxes(0, 1).copy()
+        return draws.reshape(len(draws), periods, -1)
 
     def _advance(self, until_ns: int) -> None:
         fleet_advance(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
@@ -12,18 +12,21 @@ from quadsim.geometry.vector import add, subtract, vec3
 from quadsim.vehicle.aerodynamics import body_drag
 from quadsim.vehicle.contact.contact import contact_wrench
 from quadsim.vehicle.helicopter import helicopter_wrench
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench
-from quadsim.vehicle.state import Array
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 
-@lane_kernel
+@inline
 def forces(
     x: Array,
     R_WB: Mat3,
     v_W: Vec3,
     w_B: Vec3,
-    vehicle: Any,
-    params: Any,
+    vehicle: Vehicle,
+    params: VehicleParams,
 ) -> tuple[Vec3, Vec3]:
     """All that acts on a vehicle but for gravity, ropes and the rotors' angular momentum.
 

@@ -14,13 +14,17 @@ its rotor speeds.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, cross
 from quadsim.vehicle.formalisms.formalisms import attitude_quaternion, set_attitude
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.state import ROTOR, three
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Weight over mass, to which the lift is given: a fixed figure of the vehicle, m/s^2.
 STANDARD_GRAVITY_MPS2 = 9.80665
@@ -36,7 +40,7 @@ def _within(value: float, least: float, most: float) -> float:
 
 
 @kernel
-def obey_stick(vehicle: Any, params: Any, formalism: int) -> None:
+def obey_stick(vehicle: Vehicle, params: VehicleParams, formalism: int) -> None:
     """Take over the command at the start of a step; without a lag, the body turns by it at once.
 
     Args:
@@ -57,7 +61,7 @@ def obey_stick(vehicle: Any, params: Any, formalism: int) -> None:
 
 
 @kernel
-def helicopter_wrench(w_B: Vec3, vehicle: Any, params: Any) -> tuple[Vec3, Vec3]:
+def helicopter_wrench(w_B: Vec3, vehicle: Vehicle, params: VehicleParams) -> tuple[Vec3, Vec3]:
     """Force of the rotor and the torque with which it turns the body, body axes, in N and N m.
 
     The torque is what lets the rates follow the stick as ``w_dot = (stick - w) / T``, whatever the
@@ -87,7 +91,7 @@ def helicopter_wrench(w_B: Vec3, vehicle: Any, params: Any) -> tuple[Vec3, Vec3]
 
 
 @kernel
-def helicopter_rates(w_dot_B: Vec3, params: Any) -> Vec3:
+def helicopter_rates(w_dot_B: Vec3, params: VehicleParams) -> Vec3:
     """Angular acceleration in rad/s^2 of a helicopter on which torques would have this effect.
 
     Without a lag the rates are the stick's over the whole step, and no torque changes them.

@@ -6,16 +6,17 @@ integrator of the scenario.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.base.compiled import kernel, lane_kernel, record_dtype
-from quadsim.base.parameters import Vec3
-from quadsim.base.records import HELICOPTER, MAX_ROTORS
+from quadsim.base.compiled import Array, Record, Vector, inline, kernel
+from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.records import HELICOPTER, MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import cross, scale, subtract
-from quadsim.vehicle.contact.contact import FEET, is_clear, settle
-from quadsim.vehicle.disturbances import disturb
+from quadsim.vehicle.contact.contact import is_clear, settle
+from quadsim.vehicle.contact.points import Feet
+from quadsim.vehicle.disturbances import DisturbanceTable, disturb
 from quadsim.vehicle.forces import forces
 from quadsim.vehicle.formalisms.formalisms import (
     attitude_matrix,
@@ -27,7 +28,8 @@ from quadsim.vehicle.formalisms.formalisms import (
 from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.formalisms.quaternion_constraint import constrained_rates
 from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
-from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER, PhysicsParams
 from quadsim.vehicle.propulsion.ground_effect import thrust_gain
 from quadsim.vehicle.propulsion.motors import (
     accelerate_rotors,
@@ -36,25 +38,27 @@ from quadsim.vehicle.propulsion.motors import (
     motor_current_A,
 )
 from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_rate
-from quadsim.vehicle.ropes.suspension import SUSPENSION, catch, has_load, has_ropes, suspend
+from quadsim.vehicle.ropes.suspension import catch, has_load, has_ropes, suspend
+from quadsim.vehicle.ropes.suspension_rows import Suspension
 from quadsim.vehicle.state import (
-    HELD,
-    INPUTS,
     LOAD_P,
     LOAD_V,
     ROTOR,
     STATE_SIZE,
-    Array,
+    Held,
     P,
     Q,
     V,
+    VehicleInputs,
     W,
     three,
 )
 from quadsim.world.air.atmosphere import air_density
 from quadsim.world.air.wind import WIND_STATE, wind_step
 from quadsim.world.earth.gravity import gravity_at
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
+from quadsim.world.scene.scene import Scene
 
 #: Height in rotor radii below which the ground is felt by the rotors.
 GROUND_EFFECT_RADII = 10.0
@@ -63,32 +67,37 @@ GROUND_EFFECT_RADII = 10.0
 FAULTS = ("", "the motion went to infinity", "gimbal lock: pitch is at 90 degrees")
 NO_FAULT, NOT_FINITE, GIMBAL_LOCK = range(3)
 
-#: One vehicle of a fleet.
-VEHICLE = record_dtype(
-    [
-        ("x", np.float64, (STATE_SIZE,)),
-        ("last_x", np.float64, (STATE_SIZE,)),  # at the start of the last step
-        ("scratch", np.float64, (3, STATE_SIZE)),
-        ("R_WB", np.float64, (9,)),  # of the formalism `matrix`, at the start of the step
-        ("inputs", INPUTS),
-        ("held", HELD),
-        ("wind", WIND_STATE),
-        ("wind_from_W_mps", np.float64, (3,)),  # at both ends of the period
-        ("wind_to_W_mps", np.float64, (3,)),
-        ("feet", FEET),
-        ("suspension", SUSPENSION),
-        ("charge_C", np.float64),
-        ("polarization_V", np.float64),  # over the RC pair of the battery
-        ("contact", np.int64),
-        ("crash", np.int64),
-        ("fault", np.int64),
-        ("fault_ns", np.int64),
-    ]
-)
+
+class Vehicle(Record):
+    """One vehicle of a fleet."""
+
+    x: Annotated[Array, STATE_SIZE]
+    last_x: Annotated[Array, STATE_SIZE]  # at the start of the last step
+    scratch: Annotated[Array, 3, STATE_SIZE]
+    R_WB: Annotated[Array, 9]  # of the formalism `matrix`, at the start of the step
+    inputs: VehicleInputs
+    held: Held
+    wind: Annotated[Any, WIND_STATE]
+    wind_from_W_mps: Vector  # at both ends of the period
+    wind_to_W_mps: Vector
+    feet: Feet
+    suspension: Suspension
+    charge_C: float
+    polarization_V: float  # over the RC pair of the battery
+    contact: int
+    crash: int
+    fault: int
+    fault_ns: int
 
 
-@lane_kernel
-def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
+VEHICLE = dtype_of(Vehicle)
+
+#: Vehicle, its parameters, the world's, and how the motion is computed.
+Model = tuple[Vehicle, VehicleParams, EnvironmentParams, PhysicsParams]
+
+
+@inline
+def body_accelerations(x: Array, model: Model, x_dot: Array) -> tuple[Vec3, Vec3]:
     """Linear acceleration in W and angular acceleration in B; writes those of rotors and load.
 
     Args:
@@ -119,8 +128,8 @@ def body_accelerations(x: Array, model: Any, x_dot: Array) -> tuple[Vec3, Vec3]:
     return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, x_dot)
 
 
-@lane_kernel
-def derivative(x: Array, model: Any, x_dot: Array) -> None:
+@inline
+def derivative(x: Array, model: Model, x_dot: Array) -> None:
     """Time derivative of the state; see :func:`body_accelerations` for the arguments."""
     formalism = model[3].formalism
     a_W, w_dot_B = body_accelerations(x, model, x_dot)
@@ -143,8 +152,8 @@ def write_velocities(x: Array, formalism: int, x_dot: Array) -> None:
     write_attitude_rates(x, formalism, body_rates(x, formalism), x_dot)
 
 
-@lane_kernel
-def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
+@inline
+def integrate(vehicle: Vehicle, size: int, model: Model, dt_s: float) -> None:
     """Advance a vehicle's state by one step of the scenario's integrator.
 
     Semi-implicit Euler takes the new rates for the new configuration (Hairer, Lubich and Wanner,
@@ -173,8 +182,8 @@ def integrate(vehicle: Any, size: int, model: Any, dt_s: float) -> None:
             x[i] += dt_s * mean[i]
 
 
-@lane_kernel
-def wake(model: Any, scene: Any) -> None:
+@inline
+def wake(model: Model, scene: Scene) -> None:
     """Look at what surrounds a vehicle that was put somewhere: the ground below, surfaces."""
     vehicle, params, environment, physics = model
     if vehicle.feet.reach_m == 0.0:
@@ -187,8 +196,8 @@ def wake(model: Any, scene: Any) -> None:
         settle(vehicle, R_WB, params, environment, scene, 0.0)
 
 
-@lane_kernel
-def begin_period(model: Any, scene: Any, stamp_ns: int, period_s: float, white: Array) -> None:
+@inline
+def begin_period(model: Model, scene: Scene, stamp_ns: int, period_s: float, white: Array) -> None:
     """What changes slowly, for the period that begins: wind, density of the air, ground below.
 
     Args:
@@ -216,8 +225,8 @@ def begin_period(model: Any, scene: Any, stamp_ns: int, period_s: float, white: 
         vehicle.held.density_ratio = density / params.air_density_kg_m3
 
 
-@lane_kernel
-def hold(model: Any, share: float) -> None:
+@inline
+def hold(model: Model, share: float) -> None:
     """Hold over a step: wind, height above the ground, ground effect.
 
     Args:
@@ -241,7 +250,7 @@ def hold(model: Any, share: float) -> None:
             held.thrust_gain[i] = 1.0
 
 
-@lane_kernel
+@inline
 def is_finite(x: Array) -> bool:
     """Whether no element is NaN or infinite; four sums at once do not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -254,7 +263,7 @@ def is_finite(x: Array) -> bool:
 
 
 @kernel
-def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> bool:
+def step(model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, share: float) -> bool:
     """Advance one vehicle by one step; a motion that cannot go on is kept as a fault.
 
     The scene is no argument: to hand over all its arrays costs more than the step.
@@ -298,7 +307,7 @@ def step(model: Any, table: Any, stamp_ns: int, dt_s: float, share: float) -> bo
 
 
 @kernel
-def look(model: Any, scene: Any, dt_s: float) -> None:
+def look(model: Model, scene: Scene, dt_s: float) -> None:
     """What a step leaves to do near surfaces and with ropes; see :func:`step`."""
     vehicle, params, environment, physics = model
     R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
@@ -309,7 +318,7 @@ def look(model: Any, scene: Any, dt_s: float) -> None:
 
 
 @kernel
-def truth(model: Any, stamp_ns: int, kinematics: Any) -> None:
+def truth(model: Model, stamp_ns: int, kinematics: Kinematics) -> None:
     """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
     vehicle, params, _, physics = model
     x = vehicle.x

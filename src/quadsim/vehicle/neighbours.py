@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import Array, Records, kernel, owning_kernel
 from quadsim.geometry.vector import dot, subtract, vec3
 from quadsim.vehicle.contact.contact import collide
 from quadsim.vehicle.contact.points import prepare
 from quadsim.vehicle.downwash import BEYOND, Wake, is_beyond, wake_at, wake_of
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import ROTOR, P, V, three
 from quadsim.world.air.atmosphere import air_density
+from quadsim.world.environment import EnvironmentParams
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 
 @kernel
-def lift_N(vehicle: Any, params: Any) -> float:
+def lift_N(vehicle: Vehicle, params: VehicleParams) -> float:
     """Sum of the rotors' thrusts in still air, in N."""
     total = 0.0
     for i in range(params.rotor_directions_count):
@@ -27,7 +34,7 @@ def lift_N(vehicle: Any, params: Any) -> float:
 
 
 @kernel
-def blow(wake: Wake, i: int, p_W: Any, blown_W: Any) -> None:
+def blow(wake: Wake, i: int, p_W: Array, blown_W: Array) -> None:
     """Add a vehicle's wake to the air of those below it.
 
     Args:
@@ -47,7 +54,14 @@ def blow(wake: Wake, i: int, p_W: Any, blown_W: Any) -> None:
 
 
 @kernel
-def collide_near(vehicles: Any, who: Any, p_W: Any, v_W: Any, params: Any, physics: Any) -> None:
+def collide_near(
+    vehicles: Records[Vehicle],
+    who: NDArray[np.int64],
+    p_W: Array,
+    v_W: Array,
+    params: VehicleParams,
+    physics: PhysicsParams,
+) -> None:
     """Forces between all that may touch; who surely does not is told without a root.
 
     Args:
@@ -71,7 +85,12 @@ def collide_near(vehicles: Any, who: Any, p_W: Any, v_W: Any, params: Any, physi
 
 
 @owning_kernel
-def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None:
+def interact(
+    vehicles: Records[Vehicle],
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    physics: PhysicsParams,
+) -> None:
     """Write wakes and collision forces into every vehicle's inputs, from the motion as it is now.
 
     Vehicles out of each other's reach leave no bit of each other changed, and so does one whose
@@ -83,7 +102,7 @@ def interact(vehicles: Any, params: Any, environment: Any, physics: Any) -> None
         environment: packed EnvironmentParams.
         physics: packed PhysicsParams.
     """
-    who = np.empty(vehicles.shape[0], np.int64)
+    who: NDArray[np.int64] = np.empty(vehicles.shape[0], np.int64)
     count = 0
     for i in range(vehicles.shape[0]):
         vehicle = vehicles[i]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Choice, Spec, Vec3
 from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL, hull_points
 from quadsim.vehicle.layout import LAYOUTS, lay_out
@@ -23,6 +23,8 @@ from quadsim.vehicle.propulsion.parameters import (
 class ContactParams:
     """Points that ground, obstacles and vehicles push back; see ``vehicle.contact.contact``."""
 
+    points_B_m_count: ClassVar[int]  # in kernels, as the next
+    hull_B_m_count: ClassVar[int]
     points_B_m: Annotated[
         tuple[Vec3, ...], Spec("feet", "m", ge=-5.0, le=5.0, max_items=MAX_FEET)
     ] = (
@@ -170,7 +172,8 @@ class VehicleParams:
     inertia_kg_m2: Annotated[
         Vec3, Spec("principal moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
-    kind: Annotated[str, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
+    rotor_directions_count: ClassVar[int]  # in kernels
+    kind: Annotated[Choice, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
     helicopter: HelicopterParams = field(default_factory=HelicopterParams)
     rotor_layout: Annotated[
         str,

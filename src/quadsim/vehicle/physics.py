@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import Choice, Spec
 
 #: How the attitude is kept: unit quaternion normalised after each step; yaw, pitch and roll;
 #: quaternion and its rate under a Lagrange constraint; rotation matrix on its group.
@@ -25,9 +25,11 @@ class PhysicsParams:
     command_delay_samples: Annotated[
         int, Spec("IMU samples from the one a motor command answers to its effect", ge=0, le=20)
     ] = 1
-    formalism: Annotated[str, Spec("how the attitude is kept", choices=FORMALISMS)] = "quaternion"
+    formalism: Annotated[Choice, Spec("how the attitude is kept", choices=FORMALISMS)] = (
+        "quaternion"
+    )
     integrator: Annotated[
-        str,
+        Choice,
         Spec("with the formalism matrix, its Lie-group form", choices=INTEGRATORS),
     ] = "rk4"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 
 def standing_height_m(
@@ -54,7 +58,7 @@ def _ground_m(environment: EnvironmentParams, scene: Scene, x: float, y: float) 
 
 
 def stand(
-    vehicle: np.record,
+    vehicle: Vehicle,
     params: VehicleParams,
     environment: EnvironmentParams,
     scene: Scene,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import lane_kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Vector, inline
 from quadsim.base.parameters import Vec3
-from quadsim.base.records import MAX_ROTORS
-
-Array = NDArray[np.float64]
+from quadsim.base.records import MAX_ROTORS, PerRotor
 
 #: State x: position p_W, velocity v_W, attitude (as the formalism keeps it), body rates w_B and
 #: rotor speeds; then what few vehicles have: the quaternion's rate (formalism ``constraint``), and
@@ -20,38 +15,36 @@ LOAD_P = Q_DOT + 4
 LOAD_V = LOAD_P + 3
 STATE_SIZE = LOAD_V + 3
 
-#: What acts on a vehicle from outside, held until it is set anew.
-INPUTS = record_dtype(
-    [
-        ("rotor_command_radps", np.float64, (MAX_ROTORS,)),
-        ("external_force_W_N", np.float64, (3,)),
-        ("external_torque_B_Nm", np.float64, (3,)),
-        # of the other vehicles, from their motion at the start of the step
-        ("neighbour_force_W_N", np.float64, (3,)),
-        ("neighbour_torque_B_Nm", np.float64, (3,)),
-        ("downwash_W_mps", np.float64, (3,)),
-    ]
-)
 
-#: What is held over one step of the integration.
-HELD = record_dtype(
-    [
-        ("mass_kg", np.float64),
-        ("density_ratio", np.float64),  # of the air, over that at which the coefficients hold
-        ("wind_W_mps", np.float64, (3,)),  # downwash included
-        ("ground_m", np.float64),  # height of the ground below, in map
-        ("height_m", np.float64),  # of the centre of mass above the ground below
-        ("battery_V", np.float64),
-        ("motor_current_A", np.float64, (MAX_ROTORS,)),  # at the last truth
-        ("effectiveness", np.float64, (MAX_ROTORS,)),  # 1 healthy, 0 lost
-        ("thrust_gain", np.float64, (MAX_ROTORS,)),  # by ground effect
-        ("push_W_N", np.float64, (3,)),  # force and torque of disturbances
-        ("push_B_Nm", np.float64, (3,)),
-    ]
-)
+class VehicleInputs(Record):
+    """What acts on a vehicle from outside, held until it is set anew."""
+
+    rotor_command_radps: PerRotor
+    external_force_W_N: Vector
+    external_torque_B_Nm: Vector
+    # of the other vehicles, from their motion at the start of the step
+    neighbour_force_W_N: Vector
+    neighbour_torque_B_Nm: Vector
+    downwash_W_mps: Vector
 
 
-@lane_kernel
+class Held(Record):
+    """What is held over one step of the integration."""
+
+    mass_kg: float
+    density_ratio: float  # of the air, over that at which the coefficients hold
+    wind_W_mps: Vector  # downwash included
+    ground_m: float  # height of the ground below, in map
+    height_m: float  # of the centre of mass above the ground below
+    battery_V: float
+    motor_current_A: PerRotor  # at the last truth
+    effectiveness: PerRotor  # 1 healthy, 0 lost
+    thrust_gain: PerRotor  # by ground effect
+    push_W_N: Vector  # force and torque of disturbances
+    push_B_Nm: Vector
+
+
+@inline
 def three(x: Array, start: int) -> Vec3:
     """Three elements of a state from ``start`` on."""
     return (x[start], x[start + 1], x[start + 2])

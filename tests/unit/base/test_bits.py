@@ -94,7 +94,9 @@ LIBRARY = {
     "det", "norm", "cholesky",
 }  # fmt: skip
 DRAWS = {"standard_normal", "normal", "exponential"}
-KERNELS = {"kernel", "lane_kernel", "owning_kernel", "block_kernel", "inlined_kernel"}
+KERNELS = {"kernel", "threaded", "inline", "template"} | {
+    f"{kind}_kernel" for kind in ("lane", "owning", "block", "inlined")
+}
 #: Line of the source that may, and why.
 ALLOWED = {
     ("sim/closed_loop.py", "cos"): "the reference's attitude, of the log alone",

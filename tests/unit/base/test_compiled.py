@@ -1,41 +1,13 @@
-"""Kernels borrow their arrays, those that make some say so, and Python gets the same bits."""
+"""Kernels that Python runs have the bits of the compiled ones."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import config
-from numba.core.errors import NumbaError
 
-from quadsim.base.compiled import kernel, owning_kernel, plain
+from quadsim.base.compiled import plain
 from quadsim.geometry.rotation import multiply, rotate
 from quadsim.geometry.vector import add
-
-
-def doubled(values):
-    found = np.empty(values.size)
-    for i in range(values.size):
-        found[i] = 2.0 * values[i]
-    return found
-
-
-def copied(values):
-    return np.empty(values.size)
-
-
-def part(values):
-    return values[1:]
-
-
-def test_an_array_is_made_by_who_may():
-    np.testing.assert_array_equal(owning_kernel(doubled)(np.arange(3.0)), [0.0, 2.0, 4.0])
-
-
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="of compiled code")
-@pytest.mark.parametrize("function", [copied, part])
-def test_a_kernel_that_counts_no_owners_is_refused_an_array(function):
-    with pytest.raises(NumbaError):
-        kernel(function)(np.arange(3.0))
 
 
 @pytest.mark.parametrize(

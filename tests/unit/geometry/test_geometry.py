@@ -91,19 +91,22 @@ def test_vector_operations_match_numpy():
 
 
 def test_north_of_ned_is_y_of_enu_and_down_is_minus_z():
-    assert frames.swap_world((1.0, 2.0, 3.0)) == (2.0, 1.0, -3.0)
-    assert frames.swap_body((1.0, 2.0, 3.0)) == (1.0, -2.0, -3.0)
+    given = (1.0, 2.0, 3.0)
+    assert rotation.rotate(frames.Q_ENU_NED, given) == pytest.approx((2.0, 1.0, -3.0), abs=2e-15)
+    assert rotation.rotate(frames.Q_FLU_FRD, given) == pytest.approx((1.0, -2.0, -3.0), abs=2e-15)
+
+
+def attitude_from_ned(q):
+    return rotation.multiply(rotation.multiply(frames.Q_ENU_NED, q), frames.Q_FLU_FRD)
 
 
 def test_attitude_from_ned():
     # heading north, level: yaw 0 in NED is yaw 90 degrees in ENU
-    q = frames.attitude_from_ned((1.0, 0.0, 0.0, 0.0))
+    q = attitude_from_ned((1.0, 0.0, 0.0, 0.0))
     assert rotation.to_euler(q) == pytest.approx((0.0, 0.0, math.pi / 2), abs=1e-12)
     # right roll and nose-up of FRD: roll keeps its sign, pitch changes it, heading east is 0
     q_ned = rotation.from_euler(0.1, 0.2, math.pi / 2)
-    assert rotation.to_euler(frames.attitude_from_ned(q_ned)) == pytest.approx(
-        (0.1, -0.2, 0.0), abs=1e-12
-    )
+    assert rotation.to_euler(attitude_from_ned(q_ned)) == pytest.approx((0.1, -0.2, 0.0), abs=1e-12)
 
 
 def test_geodesy_small_offsets_follow_the_radii_of_curvature():

@@ -1,38 +1,16 @@
-"""Sums and products of four numbers at a time: each is what it would be by itself."""
+"""Blocks of a matrix, three rows of four at a time."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from quadsim.base.compiled import kernel
 from quadsim.geometry.lanes import (
     added,
     columns,
     gained,
-    plus,
     rows_at,
-    times,
     upper_mirrored,
 )
-
-
-@kernel
-def sum_of(a, b):
-    return plus(a, b)
-
-
-@kernel
-def product_of(factor, a):
-    return times(factor, a)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_each_number_is_what_it_would_be_by_itself(seed):
-    draw = np.random.default_rng(seed).standard_normal
-    a, b = tuple(draw(4)), tuple(1e-3 * draw(4))
-    assert sum_of(a, b) == tuple(x + y for x, y in zip(a, b, strict=True))
-    assert product_of(b[0], a) == tuple(b[0] * x for x in a)
 
 
 def test_blocks_of_a_matrix():

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import kernel
 from quadsim.base.files import find
 from quadsim.base.noise import stream
-from quadsim.base.parameters import load, pack
+from quadsim.base.parameters import dtype_of, load, pack
 from quadsim.base.records import KINEMATICS
 from quadsim.estimation.eskf.mechanisation import mechanise
 from quadsim.geometry import rotation
 from quadsim.geometry.rotation import multiply, normalize, quat, rotate
 from quadsim.geometry.vector import vec3
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
-from quadsim.sensors.model import SimulatedSensor
+from quadsim.sensors.model import SimulatedSensor, start_slot
 from quadsim.vehicle.disturbances import DISTURBANCES
 from quadsim.vehicle.multirotor import VEHICLE, derivative, step, truth
 from quadsim.vehicle.parameters import VehicleParams
@@ -179,7 +179,7 @@ def test_blind_navigation_on_delta_angles_of_a_displaced_sensor(flight):
 @kernel
 def stage(
     x: Any, x_dot: Any, y: Any, y_dot: Any, stamp_ns: int, imu: Any, scene: Any, truths: Any,
-    white: Any, samples: Any,
+    white: Any,
 ) -> None:  # fmt: skip
     """What the INS makes of a point sample taken where the integrator is now.
 
@@ -187,32 +187,33 @@ def stage(
         x, x_dot: state of the vehicle and its derivative.
         y: (10,) position, velocity and attitude of the INS; y_dot: its derivative.
         stamp_ns: time of the stage.
-        imu: states, parameters and world.
-        scene, white, samples: as of the sensor's step.
-        truths: (2,) KINEMATICS records.
+        imu: slot and world.
+        scene, white: as of the sensor's step.
+        truths: (1,) KINEMATICS record.
     """
-    now, q = truths[1], normalize(quat(x[Q:]))
+    now, q = truths[0], normalize(quat(x[Q:]))
     for i in range(3):
         now.v_W[i], now.a_W[i] = x[V + i], x_dot[V + i]
         now.w_B[i], now.w_dot_B[i] = x[W + i], x_dot[W + i]
     for i in range(4):
         now.q_WB[i] = q[i]
-    now.stamp_ns, truths[0].stamp_ns = stamp_ns, stamp_ns - STEP_NS
-    imu_step(imu[0], imu[1], imu[2], scene, truths[:1], truths[1:], white, samples)
-    f_W = rotate(normalize(quat(y[6:])), vec3(samples[0].f_S))
-    w_S = vec3(samples[0].w_S)
+    slot = imu[0][0]
+    now.stamp_ns, slot.previous.stamp_ns = stamp_ns, stamp_ns - STEP_NS
+    imu_step(imu[0], imu[1], scene, truths, white)
+    f_W = rotate(normalize(quat(y[6:])), vec3(slot.sample.f_S))
+    w_S = vec3(slot.sample.w_S)
     turn = multiply(quat(y[6:]), (0.0, 0.5 * w_S[0], 0.5 * w_S[1], 0.5 * w_S[2]))
     for i in range(3):
         y_dot[i], y_dot[3 + i] = y[3 + i], f_W[i]
-    y_dot[5] -= imu[2][0].gravity_mps2
+    y_dot[5] -= imu[1][0].gravity_mps2
     for i in range(4):
         y_dot[6 + i] = turn[i]
 
 
-@owning_kernel
+@kernel
 def navigate(
-    vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, samples: Any,
-    y: Any, count: int,
+    vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, y: Any,
+    count: int,
 ) -> tuple[float, float]:  # fmt: skip
     """Vehicle and INS through the same stages of RK4.
 
@@ -236,7 +237,7 @@ def navigate(
             y[:] = y0 + part * dt * y_dot
             derivative(x, model, x_dot)
             stamp_ns = start_ns + int(part * STEP_NS) + STEP_NS
-            stage(x, x_dot, y, y_dot, stamp_ns, imu, scene, truths, white, samples)
+            stage(x, x_dot, y, y_dot, stamp_ns, imu, scene, truths, white)
             x_sum += weight / 6.0 * dt * x_dot
             y_sum += weight / 6.0 * dt * y_dot
         y[:] = y0 + y_sum
@@ -253,13 +254,12 @@ def navigate(
 def test_point_samples_at_the_integrators_stages_give_the_truth_back():
     vehicles, world, tables = arrays()
     device = ImuParams(rate_hz=1000.0, sampling="point")
-    states, packed = np.zeros(1, MODEL.state), one_of(device)
-    MODEL.start(states[0], device, stream(1, "quad", "imu"))
+    slots = np.zeros(1, dtype_of(MODEL.slot))
+    start_slot(slots, MODEL, device, stream(1, "quad", "imu"))
     y = np.concatenate([vehicles["x"][0, P : P + 6], vehicles["x"][0, Q : Q + 4]])
     worst_m, doubt_m = navigate(
-        vehicles, world, tables, (states, packed, world[1]), np.zeros(2, KINEMATICS),
-        np.zeros(MODEL.white_count), np.zeros(1, MODEL.sample), y,
-        SECONDS * 1000,
+        vehicles, world, tables, (slots, world[1]), np.zeros(1, KINEMATICS),
+        np.zeros(MODEL.white_count), y, SECONDS * 1000,
     )  # fmt: skip
     assert doubt_m < 1e-10  # these are the vehicle's own stages; rounding 30 km up
     assert worst_m < 1e-6

@@ -16,11 +16,12 @@ from scipy import signal, stats
 from quadsim.base.compiled import kernel
 from quadsim.base.files import find, known
 from quadsim.base.noise import stream
-from quadsim.base.parameters import pack, read_yaml
+from quadsim.base.parameters import dtype_of, pack, read_yaml
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
+from quadsim.sensors.model import start_slot
 from quadsim.sim.scenario import installed, load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
@@ -35,18 +36,13 @@ IMU_DEVICES = [
 
 
 @kernel
-def steps(
-    states: Any, params: Any, environments: Any, scene: Any, truths: Any, white: Any, samples: Any,
-    values: Any,
-) -> None:  # fmt: skip
+def steps(slots: Any, environments: Any, scene: Any, truths: Any, white: Any, values: Any) -> None:
     """A sample at each truth after the first."""
     for k in range(values.shape[0]):
-        imu_step(
-            states, params, environments, scene, truths[k : k + 1], truths[k + 1 : k + 2], white[k],
-            samples,
-        )  # fmt: skip
+        slots[0].previous = truths[k]
+        imu_step(slots, environments, scene, truths[k + 1 : k + 2], white[k])
         for i in range(6):
-            values[k, i] = samples[0].values[i]
+            values[k, i] = slots[0].sample.values[i]
 
 
 def standing(count, rate_hz):
@@ -59,17 +55,14 @@ def standing(count, rate_hz):
 
 def units_sampled(params, truths, seeds):
     """Samples (seeds, count, 6) of as many devices, force then rate."""
-    packed, environment = pack(params), pack(EnvironmentParams())
-    arrays = [np.zeros(1, record.dtype) for record in (packed, environment)]
-    arrays[0][0], arrays[1][0] = packed, environment
+    environment = np.array([pack(EnvironmentParams())])
     values = np.zeros((len(seeds), len(truths) - 1, 6))
-    samples = np.zeros(1, MODEL.sample)
+    slots = np.zeros(1, dtype_of(MODEL.slot))
     for seed, found in zip(seeds, values, strict=True):
         generator = stream(seed, "quad", "imu")
-        states = np.zeros(1, MODEL.state)
-        MODEL.start(states[0], params, generator)
+        start_slot(slots, MODEL, params, generator)
         white = generator.standard_normal((len(found), MODEL.white_count))
-        steps(states, *arrays, EMPTY_SCENE, truths, white, samples, found)
+        steps(slots, environment, EMPTY_SCENE, truths, white, found)
     return values
 
 

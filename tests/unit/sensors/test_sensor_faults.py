@@ -14,11 +14,11 @@ from quadsim.base.errors import InputError
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
-from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.faults import FaultParams, changes, faults_from_text, faults_to_text
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SimulatedSensor
+from quadsim.sensors.slot import OUTBOX_SIZE
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import load_scenario
 from quadsim.world.environment import EnvironmentParams

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.base.compiled import record_dtype
+from quadsim.base.compiled import Record
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import load
+from quadsim.base.parameters import dtype_of, load
 from quadsim.vehicle.disturbances import (
     MAX_DISTURBANCES,
     MassDrop,
@@ -30,18 +30,24 @@ from quadsim.vehicle.disturbances import (
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.propulsion.parameters import RotorParams
-from quadsim.vehicle.state import HELD
+from quadsim.vehicle.state import Held
 from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 MS = 1_000_000
 
 
+class Holding(Record):
+    """What of a vehicle disturbances act on."""
+
+    held: Held
+
+
 class Flight:
     """What is held over the steps of a vehicle that is only disturbed."""
 
     def __init__(self, *disturbances, step_ns=MS, vehicle=1):
-        self.vehicle = np.zeros(1, record_dtype([("held", HELD)])).view(np.recarray)[0]
+        self.vehicle = np.zeros(1, dtype_of(Holding)).view(np.recarray)[0]
         self.held = self.vehicle.held
         self.held.mass_kg = 2.0
         self.held.effectiveness[:] = 1.0

@@ -6,24 +6,25 @@ KINEMATICS one interval apart that is shown again and again: at rest, turning, f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import inlined_kernel, kernel
+from quadsim.base.compiled import Records, kernel, template
 from quadsim.base.noise import stream
-from quadsim.base.parameters import pack
-from quadsim.base.records import KINEMATICS
+from quadsim.base.parameters import dtype_of, pack
+from quadsim.base.records import KINEMATICS, Kinematics
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import barometer_step
-from quadsim.sensors.delivery import send
 from quadsim.sensors.gnss import gnss_step
 from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
+from quadsim.sensors.model import start_slot
 from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.sensors.slot import AnySlot, Sample, send
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -36,56 +37,55 @@ BLOCK = 8192
 HEIGHT_M = 1.0
 
 
-@inlined_kernel
+@template
 def take(
-    step: Any,
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    step: Callable[..., None],
+    slots: AnySlot,
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    nows: Records[Kinematics],
     steps_ns: NDArray[np.int64],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[Sample],
 ) -> None:
     """Samples one after the other, each an interval later: what all benches do.
 
     The clock begins anew with each: a sensor knows intervals alone, and some take years here.
     """
     for k in range(samples.shape[0]):
-        now[0].stamp_ns = steps_ns[k]
-        step(states, params, environments, scene, previous, now, white[k], samples[k : k + 1])
+        nows[0].stamp_ns = steps_ns[k]
+        step(slots, environments, scene, nows, white[k])
+        samples[k] = slots[0].sample
 
 
 @kernel
-def take_imu(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def take_imu(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of an IMU; arguments as of :func:`take`."""
-    take(imu_step, a, b, c, d, e, f, g, h, i)
+    take(imu_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_gnss(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def take_gnss(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a receiver; arguments as of :func:`take`."""
-    take(gnss_step, a, b, c, d, e, f, g, h, i)
+    take(gnss_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_field(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def take_field(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a magnetometer; arguments as of :func:`take`."""
-    take(magnetometer_step, a, b, c, d, e, f, g, h, i)
+    take(magnetometer_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_pressure(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def take_pressure(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a barometer; arguments as of :func:`take`."""
-    take(barometer_step, a, b, c, d, e, f, g, h, i)
+    take(barometer_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_range(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def take_range(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a range finder; arguments as of :func:`take`."""
-    take(rangefinder_step, a, b, c, d, e, f, g, h, i)
+    take(rangefinder_step, a, b, c, d, e, f, g)
 
 
 #: Compiled loop of each kind of sensor.
@@ -99,11 +99,9 @@ LOOPS = {
 
 
 @kernel
-def deliver(
-    outboxes: Any,
-    params: Any,
-    samples: Any,
-    period_ns: int,
+def send_each(
+    slots: AnySlot,
+    nows: Records[Kinematics],
     white: NDArray[np.float64],
     stamps_ns: NDArray[np.int64],
     arrivals_ns: NDArray[np.int64],
@@ -111,17 +109,17 @@ def deliver(
     """Send a sample each period and write down what becomes of it.
 
     Args:
-        outboxes, params, samples: (1,) of the sensor.
-        period_ns: of the sensor.
+        slots: (1,) of the sensor.
+        nows: (1,) the truth.
         white: (N, 2) standard normal numbers of the timing.
         stamps_ns: (N,) receives the stamps it says.
         arrivals_ns: (N,) receives when it is published; -1: never.
     """
-    box = outboxes[0]
+    slot, box = slots[0], slots[0].outbox
     for k in range(stamps_ns.shape[0]):
         box.count = 0
-        send(outboxes, params, samples, (k + 1) * period_ns, period_ns, white[k], 0)
-        stamps_ns[k] = samples[0].stamp_ns
+        send(slots, nows, (k + 1) * slot.period_ns, white[k], 0)
+        stamps_ns[k] = slot.sample.stamp_ns
         arrivals_ns[k] = box.arrival_ns[box.first] if box.count > 0 else -1
 
 
@@ -174,23 +172,22 @@ class Bench:
         """Noise of one experiment; others have their own."""
         return stream(self._seed, f"bench/{experiment}", self.model.name)
 
-    def _packed(self, params: Any) -> NDArray[np.record]:
-        packed = pack(params)
-        rows: NDArray[np.record] = np.zeros(1, packed.dtype)
-        rows[0] = packed
-        return rows
+    def _slot(self, params: Any, generator: Any, truth: Truth) -> NDArray[np.record]:
+        """A device that is switched on."""
+        slots: NDArray[np.record] = np.zeros(1, dtype_of(self.model.slot))
+        start_slot(slots, self.model, params, generator)
+        slots["previous"] = truth.previous
+        return slots
 
-    def _run(
-        self, states: Any, params: Any, truth: Truth, steps_ns: Any, generator: Any
-    ) -> Samples:
+    def _run(self, params: Any, truth: Truth, steps_ns: Any, generator: Any) -> Samples:
         samples: Samples = np.zeros(len(steps_ns), self.model.sample)
-        previous, now = truth.previous.copy(), truth.now.copy()
+        slots, now = self._slot(params, generator, truth), truth.now.copy()
         for first in range(0, len(samples), BLOCK):
             part = samples[first : first + BLOCK]
             white = generator.standard_normal((len(part), self.model.white_count))
             LOOPS[self.model.name](
-                states, params, self._environments, self._scene, previous, now,
-                steps_ns[first : first + BLOCK], white, part,
+                slots, self._environments, self._scene, now, steps_ns[first : first + BLOCK],
+                white, part,
             )  # fmt: skip
         return samples
 
@@ -215,11 +212,9 @@ class Bench:
             (count,) records of the model's samples.
         """
         generator = self.stream(experiment)
-        states: NDArray[np.record] = np.zeros(1, self.model.state)
-        self.model.start(states[0], params, generator)
         step_ns = round(1e9 * (1.0 / params.rate_hz if dt_s is None else dt_s))
         steps_ns = np.full(count, step_ns, np.int64)
-        return self._run(states, self._packed(params), truth or at_rest(), steps_ns, generator)
+        return self._run(params, truth or at_rest(), steps_ns, generator)
 
     def switch_on(
         self,
@@ -241,14 +236,12 @@ class Bench:
             (count, each) records.
         """
         generator = self.stream(experiment)
-        packed, shown = self._packed(params), truth or at_rest()
+        shown = truth or at_rest()
         truths = [shown] * count if isinstance(shown, Truth) else shown
         samples: Samples = np.zeros((count, each), self.model.sample)
         steps_ns = np.full(each, round(1e9 / params.rate_hz), np.int64)
         for k in range(count):
-            states: NDArray[np.record] = np.zeros(1, self.model.state)
-            self.model.start(states[0], params, generator)
-            samples[k] = self._run(states, packed, truths[k], steps_ns, generator)
+            samples[k] = self._run(params, truths[k], steps_ns, generator)
         return samples
 
     def deliveries(
@@ -263,10 +256,9 @@ class Bench:
         period_ns = round(1e9 / params.rate_hz)
         taken_ns = period_ns * np.arange(1, count + 1)
         stamps_ns, arrivals_ns = np.zeros((2, count), np.int64)
-        outboxes: NDArray[np.record] = np.zeros(1, self.model.outbox)
-        samples: Samples = np.zeros(1, self.model.sample)
+        slots = self._slot(params, self.stream("switch-on"), at_rest())
         white = self.stream(experiment).standard_normal((count, 2))
-        deliver(outboxes, self._packed(params), samples, period_ns, white, stamps_ns, arrivals_ns)
+        send_each(slots, at_rest().now, white, stamps_ns, arrivals_ns)
         return taken_ns, stamps_ns, arrivals_ns
 
 

@@ -137,7 +137,7 @@ class StepFlight(ClosedLoop):
         self.events = []
         self._crash_ns = self._lost = 0
         self._battery_ns = self.stamp_ns
-        self._ranges = int(self.state["rangefinder_count"])
+        self._ranges = int(self.state["rangefinder"]["count"][0])
 
     def respond(self, autopilot: AutopilotParams, axes: Sequence[str]) -> list[Response] | None:
         """Fly steps one after the other; None where the vehicle is lost.

@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import inline
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.linear import pseudo_inverse
 from quadsim.geometry.rotation import conjugate, multiply, normalize
@@ -91,7 +91,7 @@ def gains_of(law: AttitudeLaw, params: VehicleParams) -> Gains:
     )
 
 
-@lane_kernel
+@inline
 def axis_torque(
     s: Array, i: int, k: int, error: float, rate: float, dt_s: float, base: int, gains: Gains
 ) -> float:
@@ -109,7 +109,7 @@ def axis_torque(
     return clip(torque, -gains.torque_limit_Nm[k], gains.torque_limit_Nm[k])
 
 
-@lane_kernel
+@inline
 def control_lane(s: Array, i: int, dt_s: float, body: Airframe, gains: Gains) -> None:
     """Rotor commands of lane ``i``; a wanted thrust of zero or less stops the rotors.
 

@@ -8,12 +8,12 @@ that of one vehicle alone: neither the lane nor the threads change a bit of the 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, multiply, normalize, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, subtract
@@ -86,40 +86,40 @@ def not_finite(s: Array, rows: int) -> int:
     return -1
 
 
-@lane_kernel
+@inline
 def read3(s: Array, row: int, i: int) -> Vec3:
     """Three rows of lane ``i``."""
     k = row * LANES + i
     return (s[k], s[k + LANES], s[k + 2 * LANES])
 
 
-@lane_kernel
+@inline
 def read4(s: Array, row: int, i: int) -> Quat:
     """Four rows of lane ``i``."""
     k = row * LANES + i
     return (s[k], s[k + LANES], s[k + 2 * LANES], s[k + 3 * LANES])
 
 
-@lane_kernel
-def write(s: Array, row: int, i: int, values: Any) -> None:
+@inline
+def write(s: Array, row: int, i: int, values: tuple[float, ...]) -> None:
     """Rows of lane ``i`` from a tuple."""
     for k in range(len(values)):
         s[(row + k) * LANES + i] = values[k]
 
 
-@lane_kernel
+@inline
 def clip(value: float, low: float, high: float) -> float:
     """The value within its limits; what is not a number stays so."""
     return low if value < low else (high if value > high else value)
 
 
-@lane_kernel
+@inline
 def along3(x: Vec3, h: float, x_dot: Vec3) -> Vec3:
     """Sum x + h x_dot."""
     return (x[0] + h * x_dot[0], x[1] + h * x_dot[1], x[2] + h * x_dot[2])
 
 
-@lane_kernel
+@inline
 def along4(x: Quat, h: float, x_dot: Quat) -> Quat:
     """Sum x + h x_dot."""
     return (
@@ -130,13 +130,13 @@ def along4(x: Quat, h: float, x_dot: Quat) -> Quat:
     )
 
 
-@lane_kernel
+@inline
 def weigh(a: float, b: float, c: float, d: float) -> float:
     """Weighted sum of the four slopes of Runge and Kutta."""
     return a + 2.0 * b + 2.0 * c + d
 
 
-@lane_kernel
+@inline
 def weigh3(a: Vec3, b: Vec3, c: Vec3, d: Vec3) -> Vec3:
     """The same of vectors."""
     return (
@@ -146,7 +146,7 @@ def weigh3(a: Vec3, b: Vec3, c: Vec3, d: Vec3) -> Vec3:
     )
 
 
-@lane_kernel
+@inline
 def weigh4(a: Quat, b: Quat, c: Quat, d: Quat) -> Quat:
     """The same of quaternions."""
     return (
@@ -157,7 +157,7 @@ def weigh4(a: Quat, b: Quat, c: Quat, d: Quat) -> Quat:
     )
 
 
-@lane_kernel
+@inline
 def slopes(
     z_m: float,
     v_W: Vec3,
@@ -221,7 +221,7 @@ def slopes(
     )
 
 
-@lane_kernel
+@inline
 def put(s: Array, i: int, p_W: Vec3, v_W: Vec3, q: Quat, w_B: Vec3, body: Airframe) -> None:
     """Store a lane's new motion: a unit quaternion, and no way through the ground."""
     if p_W[2] < body.rest_height_m:
@@ -233,7 +233,7 @@ def put(s: Array, i: int, p_W: Vec3, v_W: Vec3, q: Quat, w_B: Vec3, body: Airfra
     write(s, W, i, w_B)
 
 
-@lane_kernel
+@inline
 def euler_lane(s: Array, i: int, dt_s: float, body: Airframe) -> None:
     """One step of the explicit Euler method in one lane."""
     work = ROTOR + 2 * len(body.rotors) + LAW_ROWS
@@ -247,7 +247,7 @@ def euler_lane(s: Array, i: int, dt_s: float, body: Airframe) -> None:
     )  # fmt: skip
 
 
-@lane_kernel
+@inline
 def rk4_lane(s: Array, i: int, dt_s: float, body: Airframe) -> None:
     """One step of the classical Runge-Kutta method in one lane."""
     n = len(body.rotors)

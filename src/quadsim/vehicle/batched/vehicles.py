@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import block_kernel, kernel
+from quadsim.base.compiled import kernel, threaded
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.geometry.rotation import from_euler
@@ -59,7 +59,7 @@ def attitudes_from_euler(angles: Array, q: Array) -> None:
         q[0, i], q[1, i], q[2, i], q[3, i] = from_euler(angles[0, i], angles[1, i], angles[2, i])
 
 
-@block_kernel
+@threaded
 def step_blocks(
     columns: Array,
     first: int,

@@ -12,7 +12,7 @@ would gain energy with each step, by a factor 1 + (w dt)^2 / 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
@@ -25,12 +25,17 @@ from quadsim.vehicle.contact.points import (
     point_B,
 )
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix, body_rates
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import P, V, three
 from quadsim.world.scene.distance_shapes import cylinder_distance
 
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
+
 
 @kernel
-def push(vehicle: Any, R_WB: Mat3, arm_W: Vec3, force_W: Vec3) -> None:
+def push(vehicle: Vehicle, R_WB: Mat3, arm_W: Vec3, force_W: Vec3) -> None:
     """Add a force that acts at an arm from the centre of mass."""
     torque_B = apply_inverse(R_WB, cross(arm_W, force_W))
     for axis in range(3):
@@ -39,7 +44,9 @@ def push(vehicle: Any, R_WB: Mat3, arm_W: Vec3, force_W: Vec3) -> None:
 
 
 @kernel
-def collide_points(first: Any, second: Any, params: Any, physics: Any) -> None:
+def collide_points(
+    first: Vehicle, second: Vehicle, params: VehicleParams, physics: PhysicsParams
+) -> None:
     """Forces of the first vehicle's points in the second one's body, on both."""
     half_s = 0.5 * physics.step_s
     feet = second.feet
@@ -74,7 +81,7 @@ def collide_points(first: Any, second: Any, params: Any, physics: Any) -> None:
 
 
 @kernel
-def collide(first: Any, second: Any, params: Any, physics: Any) -> None:
+def collide(first: Vehicle, second: Vehicle, params: VehicleParams, physics: PhysicsParams) -> None:
     """Add the forces between two vehicles to their inputs; nothing out of each other's reach.
 
     Args:

@@ -13,9 +13,9 @@ plane, so that the derivative costs a few products for what is near, and nothing
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import cos
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
@@ -34,16 +34,23 @@ from quadsim.vehicle.contact.points import (
     SURFACES,
     TIPPED_OVER,
     TOUCHING,
+    Feet,
     count_points,
     is_foot,
     point_B,
     prepare,
     springs_of,
 )
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.state import P, V, W, three
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.distance import obstacle_distance, obstacles_beyond
 from quadsim.world.scene.distance_ground import ground_distance, highest_ground
 from quadsim.world.scene.raycast_terrain import terrain_height
+from quadsim.world.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 __all__ = ["CRASHES", "FEET", "collide", "contact_wrench", "is_clear", "settle"]
 
@@ -62,7 +69,9 @@ OTHER_SIDE = -0.5
 
 
 @kernel
-def force_at(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> tuple[float, Vec3]:
+def force_at(
+    feet: Feet, params: VehicleParams, slot: int, p_W: Vec3, v_W: Vec3
+) -> tuple[float, Vec3]:
     """Normal force in N and whole force in W in N on a point at one surface."""
     normal = vec3(feet.normal_W[slot])
     depth = feet.offset_m[slot] - dot(normal, p_W)
@@ -88,7 +97,7 @@ def tangential(a_W: Vec3, normal_W: Vec3) -> Vec3:
 
 @kernel
 def contact_wrench(
-    x: Any, R_WB: Mat3, v_W: Vec3, w_B: Vec3, vehicle: Any, params: Any
+    x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, vehicle: Vehicle, params: VehicleParams
 ) -> tuple[Vec3, Vec3]:
     """Force in W in N and torque in B in N m of all surfaces that are near.
 
@@ -116,7 +125,7 @@ def contact_wrench(
 
 
 @kernel
-def obstacles_within(feet: Any, scene: Any, p_W: Vec3, span_m: float) -> bool:
+def obstacles_within(feet: Feet, scene: Scene, p_W: Vec3, span_m: float) -> bool:
     """Whether an obstacle may be within a distance; what is free is remembered."""
     if scene.planes.shape[0] == 0 and scene.shapes.boxes.shape[0] == 0:
         feet.free_m = math.inf
@@ -131,7 +140,7 @@ def obstacles_within(feet: Any, scene: Any, p_W: Vec3, span_m: float) -> bool:
 
 
 @kernel
-def strike(vehicle: Any, params: Any, slot: int) -> None:
+def strike(vehicle: Vehicle, params: VehicleParams, slot: int) -> None:
     """A point begins to touch: tell a crash from a landing."""
     feet = vehicle.feet
     speed = feet.approach_mps[slot]
@@ -147,7 +156,13 @@ def strike(vehicle: Any, params: Any, slot: int) -> None:
 
 @kernel
 def keep(
-    vehicle: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3, surface: Any, reach_m: float
+    vehicle: Vehicle,
+    params: VehicleParams,
+    slot: int,
+    p_W: Vec3,
+    v_W: Vec3,
+    surface: tuple[float, Vec3],
+    reach_m: float,
 ) -> None:
     """Keep a surface for the next step: its plane, and the anchor of friction.
 
@@ -194,7 +209,7 @@ def keep(
 
 
 @kernel
-def drag_anchor(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> None:
+def drag_anchor(feet: Feet, params: VehicleParams, slot: int, p_W: Vec3, v_W: Vec3) -> None:
     """Let the anchor follow a point that slides, as far behind as friction can hold."""
     push, _ = force_at(feet, params, slot, p_W, v_W)
     stiffness, _ = springs_of(feet, params, slot // SURFACES)
@@ -205,8 +220,8 @@ def drag_anchor(feet: Any, params: Any, slot: int, p_W: Vec3, v_W: Vec3) -> None
         feet.anchor_W_m[slot, axis] = p_W[axis] - behind[axis]
 
 
-@lane_kernel
-def reach_ahead_m(vehicle: Any, dt_s: float) -> float:
+@inline
+def reach_ahead_m(vehicle: Vehicle, dt_s: float) -> float:
     """Distance from the centre of mass within which a point may be two steps later."""
     x = vehicle.x  # sums of components are never less than the length, and need no root
     speed = abs(x[V]) + abs(x[V + 1]) + abs(x[V + 2])
@@ -214,8 +229,8 @@ def reach_ahead_m(vehicle: Any, dt_s: float) -> float:
     return float(vehicle.feet.reach_m + MARGIN_M + 2.0 * dt_s * speed)
 
 
-@lane_kernel
-def is_clear(vehicle: Any, dt_s: float) -> bool:
+@inline
+def is_clear(vehicle: Vehicle, dt_s: float) -> bool:
     """Whether nothing can be near, by what was seen at the last look around."""
     feet = vehicle.feet
     if feet.near != 0:
@@ -226,7 +241,7 @@ def is_clear(vehicle: Any, dt_s: float) -> bool:
 
 
 @kernel
-def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
+def look_around(vehicle: Vehicle, environment: EnvironmentParams, scene: Scene, p_W: Vec3) -> None:
     """Remember how far away, at least, ground and obstacles are.
 
     Beside a slope the highest ground within as far as the ground below may be higher than the
@@ -248,7 +263,12 @@ def look_around(vehicle: Any, environment: Any, scene: Any, p_W: Vec3) -> None:
 
 @kernel
 def settle(
-    vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any, dt_s: float
+    vehicle: Vehicle,
+    R_WB: Mat3,
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    dt_s: float,
 ) -> None:
     """Once after each step: which surfaces are near, what touches, whether that is a crash.
 
@@ -298,10 +318,10 @@ def settle(
 
 @kernel
 def find_ground(
-    vehicle: Any,
-    params: Any,
-    environment: Any,
-    scene: Any,
+    vehicle: Vehicle,
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
     i: int,
     p_W: Vec3,
     v_W: Vec3,
@@ -316,7 +336,7 @@ def find_ground(
 
 
 @kernel
-def judge(vehicle: Any, R_WB: Mat3, params: Any, dt_s: float) -> None:
+def judge(vehicle: Vehicle, R_WB: Mat3, params: VehicleParams, dt_s: float) -> None:
     """Count what touches, and tell a vehicle that has tipped over."""
     feet = vehicle.feet
     vehicle.contact = 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Record, Vector, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.vector import norm, vec3
 from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL
+from quadsim.vehicle.parameters import VehicleParams
 
 #: Each point may touch the ground and one obstacle at once.
 SURFACES = 2
@@ -36,42 +38,47 @@ WEIGHT_MPS2 = 9.80665
 #: By how much of its radius a vehicle's body is taller, at either end, than where its points are.
 BODY_MARGIN = 0.15
 
-#: Contacts of one vehicle. A surface is held as its tangent plane, n.x = offset, over each step.
-FEET = record_dtype(
-    [
-        ("near", np.int64),  # how many of `slots` count
-        ("slots", np.int64, (SLOTS,)),  # point times SURFACES plus the kind of surface
-        ("state", np.int64, (SLOTS,)),  # FAR, NEAR, TOUCHING
-        ("normal_W", np.float64, (SLOTS, 3)),
-        ("offset_m", np.float64, (SLOTS,)),
-        ("anchor_W_m", np.float64, (SLOTS, 3)),  # where the spring of friction is tied
-        ("approach_mps", np.float64, (SLOTS,)),  # speed that counts at a touch, before it
-        ("free_at_W_m", np.float64, (3,)),  # about there no obstacle is
-        ("free_m", np.float64),  # within this distance
-        ("clear_at_W_m", np.float64, (3,)),  # about there nothing is at all
-        ("clear_m", np.float64),  # within this distance
-        ("reach_m", np.float64),  # of the farthest point; 0: what follows is not known yet
-        ("foot_N_m", np.float64),  # stiffness of a foot, N/m
-        ("foot_Ns_m", np.float64),  # its damping, N s/m
-        ("hull_N_m", np.float64),
-        ("hull_Ns_m", np.float64),
-        ("body_radius_m", np.float64),  # the upright cylinder around all points
-        ("body_middle_m", np.float64),
-        ("body_half_m", np.float64),
-        ("tilted_s", np.float64),  # for how long it lies tilted
-        ("impact_mps", np.float64),  # speed of the last touch
-    ]
-)
+
+class Feet(Record):
+    """Contacts of one vehicle.
+
+    A surface is held as its tangent plane, n.x = offset, over each step.
+    """
+
+    near: int  # how many of `slots` count
+    slots: Annotated[NDArray[np.int64], SLOTS]  # point times SURFACES plus the kind of surface
+    state: Annotated[NDArray[np.int64], SLOTS]  # FAR, NEAR, TOUCHING
+    normal_W: Annotated[Array, SLOTS, 3]
+    offset_m: Annotated[Array, SLOTS]
+    anchor_W_m: Annotated[Array, SLOTS, 3]  # where the spring of friction is tied
+    approach_mps: Annotated[Array, SLOTS]  # speed that counts at a touch, before it
+    free_at_W_m: Vector  # about there no obstacle is
+    free_m: float  # within this distance
+    clear_at_W_m: Vector  # about there nothing is at all
+    clear_m: float  # within this distance
+    reach_m: float  # of the farthest point; 0: what follows is not known yet
+    foot_N_m: float  # stiffness of a foot, N/m
+    foot_Ns_m: float  # its damping, N s/m
+    hull_N_m: float
+    hull_Ns_m: float
+    body_radius_m: float  # the upright cylinder around all points
+    body_middle_m: float
+    body_half_m: float
+    tilted_s: float  # for how long it lies tilted
+    impact_mps: float  # speed of the last touch
+
+
+FEET = dtype_of(Feet)
 
 
 @kernel
-def count_points(params: Any) -> int:
+def count_points(params: VehicleParams) -> int:
     """How many points can touch: feet, then hull."""
     return int(params.contact.points_B_m_count + params.contact.hull_B_m_count)
 
 
 @kernel
-def point_B(params: Any, i: int) -> Vec3:
+def point_B(params: VehicleParams, i: int) -> Vec3:
     """One of the points in body axes, m."""
     feet = params.contact.points_B_m_count
     if i < feet:
@@ -80,13 +87,13 @@ def point_B(params: Any, i: int) -> Vec3:
 
 
 @kernel
-def is_foot(params: Any, i: int) -> bool:
+def is_foot(params: VehicleParams, i: int) -> bool:
     """Whether a point is one of the feet."""
     return bool(i < params.contact.points_B_m_count)
 
 
 @kernel
-def springs_of(feet: Any, params: Any, i: int) -> tuple[float, float]:
+def springs_of(feet: Feet, params: VehicleParams, i: int) -> tuple[float, float]:
     """Stiffness in N/m and damping in N s/m behind a point."""
     if is_foot(params, i):
         return feet.foot_N_m, feet.foot_Ns_m
@@ -94,7 +101,7 @@ def springs_of(feet: Any, params: Any, i: int) -> tuple[float, float]:
 
 
 @kernel
-def prepare(feet: Any, params: Any) -> None:
+def prepare(feet: Feet, params: VehicleParams) -> None:
     """Write what follows from the parameters alone.
 
     n feet carry the weight with the sag: k = m g / (n sag), c = 2 zeta sqrt(k m / n), the damping

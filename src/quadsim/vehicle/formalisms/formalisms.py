@@ -14,9 +14,9 @@ In the state, the attitude begins at Q: a quaternion, three angles, or theta.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import cos, sin, tan
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import (
@@ -37,27 +37,30 @@ from quadsim.geometry.rotation import (
 from quadsim.geometry.vector import add, cross, scale
 from quadsim.vehicle.formalisms.quaternion_constraint import body_rates_of, rate_of
 from quadsim.vehicle.physics import CONSTRAINT, EULER, MATRIX, QUATERNION
-from quadsim.vehicle.state import Q_DOT, Array, Q, W, three
+from quadsim.vehicle.state import Q_DOT, Q, W, three
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Angles that change by more than this in one step, in rad, are those of a gimbal lock.
 GIMBAL_STEP_RAD = 0.1
 
 
-@lane_kernel
+@inline
 def four(x: Array, start: int) -> Quat:
     """Four elements of a state from ``start`` on."""
     return (x[start], x[start + 1], x[start + 2], x[start + 3])
 
 
-@lane_kernel
-def base_matrix(vehicle: Any) -> Mat3:
+@inline
+def base_matrix(vehicle: Vehicle) -> Mat3:
     """R_0 of the formalism ``matrix``."""
     r = vehicle.R_WB
     return ((r[0], r[1], r[2]), (r[3], r[4], r[5]), (r[6], r[7], r[8]))
 
 
-@lane_kernel
-def attitude_matrix(x: Array, vehicle: Any, formalism: int) -> Mat3:
+@inline
+def attitude_matrix(x: Array, vehicle: Vehicle, formalism: int) -> Mat3:
     """R_WB of a state; a quaternion may be a little off the unit sphere."""
     if formalism == EULER:
         return matrix_from_euler(x[Q], x[Q + 1], x[Q + 2])
@@ -67,7 +70,7 @@ def attitude_matrix(x: Array, vehicle: Any, formalism: int) -> Mat3:
 
 
 @kernel
-def attitude_quaternion(x: Array, vehicle: Any, formalism: int) -> Quat:
+def attitude_quaternion(x: Array, vehicle: Vehicle, formalism: int) -> Quat:
     """Unit quaternion q_WB of a state."""
     if formalism == EULER:
         return from_euler(x[Q], x[Q + 1], x[Q + 2])
@@ -77,7 +80,7 @@ def attitude_quaternion(x: Array, vehicle: Any, formalism: int) -> Quat:
 
 
 @kernel
-def set_attitude(x: Array, vehicle: Any, formalism: int, q_WB: Quat, w_B: Vec3) -> None:
+def set_attitude(x: Array, vehicle: Vehicle, formalism: int, q_WB: Quat, w_B: Vec3) -> None:
     """Write attitude and body rates into a state."""
     for i in range(4):
         x[Q + i] = x[Q_DOT + i] = 0.0
@@ -100,14 +103,14 @@ def set_attitude(x: Array, vehicle: Any, formalism: int, q_WB: Quat, w_B: Vec3) 
 
 
 @kernel
-def keep_base(vehicle: Any, R_WB: Mat3) -> None:
+def keep_base(vehicle: Vehicle, R_WB: Mat3) -> None:
     """Write R_0 of the formalism ``matrix``."""
     for i in range(3):
         for k in range(3):
             vehicle.R_WB[3 * i + k] = R_WB[i][k]
 
 
-@lane_kernel
+@inline
 def body_rates(x: Array, formalism: int) -> Vec3:
     """Angular rate w_B of a state in rad/s."""
     if formalism == CONSTRAINT:
@@ -140,7 +143,7 @@ def local_rates(theta: Vec3, w_B: Vec3) -> Vec3:
     return add(add(w_B, scale(0.5, turn)), scale(factor, cross(theta, turn)))
 
 
-@lane_kernel
+@inline
 def write_attitude_rates(x: Array, formalism: int, w_B: Vec3, x_dot: Array) -> None:
     """Derivative of the attitude into ``x_dot[Q : Q + 4]``."""
     if formalism == QUATERNION:
@@ -161,8 +164,8 @@ def write_attitude_rates(x: Array, formalism: int, w_B: Vec3, x_dot: Array) -> N
     x_dot[Q + 3] = 0.0
 
 
-@lane_kernel
-def finish_step(x: Array, vehicle: Any, formalism: int, dt_s: float) -> bool:
+@inline
+def finish_step(x: Array, vehicle: Vehicle, formalism: int, dt_s: float) -> bool:
     """What a formalism does after each step; False at a gimbal lock."""
     if formalism == QUATERNION:
         q = normalize(four(x, Q))

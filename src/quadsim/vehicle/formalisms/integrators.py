@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import inlined_kernel, kernel
+from quadsim.base.compiled import kernel, template
 
 Array = NDArray[np.float64]
 Derivative = Callable[[Array, Any, Array], None]
@@ -24,7 +24,7 @@ def steps_within(interval_ns: int, longest_ns: int) -> int:
     return int(-(-interval_ns // longest_ns))
 
 
-@inlined_kernel
+@template
 def mean_derivative(
     derivative: Derivative, x: Array, model: Any, dt_s: float, stages: int, scratch: Array
 ) -> Array:

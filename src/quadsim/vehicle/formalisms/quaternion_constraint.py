@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import Array, kernel, owning_kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, conjugate, multiply
 from quadsim.vehicle.ropes.constraints import solve_in_place, stabilisation
-from quadsim.vehicle.state import Q_DOT, Array, P, Q, V
+from quadsim.vehicle.state import Q_DOT, P, Q, V
 
 SIZE = 15
 

@@ -24,21 +24,25 @@ zero, so that the thrust does not jump where the model ends (both ours).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import kernel
 from quadsim.geometry.rotation import Mat3
 from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import blade_response, thrust_by_induced_share
 from quadsim.vehicle.propulsion.parameters import NO_GROUND_EFFECT, SANCHEZ_CUEVAS
 from quadsim.vehicle.state import ROTOR, V
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: In rotor radii: the lowest height, and where the effect fades and ends.
 LOWEST, FADES, ENDS = 0.5, 8.0, 10.0
 
 
 @kernel
-def image_share(i: int, height_m: float, params: Any) -> float:
+def image_share(i: int, height_m: float, params: VehicleParams) -> float:
     """Share s by which the ground slows the air of rotor ``i`` in hover."""
     rotor = params.rotor
     radius, z = rotor.radius_m, max(height_m, LOWEST * rotor.radius_m)
@@ -59,7 +63,7 @@ def image_share(i: int, height_m: float, params: Any) -> float:
 
 
 @kernel
-def thrust_gain(i: int, R_WB: Mat3, vehicle: Any, params: Any) -> float:
+def thrust_gain(i: int, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams) -> float:
     """Thrust of rotor ``i`` over its thrust far from the ground, at the same speed.
 
     Args:

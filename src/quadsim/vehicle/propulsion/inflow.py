@@ -18,10 +18,10 @@ mean: the fluctuation of thrust in the vortex ring state is not modelled.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.parameters import VehicleParams
 
 #: Largest kappa; it tends to 1 as the blades' area grows.
 LARGEST_KAPPA = 0.9
@@ -40,7 +40,7 @@ _ITERATIONS = 4
 
 
 @kernel
-def blade_response(params: Any) -> float:
+def blade_response(params: VehicleParams) -> float:
     """Response beta of a vehicle's rotors; by a rule where the file has no inflow coefficient."""
     rotor = params.rotor
     if rotor.inflow_N_s2 <= 0.0:
@@ -98,7 +98,7 @@ def descent_thrust(x: float, beta: float) -> float:
 
 
 @kernel
-def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Any) -> float:
+def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: VehicleParams) -> float:
     """Thrust lost in descent in N (below zero: won): the line through hover, then the fit.
 
     Args:

@@ -23,12 +23,16 @@ power. An empty battery ends: E falls to zero in the 3.6 % of its capacity below
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import exp
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.parameters import ELECTRIC, LITHIUM_POLYMER
 from quadsim.vehicle.state import ROTOR
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Nominal voltage of a lithium-polymer cell in V.
 CELL_V = 3.7
@@ -47,16 +51,16 @@ DEAD_CHARGE = -0.0363305
 Motors = tuple[float, float, float, float, float, float, float, float, float, float, float]
 
 
-@lane_kernel
-def wanted_speed(i: int, vehicle: Any) -> float:
+@inline
+def wanted_speed(i: int, vehicle: Vehicle) -> float:
     """Speed in rad/s that motor ``i`` goes for; a weak one gives its share of the thrust."""
     command = vehicle.inputs.rotor_command_radps[i]
     share = vehicle.held.effectiveness[i]
     return float(command if share == 1.0 else command * math.sqrt(share))
 
 
-@lane_kernel
-def in_common(vehicle: Any, params: Any) -> Motors:
+@inline
+def in_common(vehicle: Vehicle, params: VehicleParams) -> Motors:
     """What all motors of a vehicle have in common, see :data:`Motors`; once for all of them."""
     motor, held = params.motor, vehicle.held
     radps_per_V = math.pi / 30.0 * motor.kv_rpm_V
@@ -75,21 +79,21 @@ def in_common(vehicle: Any, params: Any) -> Motors:
     )
 
 
-@lane_kernel
+@inline
 def drag_torque_Nm(speed_radps: float, common: Motors) -> float:
     """Torque of the air that brakes one rotor."""
     static = common[0] * speed_radps**2
     return common[1] * static
 
 
-@lane_kernel
+@inline
 def wanted_acceleration(wanted_radps: float, speed_radps: float, common: Motors) -> float:
     """What a motor of first order does, in rad/s^2."""
     error = wanted_radps - speed_radps
     return error / (common[2] if error > 0.0 else common[3])
 
 
-@lane_kernel
+@inline
 def winding(wanted_radps: float, speed_radps: float, common: Motors) -> tuple[float, float]:
     """Current in A through an electric motor, and its angular acceleration in rad/s^2."""
     _, _, _, _, radps_per_V, swing_A, no_load_A, conductance, mobility, limit_A, battery_V = common
@@ -108,8 +112,8 @@ def winding(wanted_radps: float, speed_radps: float, common: Motors) -> tuple[fl
     return current_A, (current_A - steady_A) * mobility / radps_per_V
 
 
-@lane_kernel
-def accelerate_rotors(x: Any, vehicle: Any, params: Any, x_dot: Any) -> None:
+@inline
+def accelerate_rotors(x: Array, vehicle: Vehicle, params: VehicleParams, x_dot: Array) -> None:
     """Write the angular accelerations of all rotors in rad/s^2.
 
     Args:
@@ -131,8 +135,10 @@ def accelerate_rotors(x: Any, vehicle: Any, params: Any, x_dot: Any) -> None:
         x_dot[ROTOR + i] = wanted_acceleration(wanted_radps, x[ROTOR + i], common)
 
 
-@lane_kernel
-def motor_current_A(i: int, speed_radps: float, vehicle: Any, params: Any, common: Motors) -> float:
+@inline
+def motor_current_A(
+    i: int, speed_radps: float, vehicle: Vehicle, params: VehicleParams, common: Motors
+) -> float:
     """Current in A that motor ``i`` draws from the battery; negative while it brakes.
 
     Without an electric model it is shaft power over efficiency and voltage.
@@ -147,7 +153,7 @@ def motor_current_A(i: int, speed_radps: float, vehicle: Any, params: Any, commo
 
 
 @kernel
-def open_circuit_V(charge_C: float, params: Any) -> float:
+def open_circuit_V(charge_C: float, params: VehicleParams) -> float:
     """Voltage of the battery without load.
 
     Lithium polymer: 3.685 - 1.031 exp(-35 s) + 0.2156 s - 0.1178 s^2 + 0.3201 s^3 V a cell at the
@@ -162,8 +168,8 @@ def open_circuit_V(charge_C: float, params: Any) -> float:
     return float(battery.voltage_V / CELL_V * max(cell_V, 0.0))
 
 
-@lane_kernel
-def battery_step(vehicle: Any, params: Any, dt_s: float) -> None:
+@inline
+def battery_step(vehicle: Vehicle, params: VehicleParams, dt_s: float) -> None:
     """Draw the motors' charge over one step and hold the battery's voltage for the next.
 
     Args:

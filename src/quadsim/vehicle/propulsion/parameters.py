@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import Choice, Spec
 
 #: How the open-circuit voltage of a battery goes with its charge.
 OPEN_CIRCUITS = ("constant", "lithium_polymer")
@@ -24,7 +24,7 @@ class BatteryParams:
         float, Spec("shaft power over electric power (first_order)", "1", gt=0.0, le=1.0)
     ] = 0.6
     open_circuit: Annotated[
-        str, Spec("open-circuit voltage over the charge", choices=OPEN_CIRCUITS)
+        Choice, Spec("open-circuit voltage over the charge", choices=OPEN_CIRCUITS)
     ] = "constant"
     resistance_ohm: Annotated[
         float, Spec("in series, of the whole pack", "ohm", ge=0.0, le=100.0)
@@ -70,7 +70,7 @@ class RotorParams:
         float, Spec("moment on the hub over the tilt of the disc", "N m/rad", ge=0.0, le=100.0)
     ] = 0.0
     ground_effect: Annotated[
-        str, Spec("gain of thrust near the ground", choices=GROUND_EFFECTS)
+        Choice, Spec("gain of thrust near the ground", choices=GROUND_EFFECTS)
     ] = "none"
     fountain: Annotated[
         float,
@@ -87,7 +87,7 @@ FIRST_ORDER, ELECTRIC = range(2)
 class MotorParams:
     """A brushless motor and its speed controller; the figures are those of model ``electric``."""
 
-    model: Annotated[str, Spec("how the speed follows the command", choices=MOTOR_MODELS)] = (
+    model: Annotated[Choice, Spec("how the speed follows the command", choices=MOTOR_MODELS)] = (
         "first_order"
     )
     kv_rpm_V: Annotated[float, Spec("no-load speed over voltage", "rev/min/V", ge=0.0, le=1e5)] = (

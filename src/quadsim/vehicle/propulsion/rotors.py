@@ -29,17 +29,23 @@ out, by which the moments of a quadrotor add up instead of cancelling.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
 from quadsim.vehicle.aerodynamics import reference_density
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss
-from quadsim.vehicle.state import ROTOR, Array
+from quadsim.vehicle.state import ROTOR
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 
-@lane_kernel
-def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) -> tuple[Vec3, Vec3]:
+@inline
+def rotor_wrench(
+    x: Array, air_B: Vec3, w_B: Vec3, vehicle: Vehicle, params: VehicleParams
+) -> tuple[Vec3, Vec3]:
     """Force and torque of the rotors about the centre of mass, body axes, in N and N m.
 
     Args:
@@ -84,8 +90,8 @@ def rotor_wrench(x: Array, air_B: Vec3, w_B: Vec3, vehicle: Any, params: Any) ->
     return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
 
 
-@lane_kernel
-def rotor_momentum(x: Array, params: Any) -> float:
+@inline
+def rotor_momentum(x: Array, params: VehicleParams) -> float:
     """Angular momentum of the rotors about body z relative to the body, in kg m^2/s.
 
     With h it and w the body rates, the rotors put -w x (0, 0, h) - (0, 0, dh/dt) on the body: the
@@ -97,7 +103,7 @@ def rotor_momentum(x: Array, params: Any) -> float:
     return float(params.rotor.inertia_kg_m2 * total)
 
 
-@lane_kernel
-def rotor_momentum_rate(x_dot: Array, params: Any) -> float:
+@inline
+def rotor_momentum_rate(x_dot: Array, params: VehicleParams) -> float:
     """Its derivative in N m, from the rotor accelerations in a derivative of the state."""
     return rotor_momentum(x_dot, params)

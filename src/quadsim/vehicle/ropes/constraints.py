@@ -10,9 +10,11 @@ of Goldfarb and Idnani, *Mathematical Programming* 27, 1983, pp. 1-33.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array, kernel
 
 #: What a row of A asks of phi: at most zero, zero, at least zero.
 AT_MOST, EQUAL, AT_LEAST = -1, 0, 1
@@ -43,7 +45,7 @@ def stabilisation(phi: float, phi_dot: float, rate_per_s: float) -> float:
 
 
 @kernel
-def solve_in_place(matrix: Any, rhs: Any) -> bool:
+def solve_in_place(matrix: Array, rhs: Array) -> bool:
     """Solve ``matrix y = rhs`` by Gaussian elimination with partial pivoting.
 
     Golub and Van Loan, *Matrix Computations*, 4th ed., algorithm 3.4.1. Rows that have a zero in
@@ -91,14 +93,20 @@ def solve_in_place(matrix: Any, rhs: Any) -> bool:
 
 
 @kernel
-def _scale(mobility: Any, row: int) -> float:
+def _scale(mobility: Array, row: int) -> float:
     """What makes residuals of different rows comparable."""
     own = mobility[row, row]
     return float(math.sqrt(own)) if own > 0.0 else 1.0
 
 
 @kernel
-def _next_row(mobility: Any, residual: Any, sides: Any, status: Any, least: float) -> int:
+def _next_row(
+    mobility: Array,
+    residual: Array,
+    sides: NDArray[np.int64],
+    status: NDArray[np.int64],
+    least: float,
+) -> int:
     """An equality that is not held yet, else the limit that is violated most; -1 for none."""
     worst, row = least, -1
     for i in range(residual.shape[0]):
@@ -113,7 +121,7 @@ def _next_row(mobility: Any, residual: Any, sides: Any, status: Any, least: floa
 
 
 @kernel
-def _response(mobility: Any, status: Any, row: int, elimination: Any) -> float:
+def _response(mobility: Array, status: NDArray[np.int64], row: int, elimination: Array) -> float:
     """How the multipliers of held rows answer that of one more, and how mobile it stays.
 
     Returns:
@@ -144,7 +152,11 @@ def _response(mobility: Any, status: Any, row: int, elimination: Any) -> float:
 
 @kernel
 def _first_release(
-    sides: Any, status: Any, way: float, answers: Any, multiplier: Any
+    sides: NDArray[np.int64],
+    status: NDArray[np.int64],
+    way: float,
+    answers: Array,
+    multiplier: Array,
 ) -> tuple[float, int]:
     """How far a multiplier can go ``way`` until a held limit would have to act wrongly."""
     step, row, k = math.inf, -1, 0
@@ -159,13 +171,13 @@ def _first_release(
 
 @kernel
 def _advance(
-    mobility: Any,
-    residual: Any,
-    status: Any,
+    mobility: Array,
+    residual: Array,
+    status: NDArray[np.int64],
     row: int,
     change: float,
-    answers: Any,
-    multiplier: Any,
+    answers: Array,
+    multiplier: Array,
 ) -> None:
     """Change the multiplier of ``row``, those of the held rows with it, and all residuals."""
     m = residual.shape[0]
@@ -183,7 +195,12 @@ def _advance(
 
 @kernel
 def multipliers(
-    mobility: Any, residual: Any, sides: Any, status: Any, elimination: Any, multiplier: Any
+    mobility: Array,
+    residual: Array,
+    sides: NDArray[np.int64],
+    status: NDArray[np.int64],
+    elimination: Array,
+    multiplier: Array,
 ) -> int:
     """Multipliers lambda with which ``residual + mobility lambda`` obeys every row.
 

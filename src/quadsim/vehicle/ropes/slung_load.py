@@ -8,38 +8,47 @@ anchor by a spring of the same stiffness until the limit, beyond which the ancho
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Record, Vector, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.vector import add, dot, norm, scale, subtract, vec3
-from quadsim.vehicle.state import LOAD_P, LOAD_V, Array, three
+from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.state import LOAD_P, LOAD_V, three
 from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2, air_density
 from quadsim.world.earth.gravity import gravity_at
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.distance import surface_distance
+from quadsim.world.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 #: Surfaces are looked for within this distance of the load.
 REACH_M = 1.0
 
-#: What is held over a step: the nearest surface as unit normal and height along it, where friction
-#: holds the load while it touches, and the air.
-LOAD = record_dtype(
-    [
-        ("normal_W", np.float64, (3,)),
-        ("offset_m", np.float64),
-        ("touches", np.int64),
-        ("anchor_W_m", np.float64, (3,)),
-        ("air_density_kg_m3", np.float64),
-        ("looked_W_m", np.float64, (3,)),  # where surfaces were looked for last,
-        ("clear_m", np.float64),  # and how far around there are none
-    ]
-)
+
+class Load(Record):
+    """What is held over a step.
+
+    The nearest surface as unit normal and height along it, where friction holds the load while
+    it touches, and the air.
+    """
+
+    normal_W: Vector
+    offset_m: float
+    touches: int
+    anchor_W_m: Vector
+    air_density_kg_m3: float
+    looked_W_m: Vector  # where surfaces were looked for last,
+    clear_m: float  # and how far around there are none
+
+
+LOAD = dtype_of(Load)
 
 
 @kernel
-def load_stiffness(params: Any) -> tuple[float, float]:
+def load_stiffness(params: VehicleParams) -> tuple[float, float]:
     """Spring in N/m and damper in N s/m between load and ground."""
     mass = params.load.mass_kg
     stiffness = mass * STANDARD_GRAVITY_MPS2 / params.contact.sag_m
@@ -53,7 +62,7 @@ def along_surface(a: Vec3, normal: Vec3) -> Vec3:
 
 
 @kernel
-def surface_force_W(p_W: Vec3, v_W: Vec3, load: Any, params: Any) -> tuple[Vec3, Vec3]:
+def surface_force_W(p_W: Vec3, v_W: Vec3, load: Load, params: VehicleParams) -> tuple[Vec3, Vec3]:
     """Normal force and friction on the load in N."""
     normal = vec3(load.normal_W)
     depth = load.offset_m - dot(normal, p_W)
@@ -72,7 +81,9 @@ def surface_force_W(p_W: Vec3, v_W: Vec3, load: Any, params: Any) -> tuple[Vec3,
 
 
 @kernel
-def load_acceleration_W(x: Array, vehicle: Any, params: Any, environment: Any) -> Vec3:
+def load_acceleration_W(
+    x: Array, vehicle: Vehicle, params: VehicleParams, environment: EnvironmentParams
+) -> Vec3:
     """Acceleration of the load without its rope: gravity, drag in the vehicle's wind, ground."""
     load = vehicle.suspension.load
     p_W, v_W = three(x, LOAD_P), three(x, LOAD_V)
@@ -85,7 +96,7 @@ def load_acceleration_W(x: Array, vehicle: Any, params: Any, environment: Any) -
 
 
 @kernel
-def is_in_the_clear(vehicle: Any) -> bool:
+def is_in_the_clear(vehicle: Vehicle) -> bool:
     """Whether the load is still where no surface is: within the sphere found free around it.
 
     The plane of the nearest surface touches that sphere, so that inside it the plane is not met.
@@ -95,7 +106,9 @@ def is_in_the_clear(vehicle: Any) -> bool:
 
 
 @kernel
-def settle_load(vehicle: Any, params: Any, environment: Any, scene: Any) -> None:
+def settle_load(
+    vehicle: Vehicle, params: VehicleParams, environment: EnvironmentParams, scene: Scene
+) -> None:
     """After a step: the surface near the load, its friction's anchor, and the air."""
     load, x = vehicle.suspension.load, vehicle.x
     p_W, v_W = three(x, LOAD_P), three(x, LOAD_V)

@@ -9,9 +9,9 @@ an inelastic impact.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, pack
 from quadsim.geometry.rotation import Mat3, apply, from_euler, to_matrix
@@ -37,11 +37,14 @@ from quadsim.vehicle.ropes.suspension_rows import (
     span_rate_W,
     span_W,
 )
-from quadsim.vehicle.state import LOAD_P, LOAD_V, Q_DOT, Array, P, Q, V, W, three
+from quadsim.vehicle.state import LOAD_P, LOAD_V, Q_DOT, P, Q, V, W, three
 from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from quadsim.vehicle.multirotor import Vehicle
 
 __all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 
@@ -60,8 +63,8 @@ def pull(
     a_W: Vec3,
     w_dot_B: Vec3,
     load_W: Vec3,
-    vehicle: Any,
-    params: Any,
+    vehicle: Vehicle,
+    params: VehicleParams,
 ) -> tuple[Vec3, Vec3, Vec3]:
     """What taut ropes add to the acceleration, the angular acceleration and that of the load.
 
@@ -103,9 +106,9 @@ def suspend(
     w_B: Vec3,
     a_W: Vec3,
     w_dot_B: Vec3,
-    vehicle: Any,
-    params: Any,
-    environment: Any,
+    vehicle: Vehicle,
+    params: VehicleParams,
+    environment: EnvironmentParams,
     x_dot: Array,
 ) -> tuple[Vec3, Vec3]:
     """What ropes make of the free accelerations; the load's derivative goes into ``x_dot``.
@@ -143,7 +146,9 @@ def suspend(
 
 
 @kernel
-def _put_back_positions(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: Any) -> None:
+def _put_back_positions(
+    x: Array, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams, held: tuple[int, int]
+) -> None:
     """Bring body and load onto the ropes that are ``held`` (0 no, 1 taut, 2 just struck).
 
     Both move along the ropes, as their masses have it: for a rope just struck that is where its
@@ -177,7 +182,9 @@ def _put_back_positions(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: A
 
 
 @kernel
-def _put_back_velocities(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: Any) -> None:
+def _put_back_velocities(
+    x: Array, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams, held: tuple[int, int]
+) -> None:
     """Take the velocities along the held ropes; where one was struck, ropes may also let go."""
     ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
     side = AT_MOST if max(held[SLUNG], held[TETHER]) == 2 else EQUAL
@@ -208,7 +215,13 @@ def _put_back_velocities(x: Array, R_WB: Mat3, vehicle: Any, params: Any, held: 
 
 
 @kernel
-def catch(vehicle: Any, R_WB: Mat3, params: Any, environment: Any, scene: Any) -> None:
+def catch(
+    vehicle: Vehicle,
+    R_WB: Mat3,
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+) -> None:
     """After each step: ropes that went slack or taut, and the state back onto the taut ones.
 
     It is for vehicles that :func:`has_ropes`.
@@ -286,7 +299,8 @@ def hang(
         InputError: the tether does not reach the vehicle.
     """
     ropes, x = vehicle.suspension, vehicle.x
-    packed = pack(params)
+    packed: Any = pack(params)
+    world: Any = pack(environment)
     R_WB = to_matrix(from_euler(0.0, 0.0, yaw))
     reach_m = norm(span_W(TETHER, x, R_WB, packed))
     if 0.0 < params.tether.length_m < reach_m:
@@ -303,4 +317,4 @@ def hang(
     if hanging_m >= lying_m:
         ropes.taut[SLUNG], ropes.tension_N[SLUNG] = 1, params.load.mass_kg * STANDARD_GRAVITY_MPS2
     x[LOAD_P : LOAD_P + 3] = east, north, max(hanging_m, lying_m)
-    settle_load(vehicle, packed, pack(environment), scene)
+    settle_load(vehicle, packed, world, scene)

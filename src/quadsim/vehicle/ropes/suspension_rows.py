@@ -11,66 +11,70 @@ so that its row of A is (n, r x R'n, -n) for velocity, body rate and the load's 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Record, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
+from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.ropes.constraints import AT_MOST, multipliers
-from quadsim.vehicle.ropes.slung_load import LOAD
-from quadsim.vehicle.state import LOAD_P, LOAD_V, Array, P, three
+from quadsim.vehicle.ropes.slung_load import Load
+from quadsim.vehicle.state import LOAD_P, LOAD_V, P, three
 
 #: The ropes.
 SLUNG, TETHER = 0, 1
 ROPES = 2
 
-#: Ropes that are taut and their tensions; the load; and the working memory of the solver.
-SUSPENSION = record_dtype(
-    [
-        ("taut", np.int64, (ROPES,)),
-        ("tension_N", np.float64, (ROPES,)),
-        ("load", LOAD),
-        ("normal_W", np.float64, (ROPES, 3)),
-        ("turn_B_m", np.float64, (ROPES, 3)),
-        ("mobility", np.float64, (ROPES, ROPES)),
-        ("residual", np.float64, (ROPES,)),
-        ("multiplier", np.float64, (ROPES,)),
-        ("sides", np.int64, (ROPES,)),
-        ("status", np.int64, (ROPES,)),
-        ("elimination", np.float64, (ROPES + 1, ROPES)),
-    ]
-)
+
+class Suspension(Record):
+    """Ropes that are taut and their tensions; the load; and the working memory of the solver."""
+
+    taut: Annotated[NDArray[np.int64], ROPES]
+    tension_N: Annotated[Array, ROPES]
+    load: Load
+    normal_W: Annotated[Array, ROPES, 3]
+    turn_B_m: Annotated[Array, ROPES, 3]
+    mobility: Annotated[Array, ROPES, ROPES]
+    residual: Annotated[Array, ROPES]
+    multiplier: Annotated[Array, ROPES]
+    sides: Annotated[NDArray[np.int64], ROPES]
+    status: Annotated[NDArray[np.int64], ROPES]
+    elimination: Annotated[Array, ROPES + 1, ROPES]
+
+
+SUSPENSION = dtype_of(Suspension)
 
 
 @kernel
-def has_load(params: Any) -> bool:
+def has_load(params: VehicleParams) -> bool:
     """Whether a load is slung under the vehicle."""
     return bool(params.load.rope_length_m > 0.0)
 
 
 @kernel
-def has_ropes(params: Any) -> bool:
+def has_ropes(params: VehicleParams) -> bool:
     """Whether there is a load or a tether."""
     return bool(params.load.rope_length_m > 0.0 or params.tether.length_m > 0.0)
 
 
 @kernel
-def rope_length_m(rope: int, params: Any) -> float:
+def rope_length_m(rope: int, params: VehicleParams) -> float:
     """Length of a rope; 0 for none."""
     return float(params.load.rope_length_m if rope == SLUNG else params.tether.length_m)
 
 
 @kernel
-def attachment_B(rope: int, params: Any) -> Vec3:
+def attachment_B(rope: int, params: VehicleParams) -> Vec3:
     """Where a rope is tied to the body, from its centre of mass."""
     return vec3(params.load.attachment_B_m if rope == SLUNG else params.tether.attachment_B_m)
 
 
 @kernel
-def span_W(rope: int, x: Array, R_WB: Mat3, params: Any) -> Vec3:
+def span_W(rope: int, x: Array, R_WB: Mat3, params: VehicleParams) -> Vec3:
     """From the far end of a rope to where it is tied to the body."""
     tip_W = add(three(x, P), apply(R_WB, attachment_B(rope, params)))
     if rope == SLUNG:
@@ -79,14 +83,16 @@ def span_W(rope: int, x: Array, R_WB: Mat3, params: Any) -> Vec3:
 
 
 @kernel
-def span_rate_W(rope: int, x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, params: Any) -> Vec3:
+def span_rate_W(
+    rope: int, x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, params: VehicleParams
+) -> Vec3:
     """Time derivative of :func:`span_W`."""
     tip_W = add(v_W, apply(R_WB, cross(w_B, attachment_B(rope, params))))
     return subtract(tip_W, three(x, LOAD_V)) if rope == SLUNG else tip_W
 
 
 @kernel
-def aim(rope: int, span_W: Vec3, R_WB: Mat3, ropes: Any, params: Any) -> float:
+def aim(rope: int, span_W: Vec3, R_WB: Mat3, ropes: Suspension, params: VehicleParams) -> float:
     """Write the row of A of a rope; returns |d| in m."""
     distance = norm(span_W)
     n_W = scale(1.0 / distance, span_W) if distance > 0.0 else (0.0, 0.0, 1.0)
@@ -98,7 +104,7 @@ def aim(rope: int, span_W: Vec3, R_WB: Mat3, ropes: Any, params: Any) -> float:
 
 
 @kernel
-def fill_mobility(ropes: Any, mass_kg: float, params: Any, turning: bool) -> None:
+def fill_mobility(ropes: Suspension, mass_kg: float, params: VehicleParams, turning: bool) -> None:
     """A M^-1 A^T of both ropes; with ``turning`` False of the positions alone."""
     for i in range(ROPES):
         for j in range(i + 1):
@@ -113,7 +119,7 @@ def fill_mobility(ropes: Any, mass_kg: float, params: Any, turning: bool) -> Non
 
 
 @kernel
-def leave_out(rope: int, ropes: Any) -> None:
+def leave_out(rope: int, ropes: Suspension) -> None:
     """A rope that takes no part: its limit is away, and no other row moves it."""
     ropes.sides[rope], ropes.residual[rope] = AT_MOST, -1.0
     for i in range(ROPES):
@@ -122,7 +128,7 @@ def leave_out(rope: int, ropes: Any) -> None:
 
 
 @kernel
-def solve(ropes: Any) -> None:
+def solve(ropes: Suspension) -> None:
     """Multipliers of both ropes from their mobility, residuals and sides."""
     multipliers(
         ropes.mobility,
@@ -135,7 +141,7 @@ def solve(ropes: Any) -> None:
 
 
 @kernel
-def pulls(ropes: Any, mass_kg: float, params: Any) -> tuple[Vec3, Vec3, Vec3]:
+def pulls(ropes: Suspension, mass_kg: float, params: VehicleParams) -> tuple[Vec3, Vec3, Vec3]:
     """M^-1 A^T lambda: of the body's velocity (W), its rate (B) and the load's velocity (W)."""
     linear, turn, load = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     for rope in range(ROPES):
