@@ -19,6 +19,7 @@ from quadsim.base.elementary import cos_sin
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.base.records import MAX_ROTORS
 from quadsim.geometry.vector import add
+from quadsim.sensors.error_terms import WhiteDensity
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -41,7 +42,7 @@ class VibrationParams:
         Vec3, Spec("amplitude of the line at blades x rotor frequency", "m/s^2", ge=0.0, le=1e3)
     ] = ZERO
     accel_floor: Annotated[
-        Vec3, Spec("broadband, all rotors", "m/s^2/sqrt(Hz)", ge=0.0, le=100.0)
+        Vec3, WhiteDensity("broadband, all rotors", "m/s^2/sqrt(Hz)", ge=0.0, le=100.0)
     ] = ZERO
     gyro_rotor_radps: Annotated[
         Vec3, Spec("amplitude of the line at the rotor's frequency", "rad/s", ge=0.0, le=100.0)
@@ -50,7 +51,7 @@ class VibrationParams:
         Vec3, Spec("amplitude of the line at blades x rotor frequency", "rad/s", ge=0.0, le=100.0)
     ] = ZERO
     gyro_floor: Annotated[
-        Vec3, Spec("broadband, all rotors", "rad/s/sqrt(Hz)", ge=0.0, le=10.0)
+        Vec3, WhiteDensity("broadband, all rotors", "rad/s/sqrt(Hz)", ge=0.0, le=10.0)
     ] = ZERO
 
     @property
