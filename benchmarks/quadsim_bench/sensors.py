@@ -7,32 +7,25 @@ and four rotors that shake, and an ideal one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel
 from quadsim.base.noise import stream
 from quadsim.base.parameters import pack
 from quadsim.base.records import KINEMATICS
+from quadsim.lab.sensor_check.bench import LOOPS
 from quadsim.sensors import SENSORS
-from quadsim.sensors.barometer import barometer_step
 from quadsim.sensors.devices import load_suite
-from quadsim.sensors.gnss import gnss_step
-from quadsim.sensors.imu import ImuParams, imu_step
-from quadsim.sensors.magnetometer import magnetometer_step
+from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SensorParams
-from quadsim.sensors.rangefinder import rangefinder_step
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.scene.terrain_hills import HillsParams, hills
 from quadsim_bench.figure import Line, Measurement, Session
-
-Array = NDArray[np.float64]
 
 BLOCK = 1000
 
@@ -78,81 +71,6 @@ EVERYTHING = ImuParams(
 )
 
 
-@kernel
-def next_moment(previous: Any, now: Any) -> None:
-    """The same motion, one period later."""
-    period_ns = now[0].stamp_ns - previous[0].stamp_ns
-    previous[0].stamp_ns = now[0].stamp_ns
-    now[0].stamp_ns += period_ns
-
-
-# alike: a loop that is handed the sensor's step would be compiled anew in each process
-
-
-@kernel
-def imu(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """One sample for each row of white noise."""
-    for k in range(white.shape[0]):
-        imu_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def gnss(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        gnss_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def magnetometer(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        magnetometer_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def barometer(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        barometer_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-@kernel
-def rangefinder(
-    states: Any, params: Any, worlds: Any, scene: Any, previous: Any, now: Any, white: Array,
-    samples: Any,
-) -> None:  # fmt: skip
-    """As :func:`imu`."""
-    for k in range(white.shape[0]):
-        rangefinder_step(states, params, worlds, scene, previous, now, white[k], samples)
-        next_moment(previous, now)
-
-
-LOOPS = {
-    "imu": imu,
-    "gnss": gnss,
-    "magnetometer": magnetometer,
-    "barometer": barometer,
-    "rangefinder": rangefinder,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Device:
     """One device before the hills.
@@ -173,16 +91,17 @@ class Device:
         generator = stream(1, "quad", self.kind)
         states: NDArray[np.record] = np.zeros(1, model.state)
         model.start(states[0], self.params, generator)
-        previous, now = moments(round(1e9 / self.params.rate_hz))
+        period_ns = round(1e9 / self.params.rate_hz)
+        previous, now = moments(period_ns)
+        steps_ns = np.full(BLOCK, period_ns, np.int64)
         white = np.empty((BLOCK, model.white_width))
-        work: Callable[..., None] = loop
+        taken: NDArray[np.record] = np.zeros(BLOCK, model.sample)
         fixed = (states, one(self.params), one(EnvironmentParams()), self.scene, previous, now)
-        sample: NDArray[np.record] = np.zeros(1, model.sample)
-        work(*fixed, white[:0], sample)
+        loop(*fixed, steps_ns, white, taken[:0])
         begin_s = time.process_time()
         for _ in range(samples // BLOCK):
             generator.standard_normal(out=white)
-            work(*fixed, white, sample)
+            loop(*fixed, steps_ns, white, taken)
         return 1e6 * (time.process_time() - begin_s) / samples
 
 
