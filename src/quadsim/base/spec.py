@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spec:
-    """Meaning, unit and allowed range of one parameter."""
+    """Meaning, unit and allowed range of one parameter.
+
+    ``term`` is the kind of error that a sensor's parameter is the size of
+    (``quadsim.sensors.error_terms``).
+    """
 
     doc: str
     unit: str = ""
@@ -18,6 +22,7 @@ class Spec:
     le: float | None = None
     choices: tuple[str, ...] = ()
     max_items: int = 0
+    term: str = ""
 
     def allowed(self) -> str:
         """The range in words, for messages and docs."""

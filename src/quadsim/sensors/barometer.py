@@ -16,10 +16,11 @@ from quadsim.base.compiled import Array, Over, Record, Records, kernel
 from quadsim.base.elementary import exp
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
+from quadsim.sensors.error_terms import Constant, Lag, Quantisation, RandomWalk, Rate, TurnOn, White
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.slot import Sample, Slot
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
@@ -35,34 +36,34 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 class BarometerParams:
     """One static pressure sensor; zero switches an error off."""
 
-    rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
+    rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
-    noise_sigma_pa: Annotated[float, Spec("white noise of a sample", "Pa", ge=0.0, le=1e4)] = 0.0
-    bias_pa: Annotated[float, Spec("constant error", "Pa", ge=-1e4, le=1e4)] = 0.0
+    noise_sigma_pa: Annotated[float, White("white noise of a sample", "Pa", ge=0.0, le=1e4)] = 0.0
+    bias_pa: Annotated[float, Constant("constant error", "Pa", ge=-1e4, le=1e4)] = 0.0
     turn_on_sigma_pa: Annotated[
-        float, Spec("deviation of the error drawn at switch-on", "Pa", ge=0.0, le=1e4)
+        float, TurnOn("deviation of the error drawn at switch-on", "Pa", ge=0.0, le=1e4)
     ] = 0.0
-    bias_walk: Annotated[float, Spec("random walk of the error", "Pa/sqrt(s)", ge=0.0)] = 0.0
-    temperature_bias: Annotated[float, Spec("change of the error", "Pa/K", ge=-100.0, le=100.0)] = (
-        0.0
-    )
+    bias_walk: Annotated[float, RandomWalk("random walk of the error", "Pa/sqrt(s)", ge=0.0)] = 0.0
+    temperature_bias: Annotated[
+        float, Constant("change of the error", "Pa/K", ge=-100.0, le=100.0)
+    ] = 0.0
     ambient_offset_K: AmbientOffset = 0.0
     warm_up_K: WarmUp = 0.0
     warm_up_s: WarmUpTime = 300.0
     ahead_error: Annotated[
-        Vec3, Spec("error over dynamic pressure, flying along +x, +y, +z", "1", ge=-5.0, le=5.0)
+        Vec3, Constant("error over dynamic pressure, flying along +x, +y, +z", "1", ge=-5.0, le=5.0)
     ] = ZERO
     back_error: Annotated[
-        Vec3, Spec("error over dynamic pressure, flying along -x, -y, -z", "1", ge=-5.0, le=5.0)
+        Vec3, Constant("error over dynamic pressure, flying along -x, -y, -z", "1", ge=-5.0, le=5.0)
     ] = ZERO
     response_time_s: Annotated[
-        float, Spec("time constant of a first-order lag, 0 for none", "s", ge=0.0, le=10.0)
+        float, Lag("time constant of a first-order lag, 0 for none", "s", ge=0.0, le=10.0)
     ] = 0.0
-    step_pa: Annotated[float, Spec("quantisation, 0 for none", "Pa", ge=0.0, le=1e4)] = 0.0
-    range_min_pa: Annotated[float, Spec("least reading", "Pa", ge=0.0, le=2e5)] = 0.0
-    range_max_pa: Annotated[float, Spec("largest reading", "Pa", ge=0.0, le=2e5)] = 2e5
+    step_pa: Annotated[float, Quantisation("quantisation, 0 for none", "Pa", ge=0.0, le=1e4)] = 0.0
+    range_min_pa: Annotated[float, Constant("least reading", "Pa", ge=0.0, le=2e5)] = 0.0
+    range_max_pa: Annotated[float, Constant("largest reading", "Pa", ge=0.0, le=2e5)] = 2e5
 
     def __post_init__(self) -> None:
         """Refuse an empty range."""

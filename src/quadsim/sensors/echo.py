@@ -18,6 +18,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
 from quadsim.base.parameters import Spec
 from quadsim.geometry.length import hypot
+from quadsim.sensors.error_terms import Dropout, Quantisation, TurnOn, White
 from quadsim.sensors.model import read_out
 
 
@@ -34,27 +35,27 @@ class EchoState(Record):
 class EchoParams:
     """How a device reads distances; zero switches an error off."""
 
-    noise_sigma_m: Annotated[float, Spec("white noise of a reading", "m", ge=0.0, le=10.0)] = 0.0
+    noise_sigma_m: Annotated[float, White("white noise of a reading", "m", ge=0.0, le=10.0)] = 0.0
     noise_share: Annotated[
-        float, Spec("white noise that grows with the distance, its part of it", ge=0.0, le=1.0)
+        float, White("white noise that grows with the distance, its part of it", ge=0.0, le=1.0)
     ] = 0.0
     turn_on_sigma_m: Annotated[
-        float, Spec("spread of the offset that is drawn at switch-on", "m", ge=0.0, le=10.0)
+        float, TurnOn("spread of the offset that is drawn at switch-on", "m", ge=0.0, le=10.0)
     ] = 0.0
     scale_sigma: Annotated[
-        float, Spec("spread of the scale factor that is drawn at switch-on", ge=0.0, le=0.3)
+        float, TurnOn("spread of the scale factor that is drawn at switch-on", ge=0.0, le=0.3)
     ] = 0.0
-    step_m: Annotated[float, Spec("resolution, 0 for none", "m", ge=0.0, le=1.0)] = 0.0
+    step_m: Annotated[float, Quantisation("resolution, 0 for none", "m", ge=0.0, le=1.0)] = 0.0
     range_min_m: Annotated[float, Spec("below it the reading is -inf", "m", ge=0.0)] = 0.1
     range_max_m: Annotated[float, Spec("beyond it the reading is +inf", "m", gt=0.0)] = 8.0
     incidence_max_deg: Annotated[
         float,
         Spec("largest angle to a surface's normal that gives an echo", "deg", ge=1.0, le=90.0),
     ] = 90.0
-    dropout_probability: Annotated[float, Spec("that an echo is missed", ge=0.0, le=1.0)] = 0.0
+    dropout_probability: Annotated[float, Dropout("that an echo is missed", ge=0.0, le=1.0)] = 0.0
     grazing_dropout_probability: Annotated[
         float,
-        Spec("added at incidence_max_deg; on the way there it grows as 1 - cos", ge=0.0, le=1.0),
+        Dropout("added at incidence_max_deg; on the way there it grows as 1 - cos", ge=0.0, le=1.0),
     ] = 0.0
 
     def __post_init__(self) -> None:

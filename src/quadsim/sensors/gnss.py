@@ -21,6 +21,7 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.sensors.chance import next_state, share, uniform
+from quadsim.sensors.error_terms import Rate
 from quadsim.sensors.gnss_sky import MAX_SATELLITES, Sky, draw_sky, has_position, look_up
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position
@@ -50,7 +51,7 @@ FIXES = ("fix", "sbas", "rtk")
 class GnssParams:
     """One receiver with its antenna; zero switches an error off."""
 
-    rate_hz: Annotated[float, Spec("fix rate", "Hz", ge=0.1, le=50.0)] = 10.0
+    rate_hz: Annotated[float, Rate("fix rate", "Hz", ge=0.1, le=50.0)] = 10.0
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0

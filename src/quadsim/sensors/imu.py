@@ -22,6 +22,15 @@ from quadsim.base.parameters import Choice, Spec, Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
+from quadsim.sensors.error_terms import (
+    Constant,
+    GaussMarkov,
+    Quantisation,
+    RandomWalk,
+    Rate,
+    TurnOn,
+    WhiteDensity,
+)
 from quadsim.sensors.imu_channel import (
     CHANNEL_DRAWN,
     CHANNEL_WHITE,
@@ -58,13 +67,14 @@ NO_CROSS: Vec6 = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 SAMPLINGS = ("average", "point", "compensated")
 AVERAGE, POINT, COMPENSATED = range(3)
 
-Scale = Annotated[Vec3, Spec("output over input", "1", gt=0.0, le=2.0)]
-ScaleSigma = Annotated[float, Spec("deviation of the scale among units", "1", ge=0.0, le=0.2)]
+Scale = Annotated[Vec3, Constant("output over input", "1", gt=0.0, le=2.0)]
+ScaleSigma = Annotated[float, TurnOn("deviation of the scale among units", "1", ge=0.0, le=0.2)]
 CrossAxis = Annotated[
-    Vec6, Spec("what x reads of y, x of z, y of x, y of z, z of x, z of y", "1", ge=-0.5, le=0.5)
+    Vec6,
+    Constant("what x reads of y, x of z, y of x, y of z, z of x, z of y", "1", ge=-0.5, le=0.5),
 ]
 CrossAxisSigma = Annotated[
-    float, Spec("deviation of each cross-axis term among units", "1", ge=0.0, le=0.2)
+    float, TurnOn("deviation of each cross-axis term among units", "1", ge=0.0, le=0.2)
 ]
 InstabilityTime = Annotated[
     float, Spec("correlation time of the bias instability", "s", gt=0.0, le=1e6)
@@ -73,9 +83,9 @@ Bandwidth = Annotated[
     float, Spec("corner of the second-order low-pass, 0 for none", "Hz", ge=0.0, le=1e5)
 ]
 Nonlinearity = Annotated[
-    float, Spec("error at full scale over the range, a parabola", "1", ge=0.0, le=0.1)
+    float, Constant("error at full scale over the range, a parabola", "1", ge=0.0, le=0.1)
 ]
-TemperatureScale = Annotated[Vec3, Spec("change of the scale", "1/K", ge=-0.01, le=0.01)]
+TemperatureScale = Annotated[Vec3, Constant("change of the scale", "1/K", ge=-0.01, le=0.01)]
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class ImuParams:
     count from that of the calibration.
     """
 
-    rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
+    rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
@@ -105,24 +115,28 @@ class ImuParams:
     accel_scale_sigma: ScaleSigma = 0.0
     accel_cross_axis: CrossAxis = NO_CROSS
     accel_cross_axis_sigma: CrossAxisSigma = 0.0
-    accel_bias: Annotated[Vec3, Spec("constant bias", "m/s^2", ge=-50.0, le=50.0)] = ZERO
+    accel_bias: Annotated[Vec3, Constant("constant bias", "m/s^2", ge=-50.0, le=50.0)] = ZERO
     accel_turn_on_sigma: Annotated[
-        float, Spec("deviation of the bias drawn at switch-on", "m/s^2", ge=0.0, le=50.0)
+        float, TurnOn("deviation of the bias drawn at switch-on", "m/s^2", ge=0.0, le=50.0)
     ] = 0.0
-    accel_noise_density: Annotated[Vec3, Spec("white noise", "m/s^2/sqrt(Hz)", ge=0.0)] = ZERO
-    accel_instability: Annotated[
-        Vec3, Spec("deviation of the bias instability", "m/s^2", ge=0.0, le=50.0)
-    ] = ZERO
-    accel_instability_time_s: InstabilityTime = 500.0
-    accel_bias_walk: Annotated[Vec3, Spec("random walk of the bias", "m/s^3/sqrt(Hz)", ge=0.0)] = (
+    accel_noise_density: Annotated[Vec3, WhiteDensity("white noise", "m/s^2/sqrt(Hz)", ge=0.0)] = (
         ZERO
     )
+    accel_instability: Annotated[
+        Vec3, GaussMarkov("deviation of the bias instability", "m/s^2", ge=0.0, le=50.0)
+    ] = ZERO
+    accel_instability_time_s: InstabilityTime = 500.0
+    accel_bias_walk: Annotated[
+        Vec3, RandomWalk("random walk of the bias", "m/s^3/sqrt(Hz)", ge=0.0)
+    ] = ZERO
     accel_bandwidth_hz: Bandwidth = 0.0
-    accel_step: Annotated[float, Spec("quantisation, 0 for none", "m/s^2", ge=0.0)] = 0.0
-    accel_range: Annotated[float, Spec("largest reading, 0 for no limit", "m/s^2", ge=0.0)] = 0.0
+    accel_step: Annotated[float, Quantisation("quantisation, 0 for none", "m/s^2", ge=0.0)] = 0.0
+    accel_range: Annotated[float, Constant("largest reading, 0 for no limit", "m/s^2", ge=0.0)] = (
+        0.0
+    )
     accel_nonlinearity: Nonlinearity = 0.0
     accel_temperature_bias: Annotated[
-        Vec3, Spec("change of the bias", "m/s^2/K", ge=-1.0, le=1.0)
+        Vec3, Constant("change of the bias", "m/s^2/K", ge=-1.0, le=1.0)
     ] = ZERO
     accel_temperature_scale: TemperatureScale = ZERO
 
@@ -130,28 +144,31 @@ class ImuParams:
     gyro_scale_sigma: ScaleSigma = 0.0
     gyro_cross_axis: CrossAxis = NO_CROSS
     gyro_cross_axis_sigma: CrossAxisSigma = 0.0
-    gyro_bias: Annotated[Vec3, Spec("constant bias", "rad/s", ge=-10.0, le=10.0)] = ZERO
+    gyro_bias: Annotated[Vec3, Constant("constant bias", "rad/s", ge=-10.0, le=10.0)] = ZERO
     gyro_turn_on_sigma: Annotated[
-        float, Spec("deviation of the bias drawn at switch-on", "rad/s", ge=0.0, le=10.0)
+        float, TurnOn("deviation of the bias drawn at switch-on", "rad/s", ge=0.0, le=10.0)
     ] = 0.0
-    gyro_noise_density: Annotated[Vec3, Spec("white noise", "rad/s/sqrt(Hz)", ge=0.0)] = ZERO
-    gyro_instability: Annotated[
-        Vec3, Spec("deviation of the bias instability", "rad/s", ge=0.0, le=10.0)
-    ] = ZERO
-    gyro_instability_time_s: InstabilityTime = 500.0
-    gyro_bias_walk: Annotated[Vec3, Spec("random walk of the bias", "rad/s^2/sqrt(Hz)", ge=0.0)] = (
+    gyro_noise_density: Annotated[Vec3, WhiteDensity("white noise", "rad/s/sqrt(Hz)", ge=0.0)] = (
         ZERO
     )
+    gyro_instability: Annotated[
+        Vec3, GaussMarkov("deviation of the bias instability", "rad/s", ge=0.0, le=10.0)
+    ] = ZERO
+    gyro_instability_time_s: InstabilityTime = 500.0
+    gyro_bias_walk: Annotated[
+        Vec3, RandomWalk("random walk of the bias", "rad/s^2/sqrt(Hz)", ge=0.0)
+    ] = ZERO
     gyro_bandwidth_hz: Bandwidth = 0.0
-    gyro_step: Annotated[float, Spec("quantisation, 0 for none", "rad/s", ge=0.0)] = 0.0
-    gyro_range: Annotated[float, Spec("largest reading, 0 for no limit", "rad/s", ge=0.0)] = 0.0
+    gyro_step: Annotated[float, Quantisation("quantisation, 0 for none", "rad/s", ge=0.0)] = 0.0
+    gyro_range: Annotated[float, Constant("largest reading, 0 for no limit", "rad/s", ge=0.0)] = 0.0
     gyro_nonlinearity: Nonlinearity = 0.0
     gyro_temperature_bias: Annotated[
-        Vec3, Spec("change of the bias", "rad/s/K", ge=-0.1, le=0.1)
+        Vec3, Constant("change of the bias", "rad/s/K", ge=-0.1, le=0.1)
     ] = ZERO
     gyro_temperature_scale: TemperatureScale = ZERO
     gyro_g_sensitivity: Annotated[
-        Vec3, Spec("bias by specific force along the same axis", "(rad/s)/(m/s^2)", ge=-0.1, le=0.1)
+        Vec3,
+        Constant("bias by specific force along the same axis", "(rad/s)/(m/s^2)", ge=-0.1, le=0.1),
     ] = ZERO
 
     ambient_offset_K: AmbientOffset = 0.0

@@ -12,6 +12,7 @@ from quadsim.base.elementary import cos, each, sin
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.sensors.echo import EchoParams
+from quadsim.sensors.error_terms import Delay, Rate
 from quadsim.sensors.mount import Position, Rotation
 from quadsim.sensors.timing import LossProbability, StampJitter
 
@@ -26,9 +27,9 @@ class LidarParams(EchoParams):
     """One lidar; x is ahead, z up, azimuths turn from x to y."""
 
     range_max_m: Annotated[float, Spec("beyond it the reading is +inf", "m", gt=0.0)] = 30.0
-    rate_hz: Annotated[float, Spec("scans a second", "Hz", ge=0.1, le=100.0)] = 10.0
+    rate_hz: Annotated[float, Rate("scans a second", "Hz", ge=0.1, le=100.0)] = 10.0
     latency_s: Annotated[
-        float, Spec("from a scan's last ray to its publication", "s", ge=0.0, le=0.5)
+        float, Delay("from a scan's last ray to its publication", "s", ge=0.0, le=0.5)
     ] = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array, Over, Quaternion, Record, Records, Vector, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
+from quadsim.sensors.error_terms import Constant, Quantisation, RandomWalk, Rate, TurnOn, White
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.mount import Rotation, set_mount
 from quadsim.sensors.slot import Sample, Slot
@@ -38,40 +39,43 @@ Vec6 = tuple[float, float, float, float, float, float]
 class MagnetometerParams:
     """One three-axis magnetometer on a vehicle; zero (soft iron: one) switches an error off."""
 
-    rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 100.0
+    rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=1000.0)] = 100.0
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
     rotation_deg: Rotation = ZERO
-    noise_sigma_T: Annotated[Vec3, Spec("white noise of a sample", "T", ge=0.0, le=1e-3)] = ZERO
+    noise_sigma_T: Annotated[Vec3, White("white noise of a sample", "T", ge=0.0, le=1e-3)] = ZERO
     heading_sigma_rad: Annotated[
-        float, Spec("noise that turns the field about the vertical (FCND)", "rad", ge=0.0, le=3.0)
+        float, White("noise that turns the field about the vertical (FCND)", "rad", ge=0.0, le=3.0)
     ] = 0.0
     soft_iron: Annotated[
-        Vec6, Spec("symmetric matrix on the field: xx, yy, zz, xy, xz, yz", "1", ge=-10.0, le=10.0)
+        Vec6,
+        Constant("symmetric matrix on the field: xx, yy, zz, xy, xz, yz", "1", ge=-10.0, le=10.0),
     ] = (1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     scale_sigma: Annotated[
-        float, Spec("deviation of the scale of an axis among units", "1", ge=0.0, le=0.3)
+        float, TurnOn("deviation of the scale of an axis among units", "1", ge=0.0, le=0.3)
     ] = 0.0
     cross_axis_sigma: Annotated[
-        float, Spec("deviation of what an axis reads of another among units", "1", ge=0.0, le=0.3)
+        float, TurnOn("deviation of what an axis reads of another among units", "1", ge=0.0, le=0.3)
     ] = 0.0
-    hard_iron_T: Annotated[Vec3, Spec("constant offset", "T", ge=-1e-3, le=1e-3)] = ZERO
+    hard_iron_T: Annotated[Vec3, Constant("constant offset", "T", ge=-1e-3, le=1e-3)] = ZERO
     turn_on_sigma_T: Annotated[
-        float, Spec("deviation of the offset drawn at switch-on", "T", ge=0.0, le=1e-3)
+        float, TurnOn("deviation of the offset drawn at switch-on", "T", ge=0.0, le=1e-3)
     ] = 0.0
-    bias_walk: Annotated[Vec3, Spec("random walk of the offset", "T/sqrt(s)", ge=0.0, le=1e-3)] = (
-        ZERO
-    )
-    temperature_bias: Annotated[Vec3, Spec("change of the offset", "T/K", ge=-1e-4, le=1e-4)] = ZERO
+    bias_walk: Annotated[
+        Vec3, RandomWalk("random walk of the offset", "T/sqrt(s)", ge=0.0, le=1e-3)
+    ] = ZERO
+    temperature_bias: Annotated[
+        Vec3, Constant("change of the offset", "T/K", ge=-1e-4, le=1e-4)
+    ] = ZERO
     ambient_offset_K: AmbientOffset = 0.0
     warm_up_K: WarmUp = 0.0
     warm_up_s: WarmUpTime = 300.0
     motor_current_T_per_A: Annotated[
-        Vec3, Spec("field of the current of all motors", "T/A", ge=-1e-3, le=1e-3)
+        Vec3, Constant("field of the current of all motors", "T/A", ge=-1e-3, le=1e-3)
     ] = ZERO
-    step_T: Annotated[float, Spec("quantisation, 0 for none", "T", ge=0.0, le=1e-3)] = 0.0
-    range_T: Annotated[float, Spec("largest reading, 0 for no limit", "T", ge=0.0)] = 0.0
+    step_T: Annotated[float, Quantisation("quantisation, 0 for none", "T", ge=0.0, le=1e-3)] = 0.0
+    range_T: Annotated[float, Constant("largest reading, 0 for no limit", "T", ge=0.0)] = 0.0
 
     def __post_init__(self) -> None:
         """Refuse soft iron from which no calibration finds the field again."""

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.linear import applied
 from quadsim.geometry.rotation import from_euler, to_matrix
+from quadsim.sensors.error_terms import Constant, Turn
 
-Position = Annotated[Vec3, Spec("origin of the sensor in base_link", "m", ge=-10.0, le=10.0)]
+Position = Annotated[Vec3, Constant("origin of the sensor in base_link", "m", ge=-10.0, le=10.0)]
 Rotation = Annotated[
-    Vec3, Spec("roll, pitch, yaw of the sensor in base_link", "deg", ge=-360.0, le=360.0)
+    Vec3, Turn("roll, pitch, yaw of the sensor in base_link", "deg", ge=-360.0, le=360.0)
 ]
 
 

@@ -24,6 +24,7 @@ from quadsim.sensors.echo import (
     read_echo,
     start_echo,
 )
+from quadsim.sensors.error_terms import Rate
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position, Rotation, set_mount
 from quadsim.sensors.slot import Sample, Slot
@@ -40,7 +41,7 @@ GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 class RangefinderParams(EchoParams):
     """One range finder; its x axis (``range_link``, REP-117 and sensor_msgs/Range) is the beam."""
 
-    rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
+    rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
     latency_s: Latency = 0.0
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0

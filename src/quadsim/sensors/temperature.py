@@ -7,12 +7,13 @@ from typing import Annotated
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import exp
 from quadsim.base.parameters import Spec
+from quadsim.sensors.error_terms import Constant, WarmingUp
 
 AmbientOffset = Annotated[
-    float, Spec("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
+    float, Constant("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
 ]
 WarmUp = Annotated[
-    float, Spec("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
+    float, WarmingUp("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
 ]
 WarmUpTime = Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)]
 

@@ -6,13 +6,14 @@ import math
 from typing import Annotated, Protocol
 
 from quadsim.base.compiled import kernel
-from quadsim.base.parameters import IsDataclass, Spec
+from quadsim.base.parameters import IsDataclass
+from quadsim.sensors.error_terms import Delay, Jitter, Loss
 
-Latency = Annotated[float, Spec("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)]
+Latency = Annotated[float, Delay("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)]
 StampJitter = Annotated[
-    float, Spec("deviation of the stamp from the true time of the sample", "s", ge=0.0, le=0.01)
+    float, Jitter("deviation of the stamp from the true time of the sample", "s", ge=0.0, le=0.01)
 ]
-LossProbability = Annotated[float, Spec("that a sample never reaches anybody", "1", ge=0.0, le=1.0)]
+LossProbability = Annotated[float, Loss("that a sample never reaches anybody", "1", ge=0.0, le=1.0)]
 
 #: Standard normal numbers that timing takes, after the model's own: stamp and loss.
 TIMING_WHITE = 2

@@ -20,6 +20,7 @@ from quadsim.base.elementary import cos_sin
 from quadsim.base.parameters import Spec, Vec3, dtype_of
 from quadsim.base.records import MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import add
+from quadsim.sensors.error_terms import WhiteDensity
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -42,7 +43,7 @@ class VibrationParams:
         Vec3, Spec("amplitude of the line at blades x rotor frequency", "m/s^2", ge=0.0, le=1e3)
     ] = ZERO
     accel_floor: Annotated[
-        Vec3, Spec("broadband, all rotors", "m/s^2/sqrt(Hz)", ge=0.0, le=100.0)
+        Vec3, WhiteDensity("broadband, all rotors", "m/s^2/sqrt(Hz)", ge=0.0, le=100.0)
     ] = ZERO
     gyro_rotor_radps: Annotated[
         Vec3, Spec("amplitude of the line at the rotor's frequency", "rad/s", ge=0.0, le=100.0)
@@ -51,7 +52,7 @@ class VibrationParams:
         Vec3, Spec("amplitude of the line at blades x rotor frequency", "rad/s", ge=0.0, le=100.0)
     ] = ZERO
     gyro_floor: Annotated[
-        Vec3, Spec("broadband, all rotors", "rad/s/sqrt(Hz)", ge=0.0, le=10.0)
+        Vec3, WhiteDensity("broadband, all rotors", "rad/s/sqrt(Hz)", ge=0.0, le=10.0)
     ] = ZERO
 
     @property

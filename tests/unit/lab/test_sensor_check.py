@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from scipy import signal
 
 from quadsim.base.files import known, share_dir
-from quadsim.base.parameters import read_yaml
+from quadsim.base.parameters import Spec, leaves, read_yaml
 from quadsim.lab.sensor_check.bench import LOOPS, Bench, alone, at_rest
-from quadsim.lab.sensor_check.check import PLANS, Settings, check, planned
+from quadsim.lab.sensor_check.check import RIGS, Settings, check, planned
+from quadsim.lab.sensor_check.experiments import (
+    TERMS,
+    Experiment,
+    Rig,
+    clipped_deviation,
+    experiments,
+)
 from quadsim.lab.sensor_check.figures import WANTED
-from quadsim.lab.sensor_check.proof import Proof, choices, clipped_deviation, set_parameters
-from quadsim.lab.sensor_check.proof_imu_lines import passed_noise
-from quadsim.lab.sensor_check.proof_lidar import LidarBench
-from quadsim.lab.sensor_check.proof_lidar import plan as plan_lidar
+from quadsim.lab.sensor_check.imu_lines import passed_noise
+from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import rest
 from quadsim.sensors import DEVICES, SENSORS
 from quadsim.sensors.barometer import BarometerParams
@@ -170,37 +177,60 @@ WORST: dict[str, Any] = {
 }
 
 
-def measured(proof: Proof, confidence: float, name: str = "") -> list[Any]:
+def set_parameters(params: Any) -> set[str]:
+    """Dotted names of the parameters that differ from a device without errors."""
+    found = set()
+    for leaf in leaves(type(params)):
+        value = params
+        for part in leaf.name.split("."):
+            value = getattr(value, part)
+        if value != leaf.default:
+            found.add(leaf.name)
+    return found
+
+
+def choices(params: Any) -> set[str]:
+    """Names of the parameters that are words: how others are meant, not figures."""
+    return {field.name for field in fields(params) if isinstance(getattr(params, field.name), str)}
+
+
+def measured(plan: list[Experiment], confidence: float, name: str = "") -> list[Any]:
     """Figures of a parameter's experiments, or of all."""
     return [
         figure
-        for experiment in proof.experiments
+        for experiment in plan
         if not name or name in experiment.names
         for figure in experiment.measure(confidence)
     ]
 
 
-def intervals(proof: Proof) -> int:
-    return sum(experiment.intervals for experiment in proof.experiments)
+def intervals(plan: list[Experiment]) -> int:
+    return sum(experiment.intervals for experiment in plan)
 
 
-def covered(proof: Proof) -> set[str]:
-    return {name for experiment in proof.experiments for name in experiment.names}
+def covered(plan: list[Experiment]) -> set[str]:
+    return {name for experiment in plan for name in experiment.names}
 
 
 def test_every_kind_has_a_bench_and_a_plan():
-    assert set(LOOPS) == set(PLANS) == set(SENSORS)
+    assert set(LOOPS) == set(SENSORS)
+    assert set(RIGS) == set(DEVICES)
+
+
+def test_every_tag_has_an_experiment():
+    for params_type in DEVICES.values():
+        assert {leaf.spec.term for leaf in leaves(params_type)} <= {*TERMS, ""}
 
 
 @pytest.mark.parametrize("kind", DEVICES)
 def test_every_figure_of_the_worst_device_comes_back(kind):
     """All that can be set is measured, and is what was set; with 95 % for all together."""
     params = WORST[kind]
-    proof = planned(kind, params, WORLD, 2)
+    plan = planned(kind, params, WORLD, 2)
     assert not set(set_parameters(DEVICES[kind]()))  # a device as it comes has no errors
-    left = set(set_parameters(params)) - covered(proof) - choices(params)
+    left = set(set_parameters(params)) - covered(plan) - choices(params)
     assert not left, "set, but not measured"
-    for figure in measured(proof, 1.0 - 0.05 / intervals(proof)):
+    for figure in measured(plan, 1.0 - 0.05 / intervals(plan)):
         assert figure.ok, figure
         assert figure.half_width <= WANTED, figure
 
@@ -251,22 +281,15 @@ class WrongLidarBench(LidarBench):
     [
         (kind, name)
         for kind, params in WORST.items()
-        for name in set_parameters(params)
+        for name in sorted(set_parameters(params))
         if name not in choices(params) | NOT_SHIFTED
     ],
 )
 def test_a_device_that_is_not_as_its_file_says_is_found(kind, name):
-    if kind == "lidar":
-        lidar_bench = WrongLidarBench(WORLD, 3)
-        lidar_bench.wrong = name
-        proof = Proof(None, WORST[kind])
-        plan_lidar(proof, lidar_bench)
-    else:
-        bench = WrongBench(kind, WORLD, 3)
-        bench.wrong = name
-        proof = Proof(bench, WORST[kind])
-        PLANS[kind](proof)
-    assert not all(figure.ok for figure in measured(proof, 0.99, name))
+    bench = WrongLidarBench(WORLD, 3) if kind == "lidar" else WrongBench(kind, WORLD, 3)
+    bench.wrong = name
+    plan = experiments(RIGS[kind](bench, WORST[kind]))
+    assert not all(figure.ok for figure in measured(plan, 0.99, name))
 
 
 #: Figures of all shipped devices, at most: with 95 % none of them is a false alarm.
@@ -297,11 +320,11 @@ def of_each_kind(names: list[str]) -> list[object]:
 def test_every_shipped_device_is_as_its_file_says(name):
     kind = kind_of(name)
     params = load_device(kind, name)
-    proof = planned(kind, params, WORLD, 1)
-    assert not set(set_parameters(params)) - covered(proof) - choices(params)
+    plan = planned(kind, params, WORLD, 1)
+    assert not set(set_parameters(params)) - covered(plan) - choices(params)
     turn = [other for other in SHIPPED if kind_of(other) == kind].index(name)
-    proof.experiments = proof.experiments[turn % TURNS :: TURNS]
-    for figure in measured(proof, 1.0 - 0.05 / ALL_FIGURES):
+    plan = plan[turn % TURNS :: TURNS]
+    for figure in measured(plan, 1.0 - 0.05 / ALL_FIGURES):
         assert figure.ok, figure
         assert figure.half_width <= WANTED, figure
     if kind in SENSORS:
@@ -430,3 +453,68 @@ def test_a_cut_normal_value():
     # 5 deviations of a deviation from so many values
     assert clipped_deviation(2.0, 1.4) == pytest.approx(2.0 * values.std(), rel=5 / 632)
     assert clipped_deviation(0.0, 1.0) == 0.0
+
+
+@dataclass(frozen=True)
+class Thermometer:
+    """A toy sensor that the package does not know."""
+
+    rate_hz: Annotated[float, Spec("sample rate", "Hz", term="rate")] = 10.0
+    offset_K: Annotated[float, Spec("offset", "K", term="constant")] = 0.0
+    unit_sigma_K: Annotated[float, Spec("drawn at switch-on", "K", term="turn-on")] = 0.0
+    noise_sigma_K: Annotated[float, Spec("white noise", "K", term="white")] = 0.0
+    walk: Annotated[float, Spec("random walk", "K/sqrt(s)", term="random walk")] = 0.0
+    drift: Annotated[float, Spec("wanders", "K", term="Gauss-Markov")] = 0.0
+    drift_time_s: Annotated[float, Spec("correlation time", "s")] = 50.0
+    missed: Annotated[float, Spec("share of missed readings", "1", term="dropout")] = 0.0
+
+
+class ThermometerBench(Bench):
+    """Its samples in numpy; ``wrong`` times as large a parameter as its file says."""
+
+    def __init__(self, wrong: str = ""):
+        self.wrong = wrong
+
+    def run(self, params, experiment, count, truth=None, dt_s=None):
+        if self.wrong:
+            params = shifted(params, self.wrong)
+        generator = np.random.default_rng(len(experiment))
+        dt_s = dt_s or 1.0 / params.rate_hz
+        kept = math.exp(-dt_s / params.drift_time_s)
+        white, steps, driven = generator.standard_normal((3, count))
+        driven[1:] *= math.sqrt(1.0 - kept**2)
+        found = params.offset_K + params.unit_sigma_K * generator.standard_normal()
+        found += params.noise_sigma_K * white
+        found += params.walk * math.sqrt(dt_s) * np.cumsum(steps)
+        found += params.drift * signal.lfilter([1.0], [1.0, -kept], driven)
+        found[generator.random(count) < params.missed] = math.inf
+        return np.array([(value,) for value in found], [("temperature_K", float)])
+
+    def switch_on(self, params, experiment, count, truth=None, each=1):
+        return np.array([self.run(params, "x" * k, each) for k in range(count)])
+
+    def deliveries(self, params, experiment, count):
+        stamps = np.arange(1, count + 1) * round(1e9 / shifted(params, "rate_hz", 1.0).rate_hz)
+        return stamps, stamps, stamps
+
+
+class ThermometerRig(Rig):
+    field = "temperature_K"
+
+
+TOY = Thermometer(10.0, 1.5, 0.5, 0.2, 0.05, 0.3, 40.0, 0.1)
+
+
+def test_a_new_parameter_with_a_tag_is_measured_without_more():
+    """Nothing but the tags of its parameters says how this sensor is measured."""
+    plan = experiments(ThermometerRig(ThermometerBench(), TOY))
+    assert {leaf.name for leaf in leaves(Thermometer)} == covered(plan)
+    for figure in measured(plan, 1.0 - 0.01 / intervals(plan)):
+        assert figure.ok, figure
+        assert figure.half_width <= WANTED, figure
+
+
+@pytest.mark.parametrize("name", sorted(set_parameters(TOY)))
+def test_a_new_parameter_that_is_not_as_stated_is_found(name):
+    plan = experiments(ThermometerRig(ThermometerBench(name), TOY))
+    assert not all(figure.ok for figure in measured(plan, 0.99, name))

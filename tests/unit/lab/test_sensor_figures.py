@@ -12,7 +12,7 @@ from scipy import signal, stats
 from quadsim.lab.sensor_check.figures import (
     WANTED,
     Figure,
-    Said,
+    Specified,
     consistency,
     count_step,
     independent,
@@ -36,8 +36,8 @@ def normal(seed: int, count: int = 200) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(count)
 
 
-def said(value: float) -> Said:
-    return Said("figure", "1", value, 0.95)
+def said(value: float) -> Specified:
+    return Specified("figure", "1", value, 0.95)
 
 
 def mean_square(seed: int) -> Figure:
@@ -87,18 +87,20 @@ def test_shares_at_their_ends():
 @pytest.mark.parametrize("confidence", [0.95, 0.9999])
 def test_so_many_trials_make_intervals_narrow_enough(confidence):
     count = trials_for_deviation(confidence)
-    assert Said("", "", 1.0, confidence).spread(1.0, count).half_width < WANTED
+    assert Specified("", "", 1.0, confidence).spread(1.0, count).half_width < WANTED
     squares = trials_for_squares(confidence)
     assert consistency("", 1.0, squares, confidence).half_width < WANTED
     for probability in (0.5, 0.01):
         trials = trials_for_share(probability, confidence)
-        found = Said("", "", probability, confidence).share(round(probability * trials), trials)
+        found = Specified("", "", probability, confidence).share(
+            round(probability * trials), trials
+        )
         assert found.half_width < WANTED
     for part in (0.5, 0.95):
         count = trials_for_radius(part, confidence)
         for axes in (1, 2):
             distances = np.sqrt(stats.chi2.ppf((np.arange(count) + 0.5) / count, axes))
-            assert Said("", "", 1.0, confidence).radius(distances, part).half_width < WANTED
+            assert Specified("", "", 1.0, confidence).radius(distances, part).half_width < WANTED
 
 
 def test_a_certain_figure_has_no_interval():

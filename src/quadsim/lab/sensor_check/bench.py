@@ -6,12 +6,14 @@ KINEMATICS one interval apart that is shown again and again: at rest, turning, f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import Records, kernel, template
 from quadsim.base.noise import stream
@@ -146,6 +148,19 @@ def at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Trut
     return Truth(records[:1].copy(), records[1:].copy())
 
 
+def above(height_m: float, tilt_deg: float = 0.0, towards_deg: float = 0.0) -> Truth:
+    """At rest over the ground, tilted about a level axis.
+
+    Args:
+        height_m: over the ground.
+        tilt_deg: of the vehicle.
+        towards_deg: azimuth of the axis.
+    """
+    axis = np.array([math.cos(math.radians(towards_deg)), math.sin(math.radians(towards_deg)), 0.0])
+    x, y, z, w = Rotation.from_rotvec(math.radians(tilt_deg) * axis).as_quat()
+    return at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
+
+
 class Bench:
     """One device with its own stream of noise for each experiment.
 
@@ -267,8 +282,14 @@ def alone(params: Any, *names: str, **others: Any) -> Any:
 
     Args:
         params: of the device.
-        names: what stays as it is, beside the rate.
+        names: what stays as it is, beside the rate; of nested parameters by dotted names.
         others: what is set to something else.
     """
-    kept = {name: getattr(params, name) for name in ("rate_hz", *names)}
+    kept: dict[str, Any] = {"rate_hz": params.rate_hz}
+    for name in names:
+        first, _, rest = name.partition(".")
+        value = getattr(params, first)
+        if rest:
+            value = replace(kept.get(first, type(value)()), **{rest: getattr(value, rest)})
+        kept[first] = value
     return replace(type(params)(), **kept | others)

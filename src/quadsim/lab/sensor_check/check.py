@@ -6,22 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from quadsim.lab.sensor_check import (
-    flight,
-    proof_barometer,
-    proof_echo,
-    proof_gnss,
-    proof_imu,
-    proof_lidar,
-    proof_magnetometer,
-)
+from quadsim.lab.sensor_check import flight
 from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
+from quadsim.lab.sensor_check.echo import RangefinderRig
+from quadsim.lab.sensor_check.experiments import Experiment, Rig, experiments
 from quadsim.lab.sensor_check.figures import Figure
 from quadsim.lab.sensor_check.flight import Flown
-from quadsim.lab.sensor_check.proof import Proof
-from quadsim.lab.sensor_check.proof_lidar import LidarBench
+from quadsim.lab.sensor_check.gnss import GnssRig
+from quadsim.lab.sensor_check.lidar import LidarBench, LidarRig
 from quadsim.lab.sensor_check.rest import Channel, Rested
+from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig
 from quadsim.sensors import SENSORS
 from quadsim.sensors.lidar import KIND as LIDAR
 from quadsim.world.environment import EnvironmentParams
@@ -29,13 +24,14 @@ from quadsim.world.environment import EnvironmentParams
 #: Chance that a check of devices that are as specified says that one is not.
 FALSE_ALARM = 0.05
 
-#: What plans the experiments of each kind on a bench.
-PLANS: dict[str, Callable[[Proof], None]] = {
-    "imu": proof_imu.plan,
-    "gnss": proof_gnss.plan,
-    "magnetometer": proof_magnetometer.plan,
-    "barometer": proof_barometer.plan,
-    "rangefinder": proof_echo.plan,
+#: How each kind of device is shown on the bench.
+RIGS: dict[str, type[Rig]] = {
+    "imu": ImuRig,
+    "gnss": GnssRig,
+    "magnetometer": MagnetometerRig,
+    "barometer": BarometerRig,
+    "rangefinder": RangefinderRig,
+    LIDAR: LidarRig,
 }
 
 
@@ -127,15 +123,11 @@ class Check:
         }
 
 
-def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -> Proof:
+def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -> list[Experiment]:
     """All experiments for a device."""
-    if kind == LIDAR:
-        proof = Proof(None, params)
-        proof_lidar.plan(proof, LidarBench(environment, seed))
-        return proof
-    proof = Proof(Bench(kind, environment, seed), params)
-    PLANS[kind](proof)
-    return proof
+    lidar = kind == LIDAR
+    bench = LidarBench(environment, seed) if lidar else Bench(kind, environment, seed)
+    return experiments(RIGS[kind](bench, params))
 
 
 def check(
@@ -158,14 +150,14 @@ def check(
         for name, devices in sets.items()
         for kind, params in devices.items()
     }
-    proofs = {
+    plans = {
         name: planned(device.kind, device.params, world, settings.seed)
         for name, device in found.items()
     }
-    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, proofs, settings))
+    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, plans, settings))
     for name, device in found.items():
         tell(f"{name}: each figure alone")
-        for experiment in proofs[name].experiments:
+        for experiment in plans[name]:
             device.alone += experiment.measure(confidence)
         if settings.hours > 0.0 and device.kind in SENSORS:
             tell(f"{name}: {settings.hours:g} h at rest")
@@ -187,12 +179,12 @@ def _name(name: str, kind: str, devices: Mapping[str, Any]) -> str:
 
 
 def _intervals(
-    devices: Mapping[str, Checked], proofs: Mapping[str, Proof], settings: Settings
+    devices: Mapping[str, Checked], plans: Mapping[str, list[Experiment]], settings: Settings
 ) -> int:
     """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
     total = 0
     for name, device in devices.items():
-        total += sum(experiment.intervals for experiment in proofs[name].experiments)
+        total += sum(experiment.intervals for experiment in plans[name])
         if settings.hours > 0.0 and device.kind in SENSORS:
             total += at_rest.intervals(device.kind, device.params, settings.hours)
         if settings.fly and device.kind in SENSORS:

@@ -60,7 +60,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Said:
+class Specified:
     """What a file says of a figure, and how sure the measured one shall be.
 
     Attributes:
@@ -118,8 +118,8 @@ class Said:
     def mean(self, values: ArrayLike, scale: float = 1.0) -> Figure:
         """Of independent normal values."""
         x = scale * np.asarray(values, float)
-        half = stats.t.ppf(1.0 - self.tail, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
-        return self.within(x.mean(), x.mean() - half, x.mean() + half)
+        ends = stats.ttest_1samp(x, 0.0).confidence_interval(self.confidence)
+        return self.within(x.mean(), *ends)
 
     def share(self, hits: int, trials: int, scale: float = 1.0) -> Figure:
         """Probability of independent events (Clopper and Pearson 1934).
@@ -129,10 +129,7 @@ class Said:
             trials: how often it could.
             scale: from the probability to the figure.
         """
-        low = float(stats.beta.ppf(self.tail, hits, trials - hits + 1)) if hits else 0.0
-        high = 1.0
-        if hits < trials:
-            high = float(stats.beta.ppf(1.0 - self.tail, hits + 1, trials - hits))
+        low, high = stats.binomtest(hits, trials).proportion_ci(self.confidence)
         return self.within(scale * hits / trials, scale * low, scale * high)
 
     def radius(self, distances: ArrayLike, part: float) -> Figure:
@@ -174,7 +171,7 @@ def consistency(name: str, squares: float, freedom: float, confidence: float = 0
         freedom: how many independent errors that is.
         confidence: of the interval.
     """
-    said = Said(name, "1", 1.0, confidence)
+    said = Specified(name, "1", 1.0, confidence)
     low = squares * freedom / stats.chi2.ppf(1.0 - said.tail, freedom)
     high = squares * freedom / stats.chi2.ppf(said.tail, freedom)
     return said.within(squares, low, high)

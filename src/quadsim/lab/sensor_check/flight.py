@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import at_stamps
-from quadsim.lab.sensor_check.figures import Figure, Said, consistency, independent
+from quadsim.lab.sensor_check.figures import Figure, Specified, consistency, independent
 from quadsim.sensors import SENSORS
 from quadsim.sensors.mount import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
@@ -144,15 +144,15 @@ def _timing(
     span_s = 1e-9 * float(stamps_ns[-1] - stamps_ns[0])
     # both ends lie on IMU stamps, and jitter
     slack = (2e-9 * imu_ns + 12.0 * params.stamp_jitter_s) / span_s
-    rate = Said("rate in flight", "Hz", params.rate_hz)
-    lost = Said("share of samples that never came", "1", params.loss_probability, confidence)
+    rate = Specified("rate in flight", "Hz", params.rate_hz)
+    lost = Specified("share of samples that never came", "1", params.loss_probability, confidence)
     figures = [rate.exactly((taken - 1) / span_s, slack * params.rate_hz)]
     if params.loss_probability > 0.0:
         figures.append(lost.share(missing, taken))
     else:
-        figures.append(Said("gaps in flight", "1", 0.0).exactly(missing))
+        figures.append(Specified("gaps in flight", "1", 0.0).exactly(missing))
     if len(late_ns):
-        late = Said("delay in flight", "s", params.latency_s)
+        late = Specified("delay in flight", "s", params.latency_s)
         # up to the next IMU stamp
         allowed_s = 1e-9 * imu_ns + 6.0 * params.stamp_jitter_s
         figures.append(late.exactly(1e-9 * float(np.median(late_ns)), allowed_s))

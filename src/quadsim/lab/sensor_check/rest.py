@@ -14,9 +14,8 @@ from scipy import signal
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.sensor_check.allan import AllanCurve, Noise, allan_curve
-from quadsim.lab.sensor_check.bench import Bench, Truth, at_rest
+from quadsim.lab.sensor_check.bench import Bench, Truth, above, at_rest
 from quadsim.lab.sensor_check.figures import Figure
-from quadsim.lab.sensor_check.proof_echo import above
 from quadsim.sensors.imu_channel import is_filtered
 
 Array = NDArray[np.float64]

@@ -1,0 +1,459 @@
+"""One experiment for each kind of error term: how it is found in the samples of any sensor.
+
+A parameter says by its tag (:mod:`quadsim.sensors.error_terms`) what kind of error it is. A
+:class:`Rig` shows the sensor what the parameter needs to be seen, all other errors are off, and the
+experiment of the tag makes figures of the readings. A new parameter that has a tag is measured
+without more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.spatial.transform import Rotation
+
+from quadsim.base.parameters import leaves
+from quadsim.lab.sensor_check.bench import Bench, Samples, Truth, alone
+from quadsim.lab.sensor_check.figures import (
+    WANTED,
+    Figure,
+    Specified,
+    count_step,
+    trials_for_deviation,
+    trials_for_share,
+)
+from quadsim.sensors.timing import LARGEST_JITTER
+
+Array = NDArray[Any]
+Measure = Callable[[float], list[Figure]]
+
+#: Correlation times between two samples of a Gauss-Markov process: with 0.8 the time is known
+#: best, to 2.49 / sqrt(n).
+MARKOV_STEP, MARKOV_PRECISION = 0.8, 2.49
+
+#: What the components of parameters are called; else x, y, z.
+COMPONENTS = {
+    "cross_axis": ("x of y", "x of z", "y of x", "y of z", "z of x", "z of y"),
+    "soft_iron": ("xx", "yy", "zz", "xy", "xz", "yz"),
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run of a device with most of its errors off.
+
+    Attributes:
+        names: parameters whose figures it measures.
+        intervals: how many figures have an interval of confidence.
+        measure: takes the confidence of each interval; gives the figures.
+    """
+
+    names: tuple[str, ...]
+    intervals: int
+    measure: Measure
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A situation in which a parameter shows in the readings.
+
+    Attributes:
+        truth: what the sensor is shown; None: level and at rest.
+        ideal: what it reads without errors.
+        gain: how much more it reads for each unit of the parameter.
+        columns: of the readings in which the parameter shows; None: all.
+        components: of the parameter, one for each column; None: as the columns.
+        keeps: further parameters that stay as in the file.
+        proves: further parameters that the figures depend on, and are measured with it.
+        others: further parameters that are set, by name.
+        see: what shows the parameter, of the readings; None: (reading - ideal) / gain.
+    """
+
+    truth: Truth | None = None
+    ideal: Any = 0.0
+    gain: float = 1.0
+    columns: tuple[int, ...] | None = None
+    components: tuple[int, ...] | None = None
+    keeps: tuple[str, ...] = ()
+    proves: tuple[str, ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
+    see: Callable[[Array], Array] | None = None
+
+    def seen(self, readings: Array) -> Array:
+        """(N, columns) of the parameter in (N, all) readings."""
+        if self.see is not None:
+            return self.see(readings)
+        shown: Array = (readings - self.ideal) / self.gain
+        return shown if self.columns is None else shown[:, list(self.columns)]
+
+
+class Rig:
+    """A device on its bench, and how each of its parameters is shown.
+
+    Attributes:
+        field: of the samples that holds the readings.
+        rounding: of a reading less what is true, in its unit.
+        always: parameters that every experiment keeps.
+        given: what every experiment sets.
+        rate_periods: periods over which the rate is measured.
+        timed_by: parameters by which the latency is counted.
+        clock_s: how finely times of publication are known.
+    """
+
+    field = ""
+    rounding = 1e-12
+    always: tuple[str, ...] = ()
+    given: ClassVar[Mapping[str, Any]] = {}
+    rate_periods = 1000
+    timed_by: tuple[str, ...] = ()
+    clock_s = 1e-9
+
+    def __init__(self, bench: Bench, params: Any) -> None:
+        self.bench, self.params = bench, params
+        self.leaves = {leaf.name: leaf for leaf in leaves(type(params))}
+
+    # ---- what sensors say of themselves ----
+
+    def probes(self, name: str) -> tuple[Probe, ...]:
+        """Situations in which a parameter shows; none: it is not measured by its tag."""
+        return (Probe(),)
+
+    def more(self) -> Iterator[Experiment]:
+        """Experiments for what only this kind of sensor has."""
+        return iter(())
+
+    def field_of(self, name: str) -> str:
+        """Field of the samples in which a parameter shows."""
+        return self.field
+
+    # ---- what experiments ask ----
+
+    def of(self, name: str) -> Any:
+        """Value of a parameter by its dotted name."""
+        value = self.params
+        for part in name.split("."):
+            value = getattr(value, part)
+        return value
+
+    def is_set(self, *names: str) -> bool:
+        """Whether any of these parameters differs from a device without errors."""
+        return any(self.of(name) != self.leaves[name].default for name in names)
+
+    def alone(self, *names: str, **others: Any) -> Any:
+        """The device with only some of its errors."""
+        return alone(self.params, *self.always, *names, **{**self.given, **others})
+
+    def device(self, name: str, probe: Probe) -> Any:
+        """The device with only the error that a probe shows."""
+        return self.alone(name, *probe.keeps, **probe.others)
+
+    def readings(self, name: str, probe: Probe, count: int, dt_s: float | None = None) -> Array:
+        """(count, columns) of a parameter, after one switch-on."""
+        params = self.device(name, probe)
+        return probe.seen(self._rows(name, self.bench.run(params, name, count, probe.truth, dt_s)))
+
+    def starts(self, name: str, probe: Probe, count: int) -> Array:
+        """(count, columns) of a parameter, each row after a switch-on of its own."""
+        params = self.device(name, probe)
+        samples = self.bench.switch_on(params, name, count, probe.truth)[:, 0]
+        return probe.seen(self._rows(name, samples))
+
+    def _rows(self, name: str, samples: Samples) -> Array:
+        return np.asarray(samples[self.field_of(name)]).reshape(len(samples), -1)
+
+    def deliveries(self, name: str, count: int) -> tuple[Array, Array, Array]:
+        """Times in ns at which samples are taken, stamps, and arrivals (-1: never)."""
+        return self.bench.deliveries(self.alone(name), name, count)
+
+    def specified(
+        self, name: str, confidence: float = 0.95, component: int | None = None, value: Any = None
+    ) -> Specified:
+        """What the file says of a parameter, or of one of its components."""
+        stated = self.of(name) if value is None else value
+        unit = self.leaves[name].spec.unit
+        if component is None:
+            return Specified(name, unit, float(stated), confidence)
+        words = next((w for end, w in COMPONENTS.items() if name.endswith(end)), ("x", "y", "z"))
+        return Specified(f"{name} {words[component]}", unit, float(stated[component]), confidence)
+
+
+def experiments(rig: Rig) -> list[Experiment]:
+    """All that can be measured of a device: by its parameters' tags, then what only it has."""
+    found: list[Experiment] = []
+    for leaf in rig.leaves.values():
+        if leaf.spec.term in TERMS and (leaf.spec.term in ALWAYS or rig.is_set(leaf.name)):
+            found += TERMS[leaf.spec.term](rig, leaf.name)
+    return [*found, *rig.more()]
+
+
+def is_vector(value: Any) -> bool:
+    """Whether a parameter has components."""
+    return isinstance(value, tuple)
+
+
+def certain(names: tuple[str, ...], measure: Callable[[], list[Figure]]) -> Experiment:
+    """An experiment without chance."""
+    return Experiment(names, 0, lambda confidence: measure())
+
+
+# ---- errors of readings ------------------------------------------------------------------------
+
+
+def constant(rig: Rig, name: str) -> Iterator[Experiment]:
+    """What is always the same: one reading in each situation, the worst one counts."""
+    probes = rig.probes(name)
+
+    def measure() -> list[Figure]:
+        found: dict[int | None, list[tuple[float, float]]] = {}
+        for probe in probes:
+            row = rig.readings(name, probe, 1)[0]
+            places = probe.components or probe.columns or tuple(range(len(row)))
+            for place, value in zip(places, row, strict=True):
+                key = place if is_vector(rig.of(name)) else None
+                found.setdefault(key, []).append((float(value), rig.rounding / abs(probe.gain)))
+        figures = []
+        for key, pairs in sorted(found.items(), key=lambda item: item[0] or 0):
+            said = rig.specified(name, component=key)
+            worst = max(pairs, key=lambda pair: abs(pair[0] - said.specified))
+            figures.append(said.exactly(*worst))
+        return figures
+
+    if probes:
+        yield certain((name, *probes[0].proves), measure)
+
+
+def turn_on(rig: Rig, name: str) -> Iterator[Experiment]:
+    """What is drawn for each unit or at each switch-on: the spread over many of them."""
+    (probe,) = rig.probes(name)
+
+    def measure(confidence: float) -> list[Figure]:
+        wanted = trials_for_deviation(confidence)
+        columns = len(rig.starts(name, probe, 1)[0])
+        values = rig.starts(name, probe, math.ceil(wanted / columns))
+        return [rig.specified(name, confidence).deviation(np.ravel(values))]
+
+    yield Experiment((name,), 1, measure)
+
+
+def _deviations(
+    rig: Rig, name: str, values: Callable[[Probe, int], Array], scale: float = 1.0
+) -> Iterator[Experiment]:
+    """The deviation of (count, columns) independent values, by component where there are some."""
+    (probe,) = rig.probes(name)
+    stated = rig.of(name)
+    components = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [None]
+
+    def measure(confidence: float) -> list[Figure]:
+        rows = values(probe, trials_for_deviation(confidence))
+        return [
+            rig.specified(name, confidence, i).deviation(
+                np.ravel(rows) if i is None else rows[:, i], scale
+            )
+            for i in components
+        ]
+
+    yield Experiment((name, *probe.proves), len(components), measure)
+
+
+def white(rig: Rig, name: str) -> Iterator[Experiment]:
+    """White noise by its deviation."""
+    return _deviations(rig, name, lambda probe, count: rig.readings(name, probe, count))
+
+
+def white_density(rig: Rig, name: str) -> Iterator[Experiment]:
+    """White noise by its density: the deviation over the root of the rate."""
+    scale = 1.0 / math.sqrt(rig.params.rate_hz)
+    return _deviations(rig, name, lambda probe, count: rig.readings(name, probe, count), scale)
+
+
+def random_walk(rig: Rig, name: str) -> Iterator[Experiment]:
+    """A random walk: its steps are independent."""
+
+    def steps(probe: Probe, count: int) -> Array:
+        return np.diff(rig.readings(name, probe, count + 1), axis=0)
+
+    return _deviations(rig, name, steps, math.sqrt(rig.params.rate_hz))
+
+
+def markov_count(confidence: float) -> int:
+    """Samples by which the correlation time of a Gauss-Markov process is known well enough."""
+    z = float(stats.norm.ppf(0.5 + 0.5 * confidence))
+    return math.ceil((1.25 * z * MARKOV_PRECISION / WANTED) ** 2)
+
+
+def gauss_markov(rig: Rig, name: str) -> Iterator[Experiment]:
+    """A bias that wanders about zero, with its correlation time ``<name>_time_s``."""
+    time = f"{name}_time_s"
+    (probe,) = rig.probes(name)
+    stated = rig.of(name)
+    axes = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [0]
+
+    def measure(confidence: float) -> list[Figure]:
+        time_s = rig.of(time)
+        dt_s = MARKOV_STEP * time_s
+        shown = replace(probe, keeps=(*probe.keeps, time))
+        readings = rig.readings(name, shown, markov_count(confidence), dt_s)
+        return [
+            rig.specified(name, confidence, i if is_vector(stated) else None).wander(
+                readings[:, i], dt_s, time_s
+            )
+            for i in axes
+        ] + [rig.specified(time, confidence).persistence(readings[:, axes[0]], dt_s)]
+
+    yield Experiment((name, time), len(axes) + 1, measure)
+
+
+def quantisation(rig: Rig, name: str) -> Iterator[Experiment]:
+    """Counts, over which the noise of the probe spreads the readings."""
+    (probe,) = rig.probes(name)
+
+    def measure() -> list[Figure]:
+        step = count_step(rig.readings(name, probe, 2000))
+        return [rig.specified(name).exactly(step, 1e-6 * rig.of(name))]
+
+    yield certain((name,), measure)
+
+
+def dropout(rig: Rig, name: str) -> Iterator[Experiment]:
+    """The share of readings that are missed."""
+    (probe,) = rig.probes(name)
+
+    def measure(confidence: float) -> list[Figure]:
+        count = trials_for_share(probe.gain * rig.of(name), confidence)
+        missed = int(np.isinf(rig.readings(name, probe, count)).sum())
+        return [rig.specified(name, confidence).share(missed, count, 1.0 / probe.gain)]
+
+    yield Experiment((name, *probe.proves), 1, measure)
+
+
+def lag(rig: Rig, name: str) -> Iterator[Experiment]:
+    """A first-order lag: how far it follows while what it reads rises evenly."""
+    (probe,) = rig.probes(name)
+
+    def measure() -> list[Figure]:
+        time_s = rig.of(name)
+        dt_s = 1e-3 * time_s
+        # of a ramp over dt it follows 1 - (1 - exp(-x)) / x, x = dt / T; half of x
+        followed = float(rig.readings(name, probe, 1, dt_s)[0, 0])
+        return [rig.specified(name).exactly(dt_s / (2.0 * followed), 1e-3 * time_s)]
+
+    yield certain((name,), measure)
+
+
+def warm_up(rig: Rig, name: str) -> Iterator[Experiment]:
+    """How far a sensor warms itself, and how fast (``warm_up_s``)."""
+    (probe,) = rig.probes(name)
+
+    def measure() -> list[Figure]:
+        time_s = rig.of("warm_up_s")
+        risen = rig.readings(name, replace(probe, keeps=("warm_up_s",)), 400, 0.1 * time_s)[:, 0]
+        left = risen[-1] - risen[[0, 9]]
+        found_s = 0.9 * time_s / math.log(left[0] / left[1])
+        return [
+            rig.specified(name).exactly(risen[-1], 1e-6),
+            rig.specified("warm_up_s").exactly(found_s, 1e-6 * time_s),
+        ]
+
+    yield certain((name, "warm_up_s"), measure)
+
+
+def rotation(rig: Rig, name: str) -> Iterator[Experiment]:
+    """How the sensor is turned: what each axis reads of a vector along each axis of the body."""
+    probes = rig.probes(name)
+
+    def measure() -> list[Figure]:
+        found = Rotation.from_matrix([rig.readings(name, probe, 1)[0] for probe in probes])
+        wanted = Rotation.from_euler("xyz", rig.of(name), degrees=True)
+        off_deg = math.degrees((wanted.inv() * found).magnitude())
+        said = replace(rig.specified(name, value=0.0), name=f"{name}: off by")
+        return [said.exactly(off_deg, 1e-6)]
+
+    if probes:
+        yield certain((name,), measure)
+
+
+# ---- timing ------------------------------------------------------------------------------------
+
+
+def clipped_deviation(sigma: float, bound: float) -> float:
+    """Deviation of a normal value that is cut at both bounds."""
+    if sigma <= 0.0:
+        return 0.0
+    b = bound / sigma
+    inside = stats.norm.cdf(b) - stats.norm.cdf(-b) - 2.0 * b * stats.norm.pdf(b)
+    return sigma * math.sqrt(inside + 2.0 * b**2 * stats.norm.sf(b))
+
+
+def rate(rig: Rig, name: str) -> Iterator[Experiment]:
+    """Samples a second."""
+
+    def measure() -> list[Figure]:
+        _, stamps_ns, _ = rig.deliveries(name, rig.rate_periods + 1)
+        found = 1e9 * rig.rate_periods / float(stamps_ns[-1] - stamps_ns[0])
+        # stamps and periods are whole nanoseconds
+        return [rig.specified(name).exactly(found, 0.5e-9 * rig.of(name) ** 2)]
+
+    yield certain((name,), measure)
+
+
+def latency(rig: Rig, name: str) -> Iterator[Experiment]:
+    """From the time of a sample to its publication."""
+
+    def measure() -> list[Figure]:
+        taken_ns, _, arrivals_ns = rig.deliveries(name, 10)
+        late_s = 1e-9 * float(np.median(arrivals_ns - taken_ns))
+        return [rig.specified(name).exactly(late_s, rig.clock_s)]
+
+    yield certain((name, *rig.timed_by), measure)
+
+
+def jitter(rig: Rig, name: str) -> Iterator[Experiment]:
+    """The stamp's error, which is cut below half a period."""
+
+    def measure(confidence: float) -> list[Figure]:
+        taken_ns, stamps_ns, _ = rig.deliveries(name, trials_for_deviation(confidence))
+        cut_s = clipped_deviation(rig.of(name), LARGEST_JITTER / rig.params.rate_hz)
+        said = rig.specified(name, confidence, value=cut_s)
+        return [said.deviation(1e-9 * (stamps_ns - taken_ns))]
+
+    yield Experiment((name,), 1, measure)
+
+
+def loss(rig: Rig, name: str) -> Iterator[Experiment]:
+    """The share of samples that never arrive."""
+
+    def measure(confidence: float) -> list[Figure]:
+        count = trials_for_share(rig.of(name), confidence)
+        lost = int((rig.deliveries(name, count)[2] < 0).sum())
+        return [rig.specified(name, confidence).share(lost, count)]
+
+    yield Experiment((name,), 1, measure)
+
+
+#: The experiment of each tag.
+TERMS: dict[str, Callable[[Rig, str], Iterator[Experiment]]] = {
+    "constant": constant,
+    "turn-on": turn_on,
+    "white": white,
+    "white density": white_density,
+    "random walk": random_walk,
+    "Gauss-Markov": gauss_markov,
+    "quantisation": quantisation,
+    "dropout": dropout,
+    "lag": lag,
+    "warm-up": warm_up,
+    "rotation": rotation,
+    "rate": rate,
+    "latency": latency,
+    "jitter": jitter,
+    "loss": loss,
+}
+
+#: Tags of which a device without errors has a figure too.
+ALWAYS = ("rate", "latency")
