@@ -87,7 +87,7 @@ Observation = tuple[int, float, Vec3, Vec3, float, float, float, float]
 
 
 @kernel
-def is_whole(odometry: Any) -> bool:
+def is_valid_odometry(odometry: Any) -> bool:
     """Whether every number of an odometry is finite and its variances are none below zero."""
     total, least, length = 0.0, 0.0, 0.0
     for i in range(4):
@@ -208,7 +208,7 @@ def observe(watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observ
     """
     watch, odometry = watches[0], odometries[0]
     new = watch.known == 0 or odometry.stamp_ns != watch.stamp_ns
-    if new and is_whole(odometry):
+    if new and is_valid_odometry(odometry):
         moved_s = min(abs(odometry.stamp_ns - watch.stamp_ns) * 1e-9, COMPARED_S)
         _take_deviations(watch, odometry)
         _compare(watch, odometry, moved_s)

@@ -22,7 +22,7 @@ from quadsim.mission.trajectories.polynomials import (
     Polynomials,
     differentiated,
     peaks,
-    sampled,
+    sample_course,
 )
 from quadsim.mission.trajectories.splines import rest_spline, segments
 
@@ -72,7 +72,7 @@ def snap_cost(path: Polynomials) -> float:
 
 
 def _trial_stretch(waypoints: Array, durations_s: Array, limits: Limits) -> float:
-    _, _, v, a = sampled(course(waypoints, durations_s), TRIAL_SAMPLES)
+    _, _, v, a = sample_course(course(waypoints, durations_s), TRIAL_SAMPLES)
     up = float(v[:, 2].max())
     down = float(-v[:, 2].min())
     speed, acceleration = float(lengths(v).max()), float(lengths(a).max())
