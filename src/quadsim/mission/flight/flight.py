@@ -81,7 +81,7 @@ class FlightManager:
         goals = position.navigation != "trajectory"
         self.reference = Reference(params, self.estimate, self.ground, goals)
         self.battery = Battery(params.failsafe)
-        self.commands = Commands(self, position)
+        self.commands: Commands = Commands(self, position)
         if any(getattr(item, "height", "") == "above_ground" for item in items):
             self.ground.use()
         self.state = "disarmed"

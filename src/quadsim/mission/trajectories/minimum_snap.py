@@ -20,7 +20,6 @@ from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.polynomials import (
     Array,
     Polynomials,
-    differentiated,
     peaks,
     sample_course,
 )
@@ -58,17 +57,6 @@ def course(waypoints: Array, durations_s: Array) -> Polynomials:
     knots = np.concatenate([[0.0], np.cumsum(durations_s)])
     derivatives = rest_spline(waypoints, durations_s, 4)
     return Polynomials(knots, segments(derivatives, durations_s))
-
-
-def snap_cost(path: Polynomials) -> float:
-    """Integral of squared snap over the course, m^2/s^7."""
-    snap = path.coefficients[:, :3]
-    for _ in range(4):
-        snap = differentiated(snap) / np.diff(path.knots_s)[:, None, None]
-    order = np.arange(snap.shape[-1])
-    weights = 1.0 / (order[:, None] + order + 1.0)  # integrals of tau^i tau^j
-    squares = np.einsum("kdi,kdj,ij->k", snap, snap, weights)
-    return float(np.sum(squares * np.diff(path.knots_s)))
 
 
 def _trial_stretch(waypoints: Array, durations_s: Array, limits: Limits) -> float:
