@@ -241,12 +241,14 @@ class EstimateCheck:
         p_W, v_W, yaw: position in m, velocity in m/s, yaw in rad.
         growth_m: of the deviation of the position over the usual one.
         sigma_m, sigma_z_m: that deviation, and the height's.
+        yaw_sigma: (1,) of the heading, rad.
     """
 
     def __init__(self, params: FlightParams) -> None:
         self._arming, self._limits = params.arming, np.array([pack(params.failsafe)])
         self.watches: NDArray[np.record] = np.zeros(1, WATCH)
         self.watches["verdict"] = MISSING
+        self.yaw_sigma = self.watches["yaw_sigma"]  # a view: finding a field takes longer
         self.odometries: Any = None
         self._keep((MISSING, 0.0, ZERO, ZERO, 0.0, 0.0, 0.0, 0.0))
 

@@ -57,10 +57,8 @@ def watch_over(flight: FlightManager) -> None:
     if not flight.flying or flight.landing.blind:
         return
     looks = flight.now_ns - flight.looked_ns >= LOOK_NS
-    for rule in _RULES_IN[flight.state]:
+    for rule in _RULES_IN[flight.state, looks]:
         if rule.slow:
-            if not looks:
-                continue
             flight.looked_ns = flight.now_ns
         reason = rule.applies(flight)
         if reason:
@@ -278,4 +276,9 @@ RULES = (
     FailsafeRule(_leaves_fence, _return_inside, _without(_EN_ROUTE, *_NOT_UNDER_WAY)),
 )
 
-_RULES_IN = {state: tuple(rule for rule in RULES if state in rule.states) for state in STATES}
+#: Those that are looked at in a state, and whether it is a look by the slow ones.
+_RULES_IN = {
+    (state, looks): tuple(r for r in RULES if state in r.states and (looks or not r.slow))
+    for state in STATES
+    for looks in (False, True)
+}
