@@ -58,7 +58,7 @@ from quadsim.mission.trajectories.items import (
     TrackItem,
     map_points,
 )
-from quadsim.mission.trajectories.timed import read_csv, stated
+from quadsim.mission.trajectories.timed import read_csv, stated_points
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 
 TimedPoint = tuple[float, float, float, float, float]
@@ -189,7 +189,7 @@ class Trajectory:
             file = from_mapping(TrajectoryFile, read_yaml(path), str(path))
             if file.interpolation == "straight":
                 return Follow(tuple(self._moved(file.points)))
-            smooth = stated(file.points, file.velocities, file.accelerations)
+            smooth = stated_points(file.points, file.velocities, file.accelerations)
         east, north, up = self.offset_W_m
         moved = tuple(
             point._replace(p_W=(point.p_W[0] + east, point.p_W[1] + north, point.p_W[2] + up))
@@ -259,7 +259,7 @@ def name_of(item: Item) -> str:
     return "follow" if isinstance(item, TimedFollow) else _NAMES[type(item)]
 
 
-def check(items: Sequence[Item], where: str) -> None:
+def check_mission(items: Sequence[Item], where: str) -> None:
     """Refuse missions that cannot be flown: take-off comes first, landing last, each once.
 
     Raises:
@@ -298,7 +298,7 @@ def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, .
     items: list[Item] = []
     _read(content, f"{where}: mission", height, items)
     if whole:
-        check(items, where)
+        check_mission(items, where)
     return tuple(items)
 
 

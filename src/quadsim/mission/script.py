@@ -30,7 +30,7 @@ AtS = Annotated[float, Spec("simulated time at which it is given", "s", ge=0.0, 
 
 
 @dataclass(frozen=True)
-class VelocityCommand:
+class ScriptedVelocity:
     """A velocity, given again and again."""
 
     at_s: AtS
@@ -41,7 +41,7 @@ class VelocityCommand:
 
 
 @dataclass(frozen=True)
-class PoseCommand:
+class ScriptedPose:
     """A pose to fly to."""
 
     at_s: AtS
@@ -50,19 +50,19 @@ class PoseCommand:
 
 
 @dataclass(frozen=True)
-class Request:
+class ScriptedRequest:
     """A request by its name."""
 
     at_s: AtS
     request: Annotated[str, Spec("what", choices=REQUESTS)]
 
 
-Command = VelocityCommand | PoseCommand | Request
+Command = ScriptedVelocity | ScriptedPose | ScriptedRequest
 
-_KINDS: Mapping[str, type[VelocityCommand] | type[PoseCommand] | type[Request]] = {
-    "velocity_W_mps": VelocityCommand,
-    "position_W_m": PoseCommand,
-    "request": Request,
+_KINDS: Mapping[str, type[ScriptedVelocity] | type[ScriptedPose] | type[ScriptedRequest]] = {
+    "velocity_W_mps": ScriptedVelocity,
+    "position_W_m": ScriptedPose,
+    "request": ScriptedRequest,
 }
 
 
@@ -109,13 +109,13 @@ class Script:
             if due_ns > stamp_ns:
                 left.append((due_ns, command))
                 continue
-            if isinstance(command, VelocityCommand):
+            if isinstance(command, ScriptedVelocity):
                 factor = math.nan if command.broken else 1.0
                 x, y, z = (factor * value for value in command.velocity_W_mps)
                 manager.command_velocity((x, y, z), command.yaw_rate_radps)
                 if stamp_ns + PERIOD_NS <= round(command.until_s * 1e9):
                     left.append((stamp_ns + PERIOD_NS, command))
-            elif isinstance(command, PoseCommand):
+            elif isinstance(command, ScriptedPose):
                 manager.command_pose(command.position_W_m, math.radians(command.yaw_deg))
             else:
                 getattr(manager, command.request)()

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.linear import lengths
-from quadsim.mission.flight.fence import places as places_of
+from quadsim.mission.flight.fence import item_places
 from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Follow, Goto, Item, Takeoff
 from quadsim.mission.reference.legs import PEAK_SPEED, rest_duration
-from quadsim.mission.script import Command, PoseCommand
+from quadsim.mission.script import Command, ScriptedPose
 from quadsim.mission.trajectories.items import (
     FigureOfEight,
     MinimumSnap,
@@ -62,12 +62,12 @@ def moved(item: Item, offset_W_m: Vec3) -> Item:
 
 def moved_command(command: Command, offset_W_m: Vec3) -> Command:
     """A command whose place is moved."""
-    if isinstance(command, PoseCommand):
+    if isinstance(command, ScriptedPose):
         return replace(command, position_W_m=_shifted(command.position_W_m, offset_W_m))
     return command
 
 
-def ways(item: Formation, from_W: Array, flight: FlightParams) -> tuple[Array, Array]:
+def formation_ways(item: Formation, from_W: Array, flight: FlightParams) -> tuple[Array, Array]:
     """Where each vehicle goes, and how fast, so that all of them arrive together.
 
     Args:
@@ -129,7 +129,7 @@ def missions_of(
     here: Array = np.array(starts_W_m, dtype=float).reshape(count, 3)
     for item in items:
         if isinstance(item, Formation):
-            goals, speeds = ways(item, here, flight)
+            goals, speeds = formation_ways(item, here, flight)
             for i, mission in enumerate(missions):
                 x, y, z = (float(value) for value in goals[i])
                 leg = Goto(
@@ -147,6 +147,6 @@ def missions_of(
                 here[i, 2] += own.height_m
             else:
                 at = (float(here[i, 0]), float(here[i, 1]), float(here[i, 2]))
-                for p_W in places_of(own, at, starts_W_m[i], flight):
+                for p_W in item_places(own, at, starts_W_m[i], flight):
                     here[i] = p_W
     return [tuple(mission) for mission in missions]

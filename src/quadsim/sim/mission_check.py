@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FlightParams
-from quadsim.mission.flight.fence import mission_fault, places
+from quadsim.mission.flight.fence import item_places, mission_fault
 from quadsim.mission.items import Item, Takeoff, name_of
 from quadsim.mission.waypoint import ReturnHome
 from quadsim.vehicle.parameters import VehicleParams
@@ -30,7 +30,7 @@ def _legs(
     at = home_W_m
     for i, item in enumerate(items):
         follows_ground = getattr(item, "height", "") == "above_ground"
-        for goal in places(item, at, home_W_m, flight):
+        for goal in item_places(item, at, home_W_m, flight):
             if not follows_ground and not isinstance(item, Takeoff | ReturnHome):
                 yield i, item, at, goal
             at = goal

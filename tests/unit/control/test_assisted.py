@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from obedient import Rig
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
@@ -40,7 +41,7 @@ from quadsim.control.parameters import (
 )
 from quadsim.control.position import new_position_control, position_control
 from quadsim.geometry.rotation import from_euler
-from quadsim.mission.flight.flight import ERROR, WARN, FlightManager
+from quadsim.mission.flight.flight import ERROR, WARN
 from quadsim.mission.items import Goto, Hover, Takeoff
 from quadsim.sim.scenario import load_scenario
 
@@ -197,67 +198,37 @@ def test_a_guard_above_the_lowest_height_is_refused():
 # ---- the flight manager ----------------------------------------------------------------------
 
 
-TICK_NS = 20_000_000
 MANUAL = FlightParams(manual=ManualParams(allowed=True))
 MISSION = (Takeoff(height_m=2.0), Hover(duration_s=1.0), Goto(position_W_m=(20.0, 0.0, 2.0)))
 
 
-class Flight:
+class Flight(Rig):
     """A vehicle that follows at once above a slope to the east, with a range finder."""
 
     def __init__(self, params=None, items=MISSION, slope=0.0):
-        self.manager = FlightManager(params or FlightParams(), items)
-        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
-        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
-        self.odometry.q_WB[0] = 1.0
-        self.slope, self.stamp_ns, self.thrust, self.events = slope, 0, 0.0, []
-        self.sticks = None
-        self.ranges = True
+        super().__init__(items, params or FlightParams())
+        self.slope, self.thrust, self.sticks, self.ranges = slope, 0.0, None, True
         self.tick()
 
     @property
     def height_m(self):
         return float(self.odometry.p_W[2] - self.slope * self.odometry.p_W[0])
 
-    def tick(self):
-        self.stamp_ns += TICK_NS
-        self.odometry.stamp_ns = self.stamp_ns
-        if self.ranges:
-            # straight down, as the vehicle is level
+    def sense(self):
+        if self.ranges:  # straight down, as the vehicle is level
             self.manager.take_range(self.stamp_ns, self.height_m, 1e-4)
         if self.sticks is not None:
             self.manager.take_sticks(self.sticks)
-        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
-        self.events += self.manager.take_events()
-        stands = self.setpoint.mode == MODE_ATTITUDE and self.manager.state == "landing"
+
+    def move(self):
+        stands = self.setpoint.mode == MODE_ATTITUDE and self.state == "landing"
         in_air = 9.8 if self.manager.flying else 0.0
         self.thrust = float(self.setpoint.thrust) if stands else in_air
-        if self.setpoint.mode == MODE_POSITION and self.manager.flying:
-            self.odometry.p_W[:], self.odometry.v_W[:] = self.setpoint.p_W, self.setpoint.v_W
-            self.odometry.q_WB[:] = from_euler(0.0, 0.0, float(self.setpoint.yaw))
+        if self.manager.flying:
+            self.follow()
         if self.height_m < 0.0:
             self.odometry.p_W[2] = self.slope * self.odometry.p_W[0]
             self.odometry.v_W[:], self.thrust = 0.0, 5.0
-
-    def run(self, seconds):
-        for _ in range(round(seconds * 50)):
-            self.tick()
-        return self
-
-    def until(self, state, most_s=30.0):
-        for _ in range(round(most_s * 50)):
-            if self.manager.state == state:
-                return self
-            self.tick()
-        raise AssertionError(f"{self.manager.state}, not {state}: {self.events}")
-
-    def take_off(self):
-        assert self.manager.arm() is None
-        assert self.manager.start() is None
-        return self.until("mission")
-
-    def named(self, name):
-        return [(level, message) for _, level, event, message in self.events if event == name]
 
 
 def test_a_stick_that_moves_takes_over_and_the_mission_goes_on_by_start():

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from obedient import TICK_NS, Rig
 
 from quadsim.base.errors import InputError
 from quadsim.base.records import (
@@ -14,7 +15,6 @@ from quadsim.base.records import (
     MODE_POSITION,
     MODE_STOP,
     MODE_VELOCITY,
-    ODOMETRY,
     SETPOINT,
 )
 from quadsim.control.parameters import FlightParams
@@ -22,7 +22,6 @@ from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight.flight import ERROR, STATES, WARN, FlightManager
 from quadsim.mission.items import Follow, Goto, Hover, Land, Takeoff
 
-TICK_NS = 20_000_000
 PARAMS = FlightParams()
 SQUARE = (
     Takeoff(height_m=1.5),
@@ -32,70 +31,29 @@ SQUARE = (
 )
 
 
-class Flight:
-    """A manager with a vehicle that follows at once, and a ground at z = 0.2 in the estimate."""
+class Flight(Rig):
+    """A vehicle that follows at once, and a ground at z = 0.2 in the estimate."""
 
     GROUND = 0.2
 
     def __init__(self, items=SQUARE, params=PARAMS):
-        self.manager = FlightManager(params, items)
-        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
-        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
+        super().__init__(items, params)
         self.odometry.p_W[2] = self.GROUND
-        self.odometry.q_WB[0] = 1.0
         self.odometry.v_variance[:] = 0.01
-        self.stamp_ns, self.thrust = 0, 0.0
-        self.events, self.track = [], []
+        self.thrust, self.track = 0.0, []
 
-    @property
-    def state(self):
-        return self.manager.state
-
-    def tick(self, estimate=True):
-        self.stamp_ns += TICK_NS
-        if estimate:
-            self.odometry.stamp_ns = self.stamp_ns
-        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, self.thrust)
-        for name in ("p_W", "v_W", "a_W", "yaw", "yaw_rate"):
-            assert np.isfinite(self.setpoint[name]).all()
-        self.events += self.manager.take_events()
-        self.track.append((self.state, self.setpoint.copy()))
-        self._move()
-
-    def _move(self):
+    def move(self):
         setpoint, odometry = self.setpoint, self.odometry
+        self.track.append((self.state, setpoint.copy()))
         self.thrust = {MODE_STOP: 0.0, MODE_IDLE: 1e-3}.get(int(setpoint.mode), 9.8)
-        if setpoint.mode == MODE_POSITION:
-            odometry.p_W[:], odometry.v_W[:] = setpoint.p_W, setpoint.v_W
-            odometry.q_WB[:] = from_euler(0.0, 0.0, float(setpoint.yaw))
-        elif setpoint.mode == MODE_VELOCITY:
+        self.follow()
+        if setpoint.mode == MODE_VELOCITY:
             odometry.v_W[:] = setpoint.v_W
             odometry.p_W += 0.02 * setpoint.v_W
         elif setpoint.mode == MODE_ATTITUDE:  # level, on the ground
             self.thrust = float(setpoint.thrust)
         if odometry.p_W[2] < self.GROUND:  # the ground carries the vehicle
             odometry.p_W[2], odometry.v_W[:], self.thrust = self.GROUND, 0.0, 5.0
-
-    def run(self, seconds, **kwargs):
-        for _ in range(round(seconds * 50)):
-            self.tick(**kwargs)
-        return self
-
-    def until(self, *states, most_s=30.0):
-        for _ in range(round(most_s * 50)):
-            if self.state in states:
-                return self
-            self.tick()
-        raise AssertionError(f"{self.state}, not {states}: {self.events}")
-
-    def names(self):
-        return [name for _, _, name, _ in self.events]
-
-    def take_off(self):
-        self.tick()
-        assert self.manager.arm() is None
-        assert self.manager.start() is None
-        return self.until("mission", "hover")
 
 
 def test_a_mission_is_flown_from_standing_to_standing():
@@ -206,7 +164,8 @@ def test_arming_needs_an_estimate_and_a_fresh_one():
     assert setpoints[0].mode == MODE_STOP
     flight = Flight()
     flight.tick()
-    flight.run(0.6, estimate=False)
+    flight.estimate = False
+    flight.run(0.6)
     assert flight.manager.arm() == "the estimate is too old"
 
 
@@ -214,7 +173,8 @@ def test_an_estimate_lost_before_take_off_disarms():
     flight = Flight()
     flight.tick()
     flight.manager.arm()
-    flight.run(0.6, estimate=False)
+    flight.estimate = False
+    flight.run(0.6)
     assert flight.state == "disarmed"
     assert flight.setpoint.mode == MODE_STOP
 

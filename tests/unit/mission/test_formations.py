@@ -13,7 +13,7 @@ from quadsim.control.parameters import FlightParams
 from quadsim.mission.formations import SHAPES, Formation, Gather, places
 from quadsim.mission.items import Goto, Hover, Land, Takeoff, items_from
 from quadsim.mission.reference.legs import rest_duration
-from quadsim.mission.swarms import missions_of, moved, ways
+from quadsim.mission.swarms import formation_ways, missions_of, moved
 from quadsim.mission.trajectories.items import Circle, MinimumSnap
 from quadsim.sim.scenario import StartParams, load_scenario
 
@@ -55,7 +55,7 @@ def test_ways_are_the_least_of_all_and_do_not_cross():
     here_W = np.zeros((5, 3))
     here_W[:, :2] = places("grid", 5, 4.0) + generator.uniform(-0.3, 0.3, (5, 2))
     here_W[:, 2] = 5.0
-    goals_W, speeds_mps = ways(item, here_W, FLIGHT)
+    goals_W, speeds_mps = formation_ways(item, here_W, FLIGHT)
     squares = ((goals_W - here_W) ** 2).sum()
     least = min(((goals_W[list(order)] - here_W) ** 2).sum() for order in permutations(range(5)))
     assert squares == pytest.approx(least)
@@ -75,7 +75,7 @@ def test_own_places_are_those_of_the_order():
     item = Formation("circle", (0.0, 0.0, 5.0), 4.0, heading_deg=180.0, assign="own")
     start_W = np.zeros((6, 3))
     start_W[:, :2], start_W[:, 2] = places("circle", 6, 4.0), 5.0
-    goals_W, _ = ways(item, start_W, FLIGHT)
+    goals_W, _ = formation_ways(item, start_W, FLIGHT)
     np.testing.assert_allclose(goals_W[:, :2], -start_W[:, :2], atol=1e-12)
 
 

@@ -7,7 +7,16 @@ import math
 import pytest
 
 from quadsim.base.errors import InputError
-from quadsim.mission.items import Follow, Goto, Hover, Land, Takeoff, check, corners, items_from
+from quadsim.mission.items import (
+    Follow,
+    Goto,
+    Hover,
+    Land,
+    Takeoff,
+    check_mission,
+    corners,
+    items_from,
+)
 
 SQUARE = [
     {"takeoff": {"height_m": 2.0}},
@@ -59,7 +68,7 @@ def test_missions_that_cannot_be_flown_are_refused(content, words):
 
 def test_check_names_where():
     with pytest.raises(InputError, match=r"^here: "):
-        check([Land()], "here")
+        check_mission([Land()], "here")
 
 
 def test_timed_points_are_joined_by_straight_lines_and_held_at_both_ends():

@@ -24,7 +24,8 @@ from quadsim.mission.trajectories.items import (
     TimedFollow,
 )
 from quadsim.mission.trajectories.limits import check_trajectories, excess
-from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course, snap_cost
+from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course
+from quadsim.mission.trajectories.polynomials import differentiated
 from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of, read_csv
 
 FLIGHT, POSITION = FlightParams(), PositionParams()
@@ -52,6 +53,17 @@ def dense(plan, count=4001):
     p, v, a = (np.array([motion[i] for motion in motions]) for i in range(3))
     yaw, rate = (np.array([motion[i] for motion in motions]) for i in (3, 4))
     return times, p, v, a, np.unwrap(yaw), rate
+
+
+def snap_cost(path):
+    """Integral of squared snap over the course, m^2/s^7."""
+    snap = path.coefficients[:, :3]
+    for _ in range(4):
+        snap = differentiated(snap) / np.diff(path.knots_s)[:, None, None]
+    order = np.arange(snap.shape[-1])
+    weights = 1.0 / (order[:, None] + order + 1.0)  # integrals of tau^i tau^j
+    squares = np.einsum("kdi,kdj,ij->k", snap, snap, weights)
+    return float(np.sum(squares * np.diff(path.knots_s)))
 
 
 def length(vectors):

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from geometry_msgs.msg import Transform, Twist
+from obedient import Rig
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
 from quadsim.analysis.metrics import at_stamps, tracking_rmse_m
-from quadsim.base.records import MODE_POSITION, ODOMETRY, SETPOINT
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.parameters import FlightParams
-from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight.flight import WARN, FlightManager
 from quadsim.mission.items import Takeoff, corners
 from quadsim.mission.trajectories.items import Circle, FigureOfEight
@@ -30,44 +30,21 @@ EIGHT = FigureOfEight(
 )
 
 
-class Flight:
+class Flight(Rig):
     """A manager in the air, with a vehicle that is where the reference is."""
 
     def __init__(self, *items):
-        self.manager = FlightManager(PARAMS, (Takeoff(height_m=2.0), *items))
-        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
-        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
-        self.odometry.q_WB[0] = 1.0
-        self.stamp_ns = 0
-        self.track, self.events = [], []
-        self.tick()
-        assert self.manager.arm() is None
-        assert self.manager.start() is None
+        super().__init__((Takeoff(height_m=2.0), *items))
+        self.track = []
+        self.take_off("takeoff")
 
-    def tick(self):
-        self.stamp_ns += round(TICK_S * 1e9)
-        self.odometry.stamp_ns = self.stamp_ns
-        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, 9.8)
-        self.events += self.manager.take_events()
+    def move(self):
+        self.follow()
         if self.setpoint.mode == MODE_POSITION:
-            self.odometry.p_W[:], self.odometry.v_W[:] = self.setpoint.p_W, self.setpoint.v_W
-            self.odometry.q_WB[:] = from_euler(0.0, 0.0, float(self.setpoint.yaw))
             self.track.append(self.setpoint.copy())
 
-    def run(self, seconds):
-        for _ in range(round(seconds / TICK_S)):
-            self.tick()
-        return self
-
-    def until(self, condition):
-        for _ in range(5000):
-            if condition():
-                return self
-            self.tick()
-        raise AssertionError(self.events)
-
     def hovering(self):
-        return self.until(lambda: self.manager.state == "hover")
+        return self.until("hover", most_s=100.0)
 
     def smooth(self, acceleration):
         """That the reference moves as it says, within an acceleration."""
@@ -92,14 +69,14 @@ def test_an_item_is_entered_flown_and_left_without_a_jump():
 
 def test_a_pause_in_the_middle_brakes_and_the_rest_is_flown():
     flight = Flight(EIGHT)
-    flight.until(lambda: flight.manager.state == "mission")
+    flight.until("mission")
     flight.run(4.0)
     assert flight.manager.pause() is None
     left = len(flight.track)
     flight.run(3.0)
     assert np.linalg.norm(flight.setpoint.v_W) == 0.0
     assert flight.manager.start() is None
-    flight.until(lambda: flight.manager.state == "hover")
+    flight.until("hover", most_s=100.0)
     # the leg back to where it was left is short and slow
     flight.smooth(1.15 * PARAMS.acceleration_mps2)
     p = np.array([each["p_W"] for each in flight.track])

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from obedient import TICK_NS, Rig
 
 from quadsim.analysis.signals import SIGNALS
 from quadsim.base.errors import InputError
-from quadsim.base.records import MODE_POSITION, ODOMETRY, SETPOINT
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.parameters import FlightParams, PositionParams
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
-from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.items import Goto, Takeoff, items_from
 from quadsim.mission.reference.ground import climb_s
 from quadsim.mission.waypoint import ReturnHome, Waypoint
@@ -29,8 +29,8 @@ def flat(x, y):
     return 0.0
 
 
-class Flight:
-    """A manager with a vehicle over a ground that it may see.
+class Flight(Rig):
+    """A vehicle over a ground that it may see.
 
     It does what it is told at once, or, ``soft``, as a vehicle does: by accelerations of a few
     m/s^2, as its estimate is held against itself.
@@ -38,45 +38,38 @@ class Flight:
 
     def __init__(self, items, params=PARAMS, ground=flat, goals=False, reach_m=40.0, soft=False):
         position = PositionParams(navigation="velocity" if goals else "trajectory")
-        self.manager = FlightManager(params, items, position=position)
+        super().__init__(items, params, position=position)
         self.ground, self.soft, self.reach_m, self.sees = ground, soft or goals, reach_m, True
-        self.odometries, self.setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
-        self.odometry, self.setpoint = self.odometries[0], self.setpoints[0]
-        self.odometry.q_WB[0] = 1.0
         self.odometry.v_variance[:] = 1e-4
         self.odometry.p_W[2] = ground(0.0, 0.0) + 0.2
-        self.k, self.events, self.way = 0, [], []
+        self.way = []
 
     @property
     def p(self):
         return self.odometry.p_W.copy()
 
     @property
-    def state(self):
-        return self.manager.state
+    def time_s(self):
+        return self.stamp_ns * 1e-9
 
     def above_m(self):
         return float(self.p[2]) - self.ground(float(self.p[0]), float(self.p[1]))
 
-    def tick(self):
-        self.k += 1
-        stamp_ns = self.k * 20_000_000
-        self.odometry.stamp_ns = stamp_ns
+    def sense(self):
         if self.sees:
-            range_m = self.above_m()
-            self.manager.take_range(stamp_ns, range_m if range_m < self.reach_m else math.inf, 1e-4)
-        self.manager.step(stamp_ns, self.odometries, self.setpoints, 9.8)
-        self.events += self.manager.take_events()
-        if self.setpoint.mode == MODE_POSITION:
-            self.move()
-        self.way.append((self.k * TICK_S, *self.p, self.above_m()))
+            range_m = self.above_m() if self.above_m() < self.reach_m else math.inf
+            self.manager.take_range(self.stamp_ns, range_m, 1e-4)
 
     def move(self):
+        if not self.soft:
+            self.follow()
+        elif self.setpoint.mode == MODE_POSITION:
+            self.move_softly()
+        self.way.append((self.time_s, *self.p, self.above_m()))
+
+    def move_softly(self):
         setpoint, odometry = self.setpoint, self.odometry
         odometry.q_WB[:] = from_euler(0.0, 0.0, float(setpoint.yaw))
-        if not self.soft:
-            odometry.p_W[:], odometry.v_W[:] = setpoint.p_W, setpoint.v_W
-            return
         wanted = setpoint.v_W + 1.5 * (setpoint.p_W - odometry.p_W)
         most = float(setpoint.speed_mps) or 12.0
         wanted[:2] *= min(1.0, most / max(float(np.hypot(*wanted[:2])), 1e-9))
@@ -89,30 +82,12 @@ class Flight:
     def push(self, north_m):
         """An odometry that is somewhere else, which the vehicle does not answer."""
         self.odometry.p_W[1] += north_m
-        self.k += 1
-        self.odometry.stamp_ns = self.k * 20_000_000
-        self.manager.step(self.k * 20_000_000, self.odometries, self.setpoints, 9.8)
-
-    def run(self, seconds):
-        for _ in range(round(seconds / TICK_S)):
-            self.tick()
-        return self
-
-    def until(self, state, most_s=60.0):
-        for _ in range(round(most_s / TICK_S)):
-            if self.state == state:
-                return self
-            self.tick()
-        raise AssertionError(f"{self.state}, not {state}: {self.events}")
-
-    def take_off(self):
-        self.tick()
-        assert self.manager.arm() is None
-        assert self.manager.start() is None
-        return self.until("mission")
+        self.stamp_ns += TICK_NS
+        self.odometry.stamp_ns = self.stamp_ns
+        self.manager.step(self.stamp_ns, self.odometries, self.setpoints, 9.8)
 
     def messages(self, name):
-        return [message for _, _, found, message in self.events if found == name]
+        return [message for _, message in self.named(name)]
 
     def speed_mps(self):
         return float(np.linalg.norm(self.odometry.v_W))
@@ -268,7 +243,7 @@ def test_goals_are_setpoints_themselves():
     np.testing.assert_array_equal(flight.setpoint.p_W, goal.position_W_m)
     assert flight.setpoint.speed_mps == 2.0
     flight.until("hover")
-    assert flight.k * TICK_S > 10.0
+    assert flight.time_s > 10.0
     flight.run(2.0)
     np.testing.assert_allclose(flight.p[:2], (20.0, 0.0), atol=0.5)
     flight.manager.command_pose((0.0, 0.0, 1.7), 0.0)

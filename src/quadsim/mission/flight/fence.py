@@ -164,7 +164,7 @@ class Fence:
         return (self._home[0], self._home[1], p[2])
 
 
-def places(item: Item, at_W_m: Vec3, home_W_m: Vec3, flight: FlightParams) -> list[Vec3]:
+def item_places(item: Item, at_W_m: Vec3, home_W_m: Vec3, flight: FlightParams) -> list[Vec3]:
     """Places that an item leads to; heights above ground as if the ground were level with home.
 
     Args:
@@ -200,7 +200,7 @@ def mission_fault(items: Sequence[Item], flight: FlightParams, home_W_m: Vec3) -
     for i, item in enumerate(items):
         words = f"mission[{i}]: {name_of(item)}: "
         rises = isinstance(item, Takeoff)  # from below the floor, by intent
-        for goal in places(item, at, home_W_m, flight):
+        for goal in item_places(item, at, home_W_m, flight):
             if goal[2] < lowest_m and not rises:
                 return f"{words}z = {goal[2]:g} m is too low; allowed: >= {lowest_m:.2f}"
             fault = fence.fault(goal) if rises else fence.way_fault(at, goal)

@@ -30,7 +30,7 @@ from quadsim.mission.flight.rules import watch_over
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.flight.swaying import Swaying
 from quadsim.mission.formations import Gather
-from quadsim.mission.items import Item, check, corners, name_of
+from quadsim.mission.items import Item, check_mission, corners, name_of
 from quadsim.mission.reference.ground import Ground
 from quadsim.mission.reference.legs import write_setpoint
 from quadsim.mission.reference.reference import Reference
@@ -74,7 +74,7 @@ class FlightManager:
         flat_m: float = 0.0,
         position: PositionParams = DEFAULT_POSITION,
     ) -> None:
-        check(items, "the mission")
+        check_mission(items, "the mission")
         self.params, self._items = params, tuple(items)
         self.estimate = EstimateCheck(params)
         self.ground = Ground(params, terrain, flat_m)

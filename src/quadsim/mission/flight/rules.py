@@ -33,7 +33,7 @@ FENCE_SLACK_M = 0.3
 LOOK_NS = 100_000_000
 
 
-class Rule(NamedTuple):
+class FailsafeRule(NamedTuple):
     """One failsafe.
 
     Attributes:
@@ -57,10 +57,8 @@ def watch_over(flight: FlightManager) -> None:
     if not flight.flying or flight.landing.blind:
         return
     looks = flight.now_ns - flight.looked_ns >= LOOK_NS
-    for rule in _RULES_IN[flight.state]:
+    for rule in _RULES_IN[flight.state, looks]:
         if rule.slow:
-            if not looks:
-                continue
             flight.looked_ns = flight.now_ns
         reason = rule.applies(flight)
         if reason:
@@ -241,24 +239,46 @@ def _return_inside(flight: FlightManager, reason: str) -> None:
         flight.enter("hover", "back inside the fence", WARN)
 
 
+def _pull_up(flight: FlightManager, reason: str) -> None:
+    flight.recovery.pull_up(reason)
+
+
+def _climb(flight: FlightManager, reason: str) -> None:
+    flight.recovery.climb(reason)
+
+
+def _hold(flight: FlightManager, reason: str) -> None:
+    flight.hold.begin(reason)
+
+
+def _land(flight: FlightManager, reason: str) -> None:
+    flight.landing.fail(reason)
+
+
 def _without(states: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(name for name in states if name not in names)
 
 
 _EN_ROUTE = _without(FLYING, "recovery", *LANDINGS)
 _PLACED = tuple(name for name in _EN_ROUTE if STATES[name].placed)
-_AWAY = _without(_EN_ROUTE, "takeoff", "hold")
+_UNPILOTED = _without(_EN_ROUTE, *PILOTED)
+_NOT_UNDER_WAY = ("takeoff", "hold")  # states in which it is not yet, or not knowingly, on its way
 
 #: The gravest first.
 RULES = (
-    Rule(_falls, lambda flight, why: flight.recovery.pull_up(why), _without(FLYING, "manual")),
-    Rule(_is_off_course, _disbelieve, FLYING, slow=True),
-    Rule(_is_critical, _land_here, _without(FLYING, "failsafe_landing"), slow=True),
-    Rule(_is_low, _go_home, _without(FLYING, *LANDINGS), slow=True),
-    Rule(_is_late, lambda flight, why: flight.landing.fail(why), _without(_EN_ROUTE, *PILOTED)),
-    Rule(_is_unfixed, lambda flight, why: flight.hold.begin(why), _PLACED),
-    Rule(_is_too_low, lambda flight, why: flight.recovery.climb(why), _without(_AWAY, *PILOTED)),
-    Rule(_leaves_fence, _return_inside, _AWAY),
+    FailsafeRule(_falls, _pull_up, _without(FLYING, "manual")),
+    FailsafeRule(_is_off_course, _disbelieve, FLYING, slow=True),
+    FailsafeRule(_is_critical, _land_here, _without(FLYING, "failsafe_landing"), slow=True),
+    FailsafeRule(_is_low, _go_home, _without(FLYING, *LANDINGS), slow=True),
+    FailsafeRule(_is_late, _land, _UNPILOTED),
+    FailsafeRule(_is_unfixed, _hold, _PLACED),
+    FailsafeRule(_is_too_low, _climb, _without(_UNPILOTED, *_NOT_UNDER_WAY)),
+    FailsafeRule(_leaves_fence, _return_inside, _without(_EN_ROUTE, *_NOT_UNDER_WAY)),
 )
 
-_RULES_IN = {state: tuple(rule for rule in RULES if state in rule.states) for state in STATES}
+#: Those that are looked at in a state, and whether it is a look by the slow ones.
+_RULES_IN = {
+    (state, looks): tuple(r for r in RULES if state in r.states and (looks or not r.slow))
+    for state in STATES
+    for looks in (False, True)
+}

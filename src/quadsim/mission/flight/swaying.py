@@ -45,7 +45,7 @@ class Swaying:
     def write(self, setpoints: Any) -> None:
         """Sway instead of what was written, while the heading is lost; in vain, land."""
         flight, landing = self._flight, self._flight.landing
-        lost = flight.estimate.watches["yaw_sigma"].item() > LOST_RAD
+        lost = flight.estimate.yaw_sigma.item() > LOST_RAD
         if not lost or not flight.flying or landing.blind or flight.state in UNSWAYED:
             if self._begun_ns is not None and not lost:
                 words = f"after {flight.since_s(self._begun_ns):.1f} s"

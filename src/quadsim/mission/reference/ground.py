@@ -25,7 +25,7 @@ from quadsim.control.parameters import FlightParams
 from quadsim.estimation import terrain as plane
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import vec3
-from quadsim.mission.flight.estimate_check import GOOD, EstimateCheck, is_whole
+from quadsim.mission.flight.estimate_check import GOOD, EstimateCheck, is_valid_odometry
 from quadsim.mission.reference.legs import leg_course
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
@@ -133,7 +133,7 @@ def observe_ground(followings: Any, params: Any, terrain: TerrainArrays, odometr
         odometries: (1,) ODOMETRY; nothing is done with one that is not whole.
     """
     odometry = odometries[0]
-    if is_whole(odometry):
+    if is_valid_odometry(odometry):
         _take_readings(followings, params, terrain, odometries)
     return seen_at(followings, params, terrain, odometry.p_W[0], odometry.p_W[1])
 
@@ -317,7 +317,7 @@ def follow_ground(
         that is safe, not a number where the second is too small for a course.
     """
     terrain, watch = TerrainArrays(heights, frame, levels, maxima), watches[0]
-    if fresh and watch.verdict == GOOD and is_whole(odometries[0]):
+    if fresh and watch.verdict == GOOD and is_valid_odometry(odometries[0]):
         _take_readings(followings, params, terrain, odometries)
     p_W, v_W = vec3(watch.p_W), vec3(watch.v_W)
     beneath = plane.ground_at(followings.ground, terrain, p_W[0], p_W[1], params[0].ground.reach_m)

@@ -19,27 +19,17 @@ SAMPLES_HZ, LEAST_SAMPLES, MOST_SAMPLES = 100.0, 200, 4000
 #: How much over a limit is its rounding.
 ROUNDING = 1e-6
 
-#: What a trajectory is measured by: in words, its limit, and its value in a motion.
-Measure = tuple[str, str, float, str, Callable[[Vec3, Vec3, float], float]]
-
-
-def _measures(limits: PositionParams, gravity_mps2: float) -> list[Measure]:
-    def tilt(_: Vec3, a: Vec3, __: float) -> float:
-        return atan2(math.hypot(a[0], a[1]), gravity_mps2 + a[2])
-
-    return [
-        ("horizontal speed", "m/s", limits.speed_max_mps, "position.speed_max_mps",
-         lambda v, a, r: math.hypot(v[0], v[1])),
-        ("climb", "m/s", limits.ascent_max_mps, "position.ascent_max_mps",
-         lambda v, a, r: v[2]),
-        ("descent", "m/s", limits.descent_max_mps, "position.descent_max_mps",
-         lambda v, a, r: -v[2]),
-        ("horizontal acceleration", "m/s^2", limits.acceleration_max_mps2,
-         "position.acceleration_max_mps2", lambda v, a, r: math.hypot(a[0], a[1])),
-        ("tilt", "rad", limits.tilt_max_rad, "position.tilt_max_rad", tilt),
-        ("yaw rate", "rad/s", limits.yaw_rate_max_radps, "position.yaw_rate_max_radps",
-         lambda v, a, r: abs(r)),
-    ]  # fmt: skip
+#: What a trajectory is measured by: in words, unit, field of PositionParams, and its value by
+#: velocity, acceleration, yaw rate and gravity.
+_MEASURES: tuple[tuple[str, str, str, Callable[[Vec3, Vec3, float, float], float]], ...] = (
+    ("horizontal speed", "m/s", "speed_max_mps", lambda v, a, r, g: math.hypot(v[0], v[1])),
+    ("climb", "m/s", "ascent_max_mps", lambda v, a, r, g: v[2]),
+    ("descent", "m/s", "descent_max_mps", lambda v, a, r, g: -v[2]),
+    ("horizontal acceleration", "m/s^2", "acceleration_max_mps2",
+     lambda v, a, r, g: math.hypot(a[0], a[1])),
+    ("tilt", "rad", "tilt_max_rad", lambda v, a, r, g: atan2(math.hypot(a[0], a[1]), g + a[2])),
+    ("yaw rate", "rad/s", "yaw_rate_max_radps", lambda v, a, r, g: abs(r)),
+)  # fmt: skip
 
 
 def excess(
@@ -59,18 +49,17 @@ def excess(
     count = min(max(math.ceil(plan.duration_s * SAMPLES_HZ), LEAST_SAMPLES), MOST_SAMPLES)
     times = np.linspace(0.0, plan.duration_s, count + 1).tolist()
     motions = [plan.at(t_s) for t_s in times]
-    for words, unit, limit, key, value in _measures(limits, gravity_mps2):
-        values = [value(v, a, rate) for _, v, a, _, rate in motions]
+    for words, unit, key, value in _MEASURES:
+        limit = getattr(limits, key)
+        values = [value(v, a, rate, gravity_mps2) for _, v, a, _, rate in motions]
         most = max(values)
         if most > limit * (1.0 + ROUNDING):
-            at_s = times[values.index(most)]
-            return f"{words} of {most:.3g} {unit} at {at_s:.2f} s; allowed: <= {limit:g} ({key})"
+            asked = f"{words} of {most:.3g} {unit} at {times[values.index(most)]:.2f} s"
+            return f"{asked}; allowed: <= {limit:g} (position.{key})"
     heights = [p[2] for p, *_ in motions]
     if min(heights) < ground_m:
-        at_s = times[heights.index(min(heights))]
-        return (
-            f"height of {min(heights):.3g} m at {at_s:.2f} s; allowed: >= {ground_m:g}, the ground"
-        )
+        asked = f"height of {min(heights):.3g} m at {times[heights.index(min(heights))]:.2f} s"
+        return f"{asked}; allowed: >= {ground_m:g}, the ground"
     return None
 
 

@@ -20,9 +20,8 @@ from quadsim.geometry.linear import lengths
 from quadsim.mission.trajectories.polynomials import (
     Array,
     Polynomials,
-    differentiated,
     peaks,
-    sampled,
+    sample_course,
 )
 from quadsim.mission.trajectories.splines import rest_spline, segments
 
@@ -60,19 +59,8 @@ def course(waypoints: Array, durations_s: Array) -> Polynomials:
     return Polynomials(knots, segments(derivatives, durations_s))
 
 
-def snap_cost(path: Polynomials) -> float:
-    """Integral of squared snap over the course, m^2/s^7."""
-    snap = path.coefficients[:, :3]
-    for _ in range(4):
-        snap = differentiated(snap) / np.diff(path.knots_s)[:, None, None]
-    order = np.arange(snap.shape[-1])
-    weights = 1.0 / (order[:, None] + order + 1.0)  # integrals of tau^i tau^j
-    squares = np.einsum("kdi,kdj,ij->k", snap, snap, weights)
-    return float(np.sum(squares * np.diff(path.knots_s)))
-
-
 def _trial_stretch(waypoints: Array, durations_s: Array, limits: Limits) -> float:
-    _, _, v, a = sampled(course(waypoints, durations_s), TRIAL_SAMPLES)
+    _, _, v, a = sample_course(course(waypoints, durations_s), TRIAL_SAMPLES)
     up = float(v[:, 2].max())
     down = float(-v[:, 2].min())
     speed, acceleration = float(lengths(v).max()), float(lengths(a).max())

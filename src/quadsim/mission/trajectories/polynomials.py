@@ -65,7 +65,7 @@ def _evaluate(coefficients: list[float], tau: float, per_s: float) -> tuple[floa
     return value, first * per_s, second * per_s * per_s
 
 
-def sampled(path: Polynomials, per_segment: int) -> tuple[Array, Array, Array, Array]:
+def sample_course(path: Polynomials, per_segment: int) -> tuple[Array, Array, Array, Array]:
     """Nominal times (N,), positions and their derivatives (N, 3), evenly within each segment."""
     tau = (np.arange(per_segment) + 0.5) / per_segment
     steps = np.diff(path.knots_s)

@@ -110,7 +110,7 @@ def course_of(points: Sequence[TrajectoryPoint]) -> Polynomials:
     return Polynomials(times, segments(knots, steps_s))
 
 
-def stated(
+def stated_points(
     points: Sequence[tuple[float, float, float, float, float]],
     velocities: Sequence[Vec3],
     accelerations: Sequence[Vec3],

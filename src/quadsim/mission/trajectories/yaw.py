@@ -60,7 +60,7 @@ class Along:
         return _direction(first[0], first[1]) + self.offset, turn
 
 
-class Table:
+class YawTable:
     """A yaw between samples, by cubics with the slopes of their neighbours.
 
     Args:
@@ -85,7 +85,7 @@ class Table:
         return yaw, (m0 + t * (2.0 * c2 + 3.0 * c3 * t)) / self._step_s
 
 
-def along_table(length_s: float, velocity: Array, rate_max: float, offset: float = 0.0) -> Table:
+def along_table(length_s: float, velocity: Array, rate_max: float, offset: float = 0.0) -> YawTable:
     """The nose along a way that may stop, turn back or climb straight up.
 
     Where it is slow the yaw goes over from one direction to the next at an even rate. All is
@@ -102,7 +102,7 @@ def along_table(length_s: float, velocity: Array, rate_max: float, offset: float
     fast = np.flatnonzero(speed > ALONG_SHARE * max(float(speed.max()), 1e-9))
     rows = np.arange(len(velocity))
     if not len(fast):
-        return Table(length_s / (len(rows) - 1), np.full(len(rows), offset))
+        return YawTable(length_s / (len(rows) - 1), np.full(len(rows), offset))
     yaws = np.unwrap(each(_direction, velocity[fast, 0], velocity[fast, 1]))
     yaws = np.interp(rows, fast, yaws) + offset
     step_s = length_s / (len(rows) - 1)
@@ -117,4 +117,4 @@ def along_table(length_s: float, velocity: Array, rate_max: float, offset: float
         if float(np.abs(np.diff(smooth)).max()) <= RATE_SHARE * rate_max * step_s:
             break
         half = math.ceil(1.3 * half)
-    return Table(step_s, smooth)
+    return YawTable(step_s, smooth)
