@@ -6,11 +6,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quadsim.bag.contents import Bag, Opened
-from quadsim.bag.storage import BagMessage, Batch, batched
+from quadsim.bag.storage import Batch
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.drivers.convert import Converter, StrangeDefinition
 from quadsim.drivers.driver import Driver, Route, routes
+from quadsim.wire.payloads import Payloads
 
 
 class DrivenBag(Bag):
@@ -72,36 +75,35 @@ class DrivenBag(Bag):
 
     def batches(self, topics: Collection[str], start_ns: int = 0) -> Iterator[Batch]:
         """Messages of some topics in the order of their log time, in bounded memory."""
-        return batched(self._ours(topics, start_ns))
-
-    def _ours(self, topics: Collection[str], start_ns: int) -> Iterator[BagMessage]:
-        wanted = {name for name in topics if name not in self._routes and name not in self._targets}
-        chosen = [route for name, route in self._targets.items() if name in frozenset(topics)]
+        chosen = frozenset(topics)
+        passed = chosen - self._routes.keys() - self._targets.keys()
         ways: dict[str, list[Route]] = {}
-        for route in chosen:
-            ways.setdefault(route.source, []).append(route)
-        for batch in super().batches(wanted | ways.keys(), start_ns):
-            yield from self._converted_batch(list(batch), ways)
+        for target, route in self._targets.items():
+            if target in chosen:
+                ways.setdefault(route.source, []).append(route)
+        for batch in super().batches(passed | ways.keys(), start_ns):
+            parts, places = [], []  # of the messages that come out, their places in the batch
+            for name, _, rows in batch.by_topic():
+                if name in passed:
+                    parts.append(batch[rows].compact())
+                    places.append(rows)
+                for route in ways.get(name, ()):
+                    payloads = self._converted(route, list(batch.payloads[rows]))
+                    good = np.flatnonzero([payload is not None for payload in payloads])
+                    parts.append(
+                        Batch(
+                            ((route.target, route.topic.our_type),),
+                            np.zeros(len(good), np.int64),
+                            batch.log_ns[rows[good]],
+                            Payloads.of([payload for payload in payloads if payload is not None]),
+                        )
+                    )
+                    places.append(rows[good])
+            if parts:
+                yield Batch.joined(parts)[np.argsort(np.concatenate(places), kind="stable")]
         for target, count in self._bad.items():
             self.notes.append(f"{target}: {count} messages make no sense: left out")
         self._bad = {}
-
-    def _converted_batch(
-        self, block: list[BagMessage], ways: dict[str, list[Route]]
-    ) -> Iterator[BagMessage]:
-        made: dict[str, Iterator[bytes | None]] = {}
-        for source, chosen in ways.items():
-            payloads = [message.payload for message in block if message.topic == source]
-            for route in chosen:
-                made[route.target] = iter(self._converted(route, payloads))
-        for message in block:
-            if message.topic not in ways:
-                yield message
-                continue
-            for route in ways[message.topic]:
-                payload = next(made[route.target])
-                if payload is not None:
-                    yield BagMessage(route.target, route.topic.our_type, message.log_ns, payload)
 
     def _converted(self, route: Route, payloads: list[bytes]) -> list[bytes | None]:
         converter = self._converters.get(route.target)

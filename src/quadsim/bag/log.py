@@ -124,7 +124,7 @@ class LogReader:
         self, bag: Bag, namespace: str, with_imu: bool = False, with_estimates: bool = True
     ) -> None:
         self._bag, self._namespace, self._with_imu = bag, namespace, with_imu
-        self._estimates = _ESTIMATES | _beside(bag, namespace) if with_estimates else {}
+        self._estimates = _ESTIMATES | _extra_estimates(bag, namespace) if with_estimates else {}
         types = {name: kind for name, kind in _TYPES.items() if name not in _ESTIMATES}
         types |= dict.fromkeys(self._estimates, ODOMETRY)
         types |= {topics.IMU: IMU} if with_imu else {}
@@ -235,7 +235,7 @@ def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Tra
     return kept.growing.track(full, notes)
 
 
-def _beside(bag: Bag, namespace: str) -> dict[str, str]:
+def _extra_estimates(bag: Bag, namespace: str) -> dict[str, str]:
     """Topics of estimators that ran beside the vehicle's own, with their names."""
     begin = topics.topic(namespace, topics.ESTIMATES)
     return {

@@ -81,19 +81,24 @@ class Batch:
         )
 
     @staticmethod
-    def merged(parts: Sequence[Batch]) -> Batch:
-        """Messages of several, in the order of their log times; of equal times as they are."""
+    def joined(parts: Sequence[Batch]) -> Batch:
+        """Messages of several, one behind the other."""
         known: dict[tuple[str, str], int] = {}
         numbers: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for part in (part for part in parts if part.topics):
             new = [known.setdefault(topic, len(known)) for topic in part.topics]
             numbers.append(np.array(new, np.int64)[part.topic])
-        whole = Batch(
+        return Batch(
             tuple(known),
             np.concatenate(numbers),
             np.concatenate([part.log_ns for part in parts]),
             Payloads.joined([part.payloads for part in parts]),
         )
+
+    @staticmethod
+    def merged(parts: Sequence[Batch]) -> Batch:
+        """The same in the order of their log times; of equal times as they are."""
+        whole = Batch.joined(parts)
         if (whole.log_ns[1:] >= whole.log_ns[:-1]).all():
             return whole
         return whole[np.argsort(whole.log_ns, kind="stable")]

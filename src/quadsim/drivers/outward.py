@@ -42,30 +42,30 @@ class VelocityCommand:
     yaw_rate_radps: float
 
 
-def _velocity(command: VelocityCommand, said: DriverCommand) -> tuple[list[float], float]:
+def _velocity(command: VelocityCommand, target: DriverCommand) -> tuple[list[float], float]:
     """Velocity in the driver's axes of the world, and yaw rate about its third one."""
-    R = WORLD[said.world].T
+    R = WORLD[target.world].T
     return (R @ np.array(command.v_W)).tolist(), float(R[2, 2]) * command.yaw_rate_radps
 
 
-def _twist_stamped(command: VelocityCommand, said: DriverCommand) -> Fields:
-    v, yaw_rate = _velocity(command, said)
+def _twist_stamped(command: VelocityCommand, target: DriverCommand) -> Fields:
+    v, yaw_rate = _velocity(command, target)
     return {
         "header.stamp": command.stamp_ns,
-        "header.frame_id": said.frame or "map",
+        "header.frame_id": target.frame or "map",
         "twist.linear": v,
         "twist.angular.z": yaw_rate,
     }
 
 
-def _twist(command: VelocityCommand, said: DriverCommand) -> Fields:
-    v, yaw_rate = _velocity(command, said)
+def _twist(command: VelocityCommand, target: DriverCommand) -> Fields:
+    v, yaw_rate = _velocity(command, target)
     return {"linear": v, "angular.z": yaw_rate}
 
 
-def _px4_setpoint(command: VelocityCommand, said: DriverCommand) -> Fields:
+def _px4_setpoint(command: VelocityCommand, target: DriverCommand) -> Fields:
     """TrajectorySetpoint: NaN is what PX4 is to leave alone (docs.px4.io, "Offboard Mode")."""
-    v, yaw_rate = _velocity(command, said)
+    v, yaw_rate = _velocity(command, target)
     unknown = [float("nan")] * 3
     return {
         "timestamp": command.sent_ns // 1000,
@@ -102,14 +102,14 @@ def sendings() -> str:
     return f"{', '.join(COMMANDS)} to {', '.join(theirs for _, theirs in _OUT)}"
 
 
-def sent_as(said: DriverCommand, command: VelocityCommand) -> Fields:
+def sent_as(target: DriverCommand, command: VelocityCommand) -> Fields:
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:
-        said: what the driver file says.
+        target: what the driver file says.
         command: ours.
     """
-    return _OUT[COMMANDS[said.ours], said.type](command, said)
+    return _OUT[COMMANDS[target.ours], target.type](command, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +129,26 @@ class OutsidePose:
     q_WB: Quat
 
 
-def _placed(pose: OutsidePose, said: DriverRelay) -> tuple[list[float], list[float]]:
+def _placed(pose: OutsidePose, target: DriverRelay) -> tuple[list[float], list[float]]:
     """Position and attitude (w first) in the driver's axes."""
-    body = "frd" if said.world == "ned" else "flu"
-    q = attitude_out(said.world, body, pose.q_WB)
-    return (WORLD[said.world].T @ np.array(pose.p_W)).tolist(), q.tolist()
+    body = "frd" if target.world == "ned" else "flu"
+    q = attitude_out(target.world, body, pose.q_WB)
+    return (WORLD[target.world].T @ np.array(pose.p_W)).tolist(), q.tolist()
 
 
-def _pose_stamped(pose: OutsidePose, said: DriverRelay) -> Fields:
-    p, (w, x, y, z) = _placed(pose, said)
+def _pose_stamped(pose: OutsidePose, target: DriverRelay) -> Fields:
+    p, (w, x, y, z) = _placed(pose, target)
     return {
         "header.stamp": pose.stamp_ns,
-        "header.frame_id": said.frame or "map",
+        "header.frame_id": target.frame or "map",
         "pose.position": p,
         "pose.orientation": [x, y, z, w],
     }
 
 
-def _px4_odometry(pose: OutsidePose, said: DriverRelay) -> Fields:
+def _px4_odometry(pose: OutsidePose, target: DriverRelay) -> Fields:
     """VehicleOdometry: NaN is what is not known; PX4 takes variances of its own then."""
-    p, q = _placed(pose, said)
+    p, q = _placed(pose, target)
     unknown = [float("nan")] * 3
     return {
         "timestamp": pose.sent_ns // 1000,
@@ -174,11 +174,11 @@ _RELAYS: dict[str, Callable[[OutsidePose, DriverRelay], Fields]] = {
 RELAYS = tuple(_RELAYS)
 
 
-def relayed_as(said: DriverRelay, pose: OutsidePose) -> Fields:
+def relayed_as(target: DriverRelay, pose: OutsidePose) -> Fields:
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:
-        said: what the driver file says.
+        target: what the driver file says.
         pose: from outside.
     """
-    return _RELAYS[said.type](pose, said)
+    return _RELAYS[target.type](pose, target)

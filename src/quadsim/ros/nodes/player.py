@@ -126,7 +126,7 @@ class PlayerNode(QuadsimNode):
         self._begin_ns = next(bag.messages(bag.types)).log_ns
         self._playback = self._section(bag)
         self.control = PlayControl(
-            params.rate, params.paused, self._tell_time, start_ns=self._playback.start_ns
+            params.rate, params.paused, self._repeat_time, start_ns=self._playback.start_ns
         )
         self._in_step = InStep(self, names, self.control)
         self.create_service(SetBool, "~/pause", self._on_pause)
@@ -234,7 +234,7 @@ class PlayerNode(QuadsimNode):
         self.finished = not self.control.stopping
         self._state = "over"
 
-    def _tell_time(self) -> None:
+    def _repeat_time(self) -> None:
         """While it stands: say again what time it is, for those who come late."""
         ticks = self.outputs.by_topic.get(TICKS)
         if ticks is not None:
@@ -245,12 +245,14 @@ class PlayerNode(QuadsimNode):
     def _on_pause(self, request: Any, response: Any) -> Any:
         self.control.pause(request.data)
         response.success = True
-        response.message = self._words()
+        response.message = self._describe()
         return response
 
     def _on_step(self, _: Any, response: Any) -> Any:
         response.success = self.control.step(self._step_ns)
-        response.message = self._words() if response.success else "not paused: /player/pause first"
+        response.message = (
+            self._describe() if response.success else "not paused: /player/pause first"
+        )
         return response
 
     def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
@@ -283,7 +285,7 @@ class PlayerNode(QuadsimNode):
             for key in self._keyboard.pressed():
                 self._on_key(key)
         if self._progress is not None and self._state != WAITS:
-            self._progress(self.played_s, self._words())
+            self._progress(self.played_s, self._describe())
 
     def _on_key(self, key: str) -> None:
         control = self.control
@@ -306,7 +308,7 @@ class PlayerNode(QuadsimNode):
         """Bag time from where it began to where it is, s."""
         return (self.control.position_ns - self._playback.start_ns) * 1e-9
 
-    def _words(self) -> str:
+    def _describe(self) -> str:
         control = self.control
         state = "paused" if control.paused and self._state == "plays" else self._state
         position_s = self._seconds(control.position_ns)
@@ -324,7 +326,7 @@ class PlayerNode(QuadsimNode):
                 "late_median_ms": late.quantile_ms(0.5),
                 "late_99_ms": late.quantile_ms(0.99),
             }
-        return 0, self._words(), values
+        return 0, self._describe(), values
 
     def destroy_node(self) -> None:
         """End the thread, close the bag; the node is gone afterwards."""

@@ -116,11 +116,11 @@ class RecorderNode(QuadsimNode):
         The clock and the truth are heard in any case: they tell the time.
         """
         keeps = self._profile.keeps(topic.name)
-        callback: Any = self._write
+        time_of: Callable[[bytes], int] | None = None
         if topic is topics.CLOCK:
-            callback = self._hear_clock
+            time_of = _clock_ns
         elif topic is topics.TRUTH:
-            callback = self._hear_truth
+            time_of = stamp_of
         elif not keeps:
             return
         offered = qos.as_yaml(topic.offered)
@@ -129,16 +129,27 @@ class RecorderNode(QuadsimNode):
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
         listening = self.lull(self.listen(waiting, _nothing, name))
-        self._heard.append((listening, partial(callback, name, topic.type_name, offered)))
+        self._heard.append(
+            (listening, partial(self._hear, name, topic.type_name, offered, time_of))
+        )
         if needed:
             self.need(partial(self.count_publishers, name))
 
-    def _write(self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes) -> None:
+    def _hear(
+        self,
+        name: str,
+        type_name: str,
+        offered: str,
+        time_of: Callable[[bytes], int] | None,
+        came_ns: int,
+        payload: bytes,
+    ) -> None:
+        """Write one message, if it is to be recorded, behind the time that it may tell."""
+        if time_of is not None:
+            self._advance(name, partial(time_of, payload))
         kept = self._kept.get(name)
-        if kept is None:
-            return
         stamp_ns = self._time_ns if self._simulated else came_ns
-        if kept.keeps(stamp_ns):
+        if kept is not None and kept.keeps(stamp_ns):
             self._bag.add(name, type_name, offered, stamp_ns, payload)
 
     def _take(self) -> None:
@@ -180,18 +191,6 @@ class RecorderNode(QuadsimNode):
         self._simulated = True
         self._time_ns = max(self._time_ns, stamp_ns)
 
-    def _hear_clock(
-        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
-    ) -> None:
-        self._advance(name, lambda: stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock))
-        self._write(name, type_name, offered, came_ns, payload)
-
-    def _hear_truth(
-        self, name: str, type_name: str, offered: str, came_ns: int, payload: bytes
-    ) -> None:
-        self._advance(name, lambda: stamp_of(payload))
-        self._write(name, type_name, offered, came_ns, payload)
-
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Messages written so far."""
         values = {"messages": sum(self._bag.counts.values())}
@@ -212,6 +211,10 @@ class RecorderNode(QuadsimNode):
         super().destroy_node()
         if self._bag.stopped:
             raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
+
+
+def _clock_ns(payload: bytes) -> int:
+    return stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock)
 
 
 def _nothing(_: Any) -> None:
