@@ -187,14 +187,15 @@ def _show(summary: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, share, tables, verdict
+    from quadsim.cli.show import number, percentage, tables, verdict
 
     console = tables()
     success = summary["success"]
+    rate, low, high = (percentage(success[key]) for key in ("rate", "low", "high"))
     console.print(
         Text(
             f"{summary['campaign']}: {success['passed']} of {success['runs']} runs passed,"
-            f" {share(success['rate'])} ({share(success['low'])} to {share(success['high'])}): "
+            f" {rate} ({low} to {high}): "
         )
         + verdict(summary["passed"])
     )

@@ -65,14 +65,14 @@ def write_pictures(
         save_pictures(runs, summaries, folder)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON knows it: numpy turned into Python, NaN and infinity into null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if hasattr(value, "tolist"):  # numpy arrays and scalars
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Path):
@@ -81,8 +81,8 @@ def plain(value: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """JSON text of nested plain values; see :func:`plain`."""
-    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    """JSON text of nested plain values; see :func:`json_value`."""
+    return json.dumps(json_value(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def print_json(value: Any) -> None:
@@ -263,11 +263,11 @@ class FlightCount(Progress):
         if not wall_s:
             return
         self.total = total
-        words = pace(done - first, total - first, wall_s) + (f"; {note}" if note else "")
+        words = flight_rate(done - first, total - first, wall_s) + (f"; {note}" if note else "")
         self.show(done, words, f"{done} of {total} flights, {wall_s:.0f} s, {words}")
 
 
-def pace(done: int, total: int, seconds: float) -> str:
+def flight_rate(done: int, total: int, seconds: float) -> str:
     """Flights a second and the time that is left, in words."""
     if not done or seconds <= 0.0:
         return ""

@@ -37,7 +37,7 @@ from quadsim.ros.graph.options import SCENARIO_SAYS, GraphOptions, ScenarioOptio
 
 if TYPE_CHECKING:
     from quadsim.ros.graph.graph import NodeSpec
-    from quadsim.ros.graph.supervisor import Outcome
+    from quadsim.ros.graph.supervisor import FlightOutcome
     from quadsim.sim.scenario import Scenario
 
 
@@ -126,7 +126,7 @@ def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
     """No progress: the pilot writes a line of its own."""
 
 
-def _graph_values(outcome: Outcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
+def _graph_values(outcome: FlightOutcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
     """What the summary says of the graph beyond the flight."""
     from quadsim.ros.graph.supervisor import ITSELF
 
@@ -248,7 +248,7 @@ def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSp
 
 def _flown(
     options: FlyOptions, loaded: Scenario, specs: list[NodeSpec], domain: int, folder: Path
-) -> tuple[Outcome, str]:
+) -> tuple[FlightOutcome, str]:
     """Fly the graph; what came of it, and why it ended early, in words."""
     from quadsim.ros.graph.supervisor import Interrupted, Supervisor
 
@@ -276,7 +276,7 @@ def _flown(
 
 
 def _summary(
-    options: FlyOptions, scenario: Scenario, folder: Path, outcome: Outcome, failure: str
+    options: FlyOptions, scenario: Scenario, folder: Path, outcome: FlightOutcome, failure: str
 ) -> dict[str, Any]:
     """Read the bag, score every vehicle's flight, write the report."""
     from quadsim.analysis.criteria import need_imu

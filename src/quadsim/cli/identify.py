@@ -10,7 +10,7 @@ import click
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import PASSED, exit_status, print_json, working
+from quadsim.cli.common import PASSED, finish, print_json, working
 from quadsim.cli.options import AsJson, Namespace, command, given
 
 #: Options that belong to one of the two alone.
@@ -108,11 +108,7 @@ def identify(options: IdentifyOptions) -> int:
         found = estimate(data, params, options.gravity_mps2)
     write_whole(path, vehicle_text(found, raw, Path(options.vehicle).stem))
     result = {**summary(found), "file": path}
-    if options.as_json:
-        print_json(result)
-    else:
-        _show(result)
-    return exit_status(found.passed)
+    return finish(result, options.as_json, _show)
 
 
 def _identify_brakes(options: IdentifyOptions, path: Path) -> int:

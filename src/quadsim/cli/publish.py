@@ -69,7 +69,7 @@ def publish(
     ready_for_ros()
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_summary
-    from quadsim.ros.graph.replay_graph import describe_replay, renamed
+    from quadsim.ros.graph.replay_graph import describe_replay, played_name
     from quadsim.ros.runtime.domain import chosen_domain, held
     from quadsim.ros.runtime.processes import prepare
 
@@ -93,7 +93,7 @@ def publish(
             return status
         summary: dict[str, Any] = {"notes": [], "estimators": {}, "errors": []}
         if recorded is not None and recorded.is_dir():
-            summary |= _score(recorded, renamed(options, options.namespace), settle_s)
+            summary |= _score(recorded, played_name(options, options.namespace), settle_s)
     errors = [*summary["errors"], *played.pop("errors")]
     summary |= played | {"passed": status == PASSED, "record": asked.record, "errors": errors}
     if output is not None:

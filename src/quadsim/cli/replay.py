@@ -137,35 +137,37 @@ def replay(options: ReplayCommandOptions) -> int:
     cannot be replayed is named, and the others are done; the status is then 2.
     """
     options.check()
-    bags, changes, sensors = options.bags, options.changes, options.sensors
     if options.publish.publish:
         played = replace(
             options.publish.replay,
             namespace=options.namespace,
             driver=options.driver,
             config=next(iter(options.configs), None),
-            changes=changes,
+            changes=options.changes,
             datum=options.datum,
         )
         asked = replace(options.publish, replay=played)
-        return publish(bags[0], asked, options.settle_s, options.output, options.as_json)
-    from quadsim.analysis.comparison import combined, titles
-    from quadsim.analysis.exports import export_csv, export_tum
-    from quadsim.analysis.replay import (
-        Settings,
-        described,
-        estimator_params,
-        known_keys,
-        load_kernels,
-    )
-    from quadsim.analysis.scoring import Scoring
-    from quadsim.analysis.trajectory import SPANS, span_of
-    from quadsim.base.whole_files import write_whole
-    from quadsim.cli.show import show_runs, show_summary
+        return publish(options.bags[0], asked, options.settle_s, options.output, options.as_json)
+    from quadsim.analysis.replay import load_kernels
 
-    files = options.configs or (None,)
-    settings = []
-    for file in files:
+    settings = _settings_of(options)
+    options.check_report()
+    with loading("loading the kernels"):
+        for each in settings:
+            load_kernels(each)
+    runs, failures = _replayed(options, settings)
+    if not runs:
+        return BAD_INPUT
+    status = _written(options, runs, failures)
+    return BAD_INPUT if failures else status
+
+
+def _settings_of(options: ReplayCommandOptions) -> list[Settings]:
+    """How bags are replayed, once for each file of parameters."""
+    from quadsim.analysis.replay import Settings, described, estimator_params, known_keys
+
+    changes, sensors, settings = options.changes, options.sensors, []
+    for file in options.configs or (None,):
         params, known = estimator_params(file, changes), known_keys(file, changes)
         if sensors is not None:
             params, known = described(params, known, sensors)
@@ -182,29 +184,46 @@ def replay(options: ReplayCommandOptions) -> int:
                 driver=options.driver,
             )
         )
+    return settings
+
+
+def _replayed(
+    options: ReplayCommandOptions, settings: list[Settings]
+) -> tuple[list[tuple[Run, str | None]], dict[str, str]]:
+    """Each bag with each of the settings, and why some bags cannot be replayed."""
+    from quadsim.analysis.comparison import titles
+    from quadsim.analysis.scoring import Scoring
+    from quadsim.analysis.trajectory import SPANS, span_of
+
     spans = tuple(span_of(text) for text in options.spans) or SPANS
     scoring = Scoring(options.settle_s, options.align, spans)
-    options.check_report()
-    with loading("loading the kernels"):
-        for each in settings:
-            load_kernels(each)
-    names = titles(bags, files)
+    names = titles(options.bags, options.configs or (None,))
     runs: list[tuple[Run, str | None]] = []
     failures: dict[str, str] = {}
-    for i, bag in enumerate(bags):
-        for k in range(len(files)):
+    for i, bag in enumerate(options.bags):
+        for k, each in enumerate(settings):
             try:
-                run = _one(bag, names[i, k][0], settings[k], scoring)
+                run = _one(bag, names[i, k][0], each, scoring)
             except QuadsimError as error:
-                if len(bags) == 1:
+                if len(options.bags) == 1:
                     raise
                 say(f"error: {one_line(error)}")
                 failures[str(bag)] = one_line(error)
                 break
             runs.append((run, names[i, k][1]))
-    if not runs:
-        return BAD_INPUT
-    single = len(bags) * len(files) == 1
+    return runs, failures
+
+
+def _written(
+    options: ReplayCommandOptions, runs: list[tuple[Run, str | None]], failures: dict[str, str]
+) -> int:
+    """Print and write what came of the replays; the exit status of those that were done."""
+    from quadsim.analysis.comparison import combined
+    from quadsim.analysis.exports import export_csv, export_tum
+    from quadsim.base.whole_files import write_whole
+    from quadsim.cli.show import show_runs, show_summary
+
+    single = len(options.bags) * max(len(options.configs), 1) == 1
     summary = runs[0][0].summary if single else combined(runs, failures, options.settle_s)
     summary["report"] = None if options.report is None else str(options.report)
     logs, summaries = _compared([run for run, _ in runs])
@@ -219,8 +238,7 @@ def replay(options: ReplayCommandOptions) -> int:
                 export(run, folder)
     if options.output is not None:
         write_whole(options.output, to_json(summary) + "\n")
-    status = (show_summary if single else show_runs)(summary, options.as_json)
-    return BAD_INPUT if failures else status
+    return (show_summary if single else show_runs)(summary, options.as_json)
 
 
 def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:

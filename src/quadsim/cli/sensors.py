@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from quadsim.base.errors import InputError, shown
-from quadsim.cli.common import exit_status, json_option, print_json, say, working
-
-#: Width of tables that go to a file or a pipe.
-FILE_WIDTH = 120
+from quadsim.base.options import argument, option
+from quadsim.cli.common import finish, say, working
+from quadsim.cli.options import AsJson, Namespace, command
 
 
 @click.group()
@@ -20,43 +20,20 @@ def sensors() -> None:
     """Check devices against their files; make a file from a recording at rest."""
 
 
-def _html(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    """A report's path, refused before any work is done."""
-    if path is not None and path.suffix != ".html":
-        raise InputError(f"--report {path}: a report ends in .html")
-    return path
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of ``quadsim sensors check``."""
+
+    configs: tuple[str, ...] = argument("CONFIG...")
+    hours: float = option(1.0, "how long each device rests; 0: not at all", ge=0.0, le=6.0)
+    seed: int = option(1, "seed of all noise", ge=0)
+    no_flight: bool = option(False, "leave the flight out")
+    report: Path | None = option(None, "write an HTML report here", path="file")
+    as_json: AsJson = False
 
 
-@sensors.command()
-@click.argument("configs", metavar="CONFIG...", nargs=-1, required=True)
-@click.option(
-    "--hours",
-    type=click.FloatRange(min=0.0, max=6.0),
-    default=1.0,
-    show_default=True,
-    help="How long each device rests; 0: not at all.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of all noise."
-)
-@click.option("--no-flight", is_flag=True, help="Leave the flight out.")
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_html,
-    help="Write an HTML report here.",
-)
-@json_option
-@click.pass_context
-def check(
-    ctx: click.Context,
-    configs: tuple[str, ...],
-    hours: float,
-    seed: int,
-    no_flight: bool,
-    report: Path | None,
-    as_json: bool,
-) -> None:
+@command(CheckOptions)
+def check(options: CheckOptions) -> int:
     """Measure what devices put out and print it beside what their files specify.
 
     CONFIG is a device or a suite: a name in config/sensors or config/sensors/suites, or a file.
@@ -64,50 +41,40 @@ def check(
     interval is within 5 %; then an hour at rest with everything on, and a flight. Exit status: 0
     all is as specified, 1 something is not, 2 bad input.
     """
-    sets = {Path(config).stem: _devices(config) for config in configs}
+    report = options.report
+    if report is not None and report.suffix != ".html":
+        raise InputError(f"--report {report}: a report ends in .html")
+    sets = {Path(config).stem: _devices(config) for config in options.configs}
     from quadsim.lab.sensor_check.check import Settings
     from quadsim.lab.sensor_check.check import check as measure
 
-    settings = Settings(hours, seed, not no_flight)
+    settings = Settings(options.hours, options.seed, not options.no_flight)
     with working("measuring"):
         result = measure(sets, settings, tell=say)
     if report is not None:
         from quadsim.lab.sensor_check.report import write_report
 
         write_report(result, report)
-    if as_json:
-        print_json({**result.summary(), "report": report})
-    else:
-        _show(result)
-        if report is not None:
-            click.echo(f"report: {report}")
-    ctx.exit(exit_status(result.passed))
+    summary = {**result.summary(), "report": report}
+    line = "" if report is None else f"report: {report}"
+    return finish(summary, options.as_json, lambda _: _show(result), line)
 
 
-@sensors.command()
-@click.argument("bag", type=click.Path(path_type=Path))
-@click.option(
-    "--topic",
-    default="imu/data_raw",
-    show_default=True,
-    help="Of the recording: in the namespace, or from / on.",
-)
-@click.option("--namespace", default="/quad", show_default=True, help="The vehicle in the bag.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The sensor file; it must not exist yet.  [default: <bag>_imu.yaml]",
-)
-@json_option
-@click.pass_context
-def fit(
-    ctx: click.Context,
-    bag: Path,
-    topic: str,
-    namespace: str,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of ``quadsim sensors fit``."""
+
+    bag: Path = argument()
+    topic: str = option("imu/data_raw", "of the recording: in the namespace, or from / on")
+    namespace: Namespace = "/quad"
+    output: Path | None = option(
+        None, "the sensor file; it must not exist yet", path="file", unset="<bag>_imu.yaml"
+    )
+    as_json: AsJson = False
+
+
+@command(FitOptions)
+def fit(options: FitOptions) -> int:
     """Estimate an IMU's noise from BAG, a recording at rest, and write a sensor file.
 
     White noise, random walk and bias instability come from the Allan deviation, each with its 95 %
@@ -118,23 +85,24 @@ def fit(
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.sensor_check import fit, recording
 
-    path = output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
+    bag = options.bag
+    path = options.output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
     if path.suffix not in (".yaml", ".yml"):
         raise InputError(f"--output {path}: a sensor file ends in .yaml")
     if path.exists():
         raise InputError(f"{path}: exists already; name a new file with --output")
     with open_bag(bag) as opened, working(f"reading {bag}"):
-        recorded = recording.read(opened, namespace, topic)
+        recorded = recording.read(opened, options.namespace, options.topic)
     recording.refuse_motion(recorded)
     with working("estimating"):
         fitted = fit.fit(recorded)
     write_whole(path, fit.device_file(fitted))
-    if as_json:
-        print_json({**fitted.summary(), "file": path})
-    else:
-        _show_fit(fitted)
-        click.echo(f"file: {path}")
-    ctx.exit(exit_status(fitted.explained))
+    summary = {**fitted.summary(), "file": path}
+    return finish(summary, options.as_json, lambda _: _show_fit(fitted), f"file: {path}")
+
+
+for _command in (check, fit):
+    sensors.add_command(_command)
 
 
 def _devices(config: str) -> Mapping[str, Any]:
@@ -167,24 +135,14 @@ def _devices(config: str) -> Mapping[str, Any]:
     return {kind: load_device(kind, config)}
 
 
-def _console() -> Any:
-    """A console on which a figure's name, unit and numbers stand side by side."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
-    return console
-
-
 def _show(result: Any) -> None:
     """Specified beside measured, a table for each device."""
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number
+    from quadsim.cli.show import number, tables
 
-    console = _console()
+    console = tables()
     words = {"alone": "each figure alone", "rest": "at rest", "flight": "in flight"}
     for name, device in result.devices.items():
         table = Table(title=name)
@@ -217,10 +175,10 @@ def _show_fit(fitted: Any) -> None:
     """What was found, with intervals."""
     from rich.table import Table
 
-    from quadsim.cli.show import number
+    from quadsim.cli.show import number, tables
     from quadsim.lab.sensor_check.fit import figures, floors
 
-    console = _console()
+    console = tables()
     recording = fitted.recording
     seconds = f"{recording.duration_s:.1f} s at {recording.rate_hz:g} Hz"
     console.print(f"{recording.source}: {seconds}", soft_wrap=True)

@@ -138,25 +138,25 @@ def _show_more(console: Console, estimators: Mapping[str, Mapping[str, Any]]) ->
     for name, scores in judged.items():
         for span, rpe in scores["rpe"].items():
             figures = (rpe["translation_rmse_m"], rpe["rotation_rmse_rad"])
-            drift = share(rpe.get("drift_share"))
+            drift = percentage(rpe.get("drift_share"))
             table.add_row(name, span, *map(number, figures), drift, str(rpe["count"]))
     console.print(table)
     table = Table("estimator", "measurement", "numbers", "NIS", "refused", "of")
     for name, scores in judged.items():
         for kind, nis in scores["nis"].items():
             mean, count = number(nis["mean"]), nis["count"] + nis["refused"]
-            refused = share(nis["refused_share"])
+            refused = percentage(nis["refused_share"])
             table.add_row(name, kind, f"{nis['dof']:g}", mean, refused, str(count))
     if table.rows:
         console.print(table)
     for name, scores in judged.items():
         there = scores["availability"]
         console.print(
-            f"{name}: there for {share(there['share'])} of the time;"
-            f" position within 3 sigma for {share(there['within_3_sigma'])}"
+            f"{name}: there for {percentage(there['share'])} of the time;"
+            f" position within 3 sigma for {percentage(there['within_3_sigma'])}"
         )
 
 
-def share(value: float | None) -> str:
+def percentage(value: float | None) -> str:
     """A share as a percentage."""
     return "-" if value is None else f"{100.0 * value:.4g} %"

@@ -172,13 +172,34 @@ def _chosen(
     }
 
 
-def _refuse_lost_samples(scenario: Scenario) -> None:
-    """In lockstep physics waits for the answer to each IMU sample, lost ones too."""
+def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None:
+    """Refuse what a graph of nodes for each vehicle cannot fly.
+
+    Raises:
+        InputError: naming it, and what can.
+    """
+    if scenario.estimator.filter != ERROR_STATE:
+        raise InputError(
+            f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
+            f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
+        )
+    if options.count > 1 and options.driver_namespace and drivers.entries:
+        raise InputError(
+            f"driver_namespace: {options.driver_namespace!r} with {options.count} vehicles, which"
+            " would all have the same driver; give none, with each driver under its vehicle's"
+            " namespace (/quad1/mavros), or one vehicle"
+        )
+    # in lockstep physics waits for the answer to each IMU sample, lost ones too
     dropped = any(fault.fault in ("dropout", "delay") for fault in scenario.faults.get("imu", ()))
-    if scenario.imu.loss_probability or dropped:
+    if options.pacing == "lockstep" and (scenario.imu.loss_probability or dropped):
         raise InputError(
             f"{scenario.path}: pacing lockstep waits for the answer to each IMU sample, and some"
             " are lost or delayed: use realtime, or no loss_probability, dropout, delay of the IMU"
+        )
+    if options.count > 1 and scenario.is_flown_together:
+        raise InputError(
+            f"{scenario.path}: {options.count} vehicles that give way to each other, gather or fly"
+            " in formation are flown by the node swarm: quadsim fly --swarm, or swarm.launch.py"
         )
 
 
@@ -193,19 +214,9 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         InputError: of the drivers; the graph cannot fly on the scenario's estimator.
     """
     options = options or GraphOptions()
-    if scenario.estimator.filter != ERROR_STATE:
-        raise InputError(
-            f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
-            f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
-        )
     said_by_files = said_of(scenario)
     drivers = choose(options.drivers, said_by_files)
-    if options.count > 1 and options.driver_namespace and drivers.entries:
-        raise InputError(
-            f"driver_namespace: {options.driver_namespace!r} with {options.count} vehicles, which"
-            " would all have the same driver; give none, with each driver under its vehicle's"
-            " namespace (/quad1/mavros), or one vehicle"
-        )
+    _refuse(scenario, options, drivers)
     around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
     taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
 
@@ -217,9 +228,6 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         given = {name: value for name, value in parameters.items() if value != []}
         return NodeSpec(executable, namespace, given, remappings)
 
-    if options.pacing == "lockstep":
-        _refuse_lost_samples(scenario)
-    _refuse_together(scenario, options.count)
     source = source_of(scenario)
     chosen = _chosen(scenario, options, drivers)
     parameters = {
@@ -267,15 +275,6 @@ def source_of(scenario: Scenario) -> dict[str, str]:
     """Where a scenario is read again, and what of it was given otherwise."""
     overrides = yaml.safe_dump(dict(scenario.overrides)) if scenario.overrides else ""
     return {"scenario": str(scenario.path), "overrides": overrides}
-
-
-def _refuse_together(scenario: Scenario, count: int) -> None:
-    """Refuse what only vehicles in one process do: to wait for each other, and to give way."""
-    if count > 1 and scenario.is_flown_together:
-        raise InputError(
-            f"{scenario.path}: {count} vehicles that give way to each other, gather or fly in"
-            " formation are flown by the node swarm: quadsim fly --swarm, or swarm.launch.py"
-        )
 
 
 def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str, str], ...]]:

@@ -34,7 +34,7 @@ OUR_WINDOW = 8
 LIVE = ("estimator", "autopilot", "mixer")
 
 
-def renamed(options: ReplayOptions, name: str) -> str:
+def played_name(options: ReplayOptions, name: str) -> str:
     """What a name of the bag is called when it is played."""
     return Selection(remap=parse_remap(options.remap)).renamed(name)
 
@@ -60,8 +60,8 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
                 f"{path}: no vehicle {options.namespace} for live nodes; vehicles in this bag:"
                 f" {there} (choose with --namespace)"
             )
-        live = _live_nodes(bag, renamed(options, options.namespace), options)
-        recorder = _recorder(bag, sorted(renamed(options, n) for n in namespaces(bag)), options)
+        live = _live_nodes(bag, played_name(options, options.namespace), options)
+        recorder = _recorder(bag, sorted(played_name(options, n) for n in namespaces(bag)), options)
     specs = [*live, *recorder]
     player: dict[str, Any] = {
         "bag": str(path),

@@ -53,7 +53,7 @@ class Interrupted(Exception):
 
 
 @dataclass
-class Outcome:
+class FlightOutcome:
     """What the supervisor knows of a flight.
 
     Attributes:
@@ -226,9 +226,9 @@ class Supervisor:
         self._duration_ns = round(duration_s * 1e9)
         self._progress = progress
         self._moved = (0, 0.0)
-        self.outcome = Outcome()
+        self.outcome = FlightOutcome()
 
-    def fly(self) -> Outcome:
+    def fly(self) -> FlightOutcome:
         """Fly to the end of the missions or of the time.
 
         Raises:
