@@ -78,17 +78,17 @@ def fcnd(
     """
     folder = run_folder("fcnd", output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run, summarize
-        from quadsim.lab.reproduce.fcnd_figures import picture
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, fcnd_summary, run_fcnd
+        from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
 
-        scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
+        scenarios = chosen_scenarios(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        found = run(scenarios, seeds, processes, tell)
+        found = run_fcnd(scenarios, seeds, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figures = {result.name: picture(result) for result in found}
-    summary = keep(folder, summarize(found), wall_s, figures)
+    figures = {result.name: fcnd_picture(result) for result in found}
+    summary = keep(folder, fcnd_summary(found), wall_s, figures)
     if as_json:
         print_json(summary)
     else:
@@ -129,15 +129,15 @@ def ntnu(
     """
     folder = run_folder("ntnu", output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.reproduce.ntnu import SCENARIOS, ntnu_summary, run_ntnu
         from quadsim.lab.reproduce.ntnu_figures import pictures
 
-        scenarios = chosen(names, SCENARIOS, "ntnu")
+        scenarios = chosen_scenarios(names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
-        cells = run(scenarios, seeds, vehicle, processes, tell)
-    summary = keep(folder, summarize(cells), time.perf_counter() - begin_s, pictures(cells))
+        cells = run_ntnu(scenarios, seeds, vehicle, processes, tell)
+    summary = keep(folder, ntnu_summary(cells), time.perf_counter() - begin_s, pictures(cells))
     if as_json:
         print_json(summary)
     else:
@@ -183,14 +183,14 @@ def consistency(
     """
     folder = run_folder("consistency", output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.consistency import SCENARIOS, SUITES, consistency_summary, run_consistency
 
-        scenarios = chosen(names, SCENARIOS, "consistency")
+        scenarios = chosen_scenarios(names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
     with counting("consistency") as tell:
-        found = run(suites or SUITES, scenarios, seeds, processes, tell)
-    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {})
+        found = run_consistency(suites or SUITES, scenarios, seeds, processes, tell)
+    summary = keep(folder, consistency_summary(found), time.perf_counter() - begin_s, {})
     if as_json:
         print_json(summary)
     else:

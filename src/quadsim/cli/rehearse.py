@@ -82,7 +82,12 @@ def rehearse(
         raise InputError("--processes: not with --dds, which flies one at a time")
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-        from quadsim.lab.rehearsals import flights_to_draw, picture, run, summarize
+        from quadsim.lab.rehearsals import (
+            flights_to_draw,
+            rehearsal_picture,
+            rehearsal_summary,
+            run_rehearsal,
+        )
 
         first = load_rehearsal(scenario, seed, speed_mps)
         if dds:
@@ -95,10 +100,12 @@ def rehearse(
             flown = fly_on_dds(scenario, seeds, speed_mps, folder, domain, composed, tell)
             outcomes, measured, flights = flown
         else:
-            outcomes = run(scenario, seeds, speed_mps, processes, tell)
+            outcomes = run_rehearsal(scenario, seeds, speed_mps, processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figure = picture([(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps)
-    summary = summarize(first.name, outcomes, first.params.passes)
+    figure = rehearsal_picture(
+        [(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps
+    )
+    summary = rehearsal_summary(first.name, outcomes, first.params.passes)
     if dds:
         summary = with_dds(summary, measured, folder)
     summary = keep(folder, summary, wall_s, {first.name: figure})

@@ -26,7 +26,7 @@ from quadsim.cli.publish import publish, publish_options, publishing
 
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
-    from quadsim.analysis.scoring import Run, Scoring
+    from quadsim.analysis.scoring import ScoredRun, Scoring
     from quadsim.analysis.summary import Summary
     from quadsim.geometry.geodesy import Datum
     from quadsim.sim.log import FlightLog
@@ -168,7 +168,7 @@ def replay(
             as_json=as_json,
         )
         ctx.exit(status)
-    from quadsim.analysis.comparison import combined, titles
+    from quadsim.analysis.comparison import combined_summary, titles
     from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.analysis.replay import (
         Settings,
@@ -207,7 +207,7 @@ def replay(
         for each in settings:
             load_kernels(each)
     names = titles(bags, files)
-    runs: list[tuple[Run, str | None]] = []
+    runs: list[tuple[ScoredRun, str | None]] = []
     failures: dict[str, str] = {}
     for i, bag in enumerate(bags):
         for k in range(len(files)):
@@ -223,7 +223,7 @@ def replay(
     if not runs:
         ctx.exit(BAD_INPUT)
     single = len(bags) * len(files) == 1
-    summary = runs[0][0].summary if single else combined(runs, failures, settle_s)
+    summary = runs[0][0].summary if single else combined_summary(runs, failures, settle_s)
     summary["report"] = None if report is None else str(report)
     logs, summaries = _compared([run for run, _ in runs])
     if report is not None:
@@ -241,14 +241,14 @@ def replay(
     ctx.exit(BAD_INPUT if failures else exit_status(summary["passed"]))
 
 
-def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
+def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> ScoredRun:
     """Replay one bag with one set of parameters, and judge it."""
     from quadsim.analysis.replay import replay as run
-    from quadsim.analysis.scoring import judged
+    from quadsim.analysis.scoring import judge_replay
 
     with FlightProgress(title, None) as progress:
         result = run(bag, settings, progress.update)
-    return judged(title, bag, settings.estimators, result, scoring)
+    return judge_replay(title, bag, settings.estimators, result, scoring)
 
 
 def _check_report(report: Path | None, pictures: Path | None, count: int) -> None:
@@ -264,7 +264,7 @@ def _check_report(report: Path | None, pictures: Path | None, count: int) -> Non
             raise InputError(f"--{name} {path}: {count} runs; at most {MAX_RUNS} are compared")
 
 
-def _compared(runs: list[Run]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
+def _compared(runs: list[ScoredRun]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
     """Flights and summaries of all runs; a single one is called as its scenario."""
     labels = [run.title for run in runs]
     if len(runs) == 1:

@@ -112,9 +112,9 @@ def tune(
     folder = run_folder(f"tune-{Path(vehicle).stem}", output)
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
-        from quadsim.lab.tune.tuned import autopilot_text, picture
+        from quadsim.lab.tune.tuned import autopilot_text, tuning_picture
         from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
-        from quadsim.lab.tune.tuning import tune as find_gains
+        from quadsim.lab.tune.tuning import tune_loops as find_gains
 
         chosen_loops(loops)
         scenario = load_vehicle(vehicle, sensors, autopilot, seed)
@@ -123,7 +123,7 @@ def tune(
     wall_s = time.perf_counter() - begin_s
     with staged(folder) as scratch:
         write_whole(scratch / "autopilot.yaml", autopilot_text(found))
-        (drawn,) = write_figures({"steps": picture(found)}, scratch)
+        (drawn,) = write_figures({"steps": tuning_picture(found)}, scratch)
         summary = found.summary() | {
             "wall_s": wall_s,
             "file": folder / "autopilot.yaml",

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.integrate import quad
-
 from spectra import welch
+
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import pack
 from quadsim.world.air import turbulence
