@@ -12,15 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from quadsim.analysis.report import (
-    arrivals,
-    criteria,
-    errors,
-    figures,
-    inside,
-    motors,
-    paths,
-)
+from quadsim.analysis.report import arrivals, criteria, errors, figures, inside, motors, paths
 from quadsim.analysis.report.figures import extremes, thin
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import figures_json, render, write_report
@@ -241,7 +233,7 @@ def test_criteria_are_drawn_over_the_signals_they_speak_of(log):
         EventCriterion("mission", "landed"),
     ]
     flights = Flights({"circle": log}, {"circle": summarize(log, asked)})
-    figure = criteria.kept(flights)
+    figure = criteria.criteria_figure(flights)
     np.testing.assert_allclose(line(figure, "value").y, 0.5, rtol=1e-5)
     np.testing.assert_allclose(line(figure, "value", 1).y, 0.1, rtol=1e-5)
     limit, band, yaw = (shape for shape in figure.layout.shapes if shape.name == "criterion")

@@ -44,7 +44,7 @@ def signal_of(item: Mapping[str, Any]) -> str | None:
     return _OF_VALUES.get(name) if signal is None else name
 
 
-def kept(flights: Flights) -> go.Figure:
+def criteria_figure(flights: Flights) -> go.Figure:
     """A row for each signal that a criterion speaks of, with the band to keep."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for run in flights.runs:

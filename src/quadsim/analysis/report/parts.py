@@ -9,7 +9,7 @@ from functools import partial
 import plotly.graph_objects as go
 
 from quadsim.analysis.report.arrivals import arrivals
-from quadsim.analysis.report.criteria import kept
+from quadsim.analysis.report.criteria import criteria_figure
 from quadsim.analysis.report.errors import attitude_errors, position_errors, velocity_errors
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.inside import (
@@ -49,7 +49,7 @@ BEFORE = (
         "criteria",
         "Pass criteria",
         "Green: where the signal has to stay; dashed: the largest RMSE that passes.",
-        kept,
+        criteria_figure,
     ),
     ReportPart("path", "Path from above", "", path_from_above),
     ReportPart("space", "Path in space", "Drag to turn.", path_in_space),

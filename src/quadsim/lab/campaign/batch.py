@@ -323,7 +323,7 @@ def run_batch(
         work: a function of a module; it, jobs and results go between processes.
         jobs: one for each call.
         processes: at once; 0: one for each core.
-        progress: told after each job.
+        progress: called after each job.
 
     Returns:
         Results in the order of the jobs.

@@ -18,7 +18,7 @@ from quadsim.lab.campaign.tables import write_tables
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.library import Library
 
-#: Told how many runs are done, how many there are, and how the last one ended.
+#: Called with how many runs are done, how many there are, and how the last one ended.
 Progress = Callable[[int, int, str], None]
 
 
@@ -71,7 +71,7 @@ def fly_campaign(
     resume: bool = False,
     progress: Progress = lambda done, total, status: None,
 ) -> FlownCampaign:
-    """Fly the runs that are left, keep each as it ends, and make the tables.
+    """Fly the runs that are left, store each as it ends, and make the tables.
 
     Args:
         campaign: what is flown.
@@ -79,7 +79,7 @@ def fly_campaign(
         folder: of the record and the tables.
         pool: where runs are flown.
         resume: go on with what the folder holds.
-        progress: told after each run.
+        progress: called after each run.
 
     Raises:
         InputError: as of :class:`Record`; a worker has other files or versions.

@@ -105,7 +105,7 @@ class Reached:
 
     @staticmethod
     def of(judged: Judged, start_ns: int) -> Reached:
-        """What is kept of a judged criterion."""
+        """What is stored of a judged criterion."""
         rows = thin(len(judged.series), SIGNAL_POINTS)
         t_s = (judged.series.stamp_ns[rows] - start_ns) * 1e-9
         values = judged.series.values[rows].astype(np.float32)
@@ -115,7 +115,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class SeedFlown:
-    """What is kept of one seed of a scenario, or of one vehicle of a fleet.
+    """What is stored of one seed of a scenario, or of one vehicle of a fleet.
 
     Attributes:
         seed: of the flight.
@@ -258,7 +258,7 @@ class FcndResult:
 
     Attributes:
         scenario: what flew, as of its file.
-        flown: what is kept of each seed, of a fleet of each vehicle of each seed.
+        flown: what is stored of each seed, of a fleet of each vehicle of each seed.
     """
 
     scenario: Scenario

@@ -66,7 +66,8 @@ class Configuration:
         estimator: a file of config/estimators.
         fly_on: as in a scenario.
         blind: nothing corrects the estimate from the first waypoint on.
-        told: the vehicle takes off on the truth; the estimator is told it at the first waypoint.
+        starts_on_truth: the vehicle takes off on the truth, which the estimator gets at the first
+            waypoint.
         noiseless: nothing is by chance, so that one seed is as good as all.
     """
 
@@ -75,7 +76,7 @@ class Configuration:
     estimator: str
     fly_on: str = "estimate"
     blind: bool = False
-    told: bool = False
+    starts_on_truth: bool = False
     noiseless: bool = False
 
 
@@ -240,7 +241,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class SeedAttempts:
-    """What is kept of one seed of a cell.
+    """What is stored of one seed of a cell.
 
     Attributes:
         seed: of the flight.
@@ -318,7 +319,7 @@ class RunWatch:
     def _begin(self, loop: ClosedLoop) -> None:
         """The run's first moment: what is flown on is what the configuration says."""
         self.begin_ns = loop.stamp_ns
-        if self._configuration.told:
+        if self._configuration.starts_on_truth:
             loop.tell_start()
             loop.use_truth = self._configuration.fly_on == "truth"
             loop.manager.source_changed()
@@ -331,7 +332,7 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
     kind, name, number = job.cell
     configuration = configuration_of(kind, number)
     scenario = attempt_scenario(name, kind, number, job.seed, limit_mps)
-    on_truth = True if configuration.told else None
+    on_truth = True if configuration.starts_on_truth else None
     loop = ClosedLoop(scenario, use_truth=on_truth, keep_samples=bool(job.extra))
     run = RunWatch(scenario, configuration)
     loop.fly(ends=run.ends)
@@ -415,7 +416,7 @@ class NtnuCell:
         kind: a key of KINDS.
         scenario: its name.
         number: of the configuration.
-        flown: what is kept of each seed, in order.
+        flown: what is stored of each seed, in order.
     """
 
     kind: str
@@ -528,7 +529,7 @@ def run_ntnu(
         seeds: how many; one of a configuration without noise.
         kind: a key of KINDS.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        progress: told after each flight.
+        progress: called after each flight.
     """
     jobs = [
         replace(job, extra=job.seed == 1)

@@ -184,7 +184,7 @@ def tune_by_relay(
         scenario: vehicle, sensors, and the gains to start from.
         loops: of :data:`LOOPS`, from the inside out.
         rule: of :data:`RULES`.
-        say: told what each relay found.
+        say: called with what each relay found.
 
     Returns:
         Gains, limit cycles by loop, and notes.
@@ -255,7 +255,7 @@ def tune_loops(
         seed: of all noise and wind.
         evaluations: of ``optimise``, for each group of loops.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        say: told how it goes, a line at a time.
+        say: called with how it goes, a line at a time.
     """
     names = chosen_loops(loops)
     after, cycles, notes = tune_by_relay(scenario, names, rule, say)
