@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from quadsim.analysis.consistency import CONFIDENCE, interval
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
 #: NIS is drawn beside the interval that holds this share of it, if the filter is right.
-SHARE = CONFIDENCE
+SHARE = 0.95
 _MANY = 3
 
 _DEGREES = float(np.degrees(1.0))
@@ -107,6 +106,8 @@ def _most(values: Any) -> float:
 
 def _interval(each: Innovations) -> tuple[float, float]:
     """Where the share :data:`SHARE` of the NIS of a filter that is right lies."""
+    from quadsim.analysis.consistency import interval  # its scipy takes 0.1 s; few flights need it
+
     low, high = interval(each.value.shape[1])
     return low, high
 
