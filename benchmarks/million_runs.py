@@ -35,10 +35,10 @@ from hosts import become_a_switch, need, run
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
 from quadsim.base.surroundings import installed_version, machine, versions
-from quadsim.lab.campaign.batch import stream
+from quadsim.lab.campaign.batch import stream_results
 from quadsim.lab.campaign.cluster import Cluster
-from quadsim.lab.campaign.flying import Row, Terms, decisive_versions, fly
-from quadsim.lab.campaign.plan import Campaign, Run, load_campaign
+from quadsim.lab.campaign.flying import Row, Terms, decisive_versions, fly_run
+from quadsim.lab.campaign.plan import Campaign, CampaignRun, load_campaign
 from quadsim.lab.campaign.record import LINES, Record
 from quadsim.lab.campaign.tables import TABLE, write_tables
 from quadsim.sim.library import Library
@@ -75,7 +75,7 @@ def worker() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         campaign = campaign_of(FLIGHTS + 1, Path(folder))
     terms = terms_of(campaign)
-    rows = [fly(terms, campaign.run(0))]
+    rows = [fly_run(terms, campaign.run(0))]
     process = psutil.Process()
     ready = {
         "ready_s": time.time() - process.create_time(),
@@ -85,7 +85,7 @@ def worker() -> dict[str, Any]:
     flights = []
     for number in range(1, FLIGHTS + 1):
         used_s = time.process_time()
-        rows.append(fly(terms, campaign.run(number)))
+        rows.append(fly_run(terms, campaign.run(number)))
         flights.append(time.process_time() - used_s)
     if broken := [row["reason"] for row in rows if "digest" not in row]:
         raise SystemExit(f"million_runs: {broken[0]}")
@@ -123,7 +123,7 @@ def others(rows: list[Row], seed: int) -> Row:
     return {**between(first, second), "digest": rng.bytes(32).hex()}
 
 
-def give_back(terms: Terms, rows: list[Row], runs: list[Run]) -> list[Row]:
+def give_back(terms: Terms, rows: list[Row], runs: list[CampaignRun]) -> list[Row]:
     """What a worker does with the runs of a task, but for flying them."""
     return [rows[each.number % len(rows)] for each in runs]
 
@@ -185,7 +185,7 @@ def hand_out(
         with Record(Path(folder) / "record", {}, count, resume=False) as record:
             feeder_s, scheduler_s, wire = time.process_time(), used_s(scheduler), on_the_wire()
             jobs = ([campaign.run(number) for number in task] for task in tasks)
-            with closing(stream(work, jobs, Wide(cluster, width))) as done:
+            with closing(stream_results(work, jobs, Wide(cluster, width))) as done:
                 for place, found in done:
                     for number, row in zip(tasks[place], found, strict=True):
                         record.add(number, row)

@@ -13,8 +13,8 @@ from pathlib import Path
 from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run
-from quadsim.lab.reproduce.fcnd_figures import picture
+from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run_fcnd
+from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -26,8 +26,8 @@ def main() -> None:
     """Fly, and draw ``images/fcnd_*.png`` and ``images/x_*.png``."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     IMAGES.mkdir(exist_ok=True)
-    for result in (*run(SCENARIOS, seeds), *run(FLEETS, 1)):
-        figure = picture(result)
+    for result in (*run_fcnd(SCENARIOS, seeds), *run_fcnd(FLEETS, 1)):
+        figure = fcnd_picture(result)
         path = IMAGES / f"{result.name}.png"
         save_picture(figure, path, figure.layout.width, figure.layout.height)
         with Image.open(path) as drawn:

@@ -21,7 +21,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.lab.identify.figures import MEANING
 from quadsim.lab.identify.flight_data import read_flight
-from quadsim.lab.identify.identification import Identified, identify
+from quadsim.lab.identify.identification import IdentifiedVehicle, identify_vehicle
 from quadsim.vehicle.parameters import VehicleParams
 
 IMAGES = Path(__file__).parent / "images"
@@ -31,7 +31,7 @@ DRAWN = ((0, "specific force x, m/s²"), (3, "angular acceleration x, rad/s²"))
 WIDTH_PX, HEIGHT_PX = 1200, 760
 
 
-def of_one(results: dict[str, Identified]) -> go.Figure:
+def of_one(results: dict[str, IdentifiedVehicle]) -> go.Figure:
     """What the figures explain of a flight, and the figures with their intervals."""
     first = next(iter(results.values()))
     figure = make_subplots(
@@ -94,7 +94,7 @@ def main() -> None:
             ("with the true motion", "ground_truth/odom"),
             ("with the filter's", "odometry/filtered"),
         ):
-            results[label] = identify(read_flight(bag, "/quad", topic), vehicle)
+            results[label] = identify_vehicle(read_flight(bag, "/quad", topic), vehicle)
     IMAGES.mkdir(exist_ok=True)
     save_picture(of_one(results), IMAGES / "identify.png", WIDTH_PX, HEIGHT_PX)
 

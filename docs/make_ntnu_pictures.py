@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.lab.reproduce.ntnu import SCENARIOS, run
+from quadsim.lab.reproduce.ntnu import SCENARIOS, run_ntnu
 from quadsim.lab.reproduce.ntnu_figures import pictures
 
 IMAGES = Path(__file__).parent / "images"
@@ -25,7 +25,7 @@ COLOURS = 96
 def main() -> None:
     """Fly, and draw ``images/ntnu_*.png``."""
     IMAGES.mkdir(exist_ok=True)
-    for name, figure in pictures(run(SCENARIOS, 1)).items():
+    for name, figure in pictures(run_ntnu(SCENARIOS, 1)).items():
         path = IMAGES / f"{name}.png"
         save_picture(figure, path, figure.layout.width, figure.layout.height)
         with Image.open(path) as drawn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.lab.rehearsals import picture, run
+from quadsim.lab.rehearsals import rehearsal_picture, run_rehearsal
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -25,7 +25,9 @@ DRAWN = (
 
 def main() -> None:
     """Draw ``images/rehearsal.png``."""
-    figure = picture([(name, run(name, [seed], processes=1)[0]) for name, seed in DRAWN])
+    figure = rehearsal_picture(
+        [(name, run_rehearsal(name, [seed], processes=1)[0]) for name, seed in DRAWN]
+    )
     layout = figure.layout
     save_picture(figure, IMAGES / "rehearsal.png", int(layout.width), int(layout.height))
 

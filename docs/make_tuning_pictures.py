@@ -26,8 +26,8 @@ from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.control.pid import clamp, derivative, integral_step, low_pass, low_pass_weight
 from quadsim.lab.tune.relay import LimitCycle, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
-from quadsim.lab.tune.tuned import picture
-from quadsim.lab.tune.tuning import load_vehicle, tune
+from quadsim.lab.tune.tuned import tuning_picture
+from quadsim.lab.tune.tuning import load_vehicle, tune_loops
 
 Array = NDArray[np.float64]
 
@@ -309,8 +309,8 @@ def quadrotor_pictures() -> None:
             position_gain_z=3.0, yaw_gain=5.0,
         ),
     )  # fmt: skip
-    found = tune(replace(scenario, autopilot=bad), say=print)
-    figure = picture(found)
+    found = tune_loops(replace(scenario, autopilot=bad), say=print)
+    figure = tuning_picture(found)
     save(figure, "tuning_x500", figure.layout.width, figure.layout.height)
     print(f"cost {found.flown[0].cost:.3f} to {found.flown[1].cost:.3f}, passed {found.passed}")
 

@@ -22,7 +22,7 @@ def campaign(session: Session) -> dict[str, Any]:
     import numpy as np
 
     from quadsim.lab.campaign.batch import Processes, cores
-    from quadsim.lab.campaign.engine import fly_campaign, prepare
+    from quadsim.lab.campaign.engine import fly_campaign, prepare_campaign
     from quadsim.lab.campaign.plan import load_campaign
     from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
@@ -30,7 +30,7 @@ def campaign(session: Session) -> dict[str, Any]:
     if session.short:
         samples = replace(loaded.samples, count=SHORT)
         loaded = replace(loaded, samples=samples)
-    contents = session.once("campaign contents", lambda: prepare(loaded))
+    contents = session.once("campaign contents", lambda: prepare_campaign(loaded))
     folder = Path(mkdtemp(prefix="campaign", dir=session.folder))
     begin_s = time.perf_counter()
     with Processes() as pool:

@@ -10,7 +10,7 @@ from typing import Any
 from quadsim.analysis.consistency import POSITION_DOF, interval
 from quadsim.analysis.exports import file_stem
 from quadsim.analysis.metrics import Score
-from quadsim.analysis.scoring import Run
+from quadsim.analysis.scoring import ScoredRun
 from quadsim.analysis.summary import Summary
 from quadsim.base.surroundings import machine, versions
 
@@ -67,8 +67,8 @@ def _apart(names: list[str]) -> list[str]:
     return result
 
 
-def combined(
-    runs: Sequence[tuple[Run, str | None]], failures: Mapping[str, str], settle_s: float
+def combined_summary(
+    runs: Sequence[tuple[ScoredRun, str | None]], failures: Mapping[str, str], settle_s: float
 ) -> Summary:
     """One summary of several runs.
 

@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from quadsim.analysis import metrics
-from quadsim.analysis.scoring import Run
+from quadsim.analysis.scoring import ScoredRun
 from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
 
@@ -94,13 +94,13 @@ def _rows(part: Track, truth: Track) -> Iterable[list[float]]:
     return rows
 
 
-def export_csv(run: Run, folder: Path) -> None:
+def export_csv(run: ScoredRun, folder: Path) -> None:
     """Write every estimate of a run with its errors: ``<title>_<estimator>.csv``."""
     for name, track in run.log.estimates.items():
         write_csv(track, run.log.truth, folder / f"{file_stem(run.title, name)}.csv")
 
 
-def export_tum(run: Run, folder: Path) -> None:
+def export_tum(run: ScoredRun, folder: Path) -> None:
     """Write every estimate of a run, and the truth: ``<title>_<estimator>.tum``, ``_truth``."""
     for name, track in run.log.estimates.items():
         write_tum(track, folder / f"{file_stem(run.title, name)}.tum")

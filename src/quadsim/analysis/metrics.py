@@ -117,7 +117,7 @@ def _slerp(a: Array, b: Array, fraction: Array) -> Array:
 
 
 def _places(
-    track: Track, stamp_ns: Stamps, max_gap_s: float
+    track: Track, stamp_ns: Stamps
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp], Array]:
     """Which stamps lie inside a track, and of those the rows around and the share between."""
     right = np.searchsorted(track.stamp_ns, stamp_ns, side="left")
@@ -126,7 +126,7 @@ def _places(
     exact = track.stamp_ns[right] == stamp_ns
     left = np.where(exact, right, right - 1)
     step_ns = track.stamp_ns[right] - track.stamp_ns[np.maximum(left, 0)]
-    known = inside & (left >= 0) & (step_ns <= max_gap_s * 1e9)
+    known = inside & (left >= 0) & (step_ns <= MAX_GAP_S * 1e9)
     left, right, step = left[known], right[known], step_ns[known]
     return known, left, right, (stamp_ns[known] - track.stamp_ns[left]) / np.maximum(step, 1)
 
@@ -141,22 +141,19 @@ def _linear(
     return np.asarray((1.0 - share) * values[left] + share * values[right])
 
 
-def at_stamps(
-    track: Track, stamp_ns: Stamps, max_gap_s: float = MAX_GAP_S
-) -> tuple[NDArray[np.bool_], Track]:
-    """A track interpolated at other stamps.
+def at_stamps(track: Track, stamp_ns: Stamps) -> tuple[NDArray[np.bool_], Track]:
+    """A track interpolated at other stamps; rows farther apart than MAX_GAP_S are not bridged.
 
     Args:
         track: at least two rows for anything to be interpolated between stamps.
         stamp_ns: (N,) where it is wanted.
-        max_gap_s: rows further apart than this are not bridged.
 
     Returns:
         (known, interpolated): (N,) which stamps lie inside the track, and the track at those.
     """
     if not len(track):
         return np.zeros(len(stamp_ns), bool), Track.empty()
-    known, left, right, fraction = _places(track, stamp_ns, max_gap_s)
+    known, left, right, fraction = _places(track, stamp_ns)
     q_WB = track.q_WB[left]
     if fraction.any():
         q_WB = _slerp(q_WB, track.q_WB[right], fraction[:, None])
@@ -168,13 +165,11 @@ def at_stamps(
     return known, Track(stamp_ns[known], p_W, v_W, q_WB, w_B)
 
 
-def positions_at(
-    track: Track, stamp_ns: Stamps, max_gap_s: float = MAX_GAP_S
-) -> tuple[NDArray[np.bool_], Array]:
+def positions_at(track: Track, stamp_ns: Stamps) -> tuple[NDArray[np.bool_], Array]:
     """As :func:`at_stamps`, of the positions alone: (N,) known, and (K, 3) m."""
     if not len(track):
         return np.zeros(len(stamp_ns), bool), np.zeros((0, 3))
-    known, left, right, fraction = _places(track, stamp_ns, max_gap_s)
+    known, left, right, fraction = _places(track, stamp_ns)
     return known, _linear(track.p_W, left, right, fraction)
 
 

@@ -32,7 +32,7 @@ class Scoring:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScoredRun:
     """One bag with one set of parameters.
 
     Attributes:
@@ -46,7 +46,9 @@ class Run:
     summary: Summary
 
 
-def judged(title: str, bag: Path, asked: Sequence[str], result: Replay, scoring: Scoring) -> Run:
+def judge_replay(
+    title: str, bag: Path, asked: Sequence[str], result: Replay, scoring: Scoring
+) -> ScoredRun:
     """Judge a replay.
 
     Args:
@@ -86,7 +88,7 @@ def judged(title: str, bag: Path, asked: Sequence[str], result: Replay, scoring:
     for track in (log.truth, *result.log.estimates.values(), *log.estimates.values()):
         forget_track(track)
     forget(log.motor_speed_radps, log.command_radps)
-    return Run(title, log, summary)
+    return ScoredRun(title, log, summary)
 
 
 def _more(

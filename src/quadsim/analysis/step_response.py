@@ -67,9 +67,7 @@ def _settling(time_s: Array, off: Array, band: float) -> float | None:
     return float(time_s[k] + part * (time_s[k + 1] - time_s[k]) - time_s[0])
 
 
-def step_figures(
-    time_s: Array, values: Array, start: float, goal: float, band: float = SETTLED
-) -> StepFigures:
+def step_figures(time_s: Array, values: Array, start: float, goal: float) -> StepFigures:
     """Figures of one response.
 
     Args:
@@ -77,7 +75,6 @@ def step_figures(
         values: (N,) of the signal.
         start: where it was.
         goal: where it is told to go; not ``start``.
-        band: about the goal, over the step, in which it has settled.
 
     Raises:
         InputError: no step, too few samples, or a sample that is not finite.
@@ -93,7 +90,7 @@ def step_figures(
     return StepFigures(
         rise_s=None if low is None or high is None else high - low,
         overshoot=max(0.0, float(share.max()) - 1.0),
-        settling_s=_settling(time_s, 1.0 - share, band),
+        settling_s=_settling(time_s, 1.0 - share, SETTLED),
         steady_error=float(goal - last.mean()),
         itae=float(np.sum(0.5 * (error[1:] + error[:-1]) * np.diff(time_s))),
     )

@@ -70,13 +70,13 @@ def campaign(options: CampaignOptions) -> int:
     options.check()
     output, dask, resume = options.output, options.dask, options.resume
     with loading("loading"):
-        from quadsim.lab.campaign.engine import prepare
+        from quadsim.lab.campaign.engine import prepare_campaign
         from quadsim.lab.campaign.plan import load_campaign
 
         loaded = load_campaign(options.campaign)
         folder = output or Path("runs") / f"campaign-{loaded.name}"
         if options.number is None:
-            contents = prepare(loaded)
+            contents = prepare_campaign(loaded)
     if options.number is not None:
         return _fly_one(loaded, folder, options.number, options.bag, options.as_json)
     from quadsim.lab.campaign.engine import fly_campaign
@@ -120,12 +120,12 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
     """Summary and report of the tables that there are; the exit status."""
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.common import working
-    from quadsim.lab.campaign.page import write_report
-    from quadsim.lab.campaign.results import summarize
+    from quadsim.lab.campaign.page import write_campaign_report
+    from quadsim.lab.campaign.results import campaign_summary
     from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
     table = read_table(folder / TABLE)
-    summary = summarize(loaded, table, folder) | {
+    summary = campaign_summary(loaded, table, folder) | {
         "table": folder / TABLE,
         "times": folder / TIMES,
         "report": folder / "report.html",
@@ -134,7 +134,7 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
         "flights_per_s": flown / wall_s if flown else None,
     }
     with working("writing the report"):
-        write_report(loaded, table, summary, folder / "report.html")
+        write_campaign_report(loaded, table, summary, folder / "report.html")
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     return finish(summary, as_json, _show)
 

@@ -85,18 +85,18 @@ def fcnd(options: FcndOptions) -> int:
     """
     folder = run_folder("fcnd", options.output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, run, summarize
-        from quadsim.lab.reproduce.fcnd_figures import picture
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, fcnd_summary, run_fcnd
+        from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
 
         names = options.names
-        scenarios = chosen(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
+        scenarios = chosen_scenarios(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
-        found = run(scenarios, options.seeds, options.processes, tell)
+        found = run_fcnd(scenarios, options.seeds, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figures = {result.name: picture(result) for result in found}
-    summary = keep(folder, summarize(found), wall_s, figures)
+    figures = {result.name: fcnd_picture(result) for result in found}
+    summary = keep(folder, fcnd_summary(found), wall_s, figures)
     return finish(summary, options.as_json, _show, f"folder: {folder}")
 
 
@@ -110,15 +110,15 @@ def ntnu(options: NtnuOptions) -> int:
     """
     folder = run_folder("ntnu", options.output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.reproduce.ntnu import SCENARIOS, run, summarize
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.reproduce.ntnu import SCENARIOS, ntnu_summary, run_ntnu
         from quadsim.lab.reproduce.ntnu_figures import pictures
 
-        scenarios = chosen(options.names, SCENARIOS, "ntnu")
+        scenarios = chosen_scenarios(options.names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
-        cells = run(scenarios, options.seeds, options.vehicle, options.processes, tell)
-    summary = keep(folder, summarize(cells), time.perf_counter() - begin_s, pictures(cells))
+        cells = run_ntnu(scenarios, options.seeds, options.vehicle, options.processes, tell)
+    summary = keep(folder, ntnu_summary(cells), time.perf_counter() - begin_s, pictures(cells))
     return finish(summary, options.as_json, _show_ntnu, f"folder: {folder}")
 
 
@@ -132,14 +132,16 @@ def consistency(options: ConsistencyOptions) -> int:
     """
     folder = run_folder("consistency", options.output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen
-        from quadsim.lab.consistency import SCENARIOS, SUITES, run, summarize
+        from quadsim.lab.campaign.experiment import chosen_scenarios
+        from quadsim.lab.consistency import SCENARIOS, SUITES, consistency_summary, run_consistency
 
-        scenarios = chosen(options.names, SCENARIOS, "consistency")
+        scenarios = chosen_scenarios(options.names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()
     with counting("consistency") as tell:
-        found = run(options.suites or SUITES, scenarios, options.seeds, options.processes, tell)
-    summary = keep(folder, summarize(found), time.perf_counter() - begin_s, {})
+        found = run_consistency(
+            options.suites or SUITES, scenarios, options.seeds, options.processes, tell
+        )
+    summary = keep(folder, consistency_summary(found), time.perf_counter() - begin_s, {})
     return finish(summary, options.as_json, _show_consistency, f"folder: {folder}")
 
 

@@ -95,8 +95,8 @@ def identify(options: IdentifyOptions) -> int:
     from quadsim.base.parameters import from_mapping, read_yaml
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flight_data import read_flight
-    from quadsim.lab.identify.identification import identify as estimate
-    from quadsim.lab.identify.identified import summary, vehicle_text
+    from quadsim.lab.identify.identification import identify_vehicle as estimate
+    from quadsim.lab.identify.identified import vehicle_summary, vehicle_text
     from quadsim.vehicle.parameters import VehicleParams
 
     file = find("vehicles", options.vehicle)
@@ -107,7 +107,7 @@ def identify(options: IdentifyOptions) -> int:
     with working("estimating"):
         found = estimate(data, params, options.gravity_mps2)
     write_whole(path, vehicle_text(found, raw, Path(options.vehicle).stem))
-    result = {**summary(found), "file": path}
+    result = {**vehicle_summary(found), "file": path}
     return finish(result, options.as_json, _show)
 
 
@@ -119,11 +119,11 @@ def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.hil.guard.parameters import GuardParams
     from quadsim.lab.identify.brakes import (
+        brakes_summary,
         guard_text,
+        lowered_speed_limit,
         measure_brakes,
         read_brake_flight,
-        speed_limit,
-        summary,
     )
 
     file = find("guards", options.guard)
@@ -133,9 +133,9 @@ def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
         flight = read_brake_flight(opened, options.namespace, options.odometry, options.command)
     found = measure_brakes(flight)
     write_whole(path, guard_text(found, raw, Path(options.guard).stem))
-    result = {**summary(found), "file": path}
+    result = {**brakes_summary(found), "file": path}
     result["notes"].append(f"all other keys are of {file}: check limits, height band and fence")
-    lowered = speed_limit(found, raw)
+    lowered = lowered_speed_limit(found, raw)
     if lowered is not None:
         result["notes"].append(
             f"speed_max_mps is {lowered:g}, that of the fastest stop: faster ones are not measured"

@@ -55,7 +55,12 @@ def rehearse(options: RehearseOptions) -> int:
     scenario, speed_mps = options.scenario, options.speed_mps
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-        from quadsim.lab.rehearsals import flights_to_draw, picture, run, summarize
+        from quadsim.lab.rehearsals import (
+            flights_to_draw,
+            rehearsal_picture,
+            rehearsal_summary,
+            run_rehearsal,
+        )
 
         first = load_rehearsal(scenario, options.seed, speed_mps)
         if options.dds:
@@ -69,10 +74,12 @@ def rehearse(options: RehearseOptions) -> int:
                 scenario, seeds, speed_mps, folder, options.domain, options.composed, tell
             )
         else:
-            outcomes = run(scenario, seeds, speed_mps, options.processes, tell)
+            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell)
     wall_s = time.perf_counter() - begin_s
-    figure = picture([(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps)
-    summary = summarize(first.name, outcomes, first.params.passes)
+    figure = rehearsal_picture(
+        [(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps
+    )
+    summary = rehearsal_summary(first.name, outcomes, first.params.passes)
     if options.dds:
         summary = with_dds(summary, measured, folder)
     summary = keep(folder, summary, wall_s, {first.name: figure})

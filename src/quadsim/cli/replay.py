@@ -30,7 +30,7 @@ from quadsim.cli.publish import PublishOptions, publish
 
 if TYPE_CHECKING:
     from quadsim.analysis.replay import Settings
-    from quadsim.analysis.scoring import Run, Scoring
+    from quadsim.analysis.scoring import ScoredRun, Scoring
     from quadsim.analysis.summary import Summary
     from quadsim.sim.log import FlightLog
 
@@ -189,7 +189,7 @@ def _settings_of(options: ReplayCommandOptions) -> list[Settings]:
 
 def _replayed(
     options: ReplayCommandOptions, settings: list[Settings]
-) -> tuple[list[tuple[Run, str | None]], dict[str, str]]:
+) -> tuple[list[tuple[ScoredRun, str | None]], dict[str, str]]:
     """Each bag with each of the settings, and why some bags cannot be replayed."""
     from quadsim.analysis.comparison import titles
     from quadsim.analysis.scoring import Scoring
@@ -198,7 +198,7 @@ def _replayed(
     spans = tuple(span_of(text) for text in options.spans) or SPANS
     scoring = Scoring(options.settle_s, options.align, spans)
     names = titles(options.bags, options.configs or (None,))
-    runs: list[tuple[Run, str | None]] = []
+    runs: list[tuple[ScoredRun, str | None]] = []
     failures: dict[str, str] = {}
     for i, bag in enumerate(options.bags):
         for k, each in enumerate(settings):
@@ -215,16 +215,18 @@ def _replayed(
 
 
 def _written(
-    options: ReplayCommandOptions, runs: list[tuple[Run, str | None]], failures: dict[str, str]
+    options: ReplayCommandOptions,
+    runs: list[tuple[ScoredRun, str | None]],
+    failures: dict[str, str],
 ) -> int:
     """Print and write what came of the replays; the exit status of those that were done."""
-    from quadsim.analysis.comparison import combined
+    from quadsim.analysis.comparison import combined_summary
     from quadsim.analysis.exports import export_csv, export_tum
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 
     single = len(options.bags) * max(len(options.configs), 1) == 1
-    summary = runs[0][0].summary if single else combined(runs, failures, options.settle_s)
+    summary = runs[0][0].summary if single else combined_summary(runs, failures, options.settle_s)
     summary["report"] = None if options.report is None else str(options.report)
     logs, summaries = _compared([run for run, _ in runs])
     if options.report is not None:
@@ -241,17 +243,17 @@ def _written(
     return (show_summary if single else show_runs)(summary, options.as_json)
 
 
-def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> Run:
+def _one(bag: Path, title: str, settings: Settings, scoring: Scoring) -> ScoredRun:
     """Replay one bag with one set of parameters, and judge it."""
     from quadsim.analysis.replay import replay as run
-    from quadsim.analysis.scoring import judged
+    from quadsim.analysis.scoring import judge_replay
 
     with FlightProgress(title, None) as progress:
         result = run(bag, settings, progress.update)
-    return judged(title, bag, settings.estimators, result, scoring)
+    return judge_replay(title, bag, settings.estimators, result, scoring)
 
 
-def _compared(runs: list[Run]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
+def _compared(runs: list[ScoredRun]) -> tuple[dict[str, FlightLog], dict[str, Summary]]:
     """Flights and summaries of all runs; a single one is called as its scenario."""
     labels = [run.title for run in runs]
     if len(runs) == 1:

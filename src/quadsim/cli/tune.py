@@ -55,9 +55,9 @@ def tune(options: TuneOptions) -> int:
     seed, loops = options.seed, options.loops
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
-        from quadsim.lab.tune.tuned import autopilot_text, picture
+        from quadsim.lab.tune.tuned import autopilot_text, tuning_picture
         from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
-        from quadsim.lab.tune.tuning import tune as find_gains
+        from quadsim.lab.tune.tuning import tune_loops as find_gains
 
         chosen_loops(loops)
         scenario = load_vehicle(options.vehicle, options.sensors, options.autopilot, seed)
@@ -76,7 +76,7 @@ def tune(options: TuneOptions) -> int:
     file = folder / "autopilot.yaml"
     with staged(folder) as scratch:
         write_whole(scratch / file.name, autopilot_text(found))
-        (drawn,) = write_figures({"steps": picture(found)}, scratch)
+        (drawn,) = write_figures({"steps": tuning_picture(found)}, scratch)
         summary = found.summary() | {"wall_s": wall_s, "file": file, "picture": folder / drawn}
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return finish(summary, options.as_json, _show, f"file: {file}")

@@ -50,7 +50,7 @@ def _rotations(q: Array) -> Rotation:
     return Rotation.from_quat(np.roll(q, -1, axis=1))
 
 
-def fly(job: Job) -> Squares:
+def fly_suite(job: Job) -> Squares:
     """Fly one seed; ``cell`` is suite and scenario, ``extra`` dotted keys that are set."""
     suite, name = job.cell
     scenario = load_scenario(
@@ -68,7 +68,7 @@ def fly(job: Job) -> Squares:
     return Squares(errors**2 / variance, errors)
 
 
-def run(
+def run_consistency(
     suites: Sequence[str],
     scenarios: Sequence[str],
     seeds: int,
@@ -83,14 +83,16 @@ def run(
         scenarios: files of ``config/scenarios``.
         seeds: of each, from 1 on.
         processes: at once; 0: one for each core.
-        progress: told after each flight.
+        progress: called after each flight.
         changes: dotted keys that are set in all.
 
     Returns:
         Suite and scenario to its flights, in the order of the seeds.
     """
     jobs = over_seeds(((suite, name) for suite in suites for name in scenarios), seeds)
-    return fly_cells(fly, [replace(job, extra=changes or {}) for job in jobs], processes, progress)
+    return fly_cells(
+        fly_suite, [replace(job, extra=changes or {}) for job in jobs], processes, progress
+    )
 
 
 def means(flights: Sequence[Squares]) -> Array:
@@ -98,7 +100,7 @@ def means(flights: Sequence[Squares]) -> Array:
     return np.asarray(np.mean([flight.squares for flight in flights], axis=(0, 1)))
 
 
-def summarize(found: dict[tuple[str, str], list[Squares]]) -> dict[str, Any]:
+def consistency_summary(found: dict[tuple[str, str], list[Squares]]) -> dict[str, Any]:
     """The table: a row for each suite and scenario, and whether all lie within the limits."""
     rows = []
     for (suite, name), flights in found.items():

@@ -26,12 +26,12 @@ WIDTH_PX, ROW_PX = 1500, 330
 MOST, COLUMNS = 6, 2
 
 
-def fly(job: Job) -> Outcome:
+def fly_rehearsal(job: Job) -> Outcome:
     """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` a limit of speed, m/s."""
     return Flight(load_rehearsal(job.cell, job.seed, job.extra)).fly()
 
 
-def run(
+def run_rehearsal(
     name: str,
     seeds: Sequence[int],
     speed_mps: float | None = None,
@@ -50,7 +50,7 @@ def run(
         InputError: as of :func:`quadsim.hil.rehearsal.rehearsal.load_rehearsal`.
     """
     jobs = [Job(name, seed, speed_mps) for seed in seeds]
-    return fly_cells(fly, jobs, processes, progress)[name]
+    return fly_cells(fly_rehearsal, jobs, processes, progress)[name]
 
 
 # ---- what it shows -----------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def criteria(outcomes: Sequence[Outcome], passes: PassParams) -> list[dict[str, 
     return found
 
 
-def summarize(name: str, outcomes: Sequence[Outcome], passes: PassParams) -> dict[str, Any]:
+def rehearsal_summary(name: str, outcomes: Sequence[Outcome], passes: PassParams) -> dict[str, Any]:
     """The summary of a rehearsal: counts, smallest distance, times, criteria, one row a flight."""
     judged = criteria(outcomes, passes)
     arrived = [outcome for outcome in outcomes if outcome.arrived]
@@ -134,7 +134,9 @@ def outline(obstacle: Obstacle) -> tuple[list[float], list[float]]:
     return x.tolist(), y.tolist()
 
 
-def picture(flown: Sequence[tuple[str, Outcome]], speed_mps: float | None = None) -> go.Figure:
+def rehearsal_picture(
+    flown: Sequence[tuple[str, Outcome]], speed_mps: float | None = None
+) -> go.Figure:
     """Flights from above: obstacles, what moved, and the way that was flown.
 
     Args:

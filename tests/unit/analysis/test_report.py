@@ -12,19 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from quadsim.analysis.report import (
-    arrivals,
-    criteria,
-    errors,
-    figures,
-    inside,
-    motors,
-    paths,
-)
+from quadsim.analysis.report import arrivals, criteria, errors, figures, inside, motors, paths
 from quadsim.analysis.report.figures import extremes, thin
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import figures_json, render, write_report
-from quadsim.analysis.report.parts import drawn, parts_of
+from quadsim.analysis.report.parts import drawn, report_parts
 from quadsim.analysis.summary import summarize
 from quadsim.bag.log import read_log
 from quadsim.bag.reading import open_bag
@@ -178,13 +170,13 @@ def test_several_runs_share_their_axes_and_have_a_colour_each(log):
 
 
 def test_figures_of_an_empty_flight_are_empty():
-    for part in parts_of(Flights({"empty": FlightLog()})):
+    for part in report_parts(Flights({"empty": FlightLog()})):
         assert not part.draw(Flights({"empty": FlightLog()})).data
 
 
 def test_innovations_have_bounds_the_interval_of_their_nis_and_what_was_refused(long_flight):
     log = long_flight(4.0)
-    figure = inside.innovations(Flights({"run": log}), "gnss_position")
+    figure = inside.innovation_figure(Flights({"run": log}), "gnss_position")
     believed_of = log.inside["filtered"].innovations["gnss_position"]
     np.testing.assert_allclose(line(figure, "estimated", 3).y, believed_of.nis, rtol=1e-6)
     assert np.nanmax(line(figure, "3 σ stated").y) == pytest.approx(1.5)
@@ -241,7 +233,7 @@ def test_criteria_are_drawn_over_the_signals_they_speak_of(log):
         EventCriterion("mission", "landed"),
     ]
     flights = Flights({"circle": log}, {"circle": summarize(log, asked)})
-    figure = criteria.kept(flights)
+    figure = criteria.criteria_figure(flights)
     np.testing.assert_allclose(line(figure, "value").y, 0.5, rtol=1e-5)
     np.testing.assert_allclose(line(figure, "value", 1).y, 0.1, rtol=1e-5)
     limit, band, yaw = (shape for shape in figure.layout.shapes if shape.name == "criterion")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.analysis.replay import Settings, described, known_keys, replay
-from quadsim.analysis.scoring import Scoring, judged
+from quadsim.analysis.scoring import Scoring, judge_replay
 from quadsim.bag.flight import write_flight
 from quadsim.bag.heard import heard_of
 from quadsim.bag.profiles import Recording
@@ -223,7 +223,7 @@ def plain_bag(path: Path, changes: Sequence[str], **overrides: object) -> Path:
 def test_plain_bag_replays_as_it_flew(changes: Sequence[str], tmp_path: Path) -> None:
     path = plain_bag(tmp_path / "bag", changes, seed=3, duration_s=25.0)
     result = replay(path, Settings())
-    figures = judged("plain", path, ("eskf",), result, Scoring()).summary["estimator"]
+    figures = judge_replay("plain", path, ("eskf",), result, Scoring()).summary["estimator"]
     assert figures["position_rmse_m"] < 0.04
     assert math.degrees(figures["yaw_rmse_rad"]) < 0.9
     low, high = figures["nees"]["position"]["interval"]

@@ -22,7 +22,13 @@ from quadsim.hil.rehearsal.parameters import PassParams, TroubleParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.hil.rehearsal.stand_in import Telemetry
 from quadsim.hil.rehearsal.stopping import StopWatch
-from quadsim.lab.rehearsals import criteria, flights_to_draw, outline, picture, summarize
+from quadsim.lab.rehearsals import (
+    criteria,
+    flights_to_draw,
+    outline,
+    rehearsal_picture,
+    rehearsal_summary,
+)
 from quadsim.sensors.devices import load_device
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacle_fields import clearances
@@ -123,7 +129,7 @@ def outcome(seed=1, **given):
 def test_criteria_count_collisions_arrivals_and_landings():
     flights = [outcome(seed) for seed in range(1, 20)]
     flights.append(outcome(20, arrived=False, collided=True, clearance_m=-0.01, time_s=99.0))
-    summary = summarize("x", flights, PassParams())
+    summary = rehearsal_summary("x", flights, PassParams())
     assert (summary["collisions"], summary["arrivals"], summary["passed"]) == (1, 19, False)
     assert (summary["clearance_m"], summary["clearance_seed"]) == (-0.01, 20)
     assert (summary["time_median_s"], summary["speed_mean_mps"]) == (10.0, 4.0)
@@ -302,7 +308,7 @@ def test_the_picture_shows_every_chosen_flight(twice):
     radius_m = hull_radius_m(rehearsal.scenario.vehicle)
     assert flown.clearance_m == pytest.approx(apart_m.min() - radius_m, abs=0.04)
     np.testing.assert_allclose(track["clearance_m"], apart_m - radius_m, atol=1e-9)
-    figure = picture([("row", flown)])
+    figure = rehearsal_picture([("row", flown)])
     assert len(figure.layout.annotations) == 1
     assert [trace.name for trace in figure.data] == ["obstacles", "flown", "start, goal"]
 

@@ -13,7 +13,7 @@ import pytest
 from jobs_that_die import die_but_here, end, end_once
 
 from quadsim.base.errors import FlightError
-from quadsim.lab.campaign.batch import Processes, run_batch, stream
+from quadsim.lab.campaign.batch import Processes, run_batch, stream_results
 
 PATIENCE_S = 60.0
 
@@ -43,14 +43,16 @@ def test_a_process_that_dies_is_said():
 
 def test_a_run_whose_process_dies_is_named_and_the_others_go_on():
     with Processes(2) as pool:
-        found = dict(stream(end, range(7), pool, lambda job: f"{job} died"))
+        found = dict(stream_results(end, range(7), pool, lambda job: f"{job} died"))
     assert found == {n: "2 died" if n == 2 else n for n in range(7)}
 
 
 def test_a_run_whose_process_is_killed_from_outside_is_flown_again(tmp_path):
     with Processes(2) as pool:
         jobs = [(str(tmp_path), n) for n in range(5)]
-        assert dict(stream(end_once, jobs, pool, lambda job: "died")) == {n: n for n in range(5)}
+        assert dict(stream_results(end_once, jobs, pool, lambda job: "died")) == {
+            n: n for n in range(5)
+        }
 
 
 class Lost(Exception):
@@ -93,7 +95,7 @@ class Tasks:
 
 def test_short_jobs_go_together_until_the_end_is_near():
     pool = Tasks(2)
-    found = dict(stream(math.sqrt, range(100, 200), pool, lambda job: "died", count=100))
+    found = dict(stream_results(math.sqrt, range(100, 200), pool, lambda job: "died", count=100))
     assert found == {n: math.sqrt(100 + n) for n in range(100)}
     # two for each process before anything is known of their time; then an eighth of what is left
     assert pool.counting.sizes[:5] == [1, 1, 1, 1, 96 // 8]
@@ -103,14 +105,14 @@ def test_short_jobs_go_together_until_the_end_is_near():
 
 def test_jobs_whose_number_is_not_known_go_one_by_one():
     pool = Tasks(2)
-    assert len(dict(stream(math.sqrt, range(100, 150), pool, lambda job: "died"))) == 50
+    assert len(dict(stream_results(math.sqrt, range(100, 150), pool, lambda job: "died"))) == 50
     assert set(pool.counting.sizes) == {1}
 
 
 def test_of_a_task_whose_process_died_each_job_is_done_alone():
     pool = Tasks(1)
     jobs = [*range(100, 150), 7, *range(150, 200)]
-    found = dict(stream(math.sqrt, jobs, pool, lambda job: f"{job} died", count=101))
+    found = dict(stream_results(math.sqrt, jobs, pool, lambda job: f"{job} died", count=101))
     assert found == {n: math.sqrt(job) if job != 7 else "7 died" for n, job in enumerate(jobs)}
 
 

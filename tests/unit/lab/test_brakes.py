@@ -30,8 +30,8 @@ from quadsim.lab.identify.brakes import (
     Brakes,
     find_stops,
     guard_text,
+    lowered_speed_limit,
     measure_brakes,
-    speed_limit,
 )
 
 SPEEDS = (0.5, 1.0, 1.5, 2.0) * 3
@@ -228,14 +228,16 @@ def test_the_file_keeps_what_was_not_measured(tmp_path):
     assert new.vehicle.brake_mps2 == found.guard_brake_mps2
     assert new.vehicle.measured_on == "12 stops from 0.50 to 2.00 m/s"
     # the flight says nothing of faster ones
-    assert new.limits.speed_max_mps == speed_limit(found, raw) == pytest.approx(2.0, abs=0.02)
+    assert (
+        new.limits.speed_max_mps == lowered_speed_limit(found, raw) == pytest.approx(2.0, abs=0.02)
+    )
     assert replace(new.limits, speed_max_mps=4.0) == old.limits
     assert (new.sight, new.watch) == (old.sight, old.watch)
     assert replace(new.vehicle, **{
         key: getattr(old.vehicle, key) for key in ("latency_s", "brake_mps2", "measured_on")
     }) == old.vehicle  # fmt: skip
     slow = {"limits": {"speed_max_mps": 0.8}}
-    assert speed_limit(found, slow) is None
+    assert lowered_speed_limit(found, slow) is None
     assert "speed_max_mps: 0.8\n" in guard_text(found, slow, "slow")
 
 

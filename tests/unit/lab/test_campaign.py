@@ -26,9 +26,9 @@ from quadsim.cli import campaign as command
 from quadsim.cli.main import main
 from quadsim.lab.campaign import batch
 from quadsim.lab.campaign import record as record_module
-from quadsim.lab.campaign.batch import Processes, stream
-from quadsim.lab.campaign.engine import fly_campaign, prepare
-from quadsim.lab.campaign.flying import Terms, fly
+from quadsim.lab.campaign.batch import Processes, stream_results
+from quadsim.lab.campaign.engine import fly_campaign, prepare_campaign
+from quadsim.lab.campaign.flying import Terms, fly_run
 from quadsim.lab.campaign.plan import load_campaign
 from quadsim.lab.campaign.record import CONTENTS, LINES, LOCK, Record
 from quadsim.lab.campaign.tables import TABLE, TIMES, read_table, write_tables
@@ -95,7 +95,7 @@ def undisturbed(tmp_path_factory):
     path = folder / "some.yaml"
     path.write_text(CAMPAIGN)
     campaign = load_campaign(str(path))
-    flown = fly_campaign(campaign, prepare(campaign), folder / "out", Alone())
+    flown = fly_campaign(campaign, prepare_campaign(campaign), folder / "out", Alone())
     assert (flown.flown, flown.left) == (6, 0)
     return folder / "out", (folder / "out" / TABLE).read_bytes()
 
@@ -120,7 +120,7 @@ def test_the_table_has_a_row_for_each_run(undisturbed):
 def fly_until_killed(path: Path, folder: Path, rows: int) -> int:
     """Fly in a process of its own, resuming, which stops at so many rows, and kill it there."""
     campaign = load_campaign(str(path))
-    contents = prepare(campaign)  # in this process: the child has its kernels
+    contents = prepare_campaign(campaign)  # in this process: the child has its kernels
     child = os.fork()
     if child == 0:
         try:
@@ -150,7 +150,7 @@ def test_killed_twice_it_ends_with_the_same_table(undisturbed, path, tmp_path):
     assert 1 <= first < second < 6
     assert not (folder / TABLE).exists()
     campaign = load_campaign(str(path))
-    flown = fly_campaign(campaign, prepare(campaign), folder, Alone(), resume=True)
+    flown = fly_campaign(campaign, prepare_campaign(campaign), folder, Alone(), resume=True)
     assert flown.flown == 6 - second
     assert (folder / TABLE).read_bytes() == undisturbed[1]
 
@@ -164,7 +164,7 @@ def test_a_dask_cluster_flies_the_same(undisturbed, path, tmp_path):
     )
     with cluster, Cluster(cluster.scheduler_address) as pool:
         campaign = load_campaign(str(path))
-        fly_campaign(campaign, prepare(campaign), tmp_path / "out", pool)
+        fly_campaign(campaign, prepare_campaign(campaign), tmp_path / "out", pool)
     assert (tmp_path / "out" / TABLE).read_bytes() == undisturbed[1]
 
 
@@ -179,7 +179,7 @@ def test_without_a_scheduler_it_says_so():
 def run_of(text, path, number=0, limit_s=60.0):
     path.write_text(text)
     campaign = load_campaign(str(path))
-    return fly(Terms(limit_s, (), (), False), campaign.run(number))
+    return fly_run(Terms(limit_s, (), (), False), campaign.run(number))
 
 
 def test_a_run_that_cannot_fly_is_a_row_with_its_reason(path):
@@ -205,7 +205,7 @@ def test_a_run_that_misses_its_criteria_says_by_how_much(path):
 
 def test_other_files_than_planned_end_the_campaign(path, tmp_path):
     campaign = load_campaign(str(path))
-    contents = prepare(campaign)
+    contents = prepare_campaign(campaign)
     contents["files"]["config/scenarios/hover.yaml"] = "0" * 64
     for attempt in ("out", "again"):  # a process that refused a file once does so the next time
         with pytest.raises(OtherFileError, match=r"hover\.yaml: is not the file"):
@@ -224,7 +224,7 @@ def test_a_factor_of_which_no_value_is_right_is_refused_before_any_flight(path):
     ):
         path.write_text(CAMPAIGN.replace(*change))
         with pytest.raises(InputError, match=words):
-            prepare(load_campaign(str(path)))
+            prepare_campaign(load_campaign(str(path)))
 
 
 def test_a_folder_belongs_to_one_campaign(tmp_path):
@@ -452,5 +452,5 @@ def test_the_command_killed_twice_with_its_processes_running(undisturbed, path, 
 def test_a_run_that_hangs_where_it_sees_no_clock_is_ended():
     jobs = [Terms(limit_s, (), (), True) for limit_s in (60.0, 0.1, 60.0)]
     with Processes(2) as pool:
-        found = dict(stream(hang, jobs, pool, lambda job: "died"))
+        found = dict(stream_results(hang, jobs, pool, lambda job: "died"))
     assert found == {0: "done", 1: "died", 2: "done"}

@@ -15,16 +15,16 @@ from quadsim.base.parameters import read_yaml_text
 from quadsim.lab.campaign.columns import FIGURES, RUN_COLUMNS
 from quadsim.lab.campaign.factors import draw, factor_from, shares
 from quadsim.lab.campaign.flying import row_of
-from quadsim.lab.campaign.page import write_report
+from quadsim.lab.campaign.page import write_campaign_report
 from quadsim.lab.campaign.plan import load_campaign, one_line_yaml
 from quadsim.lab.campaign.record import Record
-from quadsim.lab.campaign.results import summarize
+from quadsim.lab.campaign.results import campaign_summary
 from quadsim.lab.campaign.statistics import (
     Success,
     dependences,
     levels,
     mean_interval,
-    slopes,
+    regression_slopes,
     success,
     worst,
 )
@@ -277,9 +277,9 @@ def test_factors_that_are_called_like_columns_have_their_own(tmp_path):
     assert table["duration_s"] == pytest.approx(table["vary.duration_s"] - early_s)
     # beyond 2^53 a float is one of few: of 2^62 each 512th or 1024th number
     assert table["seed"] == pytest.approx([run.seed for run in runs], abs=512)
-    summary = summarize(found, table, tmp_path / "out")
+    summary = campaign_summary(found, table, tmp_path / "out")
     assert {d["factor"] for d in summary["dependences"]} == {"scenario", "duration_s"}
-    write_report(found, table, summary, tmp_path / "report.html")
+    write_campaign_report(found, table, summary, tmp_path / "report.html")
     assert "Main effects" in (tmp_path / "report.html").read_text()
 
 
@@ -328,7 +328,7 @@ def test_slopes_are_those_of_independent_causes():
     rng = np.random.default_rng(1)
     a, b = rng.normal(5.0, 2.0, 20_000), rng.normal(0.0, 0.1, 20_000)
     y = 3.0 * (a - 5.0) / 2.0 + 4.0 * b / 0.1
-    found = slopes(np.column_stack([a, np.ones(20_000), b]), y)
+    found = regression_slopes(np.column_stack([a, np.ones(20_000), b]), y)
     # deviations of 20 000 draws are off by 0.5 %
     assert found[[0, 2]] == pytest.approx([0.6, 0.8], abs=0.02)
     assert math.isnan(found[1])

@@ -17,7 +17,7 @@ from quadsim.base.errors import InputError
 from quadsim.cli import main
 from quadsim.lab.estimator_rerun import rerun_estimator
 from quadsim.lab.reproduce import fcnd
-from quadsim.lab.reproduce.fcnd_figures import picture, quantiles_over_seeds
+from quadsim.lab.reproduce.fcnd_figures import fcnd_picture, quantiles_over_seeds
 from quadsim.mission.items import Follow, items_from
 from quadsim.ros.graph.graph import describe
 from quadsim.sim import closed_loop
@@ -31,7 +31,7 @@ MAGNETOMETER_UPDATE = "fcnd_10_magnetometer_update"
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return {found.name: found for found in fcnd.run(fcnd.SCENARIOS, SEEDS, processes=1)}
+    return {found.name: found for found in fcnd.run_fcnd(fcnd.SCENARIOS, SEEDS, processes=1)}
 
 
 @pytest.mark.parametrize("name", fcnd.SCENARIOS)
@@ -45,7 +45,7 @@ def test_each_scenario_passes(outcomes, name):
 
 def test_the_same_seed_flies_the_same_in_another_process(outcomes):
     name = "fcnd_07_attitude_estimation"
-    again = fcnd.run([name], SEEDS, processes=2)[0]  # the second seed in a process of its own
+    again = fcnd.run_fcnd([name], SEEDS, processes=2)[0]  # the second seed in a process of its own
     assert [f.digest for f in again.flown] == [f.digest for f in outcomes[name].flown]
     assert again.flown[0].digest != again.flown[1].digest
 
@@ -142,7 +142,7 @@ def test_quantiles_over_seeds_are_at_common_times(outcomes):
 
 @pytest.mark.parametrize("name", ["fcnd_09_predict_covariance", "fcnd_11_gps_update"])
 def test_a_picture_has_the_pass_band(outcomes, name):
-    figure = picture(outcomes[name])
+    figure = fcnd_picture(outcomes[name])
     bands = [trace for trace in figure.data if trace.name == "pass band"]
     assert len(bands) == len(outcomes[name].flown[0].reached)
     limits = [max(trace.y) for trace in bands]

@@ -12,12 +12,12 @@ from quadsim.lab.reproduce.fcnd import (
     MONTE_CARLO,
     VEHICLE_SPREAD,
     FcndResult,
-    fly,
+    fcnd_summary,
+    fly_fcnd,
     shifted,
-    summarize,
-    varied,
+    vary_vehicle,
 )
-from quadsim.lab.reproduce.fcnd_figures import picture
+from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
 from quadsim.mission.items import Hover
 from quadsim.mission.trajectories.items import FigureOfEight, plan_of
 from quadsim.sim.closed_loop import vehicle_names
@@ -28,11 +28,11 @@ def test_each_vehicle_differs_from_what_its_controller_believes():
     scenario = load_scenario(MONTE_CARLO)
     names = vehicle_names(scenario.file.vehicles)
     assert len(names) == 20
-    drawn = [varied(scenario, name) for name in names]
+    drawn = [vary_vehicle(scenario, name) for name in names]
     for each in drawn:
         assert each.airframe == scenario.airframe
         assert each.vehicle.mass_kg != scenario.vehicle.mass_kg
-    assert varied(scenario, "quad3") == drawn[2]
+    assert vary_vehicle(scenario, "quad3") == drawn[2]
     # the spread over 20 vehicles is known to a sixth (chi-square of 19): three of those
     for key, spread in (*VEHICLE_SPREAD.items(), ("inertia_kg_m2", INERTIA_SPREAD)):
         shares = np.array(
@@ -63,15 +63,15 @@ def test_the_figure_of_eight_is_that_of_the_project():
 
 def test_a_vehicle_of_a_fleet_flies_and_is_told():
     scenario = load_scenario(MANY_QUADS)
-    outcome = FcndResult(scenario, (fly(Job(MANY_QUADS, 1, 8)),))
+    outcome = FcndResult(scenario, (fly_fcnd(Job(MANY_QUADS, 1, 8)),))
     assert outcome.pass_share == 1.0
-    summary = summarize([outcome])
+    summary = fcnd_summary([outcome])
     assert summary["passed"]
     (run,) = summary["runs"]
     assert run["vehicle"] == "quad9"
     assert run["tracking_rmse_m"] < 0.10
     # it lands below the crossing of its own figure
     assert run["rest_W_m"][:2] == pytest.approx([0.0, 0.8], abs=0.1)
-    figure = picture(outcome)
+    figure = fcnd_picture(outcome)
     assert figure.layout.height > 500
     assert "rests" in [trace.name for trace in figure.data]

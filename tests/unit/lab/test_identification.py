@@ -22,8 +22,8 @@ from quadsim.cli import main
 from quadsim.geometry.rotation import unrotate
 from quadsim.lab.identify.equations import PLACES
 from quadsim.lab.identify.figures import file_figures
-from quadsim.lab.identify.flight_data import FlightData, Signal
-from quadsim.lab.identify.identification import Identified, identify
+from quadsim.lab.identify.flight_data import FlightData, StampedValues
+from quadsim.lab.identify.identification import IdentifiedVehicle, identify_vehicle
 from quadsim.lab.identify.identified import vehicle_text
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track
@@ -45,12 +45,12 @@ def recorded(scenario: Scenario) -> tuple[FlightData, FlightData]:
     loop = ClosedLoop(scenario, keep_samples=True, log_hz=scenario.imu.rate_hz)
     loop.fly()
     rows, imu, rotors = loop.rows(), loop.samples("imu"), len(scenario.vehicle.rotor_directions)
-    speeds = Signal(
+    speeds = StampedValues(
         rows["stamp_ns"][REPORT - 1 :: REPORT],
         rows["rotor_speed_radps"][REPORT - 1 :: REPORT, :rotors],
     )
-    command = Signal(rows["stamp_ns"], rows["rotor_command_radps"][:, :rotors])
-    samples = Signal(imu["stamp_ns"].copy(), np.hstack([imu["f_S"], imu["w_S"]]))
+    command = StampedValues(rows["stamp_ns"], rows["rotor_command_radps"][:, :rotors])
+    samples = StampedValues(imu["stamp_ns"].copy(), np.hstack([imu["f_S"], imu["w_S"]]))
     density = float(air_density(loop.setup["environment"][0], 3.0))
     flown = [
         FlightData(
@@ -78,8 +78,8 @@ def flight(name: str, seed: int) -> tuple[FlightData, FlightData]:
 
 
 @cache
-def found(name: str, seed: int, exact: bool = True) -> Identified:
-    return identify(flight(name, seed)[0 if exact else 1], vehicle(name))
+def found(name: str, seed: int, exact: bool = True) -> IdentifiedVehicle:
+    return identify_vehicle(flight(name, seed)[0 if exact else 1], vehicle(name))
 
 
 def wide(params: VehicleParams) -> VehicleParams:
@@ -143,7 +143,7 @@ def test_intervals_hold_the_truth(exact):
 def test_the_search_does_not_need_to_begin_near():
     """From a file whose figures are off by a third or more come the same figures."""
     flown, _ = flight("x500", 1)
-    result = identify(flown, wide(vehicle("x500")))
+    result = identify_vehicle(flown, wide(vehicle("x500")))
     for name in FIGURES:
         assert result.figures[name].value == pytest.approx(
             found("x500", 1).figures[name].value, rel=2e-3
@@ -166,7 +166,7 @@ def mounted_elsewhere(flown: FlightData) -> FlightData:
     more_B = np.cross(w_dot_B, ELSEWHERE_B_M) + np.cross(w_B, np.cross(w_B, ELSEWHERE_B_M))
     more_B = 0.5 * (more_B + np.roll(more_B, 1, axis=0))  # of the sample's interval
     values = np.hstack([(f_B + more_B) @ R_BS, gyro_B @ R_BS])
-    return replace(flown, imu=Signal(flown.imu.stamp_ns, values))
+    return replace(flown, imu=StampedValues(flown.imu.stamp_ns, values))
 
 
 @pytest.mark.thorough
@@ -182,9 +182,9 @@ def test_slow_late_and_missing_messages_and_another_mount_change_nothing():
         flown,
         imu=replace(flown.imu, stamp_ns=flown.imu.stamp_ns + 5_000_000),
         odometry=odometry,
-        motor_speed=Signal(speeds.stamp_ns[kept], speeds.values[kept]),
+        motor_speed=StampedValues(speeds.stamp_ns[kept], speeds.values[kept]),
     )
-    result, clean = identify(spoilt, vehicle("x500")), found("x500", 1)
+    result, clean = identify_vehicle(spoilt, vehicle("x500")), found("x500", 1)
     for name in FIGURES:
         figure = result.figures[name]
         assert figure.value == pytest.approx(truth_of("x500")[name], rel=0.05), figure
@@ -202,9 +202,9 @@ def test_a_stretch_that_excites_little_says_so():
     """Turns and climbs in one place, on the filter's odometry: drag does not show."""
     _, flown = flight("x500", 1)
     inside = (flown.imu.stamp_ns > 15.5e9) & (flown.imu.stamp_ns < 34.0e9)
-    imu = Signal(flown.imu.stamp_ns[inside], flown.imu.values[inside])
+    imu = StampedValues(flown.imu.stamp_ns[inside], flown.imu.values[inside])
     params = vehicle("x500")
-    result = identify(replace(flown, imu=imu), params)
+    result = identify_vehicle(replace(flown, imu=imu), params)
     assert not result.passed
     assert result.figures["thrust"].value == pytest.approx(truth_of("x500")["thrust"], rel=0.02)
     kept = [figure for figure in result.figures.values() if figure.origin == "kept"]
@@ -221,7 +221,7 @@ def test_what_a_file_neglects_is_found():
     params, true = vehicle("hexacopter"), truth_of("hexacopter")
     missing = {"inflow_N_s2": 0.0, "translational_lift_N_s2_m2": 0.0}
     simple = replace(params, rotor=replace(params.rotor, **missing))
-    result = identify(flight("hexacopter", 4)[0], simple)
+    result = identify_vehicle(flight("hexacopter", 4)[0], simple)
     for name in ("inflow", "translational_lift"):
         figure = result.figures[name]
         assert figure.origin == "found"
@@ -233,9 +233,9 @@ def test_what_a_file_neglects_is_found():
 def test_a_flight_too_short_is_refused():
     flown, _ = flight("x500", 1)
     end = np.searchsorted(flown.motor_speed.stamp_ns, 9_000_000_000)
-    speeds = Signal(flown.motor_speed.stamp_ns[:end], flown.motor_speed.values[:end])
+    speeds = StampedValues(flown.motor_speed.stamp_ns[:end], flown.motor_speed.values[:end])
     with pytest.raises(InputError, match=r"s of free flight .* allowed: at least 10 s"):
-        identify(replace(flown, motor_speed=speeds), vehicle("x500"))
+        identify_vehicle(replace(flown, motor_speed=speeds), vehicle("x500"))
 
 
 @pytest.mark.thorough
@@ -243,7 +243,7 @@ def test_a_flight_too_short_is_refused():
 def test_without_commands_the_time_constants_are_kept():
     flown, _ = flight("x500", 1)
     params = vehicle("x500")
-    result = identify(replace(flown, command=Signal.none(4)), params)
+    result = identify_vehicle(replace(flown, command=StampedValues.none(4)), params)
     assert not result.passed
     assert result.figures["time_constant_up"].origin == "kept"
     assert result.figures["time_constant_up"].taken == params.time_constant_up_s
@@ -251,14 +251,16 @@ def test_without_commands_the_time_constants_are_kept():
 
 
 def test_another_vehicle_is_refused():
-    none = Signal.none(6)
-    data = FlightData("a bag", none, Track.empty(), True, Signal.none(6), Signal.none(6))
+    none = StampedValues.none(6)
+    data = FlightData(
+        "a bag", none, Track.empty(), True, StampedValues.none(6), StampedValues.none(6)
+    )
     with pytest.raises(InputError, match=r"a bag: speeds of 6 rotors, but the vehicle .* has 4"):
-        identify(data, vehicle("x500"))
+        identify_vehicle(data, vehicle("x500"))
     with pytest.raises(InputError, match="a helicopter; allowed: a multirotor"):
-        identify(data, vehicle("thesis_helicopter"))
+        identify_vehicle(data, vehicle("thesis_helicopter"))
     with pytest.raises(InputError, match="a bag: 0 IMU samples; allowed: a flight of 10 s"):
-        identify(replace(data, motor_speed=Signal.none(4)), vehicle("x500"))
+        identify_vehicle(replace(data, motor_speed=StampedValues.none(4)), vehicle("x500"))
 
 
 # ---- the command -------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from scipy import integrate, stats
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
-from quadsim.lab.identify.figures import MEANING, Figure, file_figures, with_figures
+from quadsim.lab.identify.figures import MEANING, VehicleFigure, file_figures, with_figures
 from quadsim.lab.identify.flight_grid import Windows
 from quadsim.lab.identify.identification import LATE
-from quadsim.lab.identify.least_squares import Prior, solve
+from quadsim.lab.identify.least_squares import Prior, fit_least_squares
 from quadsim.lab.identify.motor_fit import Motors, fit_motors
 from quadsim.lab.identify.wrench_terms import TERMS, flow_of
 from quadsim.vehicle.aerodynamics import body_drag
@@ -174,7 +174,9 @@ def test_intervals_cover_under_noise_that_lasts_and_changes():
     hits = 0
     for seed in range(200):
         x, y = line(seed)
-        found = solve(lambda t, x=x, y=y: y - (t[0] + t[1] * x)[:, None], unknown, np.zeros(2))
+        found = fit_least_squares(
+            lambda t, x=x, y=y: y - (t[0] + t[1] * x)[:, None], unknown, np.zeros(2)
+        )
         np.testing.assert_allclose(found.value, np.polyfit(x, y[:, 0], 1)[::-1], atol=1e-6)
         half = found.quantile * np.sqrt(found.covariance[1, 1])
         hits += abs(found.value[1] - 0.5) < half
@@ -186,14 +188,14 @@ def test_channels_are_weighed_by_their_noise_and_priors_count():
     rng = np.random.default_rng(1)
     data = 1.0 + rng.standard_normal((400, 2)) * [0.01, 10.0]
     open_prior = Prior(np.zeros(1), np.full(1, 1e3), np.ones(1), np.zeros(2))
-    found = solve(lambda t: data - t[0], open_prior, np.zeros(1))
+    found = fit_least_squares(lambda t: data - t[0], open_prior, np.zeros(1))
     assert found.value[0] == pytest.approx(data[:, 0].mean(), abs=2e-4)
     assert found.noise == pytest.approx([0.01, 10.0], rel=0.15)  # 400 numbers: 3.5 % deviation
     tight = replace(open_prior, sigma=np.full(1, 1e-6))
-    pulled = solve(lambda t: data - t[0], tight, np.full(1, 0.5))
+    pulled = fit_least_squares(lambda t: data - t[0], tight, np.full(1, 0.5))
     assert pulled.value[0] == pytest.approx(0.0, abs=1e-3)
     half_fixed = Prior(np.array([0.0, 0.4]), np.array([1e3, 0.0]), np.ones(2), np.zeros(2))
-    held = solve(lambda t: data - t[0] - t[1], half_fixed, np.zeros(2))
+    held = fit_least_squares(lambda t: data - t[0] - t[1], half_fixed, np.zeros(2))
     assert held.value == pytest.approx([found.value[0] - 0.4, 0.4], abs=1e-6)
     assert held.covariance[1, 1] == 0.0
 
@@ -201,7 +203,7 @@ def test_channels_are_weighed_by_their_noise_and_priors_count():
 def test_what_only_a_prior_tells_has_the_priors_interval():
     prior = Prior(np.zeros(2), np.array([1e3, 0.1]), np.ones(2), np.zeros(1))
     data = 1.0 + 0.01 * np.random.default_rng(2).standard_normal((400, 1))
-    found = solve(lambda t: data - t[0] - t[1], prior, np.zeros(2))
+    found = fit_least_squares(lambda t: data - t[0] - t[1], prior, np.zeros(2))
     # the data tell the sum to 0.0005, so that each is as open as the prior leaves the second
     assert np.sqrt(found.covariance[0, 0]) == pytest.approx(0.1, rel=0.01)
 
@@ -263,8 +265,8 @@ def test_the_rotors_momentum_is_felt_as_a_gyroscopic_torque():
 # ---- files -------------------------------------------------------------------------------------
 
 
-def told(value: float, name: str = "thrust") -> Figure:
-    return Figure(name, value, 0.99 * value, 1.01 * value, 0.0, "flight")
+def told(value: float, name: str = "thrust") -> VehicleFigure:
+    return VehicleFigure(name, value, 0.99 * value, 1.01 * value, 0.0, "flight")
 
 
 def test_figures_become_a_vehicle_and_come_back():
@@ -284,8 +286,8 @@ def test_figures_become_a_vehicle_and_come_back():
 
 def test_figures_that_are_none_or_kept_are_not_written():
     known = file_figures(X500)
-    none = Figure("body_drag_x", 0.001, -0.001, 0.003, known["body_drag_x"], "flight")
-    kept = Figure("body_drag_y", 9.0, 0.0, 18.0, known["body_drag_y"], "kept")
+    none = VehicleFigure("body_drag_x", 0.001, -0.001, 0.003, known["body_drag_x"], "flight")
+    kept = VehicleFigure("body_drag_y", 9.0, 0.0, 18.0, known["body_drag_y"], "kept")
     new = with_figures(X500, {"body_drag_x": none, "body_drag_y": kept}, "new")
     assert new.body_drag_N_s_m == pytest.approx((0.0, *X500.body_drag_N_s_m[1:]), rel=1e-12)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
-from quadsim.lab.campaign.experiment import Job, chosen
+from quadsim.lab.campaign.experiment import Job, chosen_scenarios
 from quadsim.lab.reproduce import ntnu
 from quadsim.lab.reproduce.ntnu import (
     ARRIVED,
@@ -27,10 +27,10 @@ from quadsim.lab.reproduce.ntnu import (
     Attempt,
     NtnuCell,
     SeedAttempts,
-    scenario_of,
+    attempt_scenario,
     table_rows,
 )
-from quadsim.lab.reproduce.ntnu_figures import picture
+from quadsim.lab.reproduce.ntnu_figures import ntnu_picture
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.ahrs import MODEL, AhrsParams
 from quadsim.sensors.model import SimulatedSensor
@@ -85,14 +85,14 @@ def test_the_graph_says_that_it_cannot_fly_on_the_linear_filter():
 @pytest.fixture(scope="module")
 def inertial():
     """Configuration 2 of the scenario that is flown fastest: inertial navigation alone."""
-    return ntnu.fly(Job(("thesis", SHORT_FLAT, 2), 1, True))
+    return ntnu.fly_ntnu(Job(("thesis", SHORT_FLAT, 2), 1, True))
 
 
 def test_without_noise_the_inertial_estimate_is_the_truth(inertial):
     """The thesis's true observer condition, which its own broke at 3 cm in 30 s."""
     assert inertial.passed
     assert inertial.last.error_m[0] < 1e-3
-    truth = ntnu.fly(Job(("thesis", SHORT_FLAT, 1), 1)).last
+    truth = ntnu.fly_ntnu(Job(("thesis", SHORT_FLAT, 1), 1)).last
     for name in ("duration_s", "speed_mps", "height_m"):
         assert getattr(inertial.last, name) == pytest.approx(getattr(truth, name), rel=0.01)
 
@@ -106,20 +106,20 @@ def test_single_precision_costs_what_its_rounding_says(monkeypatch):
     kind = KINDS["thesis"]
     single = replace(kind.configurations[1], estimator="thesis_single")
     monkeypatch.setitem(KINDS, "single", replace(kind, configurations=(single,)))
-    last = ntnu.fly(Job(("single", SLOPED, 1), 1)).last
+    last = ntnu.fly_ntnu(Job(("single", SLOPED, 1), 1)).last
     most_m = 0.5 * 4e-6 * last.duration_s**2
     assert 1e-4 < last.error_m[0] < most_m
-    assert ntnu.fly(Job(("thesis", SLOPED, 2), 1)).last.error_m[0] < 1e-5
+    assert ntnu.fly_ntnu(Job(("thesis", SLOPED, 2), 1)).last.error_m[0] < 1e-5
 
 
 def test_data_sheet_sensors_arrive_with_the_thesis_s_error():
-    flown = ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 1))
+    flown = ntnu.fly_ntnu(Job(("thesis", SHORT_FLAT, 3), 1))
     assert flown.passed
     # between none and three times the thesis's own mean, which is of one run as this is
     assert 0.005 < flown.last.error_m[1] < 3.0 * THESIS[SHORT_FLAT, 3].error_m[1]
-    again = ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 1))
+    again = ntnu.fly_ntnu(Job(("thesis", SHORT_FLAT, 3), 1))
     assert again.last.digest == flown.last.digest
-    assert ntnu.fly(Job(("thesis", SHORT_FLAT, 3), 2)).last.digest != flown.last.digest
+    assert ntnu.fly_ntnu(Job(("thesis", SHORT_FLAT, 3), 2)).last.digest != flown.last.digest
 
 
 def made_up(limit_mps, end):
@@ -141,7 +141,7 @@ def test_a_run_is_tried_again_slower_after_a_crash_alone(monkeypatch, ends, limi
     monkeypatch.setattr(
         ntnu, "attempt", lambda job, limit_mps: (made_up(limit_mps, left.pop(0)), None)
     )
-    flown = ntnu.fly(Job(("thesis", HILLY, 3), 1))
+    flown = ntnu.fly_ntnu(Job(("thesis", HILLY, 3), 1))
     assert [each.limit_mps for each in flown.attempts] == limits
     assert flown.passed == (ends[-1] == ARRIVED)
     assert flown.at_once == (ends[0] == ARRIVED)
@@ -150,7 +150,7 @@ def test_a_run_is_tried_again_slower_after_a_crash_alone(monkeypatch, ends, limi
 
 def test_the_limit_of_speed_holds_on_every_leg():
     for limit_mps in LIMITS_MPS:
-        items = scenario_of(HILLY, "thesis", 3, 1, limit_mps).items
+        items = attempt_scenario(HILLY, "thesis", 3, 1, limit_mps).items
         assert {item.speed_mps for item in items[1:]} == {limit_mps}
     assert items[-1].position_W_m == (150.0, 200.0, 5.0)
 
@@ -185,7 +185,7 @@ def test_what_has_to_be_shown_fails_where_it_is_not_shown():
 
 def test_the_picture_shows_truth_estimate_blind_and_waypoints(inertial):
     cell = NtnuCell("thesis", SHORT_FLAT, 2, (inertial,))
-    traces = {trace.name for trace in picture([cell]).data}
+    traces = {trace.name for trace in ntnu_picture([cell]).data}
     assert {"truth", "estimate", "blind", "waypoints"} <= traces
     drawn = inertial.drawn
     assert np.nanmax(np.abs(drawn.blind - drawn.truth)) < 1e-3  # nothing corrects it here either
@@ -194,8 +194,8 @@ def test_the_picture_shows_truth_estimate_blind_and_waypoints(inertial):
 
 def test_a_scenario_of_another_experiment_is_refused():
     with pytest.raises(InputError, match="--scenario hover: no part of ntnu; known: ntnu_1_"):
-        chosen(["hover"], SCENARIOS, "ntnu")
-    assert chosen([PRECISION, SHORT_FLAT], SCENARIOS, "ntnu") == (SHORT_FLAT, PRECISION)
+        chosen_scenarios(["hover"], SCENARIOS, "ntnu")
+    assert chosen_scenarios([PRECISION, SHORT_FLAT], SCENARIOS, "ntnu") == (SHORT_FLAT, PRECISION)
 
 
 def test_both_vehicles_have_four_configurations():
@@ -209,6 +209,6 @@ def test_both_vehicles_have_four_configurations():
 @pytest.mark.parametrize("name", [SHORT_FLAT, PRECISION])
 def test_gains_of_table_6_1_give_the_printed_results(name):
     """10 %: printed with two digits; its stick and its physics step are not known."""
-    flown, printed = ntnu.fly(Job(("thesis-gains", name, 1), 1)).last, THESIS[name, 1]
+    flown, printed = ntnu.fly_ntnu(Job(("thesis-gains", name, 1), 1)).last, THESIS[name, 1]
     assert flown.duration_s == pytest.approx(printed.duration_s, rel=0.1)
     assert 3.6 * flown.speed_mps[0] == pytest.approx(printed.velocity_kmh[0], rel=0.1)

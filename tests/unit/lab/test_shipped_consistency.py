@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from quadsim.lab.consistency import AXES, SCENARIOS, SUITES, means, run, summarize
+from quadsim.lab.consistency import (
+    AXES,
+    SCENARIOS,
+    SUITES,
+    consistency_summary,
+    means,
+    run_consistency,
+)
 
 pytestmark = pytest.mark.many
 
@@ -40,18 +47,20 @@ def check(flights):
 @pytest.mark.parametrize("changes", [{}, CALIBRATED], ids=["default", "calibrated-imu"])
 @pytest.mark.parametrize("name", ["square", "figure_of_eight"])
 def test_the_default_sensors_err_as_the_filter_says(name, changes):
-    check(run(["default"], [name], 20, 1, changes=changes)["default", name])
+    check(run_consistency(["default"], [name], 20, 1, changes=changes)["default", name])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("suite", [suite for suite in SUITES if suite not in BEYOND])
 def test_shipped_sensors_err_as_the_filter_says(suite, name):
-    check(run([suite], [name], 40)[suite, name])
+    check(run_consistency([suite], [name], 40)[suite, name])
 
 
 def test_the_table_fails_where_an_axis_does():
-    found = run(["ideal"], ["square"], 1, 1)  # errors of zero, beside deviations of "unknown"
-    summary = summarize(found)
+    found = run_consistency(
+        ["ideal"], ["square"], 1, 1
+    )  # errors of zero, beside deviations of "unknown"
+    summary = consistency_summary(found)
     assert not summary["passed"]
     assert summary["rows"][0]["squares"]["roll"] < 0.01

@@ -21,10 +21,16 @@ from quadsim.lab.tune import step_flights, tuning_search
 from quadsim.lab.tune.loop_margins import LOOPS, all_margins
 from quadsim.lab.tune.step_flights import cost_of, ripple_of
 from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
-from quadsim.lab.tune.tuning_rules import Bounds, apply_rule, scaled, with_factors, within_margins
+from quadsim.lab.tune.tuning_rules import (
+    GainBounds,
+    apply_rule,
+    scale_gains,
+    with_factors,
+    within_margins,
+)
 
 DEFAULT = load(AutopilotParams, find("autopilots", "default"))
-FREE = Bounds(torque=(1e6, 1e6, 1e6), lift=1e6, noise=(0.0, 0.0))
+FREE = GainBounds(torque=(1e6, 1e6, 1e6), lift=1e6, noise=(0.0, 0.0))
 
 
 def test_ziegler_and_nichols():
@@ -59,7 +65,7 @@ def test_a_noisy_gyroscope_takes_the_derivative_away():
 
 
 def test_actuators_bound_the_gains():
-    weak = Bounds(torque=(10.0, 10.0, 2.0), lift=5.0, noise=(0.0, 0.0))
+    weak = GainBounds(torque=(10.0, 10.0, 2.0), lift=5.0, noise=(0.0, 0.0))
     found = apply_rule("ziegler-nichols", DEFAULT, "rate", (1000.0, 0.1), weak)
     assert found.attitude.rate_gain[0] == 10.0 / 0.25
     found = apply_rule("ziegler-nichols", DEFAULT, "height", (100.0, 0.1), weak)
@@ -68,11 +74,11 @@ def test_actuators_bound_the_gains():
 
 def test_gains_are_taken_back_until_the_margins_hold():
     vehicle = load_vehicle("x500", "default", "default", 1).vehicle
-    quick = scaled(DEFAULT, "velocity", 3.0)
+    quick = scale_gains(DEFAULT, "velocity", 3.0)
     assert not all_margins(quick, vehicle)["velocity"].hold
     found = within_margins(quick, vehicle, "velocity")
     assert all_margins(found, vehicle)["velocity"].hold
-    assert not all_margins(scaled(found, "velocity", 1 / 0.9), vehicle)["velocity"].hold
+    assert not all_margins(scale_gains(found, "velocity", 1 / 0.9), vehicle)["velocity"].hold
     ratio = found.position.velocity_integral_xy / quick.position.velocity_integral_xy
     assert found.position.velocity_gain_xy / quick.position.velocity_gain_xy == pytest.approx(
         ratio, rel=1e-3

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from quadsim.analysis.replay import Settings, replay
-from quadsim.analysis.scoring import Scoring, judged
+from quadsim.analysis.scoring import Scoring, judge_replay
 from quadsim.bag.tracks import GrowingSpeeds, Rising
 from quadsim.base.errors import InputError
 from quadsim.sim import disk_arrays as kept
@@ -113,7 +113,7 @@ def test_rising_stamps_are_those_above_all_before(seed):
 def figures_of(bag: Path) -> dict[str, Any]:
     """Summary of a replay, without what the clock says."""
     result = replay(bag, Settings(("eskf", "blind")))
-    summary = judged("flight", bag, ("eskf", "blind"), result, Scoring(settle_s=1.0)).summary
+    summary = judge_replay("flight", bag, ("eskf", "blind"), result, Scoring(settle_s=1.0)).summary
     return {
         key: value for key, value in summary.items() if key not in ("wall_s", "real_time_factor")
     }

@@ -44,7 +44,7 @@ def signal_of(item: Mapping[str, Any]) -> str | None:
     return _OF_VALUES.get(name) if signal is None else name
 
 
-def kept(flights: Flights) -> go.Figure:
+def criteria_figure(flights: Flights) -> go.Figure:
     """A row for each signal that a criterion speaks of, with the band to keep."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for run in flights.runs:
@@ -120,7 +120,7 @@ def _short(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.3g}"
 
 
-def words_of(item: Mapping[str, Any]) -> str:
+def criterion_phrase(item: Mapping[str, Any]) -> str:
     """What had to hold."""
     if "event" in item:
         return f"{item['name']}, {_window(item)}".rstrip(", ")
@@ -159,6 +159,6 @@ def criterion_rows(flights: Flights) -> list[dict[str, Any]]:
             else:
                 words = f"{value:.3g} {unit_of(str(item['name']))}".strip()
                 reached = f"at {value:.2f} s" if is_event else words
-            row = {"run": run, "words": words_of(item), "reached": reached}
+            row = {"run": run, "words": criterion_phrase(item), "reached": reached}
             rows.append(row | {"allowed": allowed(item), "passed": item["passed"]})
     return sorted(rows, key=lambda row: row["passed"])

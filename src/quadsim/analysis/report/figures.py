@@ -6,8 +6,6 @@ the smallest and the largest are drawn, so that no peak is lost.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
@@ -73,7 +71,7 @@ def seconds(stamp_ns: Stamps, start_ns: int) -> NDArray[np.float32]:
     return ((stamp_ns - start_ns) * 1e-9).astype(np.float32)
 
 
-def style(figure: Any, height: int, y_title: str = "", x_title: str = "time, s") -> Any:
+def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "time, s") -> go.Figure:
     """The look that all figures share."""
     figure.update_layout(
         template="plotly_white",

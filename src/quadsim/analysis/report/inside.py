@@ -8,20 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from quadsim.analysis.consistency import CONFIDENCE, interval
 from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
 #: NIS is drawn beside the interval that holds this share of it, if the filter is right.
-SHARE = CONFIDENCE
+SHARE = 0.95
 _MANY = 3
 
 _DEGREES = float(np.degrees(1.0))
 
 
-class Kind(NamedTuple):
+class MeasurementKind(NamedTuple):
     """How the innovations of a measurement are drawn: in a unit, times a scale, by component."""
 
     words: str
@@ -32,15 +31,15 @@ class Kind(NamedTuple):
 
 _ENU = ("east", "north", "up")
 #: As the filters name their sensors.
-KINDS: dict[str, Kind] = {
-    "gnss_position": Kind("GPS position", "m", 1.0, _ENU),
-    "gnss_velocity": Kind("GPS velocity", "m/s", 1.0, _ENU),
-    "magnetic_field": Kind("magnetic heading", "°", _DEGREES, ("heading",)),
-    "inclination": Kind("vertical magnetic field", "µT", 1e6, ("field",)),
-    "pressure": Kind("pressure height", "m", 1.0, ("height",)),
-    "range": Kind("range to the ground", "m", 1.0, ("range",)),
-    "external_position": Kind("external position", "m", 1.0, _ENU),
-    "external_attitude": Kind("external attitude", "°", _DEGREES, ("x", "y", "z")),
+KINDS: dict[str, MeasurementKind] = {
+    "gnss_position": MeasurementKind("GPS position", "m", 1.0, _ENU),
+    "gnss_velocity": MeasurementKind("GPS velocity", "m/s", 1.0, _ENU),
+    "magnetic_field": MeasurementKind("magnetic heading", "°", _DEGREES, ("heading",)),
+    "inclination": MeasurementKind("vertical magnetic field", "µT", 1e6, ("field",)),
+    "pressure": MeasurementKind("pressure height", "m", 1.0, ("height",)),
+    "range": MeasurementKind("range to the ground", "m", 1.0, ("range",)),
+    "external_position": MeasurementKind("external position", "m", 1.0, _ENU),
+    "external_attitude": MeasurementKind("external attitude", "°", _DEGREES, ("x", "y", "z")),
 }
 
 
@@ -57,12 +56,12 @@ def kinds_of(flights: Flights) -> list[str]:
     return [kind for kind in KINDS if kind in found] + sorted(found - set(KINDS))
 
 
-def words_of(kind: str) -> str:
+def measurement_name(kind: str) -> str:
     """What a kind of measurement is called."""
     return KINDS[kind].words if kind in KINDS else kind.replace("_", " ")
 
 
-def innovations(flights: Flights, kind: str) -> go.Figure:
+def innovation_figure(flights: Flights, kind: str) -> go.Figure:
     """Measured minus expected, with three expected deviations, and below it the NIS."""
     found = [
         (run, name, inside.innovations[kind])
@@ -70,7 +69,7 @@ def innovations(flights: Flights, kind: str) -> go.Figure:
         if kind in inside.innovations and len(inside.innovations[kind].stamp_ns)
     ]
     width = max((each.value.shape[1] for _, _, each in found), default=0)
-    look = KINDS.get(kind, Kind(words_of(kind), "", 1.0, ()))
+    look = KINDS.get(kind, MeasurementKind(measurement_name(kind), "", 1.0, ()))
     unit, scale, names = look.unit, look.scale, look.names
     if width != len(names):
         names = tuple(f"{i + 1}" for i in range(width)) if width > 1 else ("value",)
@@ -107,6 +106,8 @@ def _most(values: Any) -> float:
 
 def _interval(each: Innovations) -> tuple[float, float]:
     """Where the share :data:`SHARE` of the NIS of a filter that is right lies."""
+    from quadsim.analysis.consistency import interval  # its scipy takes 0.1 s; few flights need it
+
     low, high = interval(each.value.shape[1])
     return low, high
 
@@ -135,7 +136,7 @@ def innovation_rows(flights: Flights) -> list[dict[str, Any]]:
                 continue
             low, high = _interval(each)
             nis = each.nis[np.isfinite(each.nis)]
-            row: dict[str, Any] = {"run": run, "estimator": name, "kind": words_of(kind)}
+            row: dict[str, Any] = {"run": run, "estimator": name, "kind": measurement_name(kind)}
             row |= {"count": len(each.stamp_ns), "refused": int((~each.accepted).sum())}
             row["expected"] = each.value.shape[1]
             row["nis"] = float(nis.mean()) if len(nis) else None

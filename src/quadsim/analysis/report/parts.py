@@ -9,23 +9,23 @@ from functools import partial
 import plotly.graph_objects as go
 
 from quadsim.analysis.report.arrivals import arrivals
-from quadsim.analysis.report.criteria import kept
+from quadsim.analysis.report.criteria import criteria_figure
 from quadsim.analysis.report.errors import attitude_errors, position_errors, velocity_errors
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.inside import (
     SHARE,
     accel_biases,
     gyro_biases,
-    innovations,
+    innovation_figure,
     kinds_of,
-    words_of,
+    measurement_name,
 )
 from quadsim.analysis.report.motors import motor_speeds
 from quadsim.analysis.report.paths import height, path_from_above, path_in_space
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """One figure of a report.
 
     Attributes:
@@ -45,24 +45,28 @@ _BOUNDS = "Estimate minus truth, and plus and minus three standard deviations as
 _BIASES = "As the filter estimates it, with three standard deviations about it."
 
 BEFORE = (
-    Part(
+    ReportPart(
         "criteria",
         "Pass criteria",
         "Green: where the signal has to stay; dashed: the largest RMSE that passes.",
-        kept,
+        criteria_figure,
     ),
-    Part("path", "Path from above", "", path_from_above),
-    Part("space", "Path in space", "Drag to turn.", path_in_space),
-    Part("height", "Height", "Brown: the ground beneath the truth, where it is known.", height),
-    Part("position-error", "Position error", _BOUNDS, position_errors),
-    Part("velocity-error", "Velocity error", _BOUNDS, velocity_errors),
-    Part("attitude-error", "Attitude error", f"About the world axes. {_BOUNDS}", attitude_errors),
+    ReportPart("path", "Path from above", "", path_from_above),
+    ReportPart("space", "Path in space", "Drag to turn.", path_in_space),
+    ReportPart(
+        "height", "Height", "Brown: the ground beneath the truth, where it is known.", height
+    ),
+    ReportPart("position-error", "Position error", _BOUNDS, position_errors),
+    ReportPart("velocity-error", "Velocity error", _BOUNDS, velocity_errors),
+    ReportPart(
+        "attitude-error", "Attitude error", f"About the world axes. {_BOUNDS}", attitude_errors
+    ),
 )
 AFTER = (
-    Part("gyro-bias", "Gyroscope bias", _BIASES, gyro_biases),
-    Part("accel-bias", "Accelerometer bias", _BIASES, accel_biases),
-    Part("motors", "Rotor speeds", "", motor_speeds),
-    Part(
+    ReportPart("gyro-bias", "Gyroscope bias", _BIASES, gyro_biases),
+    ReportPart("accel-bias", "Accelerometer bias", _BIASES, accel_biases),
+    ReportPart("motors", "Rotor speeds", "", motor_speeds),
+    ReportPart(
         "arrivals",
         "Messages of each topic",
         "Red: longer than three median periods without a message.",
@@ -71,23 +75,23 @@ AFTER = (
 )
 
 
-def parts_of(flights: Flights) -> Iterator[Part]:
+def report_parts(flights: Flights) -> Iterator[ReportPart]:
     """The figures that these flights may have."""
     yield from BEFORE
     for kind in kinds_of(flights):
-        yield Part(
+        yield ReportPart(
             f"innovation-{kind.replace('_', '-')}",
-            f"Innovation: {words_of(kind)}",
+            f"Innovation: {measurement_name(kind)}",
             "Measured minus expected, and plus and minus three expected standard deviations; below"
             f" it the NIS and where {100 * SHARE:.0f} % of it lie if the filter is right.",
-            partial(innovations, kind=kind),
+            partial(innovation_figure, kind=kind),
         )
     yield from AFTER
 
 
-def drawn(flights: Flights) -> Iterator[tuple[Part, go.Figure]]:
+def drawn(flights: Flights) -> Iterator[tuple[ReportPart, go.Figure]]:
     """The figures that have something to show."""
-    for part in parts_of(flights):
+    for part in report_parts(flights):
         figure = part.draw(flights)
         if figure.data:
             yield part, figure

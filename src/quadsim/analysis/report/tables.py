@@ -27,7 +27,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows under titles; a title that ends in a unit is over numbers."""
 
     key: str
@@ -53,7 +53,7 @@ def _table(
     heads: Sequence[str],
     rows: Iterable[tuple[str, Sequence[Any]]],
     note: str = "",
-) -> Table:
+) -> ReportTable:
     """A table of runs, which are named where there are several.
 
     Args:
@@ -67,7 +67,7 @@ def _table(
     for run, values in rows:
         named = Cell(run, "", RUNS[list(flights.runs).index(run) % len(RUNS)])
         cells.append([named] * flights.several + [_cell(value) for value in values])
-    return Table(key, title, [Cell("run")] * flights.several + titles, cells, note)
+    return ReportTable(key, title, [Cell("run")] * flights.several + titles, cells, note)
 
 
 def why(summary: Summary) -> str:
@@ -91,7 +91,7 @@ def why(summary: Summary) -> str:
     return "; ".join(parts)
 
 
-def runs_table(flights: Flights) -> Table:
+def runs_table(flights: Flights) -> ReportTable:
     """Runs that are compared, with their verdicts."""
 
     def row(summary: Summary) -> list[Any]:
@@ -105,7 +105,7 @@ def runs_table(flights: Flights) -> Table:
     return _table(flights, "runs", "Runs", heads, rows)
 
 
-def criteria_table(flights: Flights) -> Table:
+def criteria_table(flights: Flights) -> ReportTable:
     """What had to hold, those that failed first."""
     rows = (
         (row["run"], [bool(row["passed"]), row["words"], Cell(row["reached"], "n"),
@@ -135,7 +135,7 @@ def _flat(scores: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, fl
             yield before + key, value
 
 
-def estimates_table(flights: Flights) -> Table:
+def estimates_table(flights: Flights) -> ReportTable:
     """Estimators as rows, their figures against the truth as columns."""
     rows = []
     for run in flights.runs:
@@ -154,7 +154,7 @@ def estimates_table(flights: Flights) -> Table:
     return _table(flights, "estimates", "Estimates against the truth", heads, rows, note)
 
 
-def more_table(flights: Flights) -> Table:
+def more_table(flights: Flights) -> ReportTable:
     """Every other figure that a summary has of its estimators, one column for each."""
     columns = {
         f"{run}: {name}" if flights.several else name: dict(_flat(scores))
@@ -174,10 +174,10 @@ def more_table(flights: Flights) -> Table:
     ]
     heads = [Cell("figure"), *(Cell(name, "n") for name in columns)]
     note = "As in the summary; angles in rad. docs/replay.md says what each means."
-    return Table("more", "Further figures", heads, rows, note)
+    return ReportTable("more", "Further figures", heads, rows, note)
 
 
-def innovations_table(flights: Flights) -> Table:
+def innovations_table(flights: Flights) -> ReportTable:
     """Innovations in figures."""
     keys = ("estimator", "kind", "count", "refused", "nis", "expected")
     rows = (
@@ -190,7 +190,7 @@ def innovations_table(flights: Flights) -> Table:
     return _table(flights, "innovations", "Innovations", heads, rows)
 
 
-def events_table(flights: Flights) -> Table:
+def events_table(flights: Flights) -> ReportTable:
     """What happened, numbered as the marks in the plots are."""
     rows = []
     for run, log in flights.runs.items():
@@ -204,7 +204,7 @@ def events_table(flights: Flights) -> Table:
     return _table(flights, "events", "Events", heads, rows, note)
 
 
-def topics_table(flights: Flights) -> Table:
+def topics_table(flights: Flights) -> ReportTable:
     """Topics: counts and rates; gaps and latency where they were looked at."""
     found = topic_rows(flights)
     looked = any(row["looked"] for row in found)

@@ -156,7 +156,7 @@ def _interrupts_later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def stream(
+def stream_results(
     work: Callable[[Job], Result],
     jobs: Iterable[Job],
     pool: Pool,
@@ -323,7 +323,7 @@ def run_batch(
         work: a function of a module; it, jobs and results go between processes.
         jobs: one for each call.
         processes: at once; 0: one for each core.
-        progress: told after each job.
+        progress: called after each job.
 
     Returns:
         Results in the order of the jobs.
@@ -342,7 +342,7 @@ def run_batch(
     rest = jobs[alone:]
     if rest:
         pool = Processes(min(processes or cores(), len(rest)))
-        with closing(stream(work, rest, pool)) as flown:
+        with closing(stream_results(work, rest, pool)) as flown:
             for place, result in flown:
                 results[alone + place] = result
                 if progress is not None:

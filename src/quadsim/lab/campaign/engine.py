@@ -10,20 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadsim.lab.campaign.batch import Pool, stream
-from quadsim.lab.campaign.flying import GRACE_S, Row, Terms, broken, decisive_versions, fly
-from quadsim.lab.campaign.plan import Campaign, Run
+from quadsim.lab.campaign.batch import Pool, stream_results
+from quadsim.lab.campaign.flying import GRACE_S, Row, Terms, broken, decisive_versions, fly_run
+from quadsim.lab.campaign.plan import Campaign, CampaignRun
 from quadsim.lab.campaign.record import Record
 from quadsim.lab.campaign.tables import write_tables
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.library import Library
 
-#: Told how many runs are done, how many there are, and how the last one ended.
+#: Called with how many runs are done, how many there are, and how the last one ended.
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Flown:
+class FlownCampaign:
     """What flying gave.
 
     Attributes:
@@ -37,7 +37,7 @@ class Flown:
     left: int
 
 
-def prepare(campaign: Campaign) -> dict[str, Any]:
+def prepare_campaign(campaign: Campaign) -> dict[str, Any]:
     """Read what the campaign stands on, compile its kernels if they are not, and say what it is.
 
     Returns:
@@ -55,7 +55,7 @@ def prepare(campaign: Campaign) -> dict[str, Any]:
     }
 
 
-def _died(limit_s: float, run: Run) -> Row:
+def _died(limit_s: float, run: CampaignRun) -> Row:
     """Row of a run whose process ended."""
     return broken(
         "its process died (out of memory, or a fault of compiled code) or hung for more than"
@@ -70,8 +70,8 @@ def fly_campaign(
     pool: Pool,
     resume: bool = False,
     progress: Progress = lambda done, total, status: None,
-) -> Flown:
-    """Fly the runs that are left, keep each as it ends, and make the tables.
+) -> FlownCampaign:
+    """Fly the runs that are left, store each as it ends, and make the tables.
 
     Args:
         campaign: what is flown.
@@ -79,7 +79,7 @@ def fly_campaign(
         folder: of the record and the tables.
         pool: where runs are flown.
         resume: go on with what the folder holds.
-        progress: told after each run.
+        progress: called after each run.
 
     Raises:
         InputError: as of :class:`Record`; a worker has other files or versions.
@@ -101,7 +101,9 @@ def fly_campaign(
         begin_s = time.perf_counter()
         try:
             with closing(
-                stream(partial(fly, terms), runs(), pool, partial(_died, limit_s), total - before)
+                stream_results(
+                    partial(fly_run, terms), runs(), pool, partial(_died, limit_s), total - before
+                )
             ) as flown:
                 for place, row in flown:
                     record.add(numbers[place], row)
@@ -109,4 +111,4 @@ def fly_campaign(
         finally:
             wall_s = time.perf_counter() - begin_s
             write_tables(campaign, record)
-        return Flown(len(record) - before, wall_s, total - len(record))
+        return FlownCampaign(len(record) - before, wall_s, total - len(record))

@@ -52,7 +52,9 @@ def over_seeds(cells: Iterable[Any], seeds: int) -> list[Job]:
     return [Job(cell, seed) for cell in cells for seed in range(1, seeds + 1)]
 
 
-def chosen(names: Sequence[str], known: Sequence[str], experiment: str) -> tuple[str, ...]:
+def chosen_scenarios(
+    names: Sequence[str], known: Sequence[str], experiment: str
+) -> tuple[str, ...]:
     """Scenarios of an experiment that are asked for, in its order; all for no names.
 
     Args:

@@ -19,7 +19,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import share_dir
 from quadsim.base.surroundings import versions
 from quadsim.lab.campaign.columns import FIGURES, OF_LIMIT
-from quadsim.lab.campaign.plan import Run
+from quadsim.lab.campaign.plan import CampaignRun
 from quadsim.sim.closed_loop import vehicle_names
 from quadsim.sim.library import Library, OtherFileError
 from quadsim.sim.swarm import run_all
@@ -92,7 +92,7 @@ def _limited(terms: Terms) -> Iterator[None]:
             faulthandler.cancel_dump_traceback_later()
 
 
-def fly(terms: Terms, run: Run) -> Row:
+def fly_run(terms: Terms, run: CampaignRun) -> Row:
     """Fly a run and give its row; whatever goes wrong in it is its reason.
 
     Raises:
@@ -113,7 +113,7 @@ def fly(terms: Terms, run: Run) -> Row:
     return row
 
 
-def _flown(terms: Terms, run: Run, begin_s: float) -> Row:
+def _flown(terms: Terms, run: CampaignRun, begin_s: float) -> Row:
     """Row of a run that came to its end."""
 
     def look(flown_s: float, height_m: float, state: str) -> None:

@@ -25,7 +25,7 @@ LOOKED_AT = ("tracking.position_rmse_m", "estimator.position_rmse_m", "duration_
 KEYS = ("count", "mean", "sigma", "least", "5 %", "median", "95 %", "most")
 
 
-def figures(campaign: Campaign, table: Columns) -> dict[str, tuple[str, str, go.Figure]]:
+def report_figures(campaign: Campaign, table: Columns) -> dict[str, tuple[str, str, go.Figure]]:
     """The figures of a report: key to title, note and figure; those with nothing are left out."""
     metrics, factors = metrics_of(table), campaign.factors
     varied = [factor for factor in factors if len(levels(table, factor)) > 1]
@@ -59,13 +59,13 @@ def figures(campaign: Campaign, table: Columns) -> dict[str, tuple[str, str, go.
     return found
 
 
-def render(campaign: Campaign, table: Columns, summary: Mapping[str, Any]) -> str:
+def render_campaign(campaign: Campaign, table: Columns, summary: Mapping[str, Any]) -> str:
     """The page as text.
 
     Args:
         campaign: what was flown.
         table: the runs.
-        summary: of :func:`quadsim.lab.campaign.results.summarize`.
+        summary: of :func:`quadsim.lab.campaign.results.campaign_summary`.
     """
     looked_at = [name for name in LOOKED_AT if name in metrics_of(table)]
     main_effects = [
@@ -96,7 +96,7 @@ def render(campaign: Campaign, table: Columns, summary: Mapping[str, Any]) -> st
         keys=KEYS,
         parts=[
             {"key": key, "title": title, "note": note, "plot": figure_markup(figure)}
-            for key, (title, note, figure) in figures(campaign, table).items()
+            for key, (title, note, figure) in report_figures(campaign, table).items()
         ],
         dependences=summary["dependences"][:MOST_ROWS],
         looked_at=looked_at,
@@ -106,7 +106,7 @@ def render(campaign: Campaign, table: Columns, summary: Mapping[str, Any]) -> st
     )
 
 
-def write_report(
+def write_campaign_report(
     campaign: Campaign, table: Columns, summary: Mapping[str, Any], path: Path
 ) -> None:
     """Write the report, whole or not at all.
@@ -114,4 +114,4 @@ def write_report(
     Raises:
         InputError: the file cannot be written.
     """
-    write_whole(path, render(campaign, table, summary))
+    write_whole(path, render_campaign(campaign, table, summary))

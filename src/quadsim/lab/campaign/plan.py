@@ -51,7 +51,7 @@ class CampaignFile:
 
 
 @dataclass(frozen=True)
-class Run:
+class CampaignRun:
     """One flight of a campaign.
 
     Attributes:
@@ -117,19 +117,19 @@ class Campaign:
     def __len__(self) -> int:
         return self.samples.count * self.file.repeats
 
-    def run(self, number: int) -> Run:
+    def run(self, number: int) -> CampaignRun:
         """A run by its number, from 0 on."""
         sample, repeat = divmod(number, self.file.repeats)
         seed = self.file.seed + (repeat if self.file.same_seeds else number)
         return self._run(number, sample, seed, self.samples.at(sample))
 
-    def _run(self, number: int, sample: int, seed: int, drawn: list[Any]) -> Run:
+    def _run(self, number: int, sample: int, seed: int, drawn: list[Any]) -> CampaignRun:
         changes = dict(self.constants)
         for factor, value in zip(self.factors, drawn, strict=True):
             changes |= factor.changes(value)
         scenario = str(changes.pop(SCENARIO, self.file.scenario))
         values = {f.name: f.shown(value) for f, value in zip(self.factors, drawn, strict=True)}
-        return Run(number, sample, seed, self._beside(scenario), changes, values)
+        return CampaignRun(number, sample, seed, self._beside(scenario), changes, values)
 
     def _beside(self, scenario: str) -> str:
         """A scenario's file is looked for beside the campaign's first."""
@@ -140,7 +140,7 @@ class Campaign:
             else (scenario)
         )
 
-    def _probe(self, drawn: list[Any]) -> Run:
+    def _probe(self, drawn: list[Any]) -> CampaignRun:
         """A run that is never flown."""
         return self._run(0, 0, self.file.seed, drawn)
 
@@ -215,7 +215,7 @@ def _around(values: Sequence[NDArray[Any]]) -> Iterator[list[Any]]:
                 yield drawn
 
 
-def _tried(run: Run, library: Library) -> Scenario | InputError:
+def _tried(run: CampaignRun, library: Library) -> Scenario | InputError:
     """The scenario of a run, or why there is none."""
     try:
         scenario = run.load(library)

@@ -131,7 +131,7 @@ class Record:
         return place
 
     def add(self, number: int, row: dict[str, Any]) -> None:
-        """Keep the row of a run.
+        """Store the row of a run.
 
         Raises:
             InputError: the disk does not take it; the rows before it are whole.

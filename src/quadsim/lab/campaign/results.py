@@ -22,7 +22,7 @@ from quadsim.lab.campaign.statistics import (
 from quadsim.lab.campaign.tables import Columns
 
 
-def summarize(campaign: Campaign, table: Columns, folder: Path) -> dict[str, Any]:
+def campaign_summary(campaign: Campaign, table: Columns, folder: Path) -> dict[str, Any]:
     """What a campaign shows.
 
     Args:

@@ -116,7 +116,7 @@ class Dependence:
     p_value: float
 
 
-def slopes(columns: Array, values: Array) -> Array:
+def regression_slopes(columns: Array, values: Array) -> Array:
     """Standardised coefficients of the linear regression of values (N,) on columns (N, d).
 
     Both are taken less their mean and over their deviation; a column that does not vary has none.
@@ -140,7 +140,7 @@ def dependences(table: Columns, factors: Sequence[Factor]) -> list[Dependence]:
         if rows.sum() < LEAST or np.ptp(values) == 0.0:
             continue
         drawn = np.column_stack([values[:, None][:, :0], *(table[f.column][rows] for f in numbers)])
-        for factor, slope in zip(numbers, slopes(drawn, values), strict=True):
+        for factor, slope in zip(numbers, regression_slopes(drawn, values), strict=True):
             column = table[factor.column][rows]
             if np.ptp(column) > 0.0:
                 rank, p_value = map(float, stats.spearmanr(column, values))

@@ -89,7 +89,7 @@ class BrakeFlight:
 
 
 @dataclass(frozen=True)
-class Stop:
+class BrakeStop:
     """One time at which zero velocity was commanded.
 
     Attributes:
@@ -122,7 +122,7 @@ class Brakes:
     """
 
     flight: BrakeFlight
-    stops: tuple[Stop, ...]
+    stops: tuple[BrakeStop, ...]
     latency_s: Estimate
     brake_mps2: Estimate
     spread_s: float
@@ -130,7 +130,7 @@ class Brakes:
     guard_brake_mps2: float
 
     @property
-    def used(self) -> list[Stop]:
+    def used(self) -> list[BrakeStop]:
         """Stops that the figures are of."""
         return [stop for stop in self.stops if not stop.why_not]
 
@@ -206,7 +206,7 @@ def _read(
 # ---- its stops ---------------------------------------------------------------------------------
 
 
-def find_stops(flight: BrakeFlight) -> list[Stop]:
+def find_stops(flight: BrakeFlight) -> list[BrakeStop]:
     """Every time at which the commands fall to zero, with what the vehicle did then."""
     asked = np.linalg.norm(flight.command_W, axis=1)
     rests = asked < ZERO_MPS
@@ -220,12 +220,14 @@ def find_stops(flight: BrakeFlight) -> list[Stop]:
     return found
 
 
-def _stop(flight: BrakeFlight, k: int, last_s: float) -> Stop:
+def _stop(flight: BrakeFlight, k: int, last_s: float) -> BrakeStop:
     """The stop that command ``k`` begins; until ``last_s`` nothing else is commanded."""
     at_s, pose_s = float(flight.command_s[k]), flight.pose_s
 
-    def unused(why_not: str, speed_mps: float = math.nan, turned_deg: float = math.nan) -> Stop:
-        return Stop(at_s, speed_mps, math.nan, turned_deg, why_not)
+    def unused(
+        why_not: str, speed_mps: float = math.nan, turned_deg: float = math.nan
+    ) -> BrakeStop:
+        return BrakeStop(at_s, speed_mps, math.nan, turned_deg, why_not)
 
     asked = flight.command_W[(flight.command_s >= at_s - STEADY_S) & (flight.command_s < at_s)]
     before = (pose_s >= at_s - STEADY_S) & (pose_s <= at_s)
@@ -253,7 +255,7 @@ def _stop(flight: BrakeFlight, k: int, last_s: float) -> Stop:
     way_m = _way(pose_s[after], along_m, noise_m)
     if not way_m > 0.0:
         return unused("did not stand before the next command", speed, turned_deg)
-    return Stop(at_s, speed, way_m, turned_deg)
+    return BrakeStop(at_s, speed, way_m, turned_deg)
 
 
 def _line(t_s: Array, p_W: Array) -> tuple[Array, Array, float]:
@@ -346,7 +348,7 @@ def _down(value: float) -> float:
     return round(math.floor(value / step * (1.0 + 1e-9)) * step, 9)
 
 
-def _check(flight: BrakeFlight, stops: Sequence[Stop], used: Sequence[Stop]) -> None:
+def _check(flight: BrakeFlight, stops: Sequence[BrakeStop], used: Sequence[BrakeStop]) -> None:
     """Refuse a flight that cannot tell."""
     known = [stop for stop in stops if math.isfinite(stop.turned_deg)]
     beside = [stop for stop in known if stop.turned_deg > BESIDE_DEG]
@@ -402,7 +404,7 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
         "vehicle.brake_mps2": f"{_words(brakes.brake_mps2)}; its lower end",
         "vehicle.latency_s": f"{_words(brakes.latency_s)}; {one_stop}",
     }
-    lowered = speed_limit(brakes, raw)
+    lowered = lowered_speed_limit(brakes, raw)
     if lowered is not None:
         content["limits"] = {**raw.get("limits", {}), "speed_max_mps": lowered}
         words = "the fastest stop of the flight; faster ones are not measured"
@@ -412,7 +414,7 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
     return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"
 
 
-def speed_limit(brakes: Brakes, raw: Mapping[str, Any]) -> float | None:
+def lowered_speed_limit(brakes: Brakes, raw: Mapping[str, Any]) -> float | None:
     """The limit of speed where that of the file is beyond the fastest stop; None: it is not."""
     limit = from_mapping(LimitParams, raw.get("limits", {}), "limits").speed_max_mps
     return None if limit <= 1.02 * brakes.fastest_mps else _down(brakes.fastest_mps)
@@ -424,7 +426,7 @@ def _words(estimate: Estimate) -> str:
     return f"{value}, 95 % interval {low} to {high}"
 
 
-def summary(brakes: Brakes) -> dict[str, Any]:
+def brakes_summary(brakes: Brakes) -> dict[str, Any]:
     """As one JSON object."""
     figures = (
         ("latency_s", "s", brakes.latency_s, brakes.guard_latency_s),

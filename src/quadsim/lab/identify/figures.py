@@ -48,7 +48,7 @@ MEANING: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Figure:
+class VehicleFigure:
     """One figure and where it comes from.
 
     Attributes:
@@ -116,7 +116,9 @@ def file_figures(vehicle: VehicleParams) -> dict[str, float]:
     return figures
 
 
-def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: str) -> VehicleParams:
+def with_figures(
+    vehicle: VehicleParams, figures: Mapping[str, VehicleFigure], name: str
+) -> VehicleParams:
     """A vehicle with what a flight told, and the mass and the rest of the file's.
 
     The inertia about z follows from the file's drag torque over thrust; where no body could have
@@ -124,7 +126,7 @@ def with_figures(vehicle: VehicleParams, figures: Mapping[str, Figure], name: st
 
     Args:
         vehicle: of the file.
-        figures: of :func:`quadsim.lab.identify.identification.identify`.
+        figures: of :func:`quadsim.lab.identify.identification.identify_vehicle`.
         name: of the new vehicle.
 
     Raises:

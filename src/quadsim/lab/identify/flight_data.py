@@ -27,7 +27,7 @@ PRESSURE = "imu/static_pressure"
 
 
 @dataclass(frozen=True)
-class Signal:
+class StampedValues:
     """Values over time; stamps rise strictly, values are finite.
 
     Attributes:
@@ -39,9 +39,9 @@ class Signal:
     values: Array
 
     @staticmethod
-    def none(width: int) -> Signal:
+    def none(width: int) -> StampedValues:
         """No values."""
-        return Signal(np.zeros(0, np.int64), np.zeros((0, width)))
+        return StampedValues(np.zeros(0, np.int64), np.zeros((0, width)))
 
     def __len__(self) -> int:
         return len(self.stamp_ns)
@@ -65,12 +65,12 @@ class FlightData:
     """
 
     source: str
-    imu: Signal
+    imu: StampedValues
     odometry: Track
     exact: bool
-    motor_speed: Signal
-    command: Signal
-    wind_W: Signal = field(default_factory=lambda: Signal.none(3))
+    motor_speed: StampedValues
+    command: StampedValues
+    wind_W: StampedValues = field(default_factory=lambda: StampedValues.none(3))
     air_density_kg_m3: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -94,13 +94,13 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
     if not len(track):
         raise InputError(f"{bag.path}: {full}: no odometry in it is whole")
 
-    def signal(name: str, kind: str, reader: Reader, width: int = 0) -> Signal:
+    def signal(name: str, kind: str, reader: Reader, width: int = 0) -> StampedValues:
         """A topic's values; none of so many columns where there is none and need be none."""
         if width and not bag.counts.get(topics.topic(namespace, name)):
-            return Signal.none(width)
+            return StampedValues.none(width)
         full = _require(bag, namespace, name, kind)
         _, stamp_ns, values = read_rows(bag, full, reader, notes)
-        return Signal(stamp_ns, values)
+        return StampedValues(stamp_ns, values)
 
     imu = signal(topics.IMU, IMU_TYPE, fields_reader(IMU_TYPE, "f", "w"))
     speeds = signal(SPEED, JOINTS, _joints)

@@ -18,7 +18,7 @@ from scipy import linalg
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
-from quadsim.lab.identify.flight_data import FlightData, Signal
+from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
 from quadsim.lab.identify.wrench_terms import flow_of
 from quadsim.sim.log import Stamps
@@ -269,7 +269,7 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     )
 
 
-def _wind(wind_W: Signal, time_s: Array, start_ns: int) -> Array | None:
+def _wind(wind_W: StampedValues, time_s: Array, start_ns: int) -> Array | None:
     if not len(wind_W):
         return None
     return _interpolate(time_s, _seconds(wind_W.stamp_ns, start_ns), wind_W.values)

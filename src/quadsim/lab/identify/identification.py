@@ -16,13 +16,13 @@ from quadsim.lab.identify.figures import (
     MOTORS,
     SOLID,
     TURNS,
-    Figure,
+    VehicleFigure,
     air_ratio,
     file_figures,
 )
 from quadsim.lab.identify.flight_data import FlightData
 from quadsim.lab.identify.flight_grid import GRAVITY_MPS2, Grid, make_grid, motors_of
-from quadsim.lab.identify.least_squares import Prior, Solution, solve
+from quadsim.lab.identify.least_squares import Prior, Solution, fit_least_squares
 from quadsim.lab.identify.motor_fit import MotorFit, fit_motors
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -72,7 +72,7 @@ BESIDE = {
 
 
 @dataclass(frozen=True)
-class Identified:
+class IdentifiedVehicle:
     """What was found of a flight.
 
     Attributes:
@@ -88,7 +88,7 @@ class Identified:
 
     data: FlightData
     vehicle: VehicleParams
-    figures: dict[str, Figure]
+    figures: dict[str, VehicleFigure]
     grid: Grid
     motors: MotorFit
     solution: Solution
@@ -106,9 +106,9 @@ class Identified:
         return self.grid.windows.apart_s * len(self.grid.windows.rows)
 
 
-def identify(
+def identify_vehicle(
     data: FlightData, vehicle: VehicleParams, gravity_mps2: float = GRAVITY_MPS2
-) -> Identified:
+) -> IdentifiedVehicle:
     """Estimate a multirotor's figures.
 
     Args:
@@ -146,7 +146,9 @@ def identify(
         odometry_ns * 1e-9 + float(solution.value[PLACES["odometry_shift"]][0]),
     )
     figures = {**search.figures, **_motor_figures(motors, vehicle)}
-    return Identified(data, vehicle, figures, grid, motors, solution, search.equations, late_s)
+    return IdentifiedVehicle(
+        data, vehicle, figures, grid, motors, solution, search.equations, late_s
+    )
 
 
 def _earlier(data: FlightData, imu_ns: int, odometry_ns: int) -> FlightData:
@@ -191,7 +193,7 @@ class _Search:
         ]
         self.prior = Prior(theta, sigma, size, EXACT_ROWS * equations.signal)
         self.free = [*MAIN, *(name for name in MORE if self.known[name]), *TURNS]
-        self.figures: dict[str, Figure] = {}
+        self.figures: dict[str, VehicleFigure] = {}
 
     def _index(self, name: str) -> int:
         return NAMES.index(name) if name in NAMES else RATIO.start + TURNS.index(name)
@@ -224,7 +226,7 @@ class _Search:
             i = self._index(name)
             mean[i], sigma[i] = begin[i], UNKNOWN * self.prior.size[i]
         prior = replace(self.prior, mean=mean, sigma=sigma)
-        return solve(self.equations.residual, prior, begin)
+        return fit_least_squares(self.equations.residual, prior, begin)
 
     def _half(self, name: str, solution: Solution) -> float:
         """Half of a figure's interval."""
@@ -235,12 +237,12 @@ class _Search:
             least = max(least, SLIGHT * self._noticeable(name, solution.value))
         return max(solution.quantile * deviation, least)
 
-    def _figure(self, name: str, solution: Solution, origin: str) -> Figure:
+    def _figure(self, name: str, solution: Solution, origin: str) -> VehicleFigure:
         """A figure in the air of the vehicle's file."""
         value, half = float(solution.value[self._index(name)]), self._half(name, solution)
         value, half = value / self._air[name], half / self._air[name]
         known = self.known[name] / self._air[name]
-        return Figure(name, value, value - half, value + half, known, origin)
+        return VehicleFigure(name, value, value - half, value + half, known, origin)
 
     def _darkness(self, name: str, solution: Solution) -> float:
         """How much too wide an interval is to tell the figure; above 1 it does not."""
@@ -272,7 +274,7 @@ class _Search:
         return best
 
 
-def _motor_figures(motors: MotorFit, vehicle: VehicleParams) -> dict[str, Figure]:
+def _motor_figures(motors: MotorFit, vehicle: VehicleParams) -> dict[str, VehicleFigure]:
     """Time constants; kept where no commands were recorded or the motors did not move."""
     files = (vehicle.time_constant_up_s, vehicle.time_constant_down_s)
     figures = {}
@@ -285,5 +287,5 @@ def _motor_figures(motors: MotorFit, vehicle: VehicleParams) -> dict[str, Figure
             half = max(motors.solution.quantile * deviation, least)
         told = half <= TELLING * value
         origin = "flight" if told else "kept"
-        figures[name] = Figure(name, value, value - half, value + half, file_value, origin)
+        figures[name] = VehicleFigure(name, value, value - half, value + half, file_value, origin)
     return figures

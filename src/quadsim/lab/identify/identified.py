@@ -10,8 +10,8 @@ import numpy as np
 
 from quadsim.base.parameters import from_mapping
 from quadsim.lab.identify.equations import CHANNELS, PLACES
-from quadsim.lab.identify.figures import MEANING, Figure, with_figures
-from quadsim.lab.identify.identification import Identified
+from quadsim.lab.identify.figures import MEANING, VehicleFigure, with_figures
+from quadsim.lab.identify.identification import IdentifiedVehicle
 from quadsim.lab.parameter_text import parameter_lines
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -40,7 +40,7 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _words(figure: Figure) -> str:
+def _words(figure: VehicleFigure) -> str:
     """Where a figure comes from."""
     if figure.origin == "kept":
         return "kept, the flight does not tell"
@@ -50,12 +50,12 @@ def _words(figure: Figure) -> str:
     return f"+-{100.0 * half / abs(figure.value):.2g} %"
 
 
-def _comment(figures: Mapping[str, Figure], names: tuple[str, ...]) -> str:
+def _comment(figures: Mapping[str, VehicleFigure], names: tuple[str, ...]) -> str:
     words = [_words(figures[name]) for name in names if name in figures]
     return ", ".join(words[:1] if len(set(words)) == 1 else words)
 
 
-def _content(identified: Identified, raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _content(identified: IdentifiedVehicle, raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The mapping of the new file: that of the old one with what was found."""
     vehicles = (with_figures(identified.vehicle, identified.figures, name), identified.vehicle)
     content: dict[str, Any] = {**raw, "name": name}
@@ -70,7 +70,7 @@ def _content(identified: Identified, raw: Mapping[str, Any], name: str) -> dict[
     return {**content, "rotor": rotor} if rotor else content
 
 
-def vehicle_text(identified: Identified, raw: Mapping[str, Any], vehicle_name: str) -> str:
+def vehicle_text(identified: IdentifiedVehicle, raw: Mapping[str, Any], vehicle_name: str) -> str:
     """The text of a vehicle file.
 
     Args:
@@ -95,7 +95,7 @@ def vehicle_text(identified: Identified, raw: Mapping[str, Any], vehicle_name: s
     return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"
 
 
-def summary(identified: Identified) -> dict[str, Any]:
+def vehicle_summary(identified: IdentifiedVehicle) -> dict[str, Any]:
     """As one JSON object."""
     theta, motors = identified.solution.value, identified.motors.solution
     left, signal = identified.solution.noise, identified.equations.signal

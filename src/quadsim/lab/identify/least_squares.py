@@ -88,7 +88,9 @@ def _normal(rows: Array, errors: Array, noise: Array) -> tuple[Array, Array]:
     return weighed.T @ weighed, weighed.T @ (errors / noise).ravel()
 
 
-def solve(residual: Residual, prior: Prior, begin: Array, parts: int = PARTS) -> Solution:
+def fit_least_squares(
+    residual: Residual, prior: Prior, begin: Array, parts: int = PARTS
+) -> Solution:
     """Minimise the weighed squares of residuals and of deviations from the prior.
 
     Args:

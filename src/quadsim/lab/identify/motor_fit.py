@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.lab.identify.least_squares import Prior, Solution, solve
+from quadsim.lab.identify.least_squares import Prior, Solution, fit_least_squares
 
 Array = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class _Answers:
             def weighed(trial: Array, root: Array = root) -> Array:
                 return np.asarray(root * self.residual(trial))
 
-            solution = solve(weighed, prior, theta)
+            solution = fit_least_squares(weighed, prior, theta)
             moved, theta = np.abs(solution.value - theta), solution.value
             if np.all(moved <= SETTLED * size):
                 break

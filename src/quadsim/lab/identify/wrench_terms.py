@@ -83,7 +83,7 @@ def rolling_moment(flow: Flow) -> tuple[Array, Array]:
     return np.zeros_like(flow.air_B), moments.sum(axis=1)
 
 
-def body_drag(axis: int) -> Term:
+def linear_drag(axis: int) -> Term:
     """``-air`` along one axis, at the centre of mass."""
 
     def term(flow: Flow) -> tuple[Array, Array]:
@@ -133,9 +133,9 @@ TERMS: dict[str, Term] = {
     "torque": drag_torque,
     "rotor_drag": rotor_drag,
     "rolling_moment": rolling_moment,
-    "body_drag_x": body_drag(0),
-    "body_drag_y": body_drag(1),
-    "body_drag_z": body_drag(2),
+    "body_drag_x": linear_drag(0),
+    "body_drag_y": linear_drag(1),
+    "body_drag_z": linear_drag(2),
     "inflow": inflow,
     "translational_lift": translational_lift,
     "drag_area_x": parasitic_drag(0),

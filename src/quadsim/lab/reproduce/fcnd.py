@@ -105,7 +105,7 @@ class Reached:
 
     @staticmethod
     def of(judged: Judged, start_ns: int) -> Reached:
-        """What is kept of a judged criterion."""
+        """What is stored of a judged criterion."""
         rows = thin(len(judged.series), SIGNAL_POINTS)
         t_s = (judged.series.stamp_ns[rows] - start_ns) * 1e-9
         values = judged.series.values[rows].astype(np.float32)
@@ -115,7 +115,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class SeedFlown:
-    """What is kept of one seed of a scenario, or of one vehicle of a fleet.
+    """What is stored of one seed of a scenario, or of one vehicle of a fleet.
 
     Attributes:
         seed: of the flight.
@@ -172,7 +172,7 @@ def _drawn(value: Any, spread: float, generator: np.random.Generator) -> Any:
     return value * (1.0 + spread * deviation)
 
 
-def varied(scenario: Scenario, vehicle: str) -> Scenario:
+def vary_vehicle(scenario: Scenario, vehicle: str) -> Scenario:
     """X_MonteCarlo: the scenario with another vehicle and other gains, drawn by seed and name.
 
     Args:
@@ -211,7 +211,7 @@ def shifted(scenario: Scenario, index: int) -> Scenario:
     return replace(scenario, items=tuple(items))
 
 
-def fly(job: Job) -> SeedFlown:
+def fly_fcnd(job: Job) -> SeedFlown:
     """Fly one seed of a scenario with all its vehicles, or one vehicle of a fleet, and judge it.
 
     Args:
@@ -222,7 +222,7 @@ def fly(job: Job) -> SeedFlown:
     if job.cell in FLEETS:
         names = names[job.extra : job.extra + 1]
         is_varied = job.cell == MONTE_CARLO
-        scenario = varied(scenario, names[0]) if is_varied else shifted(scenario, job.extra)
+        scenario = vary_vehicle(scenario, names[0]) if is_varied else shifted(scenario, job.extra)
     extra = job.cell == GPS_UPDATE
     loops = [ClosedLoop(scenario, keep_samples=extra, vehicle=name) for name in names]
     logs = [loop.fly() for loop in loops]
@@ -258,7 +258,7 @@ class FcndResult:
 
     Attributes:
         scenario: what flew, as of its file.
-        flown: what is kept of each seed, of a fleet of each vehicle of each seed.
+        flown: what is stored of each seed, of a fleet of each vehicle of each seed.
     """
 
     scenario: Scenario
@@ -375,7 +375,7 @@ class FcndResult:
         return found
 
 
-def run(
+def run_fcnd(
     names: Sequence[str], seeds: int, processes: int = 0, progress: Progress | None = None
 ) -> list[FcndResult]:
     """Fly scenarios and fleets over seeds from 1 on.
@@ -391,11 +391,11 @@ def run(
         check_signals(scenario.criteria, str(scenario.path))
         vehicles = range(scenario.file.vehicles if name in FLEETS else 1)
         jobs += [replace(job, extra=i) for job in over_seeds([name], seeds) for i in vehicles]
-    cells = fly_cells(fly, jobs, processes, progress)
+    cells = fly_cells(fly_fcnd, jobs, processes, progress)
     return [FcndResult(scenarios[name], tuple(flown)) for name, flown in cells.items()]
 
 
-def summarize(results: Sequence[FcndResult]) -> dict[str, Any]:
+def fcnd_summary(results: Sequence[FcndResult]) -> dict[str, Any]:
     """The experiment as one JSON object."""
     criteria = [item for result in results for item in result.demands()]
     return {

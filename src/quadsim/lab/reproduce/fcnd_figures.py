@@ -53,7 +53,7 @@ def quantiles_over_seeds(
     return grid, np.asarray(np.nanquantile(rows, (0.05, 0.5, 0.95), axis=0))
 
 
-def picture(result: FcndResult) -> go.Figure:
+def fcnd_picture(result: FcndResult) -> go.Figure:
     """One row for each criterion; of a fleet its ways, of several vehicles their errors."""
     signals = [item.criterion for item in result.flown[0].reached]
     drawn = [] if result.is_fleet else [c for c in signals if c.signal in COMPONENTS]

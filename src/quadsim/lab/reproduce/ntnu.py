@@ -66,7 +66,8 @@ class Configuration:
         estimator: a file of config/estimators.
         fly_on: as in a scenario.
         blind: nothing corrects the estimate from the first waypoint on.
-        told: the vehicle takes off on the truth; the estimator is told it at the first waypoint.
+        starts_on_truth: the vehicle takes off on the truth, which the estimator gets at the first
+            waypoint.
         noiseless: nothing is by chance, so that one seed is as good as all.
     """
 
@@ -75,12 +76,12 @@ class Configuration:
     estimator: str
     fly_on: str = "estimate"
     blind: bool = False
-    told: bool = False
+    starts_on_truth: bool = False
     noiseless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class VehicleKind:
     """A vehicle with its four configurations.
 
     Attributes:
@@ -98,8 +99,8 @@ _FILE = yaml.safe_load(
     files("quadsim.lab.reproduce").joinpath("ntnu.yaml").read_text(encoding="utf-8")
 )
 
-KINDS: Mapping[str, Kind] = {
-    name: Kind(
+KINDS: Mapping[str, VehicleKind] = {
+    name: VehicleKind(
         each["vehicle"],
         each["autopilot"],
         tuple(Configuration(**keys) for keys in each["configurations"]),
@@ -161,7 +162,7 @@ def _loaded(name: str, kind: str, number: int) -> Scenario:
     )  # fmt: skip
 
 
-def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
+def limit_speed(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
     """A mission without its landing whose waypoints are flown to within a limit of speed."""
     ways = [
         replace(item, speed_mps=limit_mps) if isinstance(item, Waypoint) else item
@@ -172,7 +173,7 @@ def limited(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
     return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
 
 
-def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
+def attempt_scenario(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
     """One attempt at a scenario.
 
     Args:
@@ -184,7 +185,9 @@ def scenario_of(name: str, kind: str, number: int, seed: int, limit_mps: float) 
     """
     scenario = _loaded(name, kind, number)
     return replace(
-        scenario, file=replace(scenario.file, seed=seed), items=limited(scenario.items, limit_mps)
+        scenario,
+        file=replace(scenario.file, seed=seed),
+        items=limit_speed(scenario.items, limit_mps),
     )
 
 
@@ -238,7 +241,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class SeedAttempts:
-    """What is kept of one seed of a cell.
+    """What is stored of one seed of a cell.
 
     Attributes:
         seed: of the flight.
@@ -273,7 +276,7 @@ def heights_above_ground(scenario: Scenario, p_W: Array) -> Array:
     return np.asarray(p_W[:, 2] - np.array(ground).reshape(-1))
 
 
-class Run:
+class RunWatch:
     """Watches a flight: when the run begins, and when and how it ends.
 
     Attributes:
@@ -316,7 +319,7 @@ class Run:
     def _begin(self, loop: ClosedLoop) -> None:
         """The run's first moment: what is flown on is what the configuration says."""
         self.begin_ns = loop.stamp_ns
-        if self._configuration.told:
+        if self._configuration.starts_on_truth:
             loop.tell_start()
             loop.use_truth = self._configuration.fly_on == "truth"
             loop.manager.source_changed()
@@ -328,10 +331,10 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
     """Fly one attempt; see :func:`fly`."""
     kind, name, number = job.cell
     configuration = configuration_of(kind, number)
-    scenario = scenario_of(name, kind, number, job.seed, limit_mps)
-    on_truth = True if configuration.told else None
+    scenario = attempt_scenario(name, kind, number, job.seed, limit_mps)
+    on_truth = True if configuration.starts_on_truth else None
     loop = ClosedLoop(scenario, use_truth=on_truth, keep_samples=bool(job.extra))
-    run = Run(scenario, configuration)
+    run = RunWatch(scenario, configuration)
     loop.fly(ends=run.ends)
     rows = loop.rows()
     rows = rows[(rows["stamp_ns"] >= run.begin_ns) & (rows["stamp_ns"] <= run.end_ns)]
@@ -357,7 +360,7 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
     return flown, _drawn(loop, run, rows, heights) if job.extra else None
 
 
-def _drawn(loop: ClosedLoop, run: Run, rows: NDArray[np.record], heights: Array) -> Drawn:
+def _drawn(loop: ClosedLoop, run: RunWatch, rows: NDArray[np.record], heights: Array) -> Drawn:
     """What a picture shows."""
     scenario = loop.scenario
     stamps = rows["stamp_ns"]
@@ -388,7 +391,7 @@ def _drawn(loop: ClosedLoop, run: Run, rows: NDArray[np.record], heights: Array)
     )
 
 
-def fly(job: Job) -> SeedAttempts:
+def fly_ntnu(job: Job) -> SeedAttempts:
     """Fly one seed of a cell, again with a lower limit of speed after each crash.
 
     Args:
@@ -413,7 +416,7 @@ class NtnuCell:
         kind: a key of KINDS.
         scenario: its name.
         number: of the configuration.
-        flown: what is kept of each seed, in order.
+        flown: what is stored of each seed, in order.
     """
 
     kind: str
@@ -512,7 +515,7 @@ class NtnuCell:
         ]
 
 
-def run(
+def run_ntnu(
     names: Sequence[str],
     seeds: int,
     kind: str = "thesis",
@@ -526,7 +529,7 @@ def run(
         seeds: how many; one of a configuration without noise.
         kind: a key of KINDS.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        progress: told after each flight.
+        progress: called after each flight.
     """
     jobs = [
         replace(job, extra=job.seed == 1)
@@ -534,11 +537,11 @@ def run(
         for number, configuration in enumerate(KINDS[kind].configurations, 1)
         for job in over_seeds([(kind, name, number)], 1 if configuration.noiseless else seeds)
     ]
-    cells = fly_cells(fly, jobs, processes, progress)
+    cells = fly_cells(fly_ntnu, jobs, processes, progress)
     return [NtnuCell(kind, name, k, tuple(flown)) for (_, name, k), flown in cells.items()]
 
 
-def summarize(outcomes: Sequence[NtnuCell]) -> dict[str, Any]:
+def ntnu_summary(outcomes: Sequence[NtnuCell]) -> dict[str, Any]:
     """The experiment as one JSON object."""
     criteria = [item for outcome in outcomes for item in outcome.demands()]
     return {

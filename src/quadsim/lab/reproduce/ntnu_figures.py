@@ -19,10 +19,10 @@ MARGIN, LEAST_MARGIN_M = 0.35, 4.0
 def pictures(cells: Sequence[NtnuCell]) -> dict[str, go.Figure]:
     """Scenario to its picture."""
     names = dict.fromkeys(cell.scenario for cell in cells)
-    return {name: picture([cell for cell in cells if cell.scenario == name]) for name in names}
+    return {name: ntnu_picture([cell for cell in cells if cell.scenario == name]) for name in names}
 
 
-def picture(cells: Sequence[NtnuCell]) -> go.Figure:
+def ntnu_picture(cells: Sequence[NtnuCell]) -> go.Figure:
     """The first seed of each configuration: from above, height over ground, acceleration."""
     titles = [f"{cell.number} {cell.configuration.words}: {_words(cell)}" for cell in cells]
     figure = make_subplots(

@@ -44,7 +44,7 @@ def autopilot_text(tuning: Tuning) -> str:
     return text
 
 
-def picture(tuning: Tuning) -> go.Figure:
+def tuning_picture(tuning: Tuning) -> go.Figure:
     """Steps before and after, a row for each axis, in calm air and in wind."""
     titles = [
         f"{axis}, {UNITS[axis]}{', wind 4.5 m/s with gusts' if windy else ''}"

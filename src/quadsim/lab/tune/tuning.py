@@ -22,7 +22,7 @@ from quadsim.lab.tune.step_flights import (
     fly_steps,
     make_flights,
 )
-from quadsim.lab.tune.tuning_rules import RULES, Bounds, apply_rule, raised, within_margins
+from quadsim.lab.tune.tuning_rules import RULES, GainBounds, apply_rule, raised, within_margins
 from quadsim.lab.tune.tuning_search import search
 from quadsim.sim.scenario import Scenario, load_scenario
 
@@ -114,8 +114,8 @@ class Tuning:
             ],
             "cost": {"before": self.flown[0].cost, "after": self.flown[1].cost},
             "gains": {
-                name: {"before": gains_of(self.scenario.autopilot)[name], "after": value}
-                for name, value in gains_of(self.after).items()
+                name: {"before": tuned_gains(self.scenario.autopilot)[name], "after": value}
+                for name, value in tuned_gains(self.after).items()
             },
             "notes": self.notes,
         }
@@ -133,7 +133,7 @@ POSITION_KEYS = (
 ATTITUDE_KEYS = ("tilt_gain", "rate_gain", "rate_integral", "rate_lead_s", "motor_lag_s")
 
 
-def gains_of(params: AutopilotParams) -> dict[str, Any]:
+def tuned_gains(params: AutopilotParams) -> dict[str, Any]:
     """The keys that tuning sets, by their dotted names."""
     keys = {"position": POSITION_KEYS, "attitude": ATTITUDE_KEYS}
     return {
@@ -165,14 +165,14 @@ def load_vehicle(vehicle: str, sensors: str, autopilot: str, seed: int) -> Scena
     return replace(scenario, file=replace(scenario.file, physics=physics))
 
 
-def bounds_of(bench: RelayBench) -> Bounds:
+def bounds_of(bench: RelayBench) -> GainBounds:
     """What the vehicle's actuators and the gyroscope allow."""
     autopilot, airframe = bench.scenario.autopilot, pack_airframe(bench.scenario.airframe)
     gravity = autopilot.gravity_mps2
     lift = min(airframe.thrust_max_mps2 - gravity, gravity - airframe.thrust_min_mps2)
     left, derived = filtered_share(autopilot, bench.dt_s)
     sigma = float(bench.sigma.max())
-    return Bounds(bench.authority, float(lift), (left * sigma, derived * sigma))
+    return GainBounds(bench.authority, float(lift), (left * sigma, derived * sigma))
 
 
 def tune_by_relay(
@@ -184,7 +184,7 @@ def tune_by_relay(
         scenario: vehicle, sensors, and the gains to start from.
         loops: of :data:`LOOPS`, from the inside out.
         rule: of :data:`RULES`.
-        say: told what each relay found.
+        say: called with what each relay found.
 
     Returns:
         Gains, limit cycles by loop, and notes.
@@ -235,7 +235,7 @@ def take_off_with(
     return make_flights(replace(scenario, autopilot=last), seed)
 
 
-def tune(
+def tune_loops(
     scenario: Scenario,
     method: str = "relay",
     rule: str = "cascade",
@@ -255,7 +255,7 @@ def tune(
         seed: of all noise and wind.
         evaluations: of ``optimise``, for each group of loops.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        say: told how it goes, a line at a time.
+        say: called with how it goes, a line at a time.
     """
     names = chosen_loops(loops)
     after, cycles, notes = tune_by_relay(scenario, names, rule, say)

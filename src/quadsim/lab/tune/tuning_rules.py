@@ -68,7 +68,7 @@ def _short(value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class GainBounds:
     """What the actuators and the noise allow of the gains.
 
     Attributes:
@@ -134,7 +134,7 @@ def _changed(
 
 
 def apply_rule(
-    name: str, params: AutopilotParams, loop: str, ultimate: tuple[float, float], bounds: Bounds
+    name: str, params: AutopilotParams, loop: str, ultimate: tuple[float, float], bounds: GainBounds
 ) -> AutopilotParams:
     """Set one loop's gains.
 
@@ -185,7 +185,7 @@ def apply_rule(
     return params
 
 
-def scaled(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams:
+def scale_gains(params: AutopilotParams, loop: str, factor: float) -> AutopilotParams:
     """A loop's gains, integral included, times a factor."""
     for key in KEYS[loop]:
         params = _changed(params, key, lambda gain: gain * factor)
@@ -221,12 +221,15 @@ RAISED_PHASE_DEG, RAISED_GAIN, RAISED_BY = 46.0, 4.0, 2.0
 
 
 def raised(
-    params: AutopilotParams, vehicle: VehicleParams, bounds: Bounds, delays: Delays | None = None
+    params: AutopilotParams,
+    vehicle: VehicleParams,
+    bounds: GainBounds,
+    delays: Delays | None = None,
 ) -> AutopilotParams:
     """Gains of the rate loop about x and y, raised in steps while there is margin to spare."""
     first = params.attitude.rate_gain[0]
     while True:
-        tried = scaled(params, "rate", 1.1)
+        tried = scale_gains(params, "rate", 1.1)
         gain = tried.attitude.rate_gain[0]
         found = all_margins(tried, vehicle, delays)["rate"]
         if found.phase_deg < RAISED_PHASE_DEG or found.gain < RAISED_GAIN:
@@ -245,5 +248,5 @@ def within_margins(
     for _ in range(22):
         if all_margins(tried, vehicle, delays)[loop].hold:
             return tried
-        tried = scaled(tried, loop, 0.9)
+        tried = scale_gains(tried, loop, 0.9)
     return params

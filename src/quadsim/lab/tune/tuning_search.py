@@ -116,7 +116,7 @@ def search(
         seed: of noise and wind.
         evaluations: for each group.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        say: told what each group found.
+        say: called with what each group found.
     """
     jobs = {}
     for name, (members, axes) in GROUPS.items():
