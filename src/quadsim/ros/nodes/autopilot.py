@@ -48,18 +48,23 @@ from quadsim.ros.messages.commands import (
 )
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.world import stamp_ns_of
-from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
+from quadsim.ros.parts.control_params import (
+    FIXED,
+    MOTOR_LOST,
+    LiveGains,
+    declare_controller,
+    read_controller,
+    when,
+)
 from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
+from quadsim.ros.parts.scene_params import SCENE, declare_scene
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import (
     ON_RESET,
-    SCENE,
     declare,
     declare_bool,
-    declare_controller,
-    declare_scene,
     declare_text,
     on_reset,
     taken,

@@ -1,37 +1,28 @@
-"""Node ``barometer``: the truth in, ``imu/static_pressure`` out."""
+"""Node ``barometer``: publishes ``imu/static_pressure`` from the true motion."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from rclpy.context import Context
+from collections.abc import Mapping
 
 from quadsim.ros.messages.sensors import PressureWriter
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.barometer import MODEL
 
 
-class BarometerNode(SensorNode):
-    """The static pressure sensor."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("barometer", "bmp390", **kwargs)
-        self._publisher = self.offer(topics.PRESSURE, needed=True)
-        self.make_writers()
-
-    def make_writers(self) -> None:
-        """Write the noise of these parameters into the messages."""
-        self._writer = PressureWriter(self.frame("base_link"), self.params.variance())
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish one sample."""
-        self._publisher.publish(self._writer.payload(sample))
+def messages(node: SensorNode) -> Mapping[Topic, Write]:
+    """Static pressure, with the variance of the parameters."""
+    return {
+        topics.PRESSURE: PressureWriter(node.frame("base_link"), node.params.variance()).payload
+    }
 
 
-def make(context: Context, **kwargs: Any) -> BarometerNode:
-    """Make the node in a context."""
-    return BarometerNode(context=context, **kwargs)
+BAROMETER = kind_of(MODEL, "bmp390", messages)
+
+
+make = BAROMETER.make
 
 
 def main() -> None:

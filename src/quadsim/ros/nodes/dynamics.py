@@ -27,15 +27,14 @@ from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.disturbances import DisturbanceControl
 from quadsim.ros.parts.sampling import Sampling, samplings_from
+from quadsim.ros.parts.scene_params import SCENE, declare_scene
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.ros.runtime.params import (
     ON_RESET,
-    SCENE,
     declare,
     declare_int,
-    declare_scene,
     declare_text,
     on_reset,
     taken,

@@ -1,39 +1,27 @@
-"""Node ``imu``: the truth in, ``imu/data_raw`` out."""
+"""Node ``imu``: publishes ``imu/data_raw`` from the true motion."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from rclpy.context import Context
+from collections.abc import Mapping
 
 from quadsim.ros.messages.sensors import ImuWriter
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.imu import MODEL
 
 
-class ImuNode(SensorNode):
-    """The inertial measurement unit."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("imu", "adis16448", **kwargs)
-        self._publisher = self.offer(topics.IMU_RAW, needed=True)
-        self.make_writers()
-
-    def make_writers(self) -> None:
-        """Write the noise of these parameters into the messages."""
-        self._writer = ImuWriter(
-            self.frame("imu_link"), self.params.accel_variance(), self.params.gyro_variance()
-        )
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish specific force and angular rate."""
-        self._publisher.publish(self._writer.payload(sample))
+def messages(node: SensorNode) -> Mapping[Topic, Write]:
+    """Specific force and angular rate, with the noise of the parameters as covariances."""
+    accel, gyro = node.params.accel_variance(), node.params.gyro_variance()
+    return {topics.IMU_RAW: ImuWriter(node.frame("imu_link"), accel, gyro).payload}
 
 
-def make(context: Context, **kwargs: Any) -> ImuNode:
-    """Make the node in a context."""
-    return ImuNode(context=context, **kwargs)
+IMU = kind_of(MODEL, "adis16448", messages, fixed=("rate_hz",))
+
+
+make = IMU.make
 
 
 def main() -> None:

@@ -1,38 +1,27 @@
-"""Node ``magnetometer``: the truth in, ``imu/mag`` out."""
+"""Node ``magnetometer``: publishes ``imu/mag`` from the true motion."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from rclpy.context import Context
+from collections.abc import Mapping
 
 from quadsim.ros.messages.sensors import MagneticFieldWriter
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.magnetometer import MODEL
 
 
-class MagnetometerNode(SensorNode):
-    """The magnetometer, in the axes of ``imu_link``."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("magnetometer", "ist8310", **kwargs)
-        self._publisher = self.offer(topics.MAGNETIC_FIELD, needed=True)
-        self.make_writers()
-
-    def make_writers(self) -> None:
-        """Write the noise of these parameters into the messages."""
-        variance = self.params.variance(self.environment.field_W_T())
-        self._writer = MagneticFieldWriter(self.frame("imu_link"), variance)
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish one sample."""
-        self._publisher.publish(self._writer.payload(sample))
+def messages(node: SensorNode) -> Mapping[Topic, Write]:
+    """Magnetic field in the axes of ``imu_link``, with the variance of the parameters."""
+    variance = node.params.variance(node.environment.field_W_T())
+    return {topics.MAGNETIC_FIELD: MagneticFieldWriter(node.frame("imu_link"), variance).payload}
 
 
-def make(context: Context, **kwargs: Any) -> MagnetometerNode:
-    """Make the node in a context."""
-    return MagnetometerNode(context=context, **kwargs)
+MAGNETOMETER = kind_of(MODEL, "ist8310", messages)
+
+
+make = MAGNETOMETER.make
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from quadsim.ros.parts.control_params import (
     FIXED,
     MOTOR_LOST,
     LiveGains,
+    declare_controller,
     read_controller,
     refuse_long_hold,
     when,
@@ -36,7 +37,7 @@ from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.intra_process import Listening
-from quadsim.ros.runtime.params import declare_bool, declare_controller, value_of
+from quadsim.ros.runtime.params import declare_bool, value_of
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import main_of

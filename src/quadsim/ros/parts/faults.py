@@ -20,7 +20,7 @@ class FaultControl:
     """The parameter ``faults``: a YAML list of faults, or one, each without its ``sensor``.
 
     What is set in flight ends and replaces what was set before, and its ``at_s`` counts from then;
-    an empty text just ends. Begin and end of each are told on ``events``.
+    an empty text just ends. Begin and end of each are published on ``events``.
 
     Args:
         node: the sensor's.
@@ -67,23 +67,23 @@ class FaultControl:
                 return SetParametersResult(successful=False, reason=str(error))
             if self._acting:
                 self._acting = 0
-                self._tell(self._now_ns, "all faults end")
+                self._publish(self._now_ns, "all faults end")
         return SetParametersResult(successful=True)
 
-    def begin_anew(self, now_ns: int) -> None:
+    def restart(self, now_ns: int) -> None:
         """Let the faults of the parameter act in a flight that begins now."""
         self._now_ns, self._acting = now_ns, 0
         self._set(str(self._node.get_parameter(PARAMETER).value))
 
-    def tell(self, now_ns: int) -> None:
-        """Say on ``events`` what has begun or ended by this stamp."""
+    def report_changes(self, now_ns: int) -> None:
+        """Publish on ``events`` what has begun or ended by this stamp."""
         self._now_ns = now_ns
         while self._pending and self._pending[0][0] <= now_ns:
             stamp_ns, words = self._pending.pop(0)
             self._acting += 1 if words.endswith("begins") else -1
-            self._tell(stamp_ns, words)
+            self._publish(stamp_ns, words)
 
-    def _tell(self, stamp_ns: int, words: str) -> None:
+    def _publish(self, stamp_ns: int, words: str) -> None:
         name = self._node.get_name()
         self._node.events.publish(
             make_status(WARN, "fault", f"{name}: {words}", {"stamp_s": f"{stamp_ns * 1e-9:.3f}"})
