@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from quadsim.ros.messages.sensors import PressureWriter
 from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.barometer import MODEL
 
@@ -21,14 +21,7 @@ def messages(node: SensorNode) -> Mapping[Topic, Write]:
 
 BAROMETER = kind_of(MODEL, "bmp390", messages)
 
-
-make = BAROMETER.make
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(BAROMETER.make)
 
 if __name__ == "__main__":
     main()

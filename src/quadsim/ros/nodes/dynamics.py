@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
@@ -41,7 +40,7 @@ from quadsim.ros.runtime.params import (
     value_of,
 )
 from quadsim.ros.runtime.resets import RESET, Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR, OK, WARN
@@ -480,15 +479,7 @@ class DynamicsNode(QuadsimNode):
         return 0, "paused" if self._paused else "running", values
 
 
-def make(context: Context, **kwargs: Any) -> DynamicsNode:
-    """Make the node in a context."""
-    return DynamicsNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(DynamicsNode)
 
 if __name__ == "__main__":
     main()

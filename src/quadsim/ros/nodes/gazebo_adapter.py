@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from rclpy.context import Context
-
 from quadsim.base.errors import InputError
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Spec, Vec3
@@ -34,7 +32,7 @@ from quadsim.ros.messages.world import make_datum
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_bool, declare_int, declare_texts
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
@@ -254,15 +252,7 @@ class GazeboAdapterNode(QuadsimNode):
         return 0, "running", values
 
 
-def make(context: Context, **kwargs: Any) -> GazeboAdapterNode:
-    """Make the node in a context."""
-    return GazeboAdapterNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(GazeboAdapterNode)
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from quadsim.ros.messages.sensors import FixWriter, VelocityWriter, has_fix
 from quadsim.ros.parts.scene_params import declare_scene
 from quadsim.ros.parts.sensor import Health, SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.gnss import MODEL
 
@@ -38,14 +38,7 @@ def health(node: SensorNode) -> Health:
 
 GNSS = kind_of(MODEL, "ublox_f9p_rtk", messages, scene=declare_scene, health=health)
 
-
-make = GNSS.make
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(GNSS.make)
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.scene_params import declare_scene
 from quadsim.ros.parts.sensor import SensorKind, SensorNode, Write
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.lidar import KIND, NEEDS, SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
@@ -47,13 +47,7 @@ LIDAR = SensorKind(
     platform=Carrier,
 )
 
-make = LIDAR.make
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(LIDAR.make)
 
 if __name__ == "__main__":
     main()

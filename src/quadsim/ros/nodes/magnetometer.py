@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from quadsim.ros.messages.sensors import MagneticFieldWriter
 from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.magnetometer import MODEL
 
@@ -20,14 +20,7 @@ def messages(node: SensorNode) -> Mapping[Topic, Write]:
 
 MAGNETOMETER = kind_of(MODEL, "ist8310", messages)
 
-
-make = MAGNETOMETER.make
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(MAGNETOMETER.make)
 
 if __name__ == "__main__":
     main()

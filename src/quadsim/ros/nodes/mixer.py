@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
@@ -40,7 +39,7 @@ from quadsim.ros.runtime.intra_process import Listening
 from quadsim.ros.runtime.params import declare_bool, value_of
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.ros.runtime.resets import Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 
 WATCH_PERIOD_S = 0.02
 #: Age at which motor_speed counts as none.
@@ -265,15 +264,7 @@ class MixerNode(QuadsimNode):
         return 2 if lost else 0, PHASES[self._phase], values
 
 
-def make(context: Context, **kwargs: Any) -> MixerNode:
-    """Make the node in a context."""
-    return MixerNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(MixerNode)
 
 if __name__ == "__main__":
     main()

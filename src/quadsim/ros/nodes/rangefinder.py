@@ -9,7 +9,7 @@ from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.scene_params import declare_scene
 from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.rangefinder import MODEL
 
@@ -21,14 +21,7 @@ def messages(node: SensorNode) -> Mapping[Topic, Write]:
 
 RANGEFINDER = kind_of(MODEL, "tf_luna", messages, scene=declare_scene, platform=Carrier)
 
-
-make = RANGEFINDER.make
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(RANGEFINDER.make)
 
 if __name__ == "__main__":
     main()
