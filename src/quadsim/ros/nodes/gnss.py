@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from quadsim.ros.messages.sensors import FixWriter, VelocityWriter, has_fix
 from quadsim.ros.parts.scene_params import declare_scene
-from quadsim.ros.parts.sensor import Health, SensorNode, Write, kind_of
+from quadsim.ros.parts.sensor import Health, Messages, SensorNode, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.gnss import MODEL
 
 
-def messages(node: SensorNode) -> Mapping[Topic, Write]:
+def messages(node: SensorNode) -> Messages:
     """Velocity where there is a fix; position about the datum, or that there is no fix."""
     velocity = VelocityWriter("map")
     fix = FixWriter(node.frame("gps_link"), node.environment.datum)
@@ -22,7 +20,7 @@ def messages(node: SensorNode) -> Mapping[Topic, Write]:
     def velocity_of(sample: Any) -> bytes | None:
         return velocity.payload(sample) if has_fix(sample) else None
 
-    return {topics.GPS_VELOCITY: velocity_of, topics.GPS_FIX: fix.payload}
+    return [(topics.GPS_VELOCITY, velocity_of), (topics.GPS_FIX, fix.payload)]
 
 
 def health(node: SensorNode) -> Health:

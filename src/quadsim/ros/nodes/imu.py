@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from quadsim.ros.messages.sensors import ImuWriter
-from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
+from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.imu import MODEL
 
 
-def messages(node: SensorNode) -> Mapping[Topic, Write]:
+def messages(node: SensorNode) -> Messages:
     """Specific force and angular rate, with the noise of the parameters as covariances."""
     accel, gyro = node.params.accel_variance(), node.params.gyro_variance()
-    return {topics.IMU_RAW: ImuWriter(node.frame("imu_link"), accel, gyro).payload}
+    return [(topics.IMU_RAW, ImuWriter(node.frame("imu_link"), accel, gyro).payload)]
 
 
 IMU = kind_of(MODEL, "adis16448", messages, fixed=("rate_hz",))

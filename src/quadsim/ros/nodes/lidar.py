@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
 from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.scene_params import declare_scene
-from quadsim.ros.parts.sensor import SensorKind, SensorNode, Write
+from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.lidar import KIND, NEEDS, SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
 
@@ -23,7 +20,7 @@ def frame_of(params: LidarParams, level: bool) -> str:
     return MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
 
 
-def messages(node: SensorNode) -> Mapping[Topic, Write]:
+def messages(node: SensorNode) -> Messages:
     """LaserScan of a planar lidar, PointCloud2 of any other; publishes where a fixed one sits."""
     params, level = node.params, node.get_parameter("level").value
     planar = params.channels == 1
@@ -31,7 +28,7 @@ def messages(node: SensorNode) -> Mapping[Topic, Write]:
         node.platform.show_mount("lidar_link", params.position_B_m, params.rotation_deg)
     writer = ScanWriter if planar else CloudWriter
     message = writer(node.frame(frame_of(params, level)), params).message
-    return {topics.SCAN if planar else topics.POINTS: message}
+    return [(topics.SCAN if planar else topics.POINTS, message)]
 
 
 LIDAR = SensorKind(

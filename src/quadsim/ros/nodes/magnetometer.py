@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from quadsim.ros.messages.sensors import MagneticFieldWriter
-from quadsim.ros.parts.sensor import SensorNode, Write, kind_of
+from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.magnetometer import MODEL
 
 
-def messages(node: SensorNode) -> Mapping[Topic, Write]:
+def messages(node: SensorNode) -> Messages:
     """Magnetic field in the axes of ``imu_link``, with the variance of the parameters."""
     variance = node.params.variance(node.environment.field_W_T())
-    return {topics.MAGNETIC_FIELD: MagneticFieldWriter(node.frame("imu_link"), variance).payload}
+    return [(topics.MAGNETIC_FIELD, MagneticFieldWriter(node.frame("imu_link"), variance).payload)]
 
 
 MAGNETOMETER = kind_of(MODEL, "ist8310", messages)

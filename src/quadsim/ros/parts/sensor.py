@@ -38,6 +38,8 @@ from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 #: Gives the message of a sample, as bytes or as an object; None publishes nothing.
 Write = Callable[[Any], Any]
+#: Topics, and what makes the message of a sample for each.
+Messages = Sequence[tuple[Topic, Write]]
 #: What a node adds to its diagnostics: level, message and values.
 Health = tuple[int, str, dict[str, Any]]
 
@@ -78,7 +80,7 @@ class SensorKind:
     params_type: type[Any]
     needs: Callable[[Any], frozenset[str]]
     simulate: Callable[[Any, EnvironmentParams, int, str, Scene], Any]
-    messages: Callable[[SensorNode], Mapping[Topic, Write]]
+    messages: Callable[[SensorNode], Messages]
     needed: bool = True
     fixed: tuple[str, ...] = ()
     scene: Callable[[QuadsimNode], Callable[[Mapping[str, Any]], Scene]] | None = None
@@ -93,7 +95,7 @@ class SensorKind:
 def kind_of(
     model: SensorModel,
     device: str,
-    messages: Callable[[SensorNode], Mapping[Topic, Write]],
+    messages: Callable[[SensorNode], Messages],
     **more: Any,
 ) -> SensorKind:
     """The kind of a sensor model; further arguments as of :class:`SensorKind`."""
@@ -152,9 +154,9 @@ class SensorNode(QuadsimNode):
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-        writers = kind.messages(self)
-        self._publishers = [self.offer(topic, needed=kind.needed) for topic in writers]
-        self._writers = list(writers.values())
+        messages = kind.messages(self)
+        self._publishers = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
+        self._writers = [write for _, write in messages]
 
     def _simulate(
         self, params: Any, environment: EnvironmentParams, scene: Scene, changed: dict[str, Any]
@@ -181,7 +183,7 @@ class SensorNode(QuadsimNode):
         def apply() -> None:
             self.scene, self.params, self.environment = scene, params, environment
             self.sensor = sensor
-            self._writers = list(self._kind.messages(self).values())
+            self._writers = [write for _, write in self._kind.messages(self)]
 
         return apply
 
