@@ -155,7 +155,7 @@ class SensorNode(QuadsimNode):
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         messages = kind.messages(self)
-        self._publishers = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
+        self._outputs = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
         self._writers = [write for _, write in messages]
 
     def _simulate(
@@ -209,7 +209,7 @@ class SensorNode(QuadsimNode):
 
     def _publish(self, sample: Any) -> None:
         self.sample = sample
-        for publisher, write in zip(self._publishers, self._writers, strict=True):
+        for publisher, write in zip(self._outputs, self._writers, strict=True):
             message = write(sample)
             if message is not None:
                 publisher.publish(message)
