@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from made_worlds import hall, urban_canyon
 from PIL import Image
 from scipy.spatial.transform import Rotation
 from sdformat import faults_of, library
@@ -18,7 +19,6 @@ from sdformat import faults_of, library
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world, known, known_worlds, share_dir
 from quadsim.base.parameters import load
-from quadsim.gazebo.scenery import hall, urban_canyon
 from quadsim.gazebo.sdf import model_sdf, vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.urdf import robot_description

@@ -20,12 +20,13 @@ from quadsim.ros.gazebo.figures import GazeboFigures
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, rotor_names, stamp_of
 from quadsim.ros.messages.gazebo import (
     ActuatorsWriter,
+    Convert,
     FixConversion,
-    ImuConversion,
-    MagneticConversion,
-    PressureConversion,
-    RangeConversion,
     TruthConversion,
+    imu_conversion,
+    magnetic_conversion,
+    pressure_conversion,
+    range_conversion,
     with_header,
 )
 from quadsim.ros.messages.world import make_datum
@@ -37,8 +38,6 @@ from quadsim.ros.runtime.topics import Topic
 
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
 SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
-#: Takes a message and its stamp, gives the message to publish.
-Convert = Callable[[bytes, int], bytes]
 
 
 @dataclass(frozen=True)
@@ -143,26 +142,26 @@ class GazeboAdapterNode(QuadsimNode):
             "imu": (
                 topics.GAZEBO_IMU,
                 topics.IMU_RAW,
-                ImuConversion(frame("imu_link"), figures.imu),
+                imu_conversion(frame("imu_link"), figures.imu),
             ),
             "magnetometer": (
                 topics.GAZEBO_MAGNETIC_FIELD,
                 topics.MAGNETIC_FIELD,
-                MagneticConversion(
+                magnetic_conversion(
                     frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
                 ),
             ),
             "barometer": (
                 topics.GAZEBO_PRESSURE,
                 topics.PRESSURE,
-                PressureConversion(
+                pressure_conversion(
                     frame("base_link"), figures.barometer_sigma_pa, self.params.datum.height_m
                 ),
             ),
             "rangefinder": (
                 topics.GAZEBO_RANGE,
                 topics.RANGE,
-                RangeConversion(frame("range_link"), figures.rangefinder),
+                range_conversion(frame("range_link"), figures.rangefinder),
             ),
             "scan": (topics.GAZEBO_SCAN, topics.SCAN, self._in_lidar_frame),
             "points": (topics.GAZEBO_POINTS, topics.POINTS, self._in_lidar_frame),
