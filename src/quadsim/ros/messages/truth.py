@@ -65,9 +65,9 @@ class VehicleTruth:
         self._motors_writer = RotorsWriter(
             fleet.rotor_count, with_current=True, names=fleet.params.commands
         )
-        self.begin_anew(fleet, sampled)
+        self.restart(fleet, sampled)
 
-    def begin_anew(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
+    def restart(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
         """Publish from now on of this fleet, for these sensors."""
         self._fleet = fleet
         outputs = self._sampled_outputs

@@ -289,7 +289,7 @@ class DynamicsNode(QuadsimNode):
 
     def _on_pause(self, request: Any, response: Any) -> Any:
         self._paused = request.data
-        self._begin_anew()
+        self._restart()
         response.success = True
         response.message = "paused" if self._paused else "running"
         return response
@@ -325,15 +325,15 @@ class DynamicsNode(QuadsimNode):
 
     def _start_over(self, reset_ns: int, _: bool) -> None:
         """A flight begins now, and nobody has commanded yet."""
-        self.fleet.set_disturbances(self._disturbances.begin_anew(self.fleet.params, reset_ns))
+        self.fleet.set_disturbances(self._disturbances.restart(self.fleet.params, reset_ns))
         self.fleet.reset(reset_ns)
         self._wait_for_nobody()
-        self._begin_anew()
+        self._restart()
         for vehicle in self._vehicles:
             sampled = self._sampled({})
             for one in sampled:
-                one.begin_anew(reset_ns)
-            vehicle.begin_anew(self.fleet, sampled)
+                one.restart(reset_ns)
+            vehicle.restart(self.fleet, sampled)
             vehicle.event(OK, RESET, "back at the start")
 
     def _on_step(self, _: Any, response: Any) -> Any:
@@ -346,7 +346,7 @@ class DynamicsNode(QuadsimNode):
 
     # ---- time ----------------------------------------------------------------------------------
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Simulated time goes on from here and from the timer's next tick."""
         self._tied = False
         self._stepped_ns = time.monotonic_ns()

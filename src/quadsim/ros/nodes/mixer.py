@@ -69,7 +69,7 @@ class MixerNode(QuadsimNode):
         self._odometry, self._command = self._odometries[0], self._commands[0]
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
-        self._begin_anew()
+        self._restart()
         self._load_kernels()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._writer = RotorsWriter(self._rotors, names=airframe.commands)
@@ -83,7 +83,7 @@ class MixerNode(QuadsimNode):
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
             if declare_bool(self, "gyro_fallback", False, GYRO_FALLBACK):
-                self._imu = self.lull(self.listen(NEWEST_IMU, self._on_imu))
+                self._imu = self.pause_messages(self.listen(NEWEST_IMU, self._on_imu))
         live = LiveGains(
             "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
         )
@@ -92,7 +92,7 @@ class MixerNode(QuadsimNode):
             "mixer",
             lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
             live.take,
-            lambda *_: self._begin_anew(),
+            lambda *_: self._restart(),
             (*FIXED, "gyro_fallback"),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
@@ -124,7 +124,7 @@ class MixerNode(QuadsimNode):
             self._speeds.copy(),
         )
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Wait for the first odometry and command, as before any flight."""
         self._states = np.array([new_inner_loop()])
         # views: finding them takes microseconds
@@ -139,7 +139,7 @@ class MixerNode(QuadsimNode):
     def _on_time_back(self) -> None:
         """Begin anew with the stopped motors of a node that starts, in simulation only."""
         self._resets.forget()
-        self._begin_anew()
+        self._restart()
 
     def _on_motor_speed(self, payload: bytes) -> None:
         measured_ns, speeds = stamp_of(payload), self._rotors_reader.read(payload)
@@ -193,9 +193,9 @@ class MixerNode(QuadsimNode):
     def _look_at(self, imu: Listening, now_ns: int) -> None:
         """Learn the gyroscope's bias while odometries come; else let each sample wake the node."""
         if 2 * (now_ns - self._stamp_ns) > self._hold_ns:
-            self.rouse(imu)
+            self.resume_messages(imu)
             return
-        self.lull(imu)
+        self.pause_messages(imu)
         sample = None  # the newest odometry's or one before it: of later ones nothing is learned
         for _, _, payload in imu.taken():
             if self._gyro.stamp_ns < stamp_of(payload) <= self._stamp_ns:

@@ -130,7 +130,7 @@ class RecorderNode(QuadsimNode):
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
-        listening = self.lull(self.listen(waiting, _nothing, name))
+        listening = self.pause_messages(self.listen(waiting, _nothing, name))
         self._heard.append((listening, partial(callback, name, topic.type_name, offered)))
         if needed:
             self.need(partial(self.count_publishers, name))

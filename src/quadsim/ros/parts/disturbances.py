@@ -64,7 +64,7 @@ class DisturbanceControl:
         )
         return found
 
-    def begin_anew(self, vehicle: VehicleParams, now_ns: int) -> tuple[Disturbance, ...]:
+    def restart(self, vehicle: VehicleParams, now_ns: int) -> tuple[Disturbance, ...]:
         """What the parameter says befalls the vehicles in a flight that begins now.
 
         Args:
