@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
-
-from quadsim.base.errors import InputError
+from quadsim.ros.runtime.params import declare_live_text
 from quadsim.vehicle.disturbances import (
     Disturbance,
     changes,
@@ -40,17 +38,10 @@ class DisturbanceControl:
         self._now_ns = 0
         self._apply: Callable[[Sequence[Disturbance]], None] | None = None
         self._pending: list[tuple[int, int, str]] = []
-        text = node.declare_parameter(
-            PARAMETER,
-            "",
-            ParameterDescriptor(
-                type=ParameterType.PARAMETER_STRING,
-                description="what befalls the vehicles, a YAML list; at_s counts from its setting",
-            ),
-        ).value
+        doc = "disturbances of the vehicles, a YAML list; at_s counts from its setting"
+        text = declare_live_text(node, PARAMETER, doc, self._set)
         where = f"node {node.get_fully_qualified_name()}: parameter {PARAMETER}"
-        self.given = self._read(str(text), where)
-        node.add_on_set_parameters_callback(self._on_set)
+        self.given = self._read(text, where)
 
     def _read(self, text: str, where: str) -> tuple[Disturbance, ...]:
         """Disturbances of a text, in the flight's time."""
@@ -65,7 +56,7 @@ class DisturbanceControl:
         return found
 
     def restart(self, vehicle: VehicleParams, now_ns: int) -> tuple[Disturbance, ...]:
-        """What the parameter says befalls the vehicles in a flight that begins now.
+        """The disturbances of the parameter, for a flight that begins now.
 
         Args:
             vehicle: the vehicles' parameters.
@@ -78,15 +69,9 @@ class DisturbanceControl:
         """From now on hand what is set in flight to the physics."""
         self._apply = apply
 
-    def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
-        for parameter in parameters:
-            if parameter.name != PARAMETER or self._apply is None:
-                continue
-            try:
-                self._apply(self._read(str(parameter.value), PARAMETER))
-            except InputError as error:
-                return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+    def _set(self, text: str) -> None:
+        if self._apply is not None:
+            self._apply(self._read(text, PARAMETER))
 
     def take(self, now_ns: int) -> list[tuple[int, str]]:
         """Index of the vehicle and words of what has happened by this stamp."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
-
-from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.params import declare_live_text
 from quadsim.sensors.faults import FaultParams, changes, faults_from_text
 from quadsim.sim.log import WARN
 
@@ -36,20 +34,13 @@ class FaultControl:
         self._now_ns = 0
         self._pending: list[tuple[int, str]] = []
         self._acting = 0
-        given = node.declare_parameter(
-            PARAMETER,
-            "",
-            ParameterDescriptor(
-                type=ParameterType.PARAMETER_STRING,
-                description="what goes wrong, as a YAML list; at_s counts from when it is set",
-            ),
-        ).value
+        doc = "what goes wrong, as a YAML list; at_s counts from when it is set"
+        given = declare_live_text(node, PARAMETER, doc, self._set_in_flight)
         try:
-            self._set(str(given))
+            self._set(given)
         except InputError as error:
             where = node.get_fully_qualified_name()
             raise InputError(f"node {where}: parameter {PARAMETER}: {error}") from None
-        node.add_on_set_parameters_callback(self._on_set)
 
     def _set(self, text: str) -> None:
         begin_s = self._now_ns * 1e-9
@@ -57,18 +48,11 @@ class FaultControl:
         self._apply(faults)
         self._pending = changes(faults)
 
-    def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
-        for parameter in parameters:
-            if parameter.name != PARAMETER:
-                continue
-            try:
-                self._set(str(parameter.value))
-            except InputError as error:
-                return SetParametersResult(successful=False, reason=str(error))
-            if self._acting:
-                self._acting = 0
-                self._publish(self._now_ns, "all faults end")
-        return SetParametersResult(successful=True)
+    def _set_in_flight(self, text: str) -> None:
+        self._set(text)
+        if self._acting:
+            self._acting = 0
+            self._publish(self._now_ns, "all faults end")
 
     def restart(self, now_ns: int) -> None:
         """Let the faults of the parameter act in a flight that begins now."""

@@ -257,7 +257,7 @@ class QuadsimNode(Node):
             listening.paused = True
             if listening.subscription is not None:
                 self._paused_subscriptions.add(listening.subscription)
-                self._wake_executor()
+                self._wake()
         return listening
 
     def resume_messages(self, listening: Listening) -> None:
@@ -265,7 +265,12 @@ class QuadsimNode(Node):
         if listening.paused:
             listening.resume()
             self._paused_subscriptions.discard(listening.subscription)
-            self._wake_executor()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the executor ask for the subscriptions again."""
+        if self.executor is not None:
+            self.executor.wake()
 
     @cached_property
     def events(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,14 +61,6 @@ def template(scenario: Scenario, kind: str, prefix: str) -> bytes:
     return RangeWriter(prefix + "range_link", params).payload(sample)
 
 
-def _write_of(publisher: Any) -> Callable[[bytes], None]:
-    """What writes a serialised message: rclpy's own looks at each one's type for as long again."""
-    write: Callable[[bytes], None] = getattr(
-        getattr(publisher, "handle", None), "publish_raw", publisher.publish
-    )
-    return write
-
-
 class Batch:
     """One topic of all vehicles.
 
@@ -85,7 +77,7 @@ class Batch:
         self, node: Any, namespaces: Sequence[str], topic: Topic, templates: Sequence[bytes] = ()
     ) -> None:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)  # hundreds would be watched
-        self._publishers = [  # kept: what is written to lives as long as they do
+        self._publishers = [
             node.create_publisher(
                 topic.message,
                 full_name(namespace, topic.name),
@@ -94,7 +86,6 @@ class Batch:
             )
             for namespace in namespaces
         ]
-        self._write = [_write_of(publisher) for publisher in self._publishers]
         self._type_name = topic.type_name
         self.count = 0
         if templates:
@@ -108,10 +99,9 @@ class Batch:
         self, vehicles: NDArray[np.intp], stamp_ns: NDArray[np.int64], **columns: Any
     ) -> None:
         """Publish a message for each row; see :meth:`Copies.payloads`."""
-        write = self._write
         payloads = self._copies.payloads(vehicles, stamp_ns, **columns)
         for i, payload in zip(vehicles.tolist(), payloads, strict=True):
-            write[i](payload)
+            self._publishers[i].publish(payload)
         self.count += len(payloads)
 
 
