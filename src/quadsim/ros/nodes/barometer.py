@@ -9,14 +9,14 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.barometer import MODEL
 
 
-def messages(node: SensorNode) -> Messages:
+def barometer_messages(node: SensorNode) -> Messages:
     """Static pressure, with the variance of the parameters."""
     return [
         (topics.PRESSURE, PressureWriter(node.frame("base_link"), node.params.variance()).payload)
     ]
 
 
-BAROMETER = kind_of(MODEL, "bmp390", messages)
+BAROMETER = kind_of(MODEL, "bmp390", barometer_messages)
 
 make, main = entry_points(BAROMETER.make)
 

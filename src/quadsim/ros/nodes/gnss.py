@@ -12,7 +12,7 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.gnss import MODEL
 
 
-def messages(node: SensorNode) -> Messages:
+def gnss_messages(node: SensorNode) -> Messages:
     """Velocity where there is a fix; position about the datum, or that there is no fix."""
     velocity = VelocityWriter("map")
     fix = FixWriter(node.frame("gps_link"), node.environment.datum)
@@ -23,7 +23,7 @@ def messages(node: SensorNode) -> Messages:
     return [(topics.GPS_VELOCITY, velocity_of), (topics.GPS_FIX, fix.payload)]
 
 
-def health(node: SensorNode) -> Health:
+def fix_health(node: SensorNode) -> Health:
     """Whether there is a fix, and what the sky looks like."""
     sample = node.sample
     fix = sample is not None and has_fix(sample)
@@ -34,7 +34,7 @@ def health(node: SensorNode) -> Health:
     return int(not fix), "running" if fix else "no fix", values
 
 
-GNSS = kind_of(MODEL, "ublox_f9p_rtk", messages, scene=declare_scene, health=health)
+GNSS = kind_of(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
 
 make, main = entry_points(GNSS.make)
 

@@ -9,13 +9,13 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.imu import MODEL
 
 
-def messages(node: SensorNode) -> Messages:
+def imu_messages(node: SensorNode) -> Messages:
     """Specific force and angular rate, with the noise of the parameters as covariances."""
     accel, gyro = node.params.accel_variance(), node.params.gyro_variance()
     return [(topics.IMU_RAW, ImuWriter(node.frame("imu_link"), accel, gyro).payload)]
 
 
-IMU = kind_of(MODEL, "adis16448", messages, fixed=("rate_hz",))
+IMU = kind_of(MODEL, "adis16448", imu_messages, fixed=("rate_hz",))
 
 make, main = entry_points(IMU.make)
 

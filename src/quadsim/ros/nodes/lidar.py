@@ -20,7 +20,7 @@ def frame_of(params: LidarParams, level: bool) -> str:
     return MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
 
 
-def messages(node: SensorNode) -> Messages:
+def lidar_messages(node: SensorNode) -> Messages:
     """LaserScan of a planar lidar, PointCloud2 of any other; publishes where a fixed one sits."""
     params, level = node.params, node.get_parameter("level").value
     planar = params.channels == 1
@@ -37,7 +37,7 @@ LIDAR = SensorKind(
     LidarParams,
     lambda _: NEEDS,
     SimulatedLidar,
-    messages,
+    lidar_messages,
     needed=False,
     fixed=("channels",),
     scene=declare_scene,

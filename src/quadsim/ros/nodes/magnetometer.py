@@ -9,13 +9,13 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.magnetometer import MODEL
 
 
-def messages(node: SensorNode) -> Messages:
+def magnetometer_messages(node: SensorNode) -> Messages:
     """Magnetic field in the axes of ``imu_link``, with the variance of the parameters."""
     variance = node.params.variance(node.environment.field_W_T())
     return [(topics.MAGNETIC_FIELD, MagneticFieldWriter(node.frame("imu_link"), variance).payload)]
 
 
-MAGNETOMETER = kind_of(MODEL, "ist8310", messages)
+MAGNETOMETER = kind_of(MODEL, "ist8310", magnetometer_messages)
 
 make, main = entry_points(MAGNETOMETER.make)
 

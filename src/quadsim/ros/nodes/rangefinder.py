@@ -11,12 +11,12 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.rangefinder import MODEL
 
 
-def messages(node: SensorNode) -> Messages:
+def rangefinder_messages(node: SensorNode) -> Messages:
     """The distance along the beam."""
     return [(topics.RANGE, RangeWriter(node.frame("range_link"), node.params).payload)]
 
 
-RANGEFINDER = kind_of(MODEL, "tf_luna", messages, scene=declare_scene, platform=Carrier)
+RANGEFINDER = kind_of(MODEL, "tf_luna", rangefinder_messages, scene=declare_scene, platform=Carrier)
 
 make, main = entry_points(RANGEFINDER.make)
 
