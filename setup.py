@@ -10,33 +10,6 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = "quadsim"
-NODES = (
-    "dynamics",
-    "swarm",
-    "imu",
-    "gnss",
-    "magnetometer",
-    "barometer",
-    "rangefinder",
-    "lidar",
-    "estimator",
-    "autopilot",
-    "mixer",
-    "recorder",
-    "driver",
-    "keys",
-    "pilot",
-    "planner",
-    "guard",
-    "player",
-    "monitor",
-    "stand_in",
-    "composed",
-    "description",
-    "gazebo_adapter",
-    "gazebo_view",
-)
-
 CORE = [
     "numpy>=1.26",
     "scipy>=1.11",
@@ -96,6 +69,12 @@ TEST = [
 ]
 
 ROOT = Path(__file__).parent
+#: Every module of ros/nodes is an executable.
+NODES = sorted(
+    path.stem
+    for path in (ROOT / "src" / NAME / "ros" / "nodes").glob("*.py")
+    if path.stem != "__init__"
+)
 
 
 def version() -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quadsim.base.changes import parts_of, set_keys
+from quadsim.base.changes import parts_of
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
-from quadsim.base.parameters import from_mapping, read_yaml
+from quadsim.base.parameters import read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
+from quadsim.sensors.device_file import Read, read_device
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SimulatedSensor, set_faults
@@ -19,56 +20,13 @@ from quadsim.sensors.timing import SensorParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
-
-class SeeingSensor(SimulatedSensor):
-    """A sensor whose scene can change while it works."""
-
-    def see(self, scene: Scene) -> None:
-        """Cast rays into this scene from now on: something in it has moved."""
-        self._scene = scene
-
-
 #: Parameter class of all that a suite can hold: the devices, and what only the closed loop has.
 KINDS: dict[str, type[Any]] = {**DEVICES, ahrs.KIND: ahrs.AhrsParams}
 
-#: Reads the content of a file, which is then changed.
-Read = Callable[[Path], dict[str, Any]]
 
-
-def load_device(
-    kind: str,
-    name: str,
-    installed: Mapping[str, Any] | None = None,
-    where: str = "",
-    read: Read = read_yaml,
-    changes: Mapping[str, Any] | None = None,
-) -> SensorParams:
-    """Parameters of one device.
-
-    Args:
-        kind: a key of :data:`KINDS`.
-        name: of a file in ``config/sensors``, or its path.
-        installed: keys that are set instead of the file's, such as where it sits.
-        where: what errors of these keys name.
-        read: reads the file.
-        changes: dotted keys that are set after all, as of :func:`quadsim.base.changes.set_keys`.
-
-    Raises:
-        InputError: the file is missing, of another kind of sensor, or has a key that is refused.
-    """
-    path = find("sensors", name)
-    content = read(path)
-    found = content.pop("sensor", None)
-    if found != kind:
-        raise InputError(f"{path}: sensor: {shown(found)} where {shown(kind)} is wanted")
-    params: SensorParams = from_mapping(KINDS[kind], content, str(path))
-    if installed:
-        content |= installed
-        params = from_mapping(KINDS[kind], content, where or str(path))
-    if changes:
-        set_keys(content, changes, KINDS[kind], str(path))
-        params = from_mapping(KINDS[kind], content, f"{path} with {', '.join(changes)} set")
-    return params
+def load_device(kind: str, name: str, *args: Any, **kwargs: Any) -> SensorParams:
+    """Parameters of one device of a kind of :data:`KINDS`; further arguments as `read_device`."""
+    return read_device(kind, KINDS[kind], name, *args, **kwargs)
 
 
 def _entry(
@@ -144,11 +102,11 @@ def needs_of(kind: str, params: Any) -> frozenset[str]:
 
 def simulate(
     kind: str, params: Any, environment: EnvironmentParams, seed: int, vehicle: str, scene: Scene
-) -> SeeingSensor | SimulatedLidar:
+) -> SimulatedSensor | SimulatedLidar:
     """One device on one vehicle, fed with the truth as it comes; arguments as of its class."""
     if kind == lidar.KIND:
         return SimulatedLidar(params, environment, seed, vehicle, scene)
-    return SeeingSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
+    return SimulatedSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
 
 
 def check_faults(kind: str, params: Any, faults: Sequence[FaultParams], where: str) -> None:

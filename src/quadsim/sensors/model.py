@@ -216,6 +216,10 @@ class SimulatedSensor:
         self.faults = tuple(faults)
         self._slots["outbox"]["faults"] = trial["faults"]
 
+    def see(self, scene: Scene) -> None:
+        """Cast rays into this scene from now on: something in it has moved."""
+        self._scene = scene
+
     @property
     def state(self) -> np.record:
         """What the device remembers (bias and the like), for tests."""

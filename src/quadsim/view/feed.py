@@ -159,7 +159,7 @@ class Feed:
         stamp_ns = seconds * 1_000_000_000 + nanoseconds
         if topic != "mission":
             if stamp_ns < self._last_ns.get(topic, stamp_ns) - BACK_NS:
-                self._begin_anew(stamp_ns)
+                self._restart(stamp_ns)
             self._last_ns[topic] = stamp_ns
             slot = stamp_ns // self._periods_ns.get(topic, self._pose_ns)
             if slot <= self._slots.get(topic, -1):
@@ -172,13 +172,13 @@ class Feed:
         if len(waiting) > MOST_WAITING:
             del waiting[0]
 
-    def _begin_anew(self, stamp_ns: int) -> None:
+    def _restart(self, stamp_ns: int) -> None:
         """Stamps went back (a loop, a seek, another start): draw what waits, then begin anew."""
         self.flush()
         self._slots.clear()
         self._last_ns.clear()
         self._newest_ns = stamp_ns
-        self.view.begin_anew(stamp_ns)
+        self.view.restart(stamp_ns)
 
     def _take_event(self, type_name: str, payload: bytes) -> None:
         """Keep an event; it has no stamp but what it may state, so the newest heard is its."""

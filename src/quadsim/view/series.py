@@ -93,7 +93,7 @@ class Series:
         elif len(self._truth):
             self._errors(name, track)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Forget the truth of another flight."""
         self._truth = Track.empty()
 

@@ -164,14 +164,14 @@ class VehicleView:
             self._drawn_ns[what] = int(stamp_ns[rows[-1]])
         return rows
 
-    def begin_anew(self, stamp_ns: int) -> None:
+    def restart(self, stamp_ns: int) -> None:
         """Draw what comes as another flight, behind what is drawn, though its stamps went back."""
         self._timeline.go_on(stamp_ns)
         self._drawn_ns.clear()
         self._ends = {}
         self._place = None
         self._rotors = Rotors()
-        self._series.begin_anew()
+        self._series.restart()
 
     # ---- bodies --------------------------------------------------------------------------------
 

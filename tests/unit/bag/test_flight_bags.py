@@ -25,7 +25,8 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import known
 from quadsim.cli.main import main
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.ros.runtime import qos, topics
+from quadsim.ros.nodes.recorder import offered_yaml
+from quadsim.ros.runtime import topics
 from quadsim.sim.closed_loop import run
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.sim.scenario import load_scenario
@@ -105,7 +106,7 @@ def test_topics_are_those_of_the_graph(flown):
     for stream in streams:
         topic = table[stream.short]
         assert stream.name == topics.full_name("/quad", topic.name)
-        assert (stream.type_name, stream.qos) == (topic.type_name, qos.as_yaml(topic.offered))
+        assert (stream.type_name, stream.qos) == (topic.type_name, offered_yaml(topic.offered))
     made = {stream.short for stream in streams}
     running = {"dynamics", "autopilot", "mixer", "estimator", *flown.scenario.sensors}
     missing = {t.name for t in table.values() if set(t.publishers) & running} - made

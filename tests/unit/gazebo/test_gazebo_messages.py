@@ -81,7 +81,7 @@ def test_an_imu_sample_keeps_its_numbers_and_gets_our_covariance():
     given.orientation.w = 1.0  # of Gazebo's own; ours has none
     given.linear_acceleration.x, given.linear_acceleration.z = 0.5, 9.81
     given.angular_velocity.y = -0.2
-    convert = gazebo.ImuConversion(
+    convert = gazebo.imu_conversion(
         "quad1/imu_link", ImuFigures((0.1, 0.2, 0.3), (0.01, 0.02, 0.03))
     )
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), Imu)
@@ -102,7 +102,7 @@ def test_an_imu_sample_keeps_its_numbers_and_gets_our_covariance():
 
 def test_a_field_in_gauss_is_named():
     told: list = []
-    convert = gazebo.MagneticConversion("imu_link", (1e-7, 1e-7, 2e-7), told.append)
+    convert = gazebo.magnetic_conversion("imu_link", (1e-7, 1e-7, 2e-7), told.append)
     given = MagneticField()
     given.magnetic_field.y, given.magnetic_field.z = 2.15e-5, -4.3e-5
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), MagneticField)
@@ -154,7 +154,7 @@ def test_pressure_is_that_at_the_datum_with_a_variance_that_is_one(world_z_m, da
     temperature_K = 288.15 - 0.0065 * geopotential_m
     exponent = 9.80665 * 28.9644 / (8314.32 * -0.0065)
     found_pa = 101325.0 * math.exp(exponent * math.log(288.15 / temperature_K))
-    convert = gazebo.PressureConversion("base_link", 3.0, datum_m)
+    convert = gazebo.pressure_conversion("base_link", 3.0, datum_m)
     given = FluidPressure(fluid_pressure=found_pa, variance=math.sqrt(3.0))
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), FluidPressure)
     assert read.fluid_pressure == pytest.approx(pressure_pa, abs=1.0)
@@ -168,7 +168,7 @@ def one_ray(range_m: float, rays: int = 1) -> LaserScan:
 
 
 def test_a_scan_of_one_ray_is_a_range():
-    convert = gazebo.RangeConversion("range_link", RangeFigures(0.02, 0.01, 2.0, "ultrasound"))
+    convert = gazebo.range_conversion("range_link", RangeFigures(0.02, 0.01, 2.0, "ultrasound"))
     read = deserialize_message(convert(as_bridged(one_ray(3.0)), STAMP_NS), Range)
     assert (read.range, read.radiation_type) == (3.0, Range.ULTRASOUND)
     assert (read.min_range, read.max_range) == pytest.approx((0.1, 8.0))

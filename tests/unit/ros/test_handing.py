@@ -126,13 +126,13 @@ def test_who_sleeps_is_not_called_and_keeps_the_newest(handing):
     heard = []
     listening = listen(handing, "/a", heard.append, depth=2)
     handing.connect()
-    listening.asleep = True
+    listening.paused = True
     for payload in (b"1", b"2", b"3"):
         handing.run(publisher.publish, payload)
     assert heard == []
     assert [payload for _, _, payload in listening.taken()] == [b"2", b"3"]
     assert list(listening.taken()) == []
-    listening.asleep = False
+    listening.paused = False
     handing.run(publisher.publish, b"4")
     assert heard == [b"4"]
 
@@ -205,11 +205,11 @@ def test_who_is_roused_hears_nothing_old_later(handing):
     publisher = handing.offer("/a", OnDds())
     listening = listen(handing, "/a", lambda _: None)
     handing.connect()
-    listening.asleep = True
+    listening.paused = True
     handing.run(publisher.publish, b"old")
-    listening.rouse()
-    assert not listening.asleep
-    listening.asleep = True
+    listening.resume()
+    assert not listening.paused
+    listening.paused = True
     handing.run(publisher.publish, b"new")
     assert [payload for _, _, payload in listening.taken()] == [b"new"]
 

@@ -87,7 +87,7 @@ def test_a_sensor_misses_nothing_after_a_reset_of_which_it_hears_late(heard_afte
         for stamp_ns in range(period_ns, 6_000_000_000, period_ns):
             if stamp_ns - period_ns < reset_ns <= stamp_ns:
                 (sampling,) = samplings_from([text], "test")
-                sampling.begin_anew(reset_ns)
+                sampling.restart(reset_ns)
             if not heard and stamp_ns > reset_ns + heard_after_ns:
                 heard = True
                 sensor.reset()

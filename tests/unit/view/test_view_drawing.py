@@ -283,7 +283,7 @@ def test_the_recording_is_rerun_s():
 
 def test_a_flight_whose_stamps_went_back_is_drawn_behind_the_one_before(view, read):
     view.track("truth", line(STAMPS))
-    view.begin_anew(0)
+    view.restart(0)
     view.track("truth", line(STAMPS))
     times_s = read().times_s("/world/quad/vehicle")
     assert len(times_s) == 200
@@ -297,7 +297,7 @@ def test_a_feed_begins_anew_when_stamps_go_back_but_not_for_a_late_message():
 
     begun, drawn = [], []
     view = SimpleNamespace(
-        begin_anew=begun.append,
+        restart=begun.append,
         events=lambda _: None,
         range=lambda stamps, *_: drawn.extend(stamps),
     )

@@ -21,7 +21,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, yaw_of
 from quadsim.hil.guard.faults import Fault, Inputs, find_fault, find_refusal
 from quadsim.hil.guard.frames import Alignment, AutopilotWatch, Means, turned_words
-from quadsim.hil.guard.law import ZERO, Law
+from quadsim.hil.guard.law import ZERO, Law, Moment
 from quadsim.hil.guard.output import STATES, Event, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import PoseWatch, refused_pose
@@ -345,11 +345,10 @@ class Guard:
             wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
         last_W: Array = ZERO if silent else self._sent[-1][1]
         age_s = self._poses.age_s(now_ns)
-        moving_W = self._moving(now_ns, pose.v_W, age_s)
-        zero_s = self._zero_s(now_ns)
+        moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
         sent_W = self._sent[-1][1]
         safe = self._law.safe(
-            now_ns, pose.p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s, sent_W=sent_W
+            Moment(now_ns, pose.p_W, age_s, moving_W, zero_s, wish_W, last_W, sent_W, dt_s)
         )
         if silent:
             words = lost.words if lost is not None else "no wish yet"
@@ -435,10 +434,18 @@ class Guard:
         moving_W, zero_s = pose.v_W[None], 0.0
         if self.enabled:
             moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
-        safe = self._law.safe(
-            now_ns, pose.p_W, age_s, ZERO, ZERO, moving_W, zero_s, 0.0, self._sight.range_m
+        moment = Moment(
+            now_ns,
+            pose.p_W,
+            age_s,
+            moving_W,
+            zero_s,
+            wish_W=ZERO,
+            last_W=ZERO,
+            sent_W=ZERO,
+            dt_s=0.0,
         )
-        return safe.margin_m
+        return self._law.safe(moment, self._sight.range_m).margin_m
 
     # ---- output --------------------------------------------------------------------------------
 

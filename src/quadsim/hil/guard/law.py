@@ -116,6 +116,34 @@ def _is_within(path: Path) -> bool:
     return math.sqrt(near @ near) <= path.keep_out_m
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What a command is made of.
+
+    Attributes:
+        now_ns: the watchdogs' time.
+        p_W: (3,) the vehicle's place, at its pose's time.
+        age_s: of that pose.
+        moving_W: (M, 3) velocity at the pose's time, and commands that may be in force since.
+        zero_s: for how long nothing but zero has been commanded.
+        wish_W: (3,) wanted velocity.
+        last_W: (3,) last command.
+        sent_W: (3,) what was sent last, which may differ from ``last_W``: what the guard adds by
+            itself changes from there.
+        dt_s: time since the last command.
+    """
+
+    now_ns: int
+    p_W: Array
+    age_s: float
+    moving_W: Array
+    zero_s: float
+    wish_W: Array
+    last_W: Array
+    sent_W: Array
+    dt_s: float
+
+
 class Law:
     """Wish to safe velocity.
 
@@ -127,49 +155,16 @@ class Law:
     def __init__(self, params: GuardParams, sight: Sight) -> None:
         self._params = params
         self._sight = sight
-        self._brake = params.vehicle.brake_mps2
 
-    def rooms(self, p_W: Array) -> Array:
-        """(6,) way left to each side of height band and fence, m; negative outside."""
-        limits = self._params.limits
-        (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
-        x, y, z = p_W
-        return np.array(
-            (east - x, x - west, north - y, y - south,
-             limits.height_max_m - z, z - limits.height_min_m)
-        )  # fmt: skip
-
-    def safe(
-        self,
-        now_ns: int,
-        p_W: Array,
-        age_s: float,
-        wish_W: Array,
-        last_W: Array,
-        moving_W: Array,
-        zero_s: float,
-        dt_s: float,
-        shown_m: float = 0.0,
-        sent_W: Array | None = None,
-    ) -> Safe:
+    def safe(self, moment: Moment, shown_m: float = 0.0) -> Safe:
         """The command nearest to a wish, into a direction that was seen.
 
         Args:
-            now_ns: the watchdogs' time.
-            p_W: (3,) the vehicle's place, at its pose's time.
-            age_s: of that pose.
-            wish_W: (3,) wanted velocity.
-            last_W: (3,) last command.
-            moving_W: (M, 3) velocity at the pose's time, and commands that may be in force since.
-            zero_s: for how long nothing but zero has been commanded.
-            dt_s: time since the last command.
+            moment: wish and motion.
             shown_m: obstacles up to this distance count for the margin though they cannot be met.
-            sent_W: (3,) what was sent last, where that is not ``last_W``: what the guard adds by
-                itself changes from there.
         """
-        sent = last_W if sent_W is None else sent_W
-        safe = self._safe(now_ns, p_W, age_s, wish_W, last_W, moving_W, zero_s, dt_s, shown_m, sent)
-        if self._sight.is_seen(now_ns, safe.v_W):
+        safe = _Command(self._params, self._sight, moment, shown_m).safe()
+        if self._sight.is_seen(moment.now_ns, safe.v_W):
             return safe
         return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
 
@@ -180,97 +175,106 @@ class Law:
         near = self._sight.hits(now_ns, p_W, delay_s, OPPOSED * params.keep_out_m)
         if not np.any(near.distance_m < near.keep_out_m):
             return False, ""
-        planes, bounds, _ = self._still(near, ZERO, self.rooms(p_W))
+        planes, bounds, _ = still_planes(params, near, ZERO, rooms_of(params.limits, p_W))
         return True, CORNERED if way_out(planes, bounds) is None else ""
 
-    def _safe(
-        self,
-        now_ns: int,
-        p_W: Array,
-        age_s: float,
-        wish_W: Array,
-        last_W: Array,
-        moving_W: Array,
-        zero_s: float,
-        dt_s: float,
-        shown_m: float,
-        sent_W: Array,
-    ) -> Safe:
-        """As :meth:`safe`; where it leads along or away from obstacles, that may be unseen."""
-        params = self._params
-        within = limited(wish_W, params.limits)
-        allowed = self._sight.seen_part(now_ns, within)
-        unseen = allowed is not within
-        wish = ramped(allowed, last_W, params.limits.acceleration_max_mps2 * dt_s)
-        answer_s = age_s + params.vehicle.latency_s
-        delay_s = answer_s + params.watch.late_s
+
+def rooms_of(limits: LimitParams, p_W: Array) -> Array:
+    """(6,) way left to each side of height band and fence, m; negative outside."""
+    (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
+    x, y, z = p_W
+    return np.array(
+        (east - x, x - west, north - y, y - south,
+         limits.height_max_m - z, z - limits.height_min_m)
+    )  # fmt: skip
+
+
+def still_planes(
+    params: GuardParams, near: Obstacles, seed: Array, rooms: Array
+) -> tuple[Array, Array, list[str]]:
+    """Half-spaces n x <= b of band, fence and hits, and their words.
+
+    b < 0 leads out of what has been entered; the margin is given up for that.
+    """
+    distance_m = near.distance_m
+    entered = distance_m < near.keep_out_m
+    margin_m = 0.0 if entered.any() else params.vehicle.margin_m
+    wide = Obstacles(near.o_W, near.keep_out_m + margin_m, near.upright)
+    normal, bound = half_spaces(wide, seed)
+    bound = np.where(entered, distance_m - near.keep_out_m, bound)
+    words = [*BOX_WORDS, *["obstacle"] * len(bound)]
+    return np.concatenate((BOX, normal)), np.concatenate((rooms, bound)), words
+
+
+class _Command:
+    """One command in the making: what is near now, and how far ahead it counts."""
+
+    def __init__(self, params: GuardParams, sight: Sight, moment: Moment, shown_m: float) -> None:
+        self._params, self._moment = params, moment
+        limits, vehicle = params.limits, params.vehicle
+        now_ns, p_W = moment.now_ns, moment.p_W
+        within = limited(moment.wish_W, limits)
+        self._allowed = sight.seen_part(now_ns, within)
+        self._unseen = self._allowed is not within
+        self._change_mps = limits.acceleration_max_mps2 * moment.dt_s
+        self._wish = ramped(self._allowed, moment.last_W, self._change_mps)
+        self._sight_m = max(sight.range_m - params.keep_out_m - vehicle.margin_m, 0.0)
+        self._answer_s = moment.age_s + vehicle.latency_s
+        delay_s = self._answer_s + params.watch.late_s
+        moving_W, wish = moment.moving_W, self._wish
         fastest = max(
             math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()), math.sqrt(wish @ wish)
         )
-        horizon_s = delay_s + fastest / self._brake
-        far_m = stop_m(fastest, delay_s, self._brake)
+        horizon_s = delay_s + fastest / vehicle.brake_mps2
+        far_m = stop_m(fastest, delay_s, vehicle.brake_mps2)
+        self._look_s = delay_s + LOOKS * self._answer_s
+        self._look_brake = BRAKE_SHARE * vehicle.brake_mps2
+        self._ahead_s = max(horizon_s, GIVE_WAY_S)
 
-        near, paths = self._near(now_ns, p_W, horizon_s, far_m, shown_m)
-        ways = [
-            replace(path, keep_out_m=path.keep_out_m + params.vehicle.margin_m)
-            for path in self._near_paths(now_ns, p_W, max(horizon_s, GIVE_WAY_S), far_m)
+        def paths(ahead_s: float) -> list[Path]:
+            rise_m = min(far_m, ahead_s * max(limits.climb_max_mps, limits.sink_max_mps))
+            return sight.paths(now_ns, p_W, rise_m, ahead_s)
+
+        within_m = max(2.0 * far_m + vehicle.margin_m, shown_m)
+        self._near = near = sight.hits(now_ns, p_W, horizon_s, within_m)
+        self._outside = near.chosen(near.distance_m > near.keep_out_m)
+        self._paths = paths(horizon_s)
+        self._ways = [
+            replace(path, keep_out_m=path.keep_out_m + vehicle.margin_m)
+            for path in paths(self._ahead_s)
         ]
-        look_s, brake = delay_s + LOOKS * answer_s, BRAKE_SHARE * self._brake
-        rooms = self.rooms(p_W)
-        change_mps = params.limits.acceleration_max_mps2 * dt_s
-        x, why, added_mps = self._stop(
-            wish, last_W, sent_W, change_mps, look_s, brake, near, paths, ways, rooms
-        )
-        v = ZERO if x is None else limited(velocity_of(x, look_s, brake), params.limits)
+        self._rooms = rooms_of(limits, p_W)
+
+    def safe(self) -> Safe:
+        """The command; where it leads along or away from obstacles, that may be unseen."""
+        allowed, limits = self._allowed, self._params.limits
+        x, why, added_mps = self._stop()
+        v: Array = ZERO
+        if x is not None:
+            v = limited(velocity_of(x, self._look_s, self._look_brake), limits)
         most_mps = math.sqrt(allowed @ allowed) + added_mps
         if math.sqrt(v @ v) > most_mps:  # what is left of the last command's way out adds to this
             v = v * (most_mps / math.sqrt(v @ v))
         if x is None or (not why and math.dist(v, allowed) > SAME_MPS):
             why = why or "acceleration"
-        if not why and math.dist(allowed, wish_W) > SAME_MPS:
-            why = UNSEEN if unseen else "speed limit"
-        safe = self._certified(v, why, moving_W, answer_s, zero_s, near, paths, rooms)
-        moving = [way for way in ways if way.way_W.any()]
-        if not moving:
-            return safe
-        ahead_s = max(horizon_s, GIVE_WAY_S)
-        return self._past(
-            safe, wish, last_W, sent_W, moving_W, answer_s, near, moving, ahead_s, rooms, change_mps
-        )
+        if not why and math.dist(allowed, self._moment.wish_W) > SAME_MPS:
+            why = UNSEEN if self._unseen else "speed limit"
+        safe = self._certified(v, why)
+        moving = [way for way in self._ways if way.way_W.any()]
+        return self._past(safe, moving) if moving else safe
 
-    def _past(
-        self,
-        safe: Safe,
-        wish_W: Array,
-        last_W: Array,
-        sent_W: Array,
-        moving_W: Array,
-        answer_s: float,
-        near: Obstacles,
-        ways: list[Path],
-        ahead_s: float,
-        rooms: Array,
-        change_mps: float,
-    ) -> Safe:
+    def _past(self, safe: Safe, ways: list[Path]) -> Safe:
         """What leads past shapes that move, where standing in their path would not."""
-        limits, vehicle = self._params.limits, self._params.vehicle
+        limits, vehicle, moment = self._params.limits, self._params.vehicle, self._moment
+        wish_W = self._wish
         most_mps = min(limits.give_way_speed_mps, limits.speed_max_mps)
-        given = ways_out(wish_W, last_W, ways, most_mps)
+        given = ways_out(wish_W, moment.last_W, ways, most_mps)
         options = np.vstack((safe.v_W, given))
-        rate = min(self._brake, limits.acceleration_max_mps2)
-        gaps = least_gaps(moving_W[0], options, answer_s, rate, ways, ahead_s)
+        rate = min(vehicle.brake_mps2, limits.acceleration_max_mps2)
+        gaps = least_gaps(moment.moving_W[0], options, self._answer_s, rate, ways, self._ahead_s)
         if np.array_equal(safe.v_W, wish_W) and gaps[0] >= 0.0:
             return safe
-        box_room = rooms + limits.beyond_m
-        outside = near.chosen(near.distance_m > near.keep_out_m)
-
-        def is_free(command_W: Array) -> bool:
-            points = reach(moving_W, command_W, answer_s, self._params.watch.late_s, self._brake)
-            still = float(np.min(box_room - (points @ BOX.T).max(axis=0)))
-            fixed = room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
-            return min(still, fixed) >= 0.0
-
-        if gaps[1] >= PASSING_M and gaps[1] > gaps[0] and is_free(wish_W):
+        if gaps[1] >= PASSING_M and gaps[1] > gaps[0] and self._is_free(wish_W):
             return Safe(wish_W, "", float(gaps[1]))
         if gaps[0] >= -vehicle.margin_m:
             return safe
@@ -279,69 +283,34 @@ class Law:
         for k in np.argsort(-worth):
             if worth[k] <= gaps[0]:
                 break
-            command = ramped(options[k], sent_W, change_mps)
-            if is_free(command):
+            command = ramped(options[k], moment.sent_W, self._change_mps)
+            if self._is_free(command):
                 return Safe(command, "known shape", min(safe.margin_m, float(gaps[k])))
         return safe
 
-    def _near(
-        self, now_ns: int, p_W: Array, horizon_s: float, far_m: float, shown_m: float
-    ) -> tuple[Obstacles, list[Path]]:
-        """What can matter within the way to a stop."""
-        within_m = max(2.0 * far_m + self._params.vehicle.margin_m, shown_m)
-        near = self._sight.hits(now_ns, p_W, horizon_s, within_m)
-        return near, self._near_paths(now_ns, p_W, horizon_s, far_m)
-
-    def _near_paths(self, now_ns: int, p_W: Array, horizon_s: float, far_m: float) -> list[Path]:
-        """Paths of known shapes that are not above or below."""
-        limits = self._params.limits
-        rise_m = min(far_m, horizon_s * max(limits.climb_max_mps, limits.sink_max_mps))
-        return self._sight.paths(now_ns, p_W, rise_m, horizon_s)
-
-    def _stop(
-        self,
-        wish_W: Array,
-        last_W: Array,
-        sent_W: Array,
-        change_mps: float,
-        look_s: float,
-        brake: float,
-        near: Obstacles,
-        paths: list[Path],
-        ways: list[Path],
-        rooms: Array,
-    ) -> tuple[Array | None, str, float]:
+    def _stop(self) -> tuple[Array | None, str, float]:
         """The stop point nearest to the wish's that is free, and what it was kept from.
 
         With it the speed that may be added to the wish's; inf where nothing leads anywhere.
         """
         limits, vehicle = self._params.limits, self._params.vehicle
-        wanted = stop_point(wish_W, look_s, brake)
-        sight_m = max(self._sight.range_m - self._params.keep_out_m - vehicle.margin_m, 0.0)
+        look_s, brake = self._look_s, self._look_brake
+        wanted = stop_point(self._wish, look_s, brake)
         way_m, why = math.sqrt(wanted @ wanted), ""
-        if way_m > sight_m:
-            wanted, why = wanted * (sight_m / way_m), "range of sight"
-        seed = stop_point(last_W, look_s, brake)
-
-        def at_most(out: Array, speed_mps: float) -> float:
-            """Share of a way out that leads to no more speed, nor to more than the ramp allows."""
-            way_m = math.sqrt(out @ out)
-            if way_m == 0.0:  # what asks for less than the projection's tolerance
-                return 1.0
-            ready_mps = max(float(sent_W @ out) / way_m, 0.0) + change_mps
-            return min(stop_m(min(speed_mps, ready_mps), look_s, brake) / way_m, 1.0)
-
-        still, bound, words = self._still(near, seed, rooms)
+        if way_m > self._sight_m:
+            wanted, why = wanted * (self._sight_m / way_m), "range of sight"
+        seed = stop_point(self._moment.last_W, look_s, brake)
+        still, bound, words = still_planes(self._params, self._near, seed, self._rooms)
         added_mps = 0.0
         if bound.min() < 0.0:
             out = way_out(still, bound)
             if out is None:
                 return None, CORNERED, 0.0
             added_mps = limits.evade_speed_mps
-            share = at_most(out, limits.evade_speed_mps)
+            share = self._share(out, limits.evade_speed_mps)
             bound = np.where(bound < 0.0, share * bound, bound)
         normals, bounds = [still], [bound]
-        for path in paths:
+        for path in self._paths:
             rows = path.rows
             inside = rows.distance_m <= rows.keep_out_m
             wide = Obstacles(rows.o_W, rows.keep_out_m + vehicle.margin_m, rows.upright)
@@ -349,7 +318,7 @@ class Law:
             normals.append(normal[~inside])
             bounds.append(bound[~inside])
             words += ["known shape"] * int((~inside).sum())
-        leads = [away(way, wish_W) for way in ways if _is_within(way)]
+        leads = [away(way, self._wish) for way in self._ways if _is_within(way)]
         for given in (leads, []):  # to give way is not worth an obstacle
             planes = np.concatenate([*normals, *(normal[None] for normal, _ in given)])
             led = np.array([bound for _, bound in given])
@@ -357,7 +326,7 @@ class Law:
                 out = project(ZERO, planes, np.concatenate([*bounds, led]))
                 if out is None:
                     continue
-                led *= at_most(out, limits.give_way_speed_mps)
+                led *= self._share(out, limits.give_way_speed_mps)
             most = np.concatenate([*bounds, led])
             x = project(wanted, planes, most)
             if x is not None:
@@ -370,55 +339,54 @@ class Law:
         added_mps += limits.give_way_speed_mps if given else 0.0
         return x, why, added_mps or math.inf
 
-    def _still(self, near: Obstacles, seed: Array, rooms: Array) -> tuple[Array, Array, list[str]]:
-        """Half-spaces n x <= b of band, fence and hits, and their words.
+    def _share(self, out: Array, speed_mps: float) -> float:
+        """Share of a way out that leads to no more speed, nor to more than the ramp allows."""
+        way_m = math.sqrt(out @ out)
+        if way_m == 0.0:  # what asks for less than the projection's tolerance
+            return 1.0
+        ready_mps = max(float(self._moment.sent_W @ out) / way_m, 0.0) + self._change_mps
+        most_m = stop_m(min(speed_mps, ready_mps), self._look_s, self._look_brake)
+        return min(most_m / way_m, 1.0)
 
-        b < 0 leads out of what has been entered; the margin is given up for that.
-        """
-        distance_m = near.distance_m
-        entered = distance_m < near.keep_out_m
-        margin_m = 0.0 if entered.any() else self._params.vehicle.margin_m
-        wide = Obstacles(near.o_W, near.keep_out_m + margin_m, near.upright)
-        normal, bound = half_spaces(wide, seed)
-        bound = np.where(entered, distance_m - near.keep_out_m, bound)
-        words = [*BOX_WORDS, *["obstacle"] * len(bound)]
-        return np.concatenate((BOX, normal)), np.concatenate((rooms, bound)), words
+    def _room(self, points: Array) -> tuple[float, float]:
+        """Least room about a hull to band and fence, and to hits that are not entered."""
+        still = float(
+            np.min(self._rooms + self._params.limits.beyond_m - (points @ BOX.T).max(axis=0))
+        )
+        outside = self._outside
+        return still, room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
 
-    def _certified(
-        self,
-        v_W: Array,
-        why: str,
-        moving_W: Array,
-        answer_s: float,
-        zero_s: float,
-        near: Obstacles,
-        paths: list[Path],
-        rooms: Array,
-    ) -> Safe:
+    def _reach(self, command_W: Array) -> Array:
+        """Points whose hull holds all that the vehicle reaches after a command."""
+        late_s, brake = self._params.watch.late_s, self._params.vehicle.brake_mps2
+        return reach(self._moment.moving_W, command_W, self._answer_s, late_s, brake)
+
+    def _is_free(self, command_W: Array) -> bool:
+        """Whether a command keeps clear of what stands."""
+        return min(self._room(self._reach(command_W))) >= 0.0
+
+    def _certified(self, v_W: Array, why: str) -> Safe:
         """The command if it is certified, a slower one, or zero."""
-        outside = near.chosen(near.distance_m > near.keep_out_m)
-        rows = [path.rows for path in paths]
+        rows = [path.rows for path in self._paths]
         shapes = [part for part in rows if np.all(part.distance_m > part.keep_out_m)]
-        entered = len(shapes) < len(rows)
-        box_room = rooms + self._params.limits.beyond_m
 
-        def rooms_of(points: Array) -> tuple[float, float]:
-            still = float(np.min(box_room - (points @ BOX.T).max(axis=0)))
-            fixed = room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
+        def rooms(points: Array) -> tuple[float, float]:
+            still, fixed = self._room(points)
             moving = min(
                 (room(points, part.o_W, part.keep_out_m, part.upright)[0] for part in shapes),
                 default=math.inf,
             )
             return min(still, fixed), min(fixed, moving)
 
-        late_s = self._params.watch.late_s
-        zero_answer_s = max(answer_s - zero_s, 0.0)
-        stop_fixed, stop_margin = rooms_of(reach_braking(moving_W, zero_answer_s, self._brake))
-        inside = len(outside.o_W) < len(near.o_W) or entered
+        zero_answer_s = max(self._answer_s - self._moment.zero_s, 0.0)
+        brake = self._params.vehicle.brake_mps2
+        braking = reach_braking(self._moment.moving_W, zero_answer_s, brake)
+        stop_fixed, stop_margin = rooms(braking)
+        inside = len(self._outside.o_W) < len(self._near.o_W) or len(shapes) < len(rows)
         for command in (v_W, 0.5 * v_W):
             if not command.any():
                 break
-            fixed, margin = rooms_of(reach(moving_W, command, answer_s, late_s, self._brake))
+            fixed, margin = rooms(self._reach(command))
             if fixed >= 0.0 and (margin >= 0.0 or margin >= stop_margin - 1e-6):
                 shown = min(margin, 0.0) if inside else margin
                 return Safe(command, why or ("" if command is v_W else "obstacle"), shown)

@@ -95,9 +95,9 @@ class StandIn(ClosedLoop):
         scenario: what it is, with a mission that takes it off.
         motion_capture: what its estimator is aided by.
         dead_reckoning_s: it says its pose so long after it last heard of the motion capture.
-        vehicle: its name, of which its noise depends.
 
     Attributes:
+        arrived: poses of the motion capture that it took at the last tick.
         arms: whether it arms and takes off as soon as it can; somebody else may tell it to.
         refused: why the last command was not obeyed; empty: it was.
         turned_rad: angle to the left by which the frame of commands is turned against the world.
@@ -110,14 +110,18 @@ class StandIn(ClosedLoop):
         scenario: Scenario,
         motion_capture: MotionCaptureParams,
         dead_reckoning_s: float,
-        vehicle: str = VEHICLE_NAME,
     ) -> None:
-        super().__init__(scenario, log_hz=scenario.imu.rate_hz, vehicle=vehicle, tick_hz=TICK_HZ)
+        super().__init__(
+            scenario, log_hz=scenario.imu.rate_hz, vehicle=VEHICLE_NAME, tick_hz=TICK_HZ
+        )
         seed = scenario.file.seed
-        self.motion_capture = MotionCapture(motion_capture, stream(seed, vehicle, "motion_capture"))
+        self.motion_capture = MotionCapture(
+            motion_capture, stream(seed, VEHICLE_NAME, "motion_capture")
+        )
         self._covariance = motion_capture.covariance()
         self._frame_ns = round(1e9 / motion_capture.rate_hz)
         self._dead_reckoning_ns = round(dead_reckoning_s * 1e9)
+        self.arrived: list[SeenPose] = []
         self._line = self._states["line"][0]
         self._looked_ns = 0
         self._aided_ns = -1
@@ -128,7 +132,8 @@ class StandIn(ClosedLoop):
 
     def tick(self) -> None:
         """One tick: fly on, seen by the motion capture; on the ground, take off when it is to."""
-        for pose in self.motion_capture.arrived(self.stamp_ns):
+        self.arrived = self.motion_capture.arrived(self.stamp_ns)
+        for pose in self.arrived:
             self._aid(pose)
         super().tick()
         self._be_seen()

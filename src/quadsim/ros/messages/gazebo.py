@@ -9,6 +9,7 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,62 +57,56 @@ def with_header(payload: bytes, stamp_ns: int, frame: str) -> bytes:
     return head + bytes(-len(head) % 4) + payload[rest:]
 
 
-class ImuConversion:
+#: Takes a message of Gazebo and its stamp, and gives the message of the graph; it raises a
+#: MessageError for what cannot be used.
+Convert = Callable[[bytes, int], bytes]
+
+
+def imu_conversion(frame: str, figures: ImuFigures) -> Convert:
     """Imu messages in the sensor's frame, with our covariances and no orientation.
 
     Args:
         frame: name of the sensor's frame.
         figures: of the device.
     """
+    reader = Reader(topics.GAZEBO_IMU.type_name)
+    writer = samples.imu_messages(
+        frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
+    )
 
-    def __init__(self, frame: str, figures: ImuFigures) -> None:
-        self._reader = Reader(topics.GAZEBO_IMU.type_name)
-        self._messages = samples.imu_messages(
-            frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
-        )
-
-    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
-        """One message.
-
-        Raises:
-            MessageError: a number is not finite.
-        """
-        view = self._reader.read(payload)
+    def convert(payload: bytes, stamp_ns: int) -> bytes:
+        view = reader.read(payload)
         f_S, w_S = finite(view["f"], "specific force"), finite(view["w"], "angular rate")
-        return self._messages.payload({"f_S": f_S, "w_S": w_S}, stamp_ns)
+        return writer.payload({"f_S": f_S, "w_S": w_S}, stamp_ns)
+
+    return convert
 
 
-class MagneticConversion:
+def magnetic_conversion(frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> Convert:
     """MagneticField messages with our covariance; the model's field is in T, its axes FLU.
 
     Args:
         frame: name of the sensor's frame.
         sigma_T: deviation of a sample.
-        check: is told each sample.
+        check: takes each sample.
     """
+    reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
+    writer = samples.field_messages(frame, np.square(sigma_T))
 
-    def __init__(self, frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> None:
-        self._check = check
-        self._reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
-        self._messages = samples.field_messages(frame, np.square(sigma_T))
-
-    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
-        """One message.
-
-        Raises:
-            MessageError: a number is not finite, or in gauss.
-        """
-        m_S = finite(self._reader.read(payload)["m"], "magnetic field")
+    def convert(payload: bytes, stamp_ns: int) -> bytes:
+        m_S = finite(reader.read(payload)["m"], "magnetic field")
         if max(map(abs, m_S)) > 1e-2:  # the Earth's is 7e-5 T at most
             raise MessageError(
                 f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.6 or later"
                 " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
             )
-        self._check(m_S)
-        return self._messages.payload({"m_S": m_S}, stamp_ns)
+        check(m_S)
+        return writer.payload({"m_S": m_S}, stamp_ns)
+
+    return convert
 
 
-class PressureConversion:
+def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> Convert:
     """FluidPressure messages as at the datum's height, with our variance.
 
     Gazebo's sensor counts the height from z = 0 of the world as from the sea, and sends the root of
@@ -120,70 +115,53 @@ class PressureConversion:
     Args:
         frame: name of the sensor's frame.
         sigma_pa: deviation of a sample.
-        height_m: of the world's origin above the sea.
+        datum_height_m: of the world's origin above the sea.
     """
+    reader = Reader(topics.GAZEBO_PRESSURE.type_name)
+    writer = samples.pressure_messages(frame, sigma_pa**2)
 
-    def __init__(self, frame: str, sigma_pa: float, height_m: float) -> None:
-        self._reader = Reader(topics.GAZEBO_PRESSURE.type_name)
-        self._messages = samples.pressure_messages(frame, sigma_pa**2)
-        self._height_m = height_m
-
-    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
-        """One message.
-
-        Raises:
-            MessageError: no pressure.
-        """
-        found_pa = float(self._reader.read(payload)["pressure"])
+    def convert(payload: bytes, stamp_ns: int) -> bytes:
+        found_pa = float(reader.read(payload)["pressure"])
         if not 0.0 < found_pa < math.inf:
             raise MessageError(f"a pressure of {found_pa} Pa")
-        pressure_pa = pressure_at(height_of(found_pa) + self._height_m)
-        return self._messages.payload({"pressure_pa": pressure_pa}, stamp_ns)
+        pressure_pa = pressure_at(height_of(found_pa) + datum_height_m)
+        return writer.payload({"pressure_pa": pressure_pa}, stamp_ns)
+
+    return convert
 
 
-class RangeConversion:
+def range_conversion(frame: str, figures: RangeFigures) -> Convert:
     """A LaserScan of one ray as Range; limits are the scan's (-inf, inf: too near, nothing there).
 
     Args:
         frame: name of the beam's frame, whose x axis is the ray.
         figures: what the scan does not say.
     """
+    reader = Reader(topics.GAZEBO_RANGE.type_name)
 
-    def __init__(self, frame: str, figures: RangeFigures) -> None:
-        self._reader = Reader(topics.GAZEBO_RANGE.type_name)
-        self._frame, self._figures = frame, figures
-        self._limits: tuple[float, float] | None = None
+    @lru_cache(maxsize=1)
+    def writer(range_min_m: float, range_max_m: float) -> samples.SampleMessages:
+        beam = SimpleNamespace(
+            radiation=figures.radiation,
+            field_of_view_deg=figures.field_of_view_deg,
+            range_min_m=range_min_m,
+            range_max_m=range_max_m,
+        )
+        return samples.range_messages(frame, beam)
 
-    def __call__(self, payload: bytes, stamp_ns: int) -> bytes:
-        """One message.
-
-        Raises:
-            MessageError: no ray, several rays, or NaN.
-        """
-        view = self._reader.read(payload)
+    def convert(payload: bytes, stamp_ns: int) -> bytes:
+        view = reader.read(payload)
         if view["count"] != 1:
             raise MessageError(f"a scan of {view['count']} rays; a range finder has one")
-        limits = float(view["min_range"]), float(view["max_range"])
-        if limits != self._limits:
-            self._limits = limits
-            self._messages = samples.range_messages(
-                self._frame,
-                SimpleNamespace(
-                    radiation=self._figures.radiation,
-                    field_of_view_deg=self._figures.field_of_view_deg,
-                    range_min_m=limits[0],
-                    range_max_m=limits[1],
-                ),
-            )
-        range_m = float(view["range"])
+        range_m, variance_m2 = float(view["range"]), 0.0
         if math.isnan(range_m):
             raise MessageError("the range is not a number")
-        variance_m2 = 0.0
         if math.isfinite(range_m):
-            figures = self._figures
             variance_m2 = figures.sigma_m**2 + (figures.sigma_share * range_m) ** 2
         sample = {"range_m": range_m, "variance_m2": variance_m2}
-        return self._messages.payload(sample, stamp_ns)
+        return writer(float(view["min_range"]), float(view["max_range"])).payload(sample, stamp_ns)
+
+    return convert
 
 
 class TruthConversion:

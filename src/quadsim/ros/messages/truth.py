@@ -65,9 +65,9 @@ class VehicleTruth:
         self._wind_template = Template.of(topics.WIND.type_name, "map")
         self._load_template = Template.of(topics.LOAD.type_name, "map")
         self._motors_template = joint_template(fleet.params.commands, with_current=True)
-        self.begin_anew(fleet, sampled)
+        self.restart(fleet, sampled)
 
-    def begin_anew(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
+    def restart(self, fleet: Fleet, sampled: Sequence[Sampling]) -> None:
         """Publish from now on of this fleet, for these sensors."""
         self._fleet = fleet
         outputs = self._sampled_outputs

@@ -38,11 +38,28 @@ from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.markers import mission_markers
 from quadsim.ros.messages.world import stamp_ns_of
-from quadsim.ros.parts.control_params import FIXED, MOTOR_LOST, LiveGains, read_controller, when
+from quadsim.ros.parts.control_params import (
+    FIXED,
+    MOTOR_LOST,
+    LiveGains,
+    declare_controller,
+    read_controller,
+    when,
+)
 from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
-from quadsim.ros.runtime import params, topics
+from quadsim.ros.parts.scene_params import SCENE, declare_scene
+from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.params import (
+    ON_RESET,
+    declare,
+    declare_bool,
+    declare_text,
+    on_reset,
+    taken,
+    value_of,
+)
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import main_of
@@ -109,26 +126,22 @@ class AutopilotNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
-        self._gains, airframe = params.declare_controller(self, partial(when, "autopilot"))
+        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
         self._airframe = airframe
-        mission = params.declare_text(self, "mission", "", "a scenario whose mission is flown")
-        self._auto_start = params.declare_bool(
-            self, "auto_start", False, "arm and start when possible"
-        )
-        reliable = params.declare_bool(
-            self, "odometry_reliable", True, "ask for a reliable odometry"
-        )
-        use_truth = params.declare_bool(
-            self, "use_truth", False, "begin on the truth, not the estimate", params.ON_RESET
+        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
+        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        use_truth = declare_bool(
+            self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
         )
         words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
-        joystick = params.declare_text(self, "joystick", "", words)
+        joystick = declare_text(self, "joystick", "", words)
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
         self._terrain, self._flat_m = self._map_of({})
         self._mission_name = mission
-        self._offset_W_m = params.declare(self, MissionParams()).mission_offset_W_m
+        self._offset_W_m = declare(self, MissionParams()).mission_offset_W_m
         self._filed, script = mission_items(mission, self._gains, self._offset_W_m)
         self._items = self._filed
         self._odometries: NDArray[np.record] = np.zeros(1, ODOMETRY)
@@ -159,7 +172,7 @@ class AutopilotNode(QuadsimNode):
 
     def _read_files(self) -> dict[str, Any]:
         """Gains and airframe as their files say now."""
-        config, vehicle = (params.value_of(self, name) for name in ("config", "vehicle"))
+        config, vehicle = (value_of(self, name) for name in ("config", "vehicle"))
         return read_controller(config, vehicle)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
@@ -177,7 +190,7 @@ class AutopilotNode(QuadsimNode):
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Gains, the map of the ground, and what is flown on."""
         apply_gains = self._live.take(changed, reset)
-        in_scene = any(name.startswith(params.SCENE) for name in changed)
+        in_scene = any(name.startswith(SCENE) for name in changed)
         ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
 
         def apply() -> None:
@@ -232,14 +245,14 @@ class AutopilotNode(QuadsimNode):
     def _declare_map(self) -> None:
         """What the map of the ground is made of, where the autopilot has one."""
         if self._gains.flight.ground.map:
-            params.declare(self, EnvironmentParams(), "environment.", params.on_reset)
-            self._make_scene = params.declare_scene(self)
+            declare(self, EnvironmentParams(), "environment.", on_reset)
+            self._make_scene = declare_scene(self)
 
     def _map_of(self, changed: dict[str, Any]) -> tuple[Any, float]:
         """The map of the ground and the height around it, of parameters that change and others."""
         if not self._gains.flight.ground.map:
             return NO_TERRAIN, 0.0
-        environment = params.taken(self, EnvironmentParams, "environment.", changed)
+        environment = taken(self, EnvironmentParams, "environment.", changed)
         return self._make_scene(changed).terrain, environment.ground_height_m
 
     def _make_manager(self) -> FlightManager:

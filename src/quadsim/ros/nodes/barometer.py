@@ -1,43 +1,23 @@
-"""Node ``barometer``: the truth in, ``imu/static_pressure`` out."""
+"""Node ``barometer``: publishes ``imu/static_pressure`` from the true motion."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from rclpy.context import Context
-
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
+from quadsim.sensors.barometer import MODEL
 from quadsim.wire import samples
 
 
-class BarometerNode(SensorNode):
-    """The static pressure sensor."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("barometer", "bmp390", **kwargs)
-        self._publisher = self.offer(topics.PRESSURE, needed=True)
-        self.make_writers()
-
-    def make_writers(self) -> None:
-        """Write the noise of these parameters into the messages."""
-        self._messages = samples.pressure_messages(self.frame("base_link"), self.params.variance())
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish one sample."""
-        self._publisher.publish(self._messages.payload(sample))
+def barometer_messages(node: SensorNode) -> Messages:
+    """Static pressure, with the variance of the parameters."""
+    writer = samples.pressure_messages(node.frame("base_link"), node.params.variance())
+    return [(topics.PRESSURE, writer.payload)]
 
 
-def make(context: Context, **kwargs: Any) -> BarometerNode:
-    """Make the node in a context."""
-    return BarometerNode(context=context, **kwargs)
+BAROMETER = kind_of(MODEL, "bmp390", barometer_messages)
 
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(BAROMETER.make)
 
 if __name__ == "__main__":
     main()

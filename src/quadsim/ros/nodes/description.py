@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rclpy.context import Context
 from std_msgs.msg import String
 
 from quadsim.base.files import find
@@ -17,7 +16,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import full_name
 from quadsim.sensors.devices import load_suite
 from quadsim.vehicle.parameters import VehicleParams
@@ -66,15 +65,7 @@ class DescriptionNode(QuadsimNode):
         self._description.tell(params, declare_sensors(self))
 
 
-def make(context: Context, **kwargs: Any) -> DescriptionNode:
-    """Make the node in a context."""
-    return DescriptionNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(DescriptionNode)
 
 if __name__ == "__main__":
     main()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
@@ -26,23 +25,22 @@ from quadsim.ros.messages.world import make_clock, make_datum, wind_of
 from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
+from quadsim.ros.parts.scene_params import SCENE, declare_scene
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
 from quadsim.ros.runtime.params import (
     ON_RESET,
-    SCENE,
     declare,
     declare_int,
-    declare_scene,
     declare_text,
     on_reset,
     taken,
     value_of,
 )
 from quadsim.ros.runtime.resets import RESET, Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR, OK, WARN
@@ -312,7 +310,7 @@ class DynamicsNode(QuadsimNode):
 
     def _on_pause(self, request: Any, response: Any) -> Any:
         self._paused = request.data
-        self._begin_anew()
+        self._restart()
         response.success = True
         response.message = "paused" if self._paused else "running"
         return response
@@ -351,12 +349,12 @@ class DynamicsNode(QuadsimNode):
         self._disturbances.restart(reset_ns)
         self.fleet.reset(reset_ns)
         self._wait_for_nobody()
-        self._begin_anew()
+        self._restart()
         for vehicle in self._vehicles:
             sampled = self._sampled({})
             for one in sampled:
-                one.begin_anew(reset_ns)
-            vehicle.begin_anew(self.fleet, sampled)
+                one.restart(reset_ns)
+            vehicle.restart(self.fleet, sampled)
             vehicle.event(OK, RESET, "back at the start")
 
     def _on_step(self, _: Any, response: Any) -> Any:
@@ -369,7 +367,7 @@ class DynamicsNode(QuadsimNode):
 
     # ---- time ----------------------------------------------------------------------------------
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Simulated time goes on from here and from the timer's next tick."""
         self._tied = False
         self._stepped_ns = time.monotonic_ns()
@@ -502,15 +500,7 @@ class DynamicsNode(QuadsimNode):
         return 0, "paused" if self._paused else "running", values
 
 
-def make(context: Context, **kwargs: Any) -> DynamicsNode:
-    """Make the node in a context."""
-    return DynamicsNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(DynamicsNode)
 
 if __name__ == "__main__":
     main()

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from rclpy.context import Context
-
 from quadsim.base.errors import InputError
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Spec, Vec3
@@ -22,25 +20,24 @@ from quadsim.ros.gazebo.figures import GazeboFigures
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, rotor_names, stamp_of
 from quadsim.ros.messages.gazebo import (
     ActuatorsWriter,
+    Convert,
     FixConversion,
-    ImuConversion,
-    MagneticConversion,
-    PressureConversion,
-    RangeConversion,
     TruthConversion,
+    imu_conversion,
+    magnetic_conversion,
+    pressure_conversion,
+    range_conversion,
     with_header,
 )
 from quadsim.ros.messages.world import make_datum
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_bool, declare_int, declare_texts
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
 SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
-#: Takes a message and its stamp, gives the message to publish.
-Convert = Callable[[bytes, int], bytes]
 
 
 @dataclass(frozen=True)
@@ -145,26 +142,26 @@ class GazeboAdapterNode(QuadsimNode):
             "imu": (
                 topics.GAZEBO_IMU,
                 topics.IMU_RAW,
-                ImuConversion(frame("imu_link"), figures.imu),
+                imu_conversion(frame("imu_link"), figures.imu),
             ),
             "magnetometer": (
                 topics.GAZEBO_MAGNETIC_FIELD,
                 topics.MAGNETIC_FIELD,
-                MagneticConversion(
+                magnetic_conversion(
                     frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
                 ),
             ),
             "barometer": (
                 topics.GAZEBO_PRESSURE,
                 topics.PRESSURE,
-                PressureConversion(
+                pressure_conversion(
                     frame("base_link"), figures.barometer_sigma_pa, self.params.datum.height_m
                 ),
             ),
             "rangefinder": (
                 topics.GAZEBO_RANGE,
                 topics.RANGE,
-                RangeConversion(frame("range_link"), figures.rangefinder),
+                range_conversion(frame("range_link"), figures.rangefinder),
             ),
             "scan": (topics.GAZEBO_SCAN, topics.SCAN, self._in_lidar_frame),
             "points": (topics.GAZEBO_POINTS, topics.POINTS, self._in_lidar_frame),
@@ -254,15 +251,7 @@ class GazeboAdapterNode(QuadsimNode):
         return 0, "running", values
 
 
-def make(context: Context, **kwargs: Any) -> GazeboAdapterNode:
-    """Make the node in a context."""
-    return GazeboAdapterNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(GazeboAdapterNode)
 
 if __name__ == "__main__":
     main()

@@ -10,8 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rclpy.context import Context
-
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
@@ -24,7 +22,7 @@ from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_texts
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 
 #: What Gazebo can lend: topics of its own and of ours, and the frame.
@@ -156,15 +154,7 @@ class GazeboViewNode(QuadsimNode):
         return 0, "running", values
 
 
-def make(context: Context, **kwargs: Any) -> GazeboViewNode:
-    """Make the node in a context."""
-    return GazeboViewNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(GazeboViewNode)
 
 if __name__ == "__main__":
     main()

@@ -1,63 +1,43 @@
-"""Node ``gnss``: the truth in, ``gps/fix`` and ``gps/vel`` with equal stamps out."""
+"""Node ``gnss``: publishes ``gps/fix`` and ``gps/vel`` with equal stamps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rclpy.context import Context
-
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.scene_params import declare_scene
+from quadsim.ros.parts.sensor import Health, Messages, SensorNode, kind_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
+from quadsim.sensors.gnss import MODEL
 from quadsim.wire import samples
+from quadsim.wire.samples import has_fix
 
 
-class GnssNode(SensorNode):
-    """The satellite receiver; ``environment.datum`` says where ``map`` is."""
+def gnss_messages(node: SensorNode) -> Messages:
+    """Velocity where there is a fix; position about the datum, or that there is no fix."""
+    velocity = samples.velocity_messages()
+    fix = samples.fix_messages(node.frame("gps_link"), node.environment.datum)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("gnss", "ublox_f9p_rtk", **kwargs)
-        self._fix = self.offer(topics.GPS_FIX, needed=True)
-        self._velocity = self.offer(topics.GPS_VELOCITY, needed=True)
-        self._velocities = samples.velocity_messages()
-        self._has_fix = False
-        self._sky: dict[str, Any] = {}
-        self.make_writers()
+    def velocity_of(sample: Any) -> bytes | None:
+        return velocity.payload(sample) if has_fix(sample) else None
 
-    def make_writers(self) -> None:
-        """Write fixes by the datum of these parameters."""
-        self._fixes = samples.fix_messages(self.frame("gps_link"), self.environment.datum)
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish position and velocity; without a fix, that there is none."""
-        self._has_fix = bool(samples.has_fix(sample))
-        if self._has_fix:
-            self._velocity.publish(self._velocities.payload(sample))
-        self._fix.publish(self._fixes.payload(sample))
-        if self.params.satellites > 0:
-            self._sky = {
-                "satellites": int(sample["satellites"]),
-                "hdop": float(sample["hdop"]),
-                "vdop": float(sample["vdop"]),
-            }
-
-    def health(self) -> tuple[int, str, dict[str, Any]]:
-        """As every sensor; whether there is a fix, and the sky."""
-        level, words, values = super().health()
-        if not self._has_fix:
-            level, words = max(level, 1), "no fix"
-        return level, words, {**values, "fix": str(self._has_fix).lower(), **self._sky}
+    return [(topics.GPS_VELOCITY, velocity_of), (topics.GPS_FIX, fix.payload)]
 
 
-def make(context: Context, **kwargs: Any) -> GnssNode:
-    """Make the node in a context."""
-    return GnssNode(context=context, **kwargs)
+def fix_health(node: SensorNode) -> Health:
+    """Whether there is a fix, and what the sky looks like."""
+    sample = node.sample
+    fix = sample is not None and has_fix(sample)
+    values: dict[str, Any] = {"fix": str(fix).lower()}
+    if sample is not None and node.params.satellites > 0:
+        values |= {"satellites": int(sample["satellites"])}
+        values |= {name: float(sample[name]) for name in ("hdop", "vdop")}
+    return int(not fix), "running" if fix else "no fix", values
 
 
-def main() -> None:
-    """Run the node."""
-    main_of(make)
+GNSS = kind_of(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
 
+make, main = entry_points(GNSS.make)
 
 if __name__ == "__main__":
     main()

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.compiled import new_record
@@ -35,7 +34,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import Template
 
 #: A step made for a pose comes no sooner after the last than this share of the period: a pose that
@@ -408,15 +407,7 @@ class GuardNode(QuadsimNode):
         return level, "; ".join(filter(None, words)), values
 
 
-def make(context: Context, **kwargs: Any) -> GuardNode:
-    """Make the node in a context."""
-    return GuardNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(GuardNode)
 
 if __name__ == "__main__":
     main()

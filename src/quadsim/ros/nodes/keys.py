@@ -33,7 +33,7 @@ from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare
-from quadsim.ros.runtime.runtime import main_of, spin
+from quadsim.ros.runtime.runtime import entry_points, spin
 
 #: How often the keyboard is looked at.
 LOOK_PERIOD_S = 0.02
@@ -220,15 +220,7 @@ def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]
         keyboard.close()
 
 
-def make(context: Context, **kwargs: Any) -> KeysNode:
-    """Make the node in a context."""
-    return KeysNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(KeysNode)
 
 if __name__ == "__main__":
     main()

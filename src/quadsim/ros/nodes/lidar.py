@@ -1,17 +1,14 @@
-"""Node ``lidar``: a vehicle's pose in, ``scan`` (one channel) or ``points`` (several) out."""
+"""Node ``lidar``: publishes ``scan`` (one channel) or ``points`` from a vehicle's pose."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-from rclpy.context import Context
-
 from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
-from quadsim.ros.messages.transforms import StaticTransforms
-from quadsim.ros.parts.ray_sensor import SeeingNode
+from quadsim.ros.parts.ray_sensor import Carrier
+from quadsim.ros.parts.scene_params import declare_scene
+from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
+from quadsim.sensors.lidar import KIND, NEEDS, SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
 
 
@@ -23,39 +20,31 @@ def frame_of(params: LidarParams, level: bool) -> str:
     return MOUNTED_LEVEL_FRAME if mounted else LEVEL_FRAME
 
 
-class LidarNode(SeeingNode):
-    """A lidar: LaserScan of a planar one, PointCloud2 of any other."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("lidar", "ideal_lidar", **kwargs)
-        self._planar = self.params.channels == 1
-        self._publisher = self.offer(topics.SCAN if self._planar else topics.POINTS)
-        self._mount = StaticTransforms(self)
-        self.make_writers()
-
-    def make_writers(self) -> None:
-        """Write scans of these parameters, and say where a lidar sits that is fixed."""
-        kind = ScanWriter if self._planar else CloudWriter
-        self._writer = kind(self.frame(frame_of(self.params, self.ride.level)), self.params)
-        if self.ride.level:
-            return
-        roll, pitch, yaw = map(math.radians, self.params.rotation_deg)
-        self._mount.publish({"lidar_link": (self.params.position_B_m, (roll, pitch, yaw))})
-
-    def publish_sample(self, sample: Any) -> None:
-        """Publish one scan."""
-        self._publisher.publish(self._writer.message(sample))
+def lidar_messages(node: SensorNode) -> Messages:
+    """LaserScan of a planar lidar, PointCloud2 of any other; publishes where a fixed one sits."""
+    params, level = node.params, node.get_parameter("level").value
+    planar = params.channels == 1
+    if not level:
+        node.platform.show_mount("lidar_link", params.position_B_m, params.rotation_deg)
+    writer = ScanWriter if planar else CloudWriter
+    message = writer(node.frame(frame_of(params, level)), params).message
+    return [(topics.SCAN if planar else topics.POINTS, message)]
 
 
-def make(context: Context, **kwargs: Any) -> LidarNode:
-    """Make the node in a context."""
-    return LidarNode(context=context, **kwargs)
+LIDAR = SensorKind(
+    KIND,
+    "ideal_lidar",
+    LidarParams,
+    lambda _: NEEDS,
+    SimulatedLidar,
+    lidar_messages,
+    needed=False,
+    fixed=("channels",),
+    scene=declare_scene,
+    platform=Carrier,
+)
 
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(LIDAR.make)
 
 if __name__ == "__main__":
     main()

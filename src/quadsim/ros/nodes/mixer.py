@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
@@ -27,6 +26,7 @@ from quadsim.ros.parts.control_params import (
     FIXED,
     MOTOR_LOST,
     LiveGains,
+    declare_controller,
     read_controller,
     refuse_long_hold,
     when,
@@ -36,10 +36,10 @@ from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.intra_process import Listening
-from quadsim.ros.runtime.params import declare_bool, declare_controller, value_of
+from quadsim.ros.runtime.params import declare_bool, value_of
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.ros.runtime.resets import Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import joint_template
 
 WATCH_PERIOD_S = 0.02
@@ -70,7 +70,7 @@ class MixerNode(QuadsimNode):
         self._odometry, self._command = self._odometries[0], self._commands[0]
         self._speeds = np.zeros(MAX_ROTORS)
         self._rotors = len(airframe.commands)
-        self._begin_anew()
+        self._restart()
         self._load_kernels()
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._template = joint_template(airframe.commands)
@@ -84,7 +84,7 @@ class MixerNode(QuadsimNode):
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
             if declare_bool(self, "gyro_fallback", False, GYRO_FALLBACK):
-                self._imu = self.lull(self.listen(NEWEST_IMU, self._on_imu))
+                self._imu = self.pause_messages(self.listen(NEWEST_IMU, self._on_imu))
         live = LiveGains(
             "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
         )
@@ -93,7 +93,7 @@ class MixerNode(QuadsimNode):
             "mixer",
             lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
             live.take,
-            lambda *_: self._begin_anew(),
+            lambda *_: self._restart(),
             (*FIXED, "gyro_fallback"),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
@@ -125,7 +125,7 @@ class MixerNode(QuadsimNode):
             self._speeds.copy(),
         )
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Wait for the first odometry and command, as before any flight."""
         self._states = np.array([new_inner_loop()])
         # views: finding them takes microseconds
@@ -140,7 +140,7 @@ class MixerNode(QuadsimNode):
     def _on_time_back(self) -> None:
         """Begin anew with the stopped motors of a node that starts, in simulation only."""
         self._resets.forget()
-        self._begin_anew()
+        self._restart()
 
     def _on_motor_speed(self, payload: bytes) -> None:
         measured_ns, speeds = stamp_of(payload), self._rotors_reader.read(payload)
@@ -194,9 +194,9 @@ class MixerNode(QuadsimNode):
     def _look_at(self, imu: Listening, now_ns: int) -> None:
         """Learn the gyroscope's bias while odometries come; else let each sample wake the node."""
         if 2 * (now_ns - self._stamp_ns) > self._hold_ns:
-            self.rouse(imu)
+            self.resume_messages(imu)
             return
-        self.lull(imu)
+        self.pause_messages(imu)
         sample = None  # the newest odometry's or one before it: of later ones nothing is learned
         for _, _, payload in imu.taken():
             if self._gyro.stamp_ns < stamp_of(payload) <= self._stamp_ns:
@@ -265,15 +265,7 @@ class MixerNode(QuadsimNode):
         return 2 if lost else 0, PHASES[self._phase], values
 
 
-def make(context: Context, **kwargs: Any) -> MixerNode:
-    """Make the node in a context."""
-    return MixerNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(MixerNode)
 
 if __name__ == "__main__":
     main()

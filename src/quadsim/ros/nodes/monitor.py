@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from rclpy.context import Context
 from visualization_msgs.msg import Marker
 
 from quadsim.base.errors import InputError
@@ -40,7 +39,7 @@ from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic, message_class
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.px4 import PACKAGE
@@ -241,15 +240,7 @@ class MonitorNode(QuadsimNode):
         return level, message, {"guard": self._guard.words(now_ns * 1e-9), **values}
 
 
-def make(context: Context, **kwargs: Any) -> MonitorNode:
-    """Make the node in a context."""
-    return MonitorNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(MonitorNode)
 
 if __name__ == "__main__":
     main()

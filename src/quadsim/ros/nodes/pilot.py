@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rclpy.context import Context
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Joy
 
@@ -23,7 +22,7 @@ from quadsim.ros.nodes.keys import QUIT, Keyboard, KeySource
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 
 #: How often ``joy`` is published, and the line renewed.
 PUBLISH_PERIOD_S, SHOW_PERIOD_S = 0.05, 0.2
@@ -179,15 +178,7 @@ class PilotNode(QuadsimNode):
         return 0, self.line(), {}
 
 
-def make(context: Context, **kwargs: Any) -> PilotNode:
-    """Make the node in a context."""
-    return PilotNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(PilotNode)
 
 if __name__ == "__main__":
     main()

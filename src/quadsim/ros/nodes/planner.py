@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
@@ -22,7 +21,7 @@ from quadsim.ros.parts.scan_input import ScanInput, SeenScan
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import declare, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.timing import due
 from quadsim.wire.encode import Template
 from quadsim.world.scene.movers import MovingShape
@@ -182,15 +181,7 @@ def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShap
     ]
 
 
-def make(context: Context, **kwargs: Any) -> PlannerNode:
-    """Make the node in a context."""
-    return PlannerNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(PlannerNode)
 
 if __name__ == "__main__":
     main()

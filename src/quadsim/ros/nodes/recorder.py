@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.context import Context
+from rclpy.qos import QoSProfile
 
+from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.origin import surroundings
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.writer import BagWriter
@@ -123,12 +125,12 @@ class RecorderNode(QuadsimNode):
             time_of = stamp_of
         elif not keeps:
             return
-        offered = qos.as_yaml(topic.offered)
+        offered = offered_yaml(topic.offered)
         if keeps:
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
-        listening = self.lull(self.listen(waiting, _nothing, name))
+        listening = self.pause_messages(self.listen(waiting, _nothing, name))
         self._heard.append(
             (listening, partial(self._hear, name, topic.type_name, offered, time_of))
         )
@@ -211,6 +213,13 @@ class RecorderNode(QuadsimNode):
         super().destroy_node()
         if self._bag.stopped:
             raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
+
+
+def offered_yaml(profile: QoSProfile) -> str:
+    """Text that a bag stores of a publisher's quality of service."""
+    return qos_yaml(
+        profile.reliability.name.lower(), profile.durability.name.lower(), profile.depth
+    )
 
 
 def _clock_ns(payload: bytes) -> int:

@@ -14,23 +14,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rclpy.context import Context
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.compiled import new_record
 from quadsim.base.files import find_world
-from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
-from quadsim.hil.rehearsal.flight import ARRIVED_MPS
-from quadsim.hil.rehearsal.judge import Judge, hull_radius_m
-from quadsim.hil.rehearsal.link import Link
-from quadsim.hil.rehearsal.motion_capture import SeenPose
-from quadsim.hil.rehearsal.parameters import Y_UP
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
-from quadsim.hil.rehearsal.stopping import Stop, StopWatch
+from quadsim.hil.rehearsal.stand_in import Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stopping import Stop
+from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryWriter
@@ -38,10 +32,9 @@ from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare_int, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import Template
-from quadsim.world.scene.movers import Movers
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.sdf.world_file import load_world
 
@@ -107,20 +100,6 @@ class Other:
         self._publisher.publish(self._writer.payload())
 
 
-class ShownStandIn(StandIn):
-    """A stand-in whose motion capture others see as well.
-
-    Attributes:
-        seen: poses that the motion capture gave since somebody looked.
-    """
-
-    seen: list[SeenPose]
-
-    def _aid(self, pose: SeenPose) -> None:
-        super()._aid(pose)
-        self.seen.append(pose)
-
-
 class StandInNode(QuadsimNode):
     """A rehearsal's vehicle, its motion capture, its radio link, what moves beside it, its judge.
 
@@ -133,36 +112,20 @@ class StandInNode(QuadsimNode):
         name = declare_text(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
         seed = declare_int(self, "seed", 1, "of field, vehicle and noise", 0)
         self.rehearsal = rehearsal = load_rehearsal(name, seed)
-        params = rehearsal.params
         refuse_on_dds(rehearsal)
         last_s = declare_int(self, "duration_s", 600, "it is switched off after this time, s", 1)
         scenario = replace(
             rehearsal.scenario, file=replace(rehearsal.scenario.file, duration_s=float(last_s))
         )
-        self._vehicle = ShownStandIn(scenario, params.motion_capture, params.dead_reckoning_s)
-        self._vehicle.seen = []
-        self._vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
-        self._vehicle.arms = False
-        self._poses: Link[Telemetry] = Link(params.pose_link, stream(seed, "hil", "pose_link"))
-        self._commands: Link[VelocityCommand] = Link(
-            params.command_link, stream(seed, "hil", "command_link")
-        )
-        self._movers = Movers(rehearsal.field.movers)
         world = declare_text(self, "world", "", "what the judge sees; empty: as the rehearsal")
         scene = _standing(world) if world else rehearsal.scene
-        self._judge = Judge(scene, hull_radius_m(rehearsal.scenario.vehicle))
-        self._stopping = StopWatch(rehearsal.guard)
-        self._pose_period_ns = round(1e9 / params.pose_rate_hz)
+        self._side = VehicleSide(rehearsal, scenario, scene)
+        self._vehicle = self._side.vehicle
+        self._vehicle.arms = False
         self._offer_all()
         self._begun_ns = 0  # system's time at which the vehicle's clock began
         self._offboard = self._said_offboard = False
-        self._flying_ns: int | None = None  # first setpoint that was obeyed
-        self._over: tuple[int, str] | None = None
-        self._landing = ""  # why
-        self._told = False  # whether that was noted
         self._said = ""
-        self._speed_mps = self._way_m = 0.0
-        self._before_W: Vec3 | None = None
         self._latency = Latency()
         self.slips = 0
         self.wall_timer(TURN_S, self._turn)
@@ -214,12 +177,12 @@ class StandInNode(QuadsimNode):
             return response
         self._offboard = False
         manager = self._vehicle.manager
-        if not (self._landing or manager.finished):
+        if not (self._side.landing or manager.finished):
             refused = manager.land()
             if refused is not None:
                 response.success, response.message = False, refused
                 return response
-            self._landing = "told to"
+            self._side.landing_began("told to")
         response.success, response.message = True, "lands"
         return response
 
@@ -229,7 +192,7 @@ class StandInNode(QuadsimNode):
         v_W, yaw_rate = read_velocity_command(payload, self._estimate["q_WB"])
         if not math.isfinite(sum(v_W) + yaw_rate):
             raise MessageError("a number in it is not finite")
-        self._commands.send(self._now_ns(), VelocityCommand(stamp_of(payload), v_W, yaw_rate))
+        self._side.commands.send(self._now_ns(), VelocityCommand(stamp_of(payload), v_W, yaw_rate))
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -250,10 +213,10 @@ class StandInNode(QuadsimNode):
             now_ns = self._now_ns()
         while vehicle.stamp_ns + vehicle.tick_ns <= now_ns and not self._ended:
             self._tick()
-        for command in self._commands.receive(now_ns):
+        for command in self._side.commands.receive(now_ns):
             if self._offboard:
                 self._obey(command)
-        for said in self._poses.receive(now_ns):
+        for said in self._side.poses.receive(now_ns):
             self._publish(said)
         if self.obeys != self._said_offboard:
             self._say_mode()
@@ -264,12 +227,12 @@ class StandInNode(QuadsimNode):
     @property
     def _ended(self) -> bool:
         """Whether the vehicle has landed or crashed, or is switched off."""
-        return self._over is not None and self._vehicle.over
+        return bool(self._side.reason) and self._vehicle.over
 
     @property
     def obeys(self) -> bool:
         """Whether it takes setpoints: it was told to, and does not land."""
-        return self._offboard and not (self._landing or self._ended)
+        return self._offboard and not (self._side.landing or self._ended)
 
     def _say_mode(self) -> None:
         self._said_offboard = self.obeys
@@ -277,23 +240,22 @@ class StandInNode(QuadsimNode):
 
     def _obey(self, command: VelocityCommand) -> None:
         self._vehicle.obey(command)
-        if self._flying_ns is None and not self._vehicle.refused:
-            self._flying_ns = self._vehicle.stamp_ns
+        if not self._vehicle.refused:
+            self._side.begin()
 
     def _tick(self) -> None:
-        vehicle = self._vehicle
-        before_ns = vehicle.stamp_ns
-        vehicle.tick()
-        self._look()
-        for seen in vehicle.seen:
+        side, vehicle = self._side, self._vehicle
+        is_due = side.tick()
+        for name in side.appeared:
+            self.tell_event(0, "appeared", name)
+        side.appeared.clear()
+        if side.begun_ns is not None and not side.reason and (reason := side.ending()):
+            side.ended_ns, side.reason = vehicle.stamp_ns, reason
+        for seen in vehicle.arrived:
             self._tracker.publish(
                 self._tracker_writer.payload(self._begun_ns + seen.stamp_ns, seen.p_W, seen.q_WB)
             )
-        vehicle.seen.clear()
-        if vehicle.stamp_ns // self._pose_period_ns > before_ns // self._pose_period_ns:
-            said = vehicle.telemetry()
-            if said is not None:
-                self._poses.send(vehicle.stamp_ns, said)
+        if is_due:
             self._show_truth()
 
     def _publish(self, said: Telemetry) -> None:
@@ -307,103 +269,42 @@ class StandInNode(QuadsimNode):
         self._latency.asked(stamp_ns, time.monotonic_ns())
         self._pose.publish(self._pose_writer.payload(stamp_ns, said.p_W, said.q_WB))
 
-    # ---- the truth -----------------------------------------------------------------------------
-
-    @property
-    def _t_s(self) -> float:
-        """Time from the first setpoint that was obeyed to the end; below 0 before."""
-        if self._flying_ns is None:
-            return -1.0
-        now_ns = self._vehicle.stamp_ns if self._over is None else self._over[0]
-        return (now_ns - self._flying_ns) * 1e-9
-
     def _show_truth(self) -> None:
         """Truth and the others, as of now."""
-        stamp_ns = self._begun_ns + self._vehicle.stamp_ns
+        stamp_ns, movers = self._begun_ns + self._vehicle.stamp_ns, self._side.movers
         true = self._vehicle.state["truth"][0]
         for key in ("p_W", "v_W", "q_WB", "w_B"):
             self._truth[key] = true[key]
         self._truth["stamp_ns"] = stamp_ns
         self._true.publish(self._truth_writer.payload())
-        for obstacle, shape in zip(self._movers.obstacles(), self._movers.shapes(), strict=True):
+        for obstacle, shape in zip(movers.obstacles(), movers.shapes(), strict=True):
             self._others[obstacle.name].publish(stamp_ns, shape.p_W, shape.v_W)
-
-    def _look(self) -> None:
-        """Judge the true motion, and take away what is to be missing now."""
-        true = self._vehicle.state["truth"][0]
-        said_W = self._vehicle.said_W
-        p_W, v_W = said_W(tuple(true["p_W"].tolist())), said_W(tuple(true["v_W"].tolist()))
-        t_s = self._t_s
-        if t_s < 0.0 or self._over is not None:
-            return
-        for name in self._movers.update(t_s, p_W, v_W):
-            self.tell_event(0, "appeared", name)
-        self._judge.look(t_s, p_W, self._movers)
-        self._speed_mps = max(self._speed_mps, math.hypot(*v_W))
-        if self._before_W is not None:
-            self._way_m += math.dist(p_W, self._before_W)
-        self._before_W = p_W
-        self._make_trouble(t_s, p_W, v_W)
-        self._stopping.look(t_s, p_W, v_W)
-        manager = self._vehicle.manager
-        if "landing" in manager.state and not self._landing:
-            self._landing = manager.reason or manager.state
-        if self._landing and not self._told:
-            self._told = True
-            self._stopping.landing_began(t_s)
-        if reason := self._ending(p_W, v_W):
-            self._over = (self._vehicle.stamp_ns, reason)
-
-    def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
-        troubles = self.rehearsal.params.troubles
-        for trouble in troubles:
-            self._stopping.begin(trouble, t_s, p_W, v_W)
-        missing = self._vehicle.make_trouble(troubles, t_s)
-        self._poses.cut = bool(missing & {"pose", "link"})
-        self._commands.cut = bool(missing & {"commands", "link"})
-
-    def _ending(self, p_W: Vec3, v_W: Vec3) -> str:
-        """Why the flight is over; empty while it is not."""
-        vehicle, rehearsal = self._vehicle, self.rehearsal
-        if vehicle.manager.finished:
-            return f"landed: {self._landing}"
-        if vehicle.over and vehicle.stamp_ns < vehicle.end_ns:
-            return f"crashed: {vehicle.events[-1].message}"
-        if self._judge.collided:
-            x, y, _ = self._judge.at_W
-            return f"collided at ({x:.1f}, {y:.1f}) m"
-        near = math.dist(p_W, rehearsal.field.goal_W) < rehearsal.params.arrival_radius_m
-        calm = all(trouble.over(self._t_s) for trouble in rehearsal.params.troubles)
-        if near and math.hypot(*v_W) < ARRIVED_MPS and calm:
-            return "arrived"
-        if self._t_s >= rehearsal.params.duration_s:
-            return "out of time"
-        return ""
 
     # ---- what it says --------------------------------------------------------------------------
 
     def _status(self) -> str:
-        return self._over[1] if self._over is not None else self._vehicle.manager.state
+        return self._side.reason or self._vehicle.manager.state
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """How the flight goes, by the truth."""
+        side = self._side
         values = {
             "state": self._vehicle.manager.state,
-            "over": "" if self._over is None else self._over[1],
+            "over": side.reason,
             "offboard": str(self._offboard).lower(),
-            "t_s": max(self._t_s, 0.0),
-            "clearance_m": self._judge.clearance_m,
-            "speed_mps": self._speed_mps,
-            "way_m": self._way_m,
-            "landing": self._landing,
+            "t_s": max(side.t_s, 0.0),
+            "clearance_m": side.judge.clearance_m,
+            "speed_mps": side.speed_mps,
+            "way_m": side.way_m,
+            "landing": side.landing,
             "refused": self._vehicle.refused,
             "slips": self.slips,
-            "poses_lost": self._poses.lost,
-            "setpoints": self._commands.sent,
-            "setpoints_lost": self._commands.lost,
+            "poses_lost": side.poses.lost,
+            "setpoints": side.commands.sent,
+            "setpoints_lost": side.commands.lost,
             **self._latency.values("setpoint_latency", time.monotonic_ns()),
-            "flying": str(self._flying_ns is not None and self._over is None).lower(),
-            **stop_values(self._stopping.stops),
+            "flying": str(side.begun_ns is not None and not side.reason).lower(),
+            **stop_values(side.stopping.stops),
         }
         return 0, self._status(), values
 
@@ -417,15 +318,7 @@ def stop_values(stops: Sequence[Stop]) -> dict[str, float | str]:
     }
 
 
-def make(context: Context, **kwargs: Any) -> StandInNode:
-    """Make the node in a context."""
-    return StandInNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(StandInNode)
 
 if __name__ == "__main__":
     main()

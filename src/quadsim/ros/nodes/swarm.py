@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import yaml
-from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
@@ -24,7 +23,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
 from quadsim.ros.runtime.params import declare, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.swarm.outputs import Outputs
 from quadsim.ros.swarm.vehicle_commands import Steering
 from quadsim.sim.closed_loop import TICK_HZ
@@ -235,15 +234,7 @@ class SwarmNode(QuadsimNode):
         return WARN if crashed else OK, words, values
 
 
-def make(context: Context, **kwargs: Any) -> SwarmNode:
-    """Make the node in a context."""
-    return SwarmNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(SwarmNode)
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ from quadsim.base.parameters import flatten, load, unflatten
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import MOST_STEP_S
+from quadsim.ros.runtime.params import ON_RESET, declare, declare_text
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -60,6 +61,30 @@ def read_controller(config: str, vehicle: str) -> dict[str, Any]:
 def _flat(gains: AutopilotParams, airframe: AirframeParams) -> dict[str, Any]:
     body = {AIRFRAME + name: value for name, value in flatten(airframe).items()}
     return {**flatten(gains), **body}
+
+
+def declare_controller(
+    node: Any, when: Callable[[str], str] = lambda _: ""
+) -> tuple[AutopilotParams, AirframeParams]:
+    """Declare what autopilot and mixer both need: gains, and the airframe as they believe it.
+
+    Parameters: ``config`` (a file of config/autopilots) and every field of it; ``vehicle`` (a file
+    of config/vehicles) and ``airframe.*``.
+
+    Args:
+        node: the node.
+        when: says of a name when it may be changed, as of :func:`descriptor`.
+    """
+    config = declare_text(
+        node, "config", "default", "a file of config/autopilots, or a path", ON_RESET
+    )
+    vehicle = declare_text(
+        node, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
+    )
+    gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
+    known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
+    body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))
+    return gains, body
 
 
 class LiveGains:

@@ -14,8 +14,9 @@ from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
-from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
-from quadsim.ros.messages.conversion import OdometryReader, finite, unit_quaternion
+from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.conversion import OdometryReader
+from quadsim.ros.parts.truth_input import PoseReader
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
@@ -42,35 +43,6 @@ class OthersParams:
     flies_on_s: Annotated[
         float, Spec("with its last velocity, when nothing is heard; then it stands", "s", ge=0.0)
     ] = 0.5
-
-
-class PoseReader:
-    """PoseStamped messages into one record; what a pose does not say stays zero.
-
-    Args:
-        record: KINEMATICS record that each message is read into.
-    """
-
-    def __init__(self, record: Any) -> None:
-        self._record = record
-        self._reader = Reader(topics.EXTERNAL_POSE_STAMPED.type_name)
-
-    @property
-    def frames(self) -> list[str]:
-        """Name of the frame of the last message."""
-        return self._reader.frames
-
-    def read(self, payload: bytes) -> None:
-        """Read one message.
-
-        Raises:
-            MessageError: no pose, or a number is missing; the record is as it was.
-        """
-        view = self._reader.read(payload)
-        p_W, q_WB = finite(view["p"], "position"), unit_quaternion(view["q_xyzw"])
-        self._record["p_W"][:] = p_W
-        self._record["q_WB"][:] = q_WB
-        self._record["stamp_ns"] = stamp_of(payload)
 
 
 class Track:

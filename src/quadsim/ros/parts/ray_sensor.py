@@ -1,12 +1,15 @@
-"""What the nodes ``lidar`` and ``rangefinder`` share: they ride on any vehicle, and see others."""
+"""What carries the sensors ``lidar`` and ``rangefinder``: any vehicle, among others."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated
 
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
+from quadsim.ros.messages.transforms import StaticTransforms
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.parts.truth_input import POSES, TruthInput
@@ -37,24 +40,42 @@ class RideFrames:
     pose: Annotated[str, Spec("of the vehicle's pose, and of others'")] = "map"
 
 
-class SeeingNode(SensorNode):
-    """A sensor that casts rays from a vehicle, real or simulated.
+class Carrier:
+    """Any vehicle, real or simulated, that carries a sensor which sees other vehicles.
 
-    Parameters beside those of :class:`SensorNode`: ``pose_type``, ``level``, ``frames.pose``,
-    ``others.*``.
+    Parameters: ``pose_type``, ``level``, ``frames.pose``, ``others.*``.
+
+    Args:
+        node: of the sensor.
     """
 
-    def make_input(self, record: Any, reliable: bool) -> TruthInput:
-        """Subscribe to the vehicle's pose, and to others'."""
-        self.ride = ride = declare(self, RideParams())
-        frame = declare(self, RideFrames(), "frames.").pose
-        self._others = Others(self, frame)
-        needs = self._needs
-        return TruthInput(self, record, needs, self._on_truth, reliable, ride.pose_type, frame)
+    def __init__(self, node: SensorNode) -> None:
+        self._node = node
+        self._ride = declare(node, RideParams())
+        self._frame = declare(node, RideFrames(), "frames.").pose
+        self._others = Others(node, self._frame)
 
-    def look_around(self, stamp_ns: int) -> None:
-        """Put the others where they are; keep level."""
-        if self.ride.level:
-            self._truth["q_WB"][:] = from_euler(0.0, 0.0, yaw_of(quat(self._truth["q_WB"])))
+    def listen(self, reliable: bool) -> TruthInput:
+        """Subscribe to the vehicle's pose."""
+        node = self._node
+        return TruthInput(
+            node, node.truth, node.needs, node.on_truth, reliable, self._ride.pose_type, self._frame
+        )
+
+    def show_mount(self, frame: str, position_B_m: Vec3, rotation_deg: Vec3) -> None:
+        """Publish where on the vehicle the sensor sits."""
+        roll, pitch, yaw = map(math.radians, rotation_deg)
+        self._transforms.publish({frame: (position_B_m, (roll, pitch, yaw))})
+
+    @cached_property
+    def _transforms(self) -> StaticTransforms:
+        return StaticTransforms(self._node)
+
+    def prepare(self, stamp_ns: int) -> None:
+        """Put the other vehicles where they are, and the rays level if they keep level."""
+        q_WB = self._node.truth["q_WB"]
+        if self._ride.level:
+            q_WB[:] = from_euler(0.0, 0.0, yaw_of(quat(q_WB)))
         if self._others.tracks:
-            self.sensor.see(scene_with(self._scene, self._others.obstacles(stamp_ns)))
+            obstacles = self._others.obstacles(stamp_ns)
+            self._node.sensor.see(scene_with(self._node.scene, obstacles))

@@ -31,7 +31,7 @@ class Sampling:
         self._all_until_ns = -1
         self._arrivals: deque[int] = deque()
 
-    def begin_anew(self, reset_ns: int) -> None:
+    def restart(self, reset_ns: int) -> None:
         """Begin after a reset at a time."""
         self._all_until_ns = reset_ns + QUIET_NS + self._latency_ns
 

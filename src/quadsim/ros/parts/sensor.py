@@ -1,11 +1,13 @@
-"""What the nodes of simulated sensors share: the truth in, a sample out when one is due."""
+"""The node of a simulated sensor: takes the true motion and publishes the samples."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from rclpy.context import Context
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
@@ -17,27 +19,94 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import (
     ON_RESET,
-    SCENE,
-    MakeScene,
     declare,
     declare_bool,
     declare_int,
-    declare_scene,
     declare_text,
     on_reset,
     taken,
     value_of,
 )
 from quadsim.ros.runtime.resets import Resets
-from quadsim.sensors.devices import load_device, needs_of, simulate
+from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.device_file import read_device
 from quadsim.sensors.faults import FaultParams, changes, faults_from_text
+from quadsim.sensors.model import SensorModel, SimulatedSensor
 from quadsim.sim.log import WARN
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 FAULTS = "faults"
-#: What a node is built around: the rate that the truth has, the kind of message.
-FIXED = {"imu": ("rate_hz",), "lidar": ("channels",)}
+#: Gives the message of a sample, as bytes or as an object; None publishes nothing.
+Write = Callable[[Any], Any]
+#: Topics, and what makes the message of a sample for each.
+Messages = Sequence[tuple[Topic, Write]]
+#: What a node adds to its diagnostics: level, message and values.
+Health = tuple[int, str, dict[str, Any]]
+
+
+class Platform(Protocol):
+    """What carries a sensor, where that is not the simulated vehicle alone."""
+
+    def listen(self, reliable: bool) -> TruthInput:
+        """Subscribe to the motion."""
+        ...
+
+    def prepare(self, stamp_ns: int) -> None:
+        """Adapt motion and scene before a sample is taken."""
+        ...
+
+
+@dataclass(frozen=True)
+class SensorKind:
+    """What a node of a kind of sensor publishes, and from which model.
+
+    Attributes:
+        name: key of :data:`quadsim.sensors.DEVICES`.
+        device: default file of ``config/sensors``.
+        params_type: parameter class.
+        needs: what the sensor feels with these parameters, as of ``SensorModel``.
+        simulate: makes the device from parameters, environment, seed, vehicle and scene.
+        messages: topics, and what makes the message of a sample for each; called again whenever
+            the parameters have changed, always with the same topics.
+        needed: whether the graph is incomplete while nobody listens.
+        fixed: parameters that change with a restart only.
+        scene: declares the parameters of the scene and gives what makes it, where rays need one.
+        platform: makes what carries the sensor; None is the simulated vehicle.
+        health: what it reports of the last sample, beside gaps.
+    """
+
+    name: str
+    device: str
+    params_type: type[Any]
+    needs: Callable[[Any], frozenset[str]]
+    simulate: Callable[[Any, EnvironmentParams, int, str, Scene], Any]
+    messages: Callable[[SensorNode], Messages]
+    needed: bool = True
+    fixed: tuple[str, ...] = ()
+    scene: Callable[[QuadsimNode], Callable[[Mapping[str, Any]], Scene]] | None = None
+    platform: Callable[[SensorNode], Platform] | None = None
+    health: Callable[[SensorNode], Health] | None = None
+
+    def make(self, context: Context, **kwargs: Any) -> SensorNode:
+        """Make the node in a context; keyword arguments as of :class:`QuadsimNode`."""
+        return SensorNode(self, context=context, **kwargs)
+
+
+def kind_of(
+    model: SensorModel,
+    device: str,
+    messages: Callable[[SensorNode], Messages],
+    **more: Any,
+) -> SensorKind:
+    """The kind of a sensor model; further arguments as of :class:`SensorKind`."""
+
+    def simulate(*args: Any) -> SimulatedSensor:
+        return SimulatedSensor(model, *args)
+
+    return SensorKind(
+        model.name, device, model.params_type, model.needs, simulate, messages, **more
+    )
 
 
 def read_faults(text: str, begin_s: float) -> tuple[list[FaultParams], list[tuple[int, str]]]:
@@ -50,7 +119,7 @@ def read_faults(text: str, begin_s: float) -> tuple[list[FaultParams], list[tupl
     return faults, changes(faults)
 
 
-class SensorNode(QuadsimNode, ABC):
+class SensorNode(QuadsimNode):
     """A node around one simulated sensor, or a lidar.
 
     Parameters: ``device`` (a file of ``config/sensors``), every field of the sensor's parameters,
@@ -58,50 +127,50 @@ class SensorNode(QuadsimNode, ABC):
     last can be set in flight: a YAML list of faults, or one, whose ``at_s`` then counts from now.
 
     Args:
-        kind: a key of :data:`quadsim.sensors.DEVICES`.
-        device: the default device.
+        kind: what it is and publishes.
         kwargs: as of :class:`QuadsimNode`.
     """
 
-    def __init__(self, kind: str, device: str, **kwargs: Any) -> None:
-        super().__init__(kind, **kwargs)
-        device = declare_text(self, "device", device, "a file of config/sensors, or a path")
+    def __init__(self, kind: SensorKind, **kwargs: Any) -> None:
+        super().__init__(kind.name, **kwargs)
+        device = declare_text(self, "device", kind.device, "a file of config/sensors, or a path")
         self._kind = kind
-        self.params: Any = declare(self, load_device(kind, device), when=on_reset)
+        read = partial(read_device, kind.name, kind.params_type, device)
+        self.params: Any = declare(self, read(), when=on_reset)
         self.environment = declare(self, EnvironmentParams(), "environment.", on_reset)
         declare_int(
             self, "seed", 1, "of all randomness; each sensor has its own stream", 0, ON_RESET
         )
-        self._needs = needs_of(kind, self.params)
-        self._make_scene: MakeScene = (
-            declare_scene(self) if "scene" in self._needs else lambda _: EMPTY_SCENE
-        )
-        self._scene = self._make_scene({})
-        self.sensor = self._simulate(self.params, self.environment, self._scene, {})
-        self._truth = new_record(KINEMATICS)
+        self.needs = kind.needs(self.params)
+        self._make_scene = kind.scene(self) if kind.scene and "scene" in self.needs else None
+        self.scene = self._make_scene({}) if self._make_scene else EMPTY_SCENE
+        self.sensor = self._simulate(self.params, self.environment, self.scene, {})
+        self.truth = new_record(KINEMATICS)
+        self.sample: Any = None
         self._truth_ns = 0
         self._acting = 0  # faults that have begun and not ended
         words = "what goes wrong, a YAML list"
         self._timed = TimedParameter(self, FAULTS, words, read_faults, self._set_faults)
         reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        self._input = self.make_input(self._truth, reliable)
+        self.platform: Any = kind.platform(self) if kind.platform else None
+        self._input = (
+            self.platform.listen(reliable)
+            if self.platform
+            else TruthInput(self, self.truth, self.needs, self.on_truth, reliable)
+        )
         self._resets = Resets(
             self,
-            kind,
-            lambda: flatten(load_device(kind, device)),
+            kind.name,
+            lambda: flatten(read()),
             self._take,
-            self._begin_anew,
-            FIXED.get(kind, ()),
+            self._restart,
+            kind.fixed,
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-
-    def make_input(self, record: Any, reliable: bool) -> TruthInput:
-        """Subscribe to what the sensor rides on."""
-        return TruthInput(self, record, self._needs, self._on_truth, reliable)
-
-    def look_around(self, stamp_ns: int) -> None:
-        """What is done before a sample is taken."""
+        messages = kind.messages(self)
+        self._outputs = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
+        self._writers = [write for _, write in messages]
 
     def _simulate(
         self, params: Any, environment: EnvironmentParams, scene: Scene, changed: dict[str, Any]
@@ -109,7 +178,7 @@ class SensorNode(QuadsimNode, ABC):
         """The device with the node's parameters, but for those that change."""
         seed = changed.get("seed", value_of(self, "seed"))
         vehicle = self.get_namespace().strip("/")
-        return simulate(self._kind, params, environment, seed, vehicle, scene)
+        return self._kind.simulate(params, environment, seed, vehicle, scene)
 
     def _set_faults(self, faults: Sequence[FaultParams]) -> None:
         """Take other faults; those that act end."""
@@ -128,26 +197,25 @@ class SensorNode(QuadsimNode, ABC):
             return lambda: None
         params = taken(self, type(self.params), "", changed)
         environment = taken(self, EnvironmentParams, "environment.", changed)
-        if needs_of(self._kind, params) != self._needs:
-            raise InputError(f"{self._kind} feels something else now: restart the graph")
-        in_scene = any(name.startswith(SCENE) for name in changed)
-        scene = self._make_scene(changed) if in_scene else self._scene
+        if self._kind.needs(params) != self.needs:
+            raise InputError(f"{self._kind.name} feels something else now: restart the graph")
+        scene = self._make_scene(changed) if self._make_scene else self.scene
         sensor = self._simulate(params, environment, scene, changed)
 
         def apply() -> None:
-            self._scene, self.params, self.environment = scene, params, environment
+            self.scene, self.params, self.environment = scene, params, environment
             self.sensor = sensor
-            self.make_writers()
+            self._writers = [write for _, write in self._kind.messages(self)]
 
         return apply
 
-    def _begin_anew(self, reset_ns: int, _: bool) -> None:
+    def _restart(self, reset_ns: int, _: bool) -> None:
         """Switch the device off and on again, at the start of its stream."""
         self.sensor.reset()
         self._acting = 0
         self._timed.restart(reset_ns)
 
-    def _on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
+    def on_truth(self, stamp_ns: int, read: Callable[[], None]) -> None:
         """Measure when a sample is due; other truths are not even read."""
         self._resets.follow(stamp_ns)
         self._truth_ns = stamp_ns
@@ -156,30 +224,30 @@ class SensorNode(QuadsimNode, ABC):
             self._tell_fault(begun_ns, words)
         if self.sensor.wants(stamp_ns):
             read()
-            self.look_around(stamp_ns)
-            sample = self.sensor.measure(self._truth)
+            if self.platform:
+                self.platform.prepare(stamp_ns)
+            sample = self.sensor.measure(self.truth)
         else:
             sample = self.sensor.published(stamp_ns)
         while sample is not None:
-            self.publish_sample(sample)
+            self._publish(sample)
             sample = self.sensor.published(stamp_ns)
 
-    @abstractmethod
-    def make_writers(self) -> None:
-        """Make what writes the messages, by the parameters."""
+    def _publish(self, sample: Any) -> None:
+        self.sample = sample
+        for publisher, write in zip(self._outputs, self._writers, strict=True):
+            message = write(sample)
+            if message is not None:
+                publisher.publish(message)
 
-    @abstractmethod
-    def publish_sample(self, sample: Any) -> None:
-        """Publish one sample; each sensor has its messages."""
-
-    def health(self) -> tuple[int, str, dict[str, Any]]:
-        """Gaps and repeats in the truth."""
+    def health(self) -> Health:
+        """Gaps and repeats in the truth, and what the kind of sensor adds."""
         gaps, refused = self.sensor.gaps, self.sensor.refused
-        return (
-            int(gaps > 0),
-            "gaps in the truth" if gaps else "running",
-            {
-                "gaps": gaps,
-                "repeats": refused,
-            },
-        )
+        level, message = (1, "gaps in the truth") if gaps else (0, "running")
+        values = {"gaps": gaps, "repeats": refused}
+        if self._kind.health is None:
+            return level, message, values
+        other_level, other_message, more = self._kind.health(self)
+        if other_level:
+            level, message = max(level, other_level), other_message
+        return level, message, values | more

@@ -8,11 +8,45 @@ from typing import Any
 
 from quadsim.base.records import MAX_ROTORS
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
-from quadsim.ros.messages.conversion import OdometryReader, read_accel
-from quadsim.ros.parts.other_vehicles import PoseReader
+from quadsim.ros.messages.conversion import (
+    OdometryReader,
+    finite,
+    read_accel,
+    unit_quaternion,
+)
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
+
+
+class PoseReader:
+    """PoseStamped messages into one record; what a pose does not say stays zero.
+
+    Args:
+        record: KINEMATICS record that each message is read into.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self._record = record
+        self._reader = Reader(topics.EXTERNAL_POSE_STAMPED.type_name)
+
+    @property
+    def frames(self) -> list[str]:
+        """Name of the frame of the last message."""
+        return self._reader.frames
+
+    def read(self, payload: bytes) -> None:
+        """Read one message.
+
+        Raises:
+            MessageError: no pose, or a number is missing; the record is as it was.
+        """
+        view = self._reader.read(payload)
+        p_W, q_WB = finite(view["p"], "position"), unit_quaternion(view["q_xyzw"])
+        self._record["p_W"][:] = p_W
+        self._record["q_WB"][:] = q_WB
+        self._record["stamp_ns"] = stamp_of(payload)
+
 
 #: What a vehicle's pose can come as: the topic that is listened to, and what reads it.
 POSES: dict[str, tuple[topics.Topic, Any]] = {

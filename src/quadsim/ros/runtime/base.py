@@ -75,7 +75,7 @@ class QuadsimNode(Node):
         self.counts: dict[str, int] = {}
         self._faults: set[str] = set()
         self._needed: list[Callable[[], int]] = []
-        self._asleep: set[Any] = set()
+        self._paused_subscriptions: set[Any] = set()
         self._alone = ExitStack()
         self._handed: list[tuple[str, Listening]] = []
         self._handing = handing_of(self.context)
@@ -220,8 +220,8 @@ class QuadsimNode(Node):
                 raw=True,
                 event_callbacks=self.subscription_events(full),
             )
-            if listening.asleep:
-                self._asleep.add(subscription)
+            if listening.paused:
+                self._paused_subscriptions.add(subscription)
 
         if handing is not None and topic.handed:
             resolved = self.resolve_topic_name(full)
@@ -245,27 +245,32 @@ class QuadsimNode(Node):
 
     @property
     def subscriptions(self) -> Iterator[Any]:
-        """What the executor takes messages from: not what a node has lulled."""
-        return (one for one in super().subscriptions if one not in self._asleep)
+        """What the executor takes messages from: not what a node has paused."""
+        return (one for one in super().subscriptions if one not in self._paused_subscriptions)
 
-    def lull(self, listening: Listening) -> Listening:
+    def pause_messages(self, listening: Listening) -> Listening:
         """Let messages wait, as many as the topic keeps, until somebody takes them.
 
         A message that wakes the executor costs several times what the message itself costs.
         """
-        if not listening.asleep:
-            listening.asleep = True
+        if not listening.paused:
+            listening.paused = True
             if listening.subscription is not None:
-                self._asleep.add(listening.subscription)
-                self._wake_executor()
+                self._paused_subscriptions.add(listening.subscription)
+                self._wake()
         return listening
 
-    def rouse(self, listening: Listening) -> None:
+    def resume_messages(self, listening: Listening) -> None:
         """Let messages call back again."""
-        if listening.asleep:
-            listening.rouse()
-            self._asleep.discard(listening.subscription)
-            self._wake_executor()
+        if listening.paused:
+            listening.resume()
+            self._paused_subscriptions.discard(listening.subscription)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the executor ask for the subscriptions again."""
+        if self.executor is not None:
+            self.executor.wake()
 
     @cached_property
     def events(self) -> Any:
@@ -289,7 +294,7 @@ class QuadsimNode(Node):
             self._handing.forget(listening)
             self._handed = [one for one in self._handed if one[1] is not listening]
         if listening.subscription is not None:
-            self._asleep.discard(listening.subscription)
+            self._paused_subscriptions.discard(listening.subscription)
             self.destroy_subscription(listening.subscription)
 
     def fault(self, topic: str, reason: str) -> None:

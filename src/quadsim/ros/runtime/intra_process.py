@@ -33,13 +33,13 @@ class Listening:
 
     Attributes:
         subscription: of DDS; None where a node of the same process publishes the topic.
-        asleep: whether messages wait to be taken, and call nobody.
+        paused: whether messages wait to be taken, and call nobody.
     """
 
     def __init__(self, kind: Any, callback: Callable[[bytes], None], depth: int) -> None:
         self.callback = callback
         self.subscription: Any = None
-        self.asleep = False
+        self.paused = False
         self.handing: Handing | None = None
         self._kind = kind
         self._waiting: deque[tuple[int, bytes]] = deque(maxlen=depth)
@@ -52,7 +52,7 @@ class Listening:
 
     def give(self, sent_ns: int, payload: bytes) -> None:
         """Take a message of this process."""
-        if self.asleep or self.handing is None:
+        if self.paused or self.handing is None:
             self._waiting.append((sent_ns, payload))
         else:
             self.handing.queue.append((self, payload))
@@ -61,9 +61,9 @@ class Listening:
         """Call back with a message of this process."""
         self.callback(payload)
 
-    def rouse(self) -> None:
+    def resume(self) -> None:
         """Call back from now on; what waits in this process is too old by then."""
-        self.asleep = False
+        self.paused = False
         self._waiting.clear()
 
     def taken(self) -> Iterator[tuple[int, int, Any]]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
 import numpy as np
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.exceptions import (
     InvalidParameterTypeException,
     InvalidParameterValueException,
@@ -17,23 +22,11 @@ from rclpy.exceptions import (
 from rclpy.parameter import Parameter
 
 from quadsim.base.errors import InputError
-from quadsim.base.files import find
-from quadsim.base.parameters import IsDataclass, Leaf, Spec, flatten, leaves, load, unflatten
-from quadsim.control.airframe import AirframeParams
-from quadsim.control.parameters import AutopilotParams
-from quadsim.sim.scenario import airframe_of
-from quadsim.vehicle.parameters import VehicleParams
-from quadsim.world.build import HeightmapParams, make_scene
-from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.scene import Scene
-from quadsim.world.scene.terrain_hills import HillsParams
+from quadsim.base.parameters import IsDataclass, Leaf, Spec, flatten, leaves, unflatten
 
-MakeScene = Callable[[Mapping[str, Any]], Scene]
 P = TypeVar("P", bound=IsDataclass)
 
 INT64_MAX = 2**63 - 1
-#: Beginnings of the parameters that make a scene.
-SCENE = ("world", "terrain.", "heightmap.", "environment.")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: When a parameter changes that files say, in words.
@@ -173,6 +166,31 @@ def declare_text(node: Any, name: str, default: str, doc: str, when: str = "") -
     return str(_declare_one(node, Leaf(name, str, Spec(doc), default), when))
 
 
+def declare_live_text(node: Any, name: str, doc: str, take: Callable[[str], None]) -> str:
+    """Declare a text that may change in flight, empty by default.
+
+    Args:
+        node: the node.
+        name: of the parameter.
+        doc: what it is.
+        take: takes what is set in flight, or refuses it with an InputError.
+    """
+
+    def on_set(parameters: Sequence[Parameter]) -> SetParametersResult:
+        try:
+            for parameter in parameters:
+                if parameter.name == name:
+                    take(str(parameter.value))
+        except InputError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    about = ParameterDescriptor(type=Parameter.Type.STRING.value, description=doc)
+    given = node.declare_parameter(name, "", about).value
+    node.add_on_set_parameters_callback(on_set)
+    return str(given)
+
+
 def declare_int(node: Any, name: str, default: int, doc: str, least: int, when: str = "") -> int:
     """Declare one whole number.
 
@@ -208,52 +226,3 @@ def declare_texts(node: Any, name: str, doc: str) -> list[str]:
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise InputError(f"{where}: parameter {name}: {error}") from None
     return [str(text) for text in found or ()]
-
-
-def declare_scene(node: Any) -> MakeScene:
-    """Declare what rays and vehicles meet, ``world``, ``terrain.*`` and ``heightmap.*``.
-
-    Args:
-        node: the node, with parameters ``environment.*``: the flat ground, and recorded wind.
-
-    Returns:
-        What makes it, from parameters that change and those that the node has; it raises an
-        InputError where the world or the wind cannot be read.
-    """
-    declare_text(node, "world", "flat", "a file of worlds, or a path", ON_RESET)
-    declare(node, HillsParams(), "terrain.", on_reset)
-    declare(node, HeightmapParams(), "heightmap.", on_reset)
-
-    def make(changed: Mapping[str, Any]) -> Scene:
-        return make_scene(
-            str(changed.get("world", value_of(node, "world"))),
-            taken(node, HillsParams, "terrain.", changed),
-            taken(node, HeightmapParams, "heightmap.", changed),
-            taken(node, EnvironmentParams, "environment.", changed),
-        )
-
-    return make
-
-
-def declare_controller(
-    node: Any, when: Callable[[str], str] = lambda _: ""
-) -> tuple[AutopilotParams, AirframeParams]:
-    """Declare what autopilot and mixer both need: gains, and the airframe as they believe it.
-
-    Parameters: ``config`` (a file of config/autopilots) and every field of it; ``vehicle`` (a file
-    of config/vehicles) and ``airframe.*``.
-
-    Args:
-        node: the node.
-        when: says of a name when it may be changed, as of :func:`descriptor`.
-    """
-    config = declare_text(
-        node, "config", "default", "a file of config/autopilots, or a path", ON_RESET
-    )
-    vehicle = declare_text(
-        node, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
-    )
-    gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
-    known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
-    body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))
-    return gains, body

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from quadsim.bag.metadata import qos_yaml
-
 #: Depth of topics at the IMU's rate: 0.4 s at 500 Hz.
 FAST_DEPTH = 200
 
@@ -45,17 +43,4 @@ def deeper(given: QoSProfile, depth: int) -> QoSProfile:
         depth=max(given.depth, depth),
         reliability=given.reliability,
         durability=given.durability,
-    )
-
-
-def as_yaml(profile: QoSProfile) -> str:
-    """What a bag says of a publisher's quality of service."""
-    return qos_yaml(
-        reliability="reliable"
-        if profile.reliability == ReliabilityPolicy.RELIABLE
-        else "best_effort",
-        durability="transient_local"
-        if profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
-        else "volatile",
-        depth=profile.depth,
     )

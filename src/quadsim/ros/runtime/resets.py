@@ -8,6 +8,7 @@ it still is what they said before: what was given otherwise stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
@@ -15,12 +16,10 @@ from rclpy.parameter import Parameter
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import read_yaml_text
-from quadsim.ros.graph.graph import said_of
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import ON_RESET, declare_text, value_of
 from quadsim.ros.runtime.reset_times import ResetTimes, reset_stamp
 from quadsim.sim.log import OK, WARN
-from quadsim.sim.scenario import load_scenario
 
 #: Name of the event by which ``dynamics`` tells a reset.
 RESET = "reset"
@@ -110,7 +109,9 @@ class Resets:
         """
         if not self._scenario:
             return self._own()
-        said = said_of(load_scenario(self._scenario, **self._overrides))
+        # Loaded here because a sensor node needs the code of scenarios at a reset only.
+        graph = import_module("quadsim.ros.graph.graph")
+        said = graph.said_of(graph.load_scenario(self._scenario, **self._overrides))
         if self._executable not in said:
             raise InputError(f"{self._scenario}: has no {self._executable} any more")
         return said[self._executable]

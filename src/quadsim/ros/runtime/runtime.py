@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import rclpy
@@ -288,3 +289,18 @@ def main_of(make: Make, stop: threading.Event | None = None) -> None:
         sys.stderr.write(f"quadsim: error: {unknown[0]!r} is no ROS argument (see --ros-args -p)\n")
         sys.exit(BAD_INPUT)
     sys.exit(run([make], sys.argv, stop=stop))
+
+
+def entry_points(
+    node: Callable[..., Watching],
+) -> tuple[Callable[..., Watching], Callable[[], None]]:
+    """What a module of ``ros/nodes`` gives: what makes its node in a context, and its executable.
+
+    Args:
+        node: makes the node; keyword arguments as of :class:`QuadsimNode`.
+    """
+
+    def make(context: Context, **kwargs: Any) -> Watching:
+        return node(context=context, **kwargs)
+
+    return make, partial(main_of, make)

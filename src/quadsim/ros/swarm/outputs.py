@@ -35,14 +35,6 @@ def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
     return samples.sensor_messages(kind, params, environment, prefix)
 
 
-def _write_of(publisher: Any) -> Callable[[bytes], None]:
-    """What writes a serialised message: rclpy's own looks at each one's type for as long again."""
-    write: Callable[[bytes], None] = getattr(
-        getattr(publisher, "handle", None), "publish_raw", publisher.publish
-    )
-    return write
-
-
 class Batch:
     """One topic of all vehicles.
 
@@ -59,7 +51,7 @@ class Batch:
         self, node: Any, namespaces: Sequence[str], topic: Topic, templates: Sequence[Template] = ()
     ) -> None:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)  # hundreds would be watched
-        self._publishers = [  # kept: what is written to lives as long as they do
+        self._publishers = [
             node.create_publisher(
                 topic.message,
                 full_name(namespace, topic.name),
@@ -68,7 +60,6 @@ class Batch:
             )
             for namespace in namespaces
         ]
-        self._write = [_write_of(publisher) for publisher in self._publishers]
         self.count = 0
         if templates:
             self.begin(templates)
@@ -81,10 +72,9 @@ class Batch:
         self, vehicles: NDArray[np.intp], stamp_ns: NDArray[np.int64], **columns: Any
     ) -> None:
         """Publish a message for each row; see :meth:`VehicleTemplates.payloads`."""
-        write = self._write
         payloads = self._messages.payloads(vehicles, stamp_ns, **columns)
         for i, payload in zip(vehicles.tolist(), payloads, strict=True):
-            write[i](payload)
+            self._publishers[i].publish(payload)
         self.count += len(payloads)
 
 
