@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @contextmanager
@@ -27,6 +28,13 @@ with _hidden("coverage"):  # numba imports it, 40 ms, to see whether somebody me
     import numba
 
 F = TypeVar("F", bound=Callable[..., object])
+R = TypeVar("R", bound="Record")
+R_co = TypeVar("R_co", covariant=True)
+
+Array = NDArray[np.float64]
+#: Fields of a record: a vector of three; a quaternion, w first.
+Vector = Annotated[Array, 3]
+Quaternion = Annotated[Array, 4]
 
 #: Strict IEEE arithmetic; cached; without the C wrapper, which nobody calls and takes time to make;
 #: arrays are borrowed from the caller: to count their owners was a sixth of the closed loop's time.
@@ -91,6 +99,43 @@ def portable(function: F) -> F:
 def plain(function: F) -> F:
     """A kernel as Python runs it, for what is called once: the same bits, and nothing to load."""
     return cast(F, getattr(function, "py_func", function))
+
+
+class Record:
+    """What kernels remember or exchange, declared as a class; see :mod:`quadsim.base.records`.
+
+    At run time it is a :class:`numpy.record` of the class's dtype. The class is what mypy sees.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> np.dtype[np.record]: ...  # noqa: D102
+
+        def __getitem__(self, name: str) -> Any: ...
+
+        def __setitem__(self, name: str, value: Any) -> None: ...
+
+        def copy(self: R) -> R: ...  # noqa: D102
+
+
+class Records(Protocol[R_co]):
+    """An array of records, for mypy; at run time a structured :class:`numpy.ndarray`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many there are."""
+        ...
+
+    def __getitem__(self, i: int, /) -> R_co: ...
+
+    def __setitem__(self, i: int, value: Any, /) -> None: ...
+
+
+class Over(NamedTuple):
+    """Places a field of a record over other fields of it, from this one on."""
+
+    field: str
 
 
 def record_dtype(fields: list[tuple[object, ...]]) -> np.dtype[np.record]:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -29,10 +30,15 @@ from typing import (
 import numpy as np
 import yaml
 
-from quadsim.base.compiled import record_dtype
+from quadsim.base.compiled import Over, R, Records, new_record, record_dtype
 from quadsim.base.errors import InputError, shown
 
 Vec3 = tuple[float, float, float]
+#: A text of ``Spec.choices`` that kernels see, there as its index.
+if TYPE_CHECKING:
+    Choice = Any
+else:
+    Choice = str
 
 
 class IsDataclass(Protocol):
@@ -378,24 +384,72 @@ def _record_field(name: str, kind: Any, spec: Spec) -> list[tuple[object, ...]]:
     return [(name, np.float64 if kind is float else np.int64)]
 
 
+def _item_dtype(kind: Any) -> Any:
+    """Type of one number of a field, or of one record in it."""
+    if get_origin(kind) is np.ndarray:
+        return get_args(get_args(kind)[1])[0]
+    if get_origin(kind) is Records:
+        return dtype_of(get_args(kind)[0])
+    numbers = {int: np.int64, bool: np.int64, float: np.float64}
+    return numbers.get(kind) or dtype_of(kind)
+
+
+def _record_dtype(cls: Any) -> np.dtype[np.record]:
+    """Structured type of a :class:`Record`; a generic one comes with its arguments."""
+    origin = get_origin(cls) or cls
+    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(cls), strict=True))
+    fields: list[tuple[object, ...]] = []
+    over: dict[str, tuple[str, Any]] = {}
+    for name, hint in get_type_hints(origin, include_extras=True).items():
+        if getattr(hint, "__parameters__", ()):
+            hint = hint[tuple(given[parameter] for parameter in hint.__parameters__)]
+        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        item = _item_dtype(given.get(kind, kind))
+        shape = tuple(note for note in notes if isinstance(note, int))
+        places = [note.field for note in notes if isinstance(note, Over)]
+        if places:
+            over[name] = (places[0], (item, shape))
+        else:
+            fields.append((name, item, shape) if shape else (name, item))
+    dtype = record_dtype(fields)
+    if not over:
+        return dtype
+    known: Any = dtype.fields
+    names = [*known, *over]
+    formats = [known[name][0] for name in known] + [kind for _, kind in over.values()]
+    offsets = [known[name][1] for name in known] + [known[place][1] for place, _ in over.values()]
+    plain: Any = np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize}
+    )
+    return cast("np.dtype[np.record]", np.dtype((np.record, plain)))
+
+
 #: What :func:`dtype_of` made.
-_DTYPES: dict[type[Any], np.dtype[np.record]] = {}
+_DTYPES: dict[Any, np.dtype[np.record]] = {}
 
 
-def dtype_of(cls: type[Any]) -> np.dtype[np.record]:
-    """Structured type of the kernels for a parameter class.
+def dtype_of(cls: Any) -> np.dtype[np.record]:
+    """Structured type of the kernels for a parameter class or a :class:`Record`.
 
     Booleans, whole numbers and choices (by their index) are int64, all else float64. Texts
     without choices have no place in a kernel and are left out.
     """
     if cls not in _DTYPES:
+        if not dataclasses.is_dataclass(cls):
+            _DTYPES[cls] = _record_dtype(cls)
+            return _DTYPES[cls]
         fields: list[tuple[object, ...]] = []
-        for name, (kind, spec) in _hints(cls).items():
+        for name, (kind, spec) in _hints(cast("type[Any]", cls)).items():
             if kind is str and not spec.choices:
                 continue
             fields += _record_field(name, kind, spec)
         _DTYPES[cls] = record_dtype(fields)
     return _DTYPES[cls]
+
+
+def new(cls: type[R]) -> R:
+    """One zeroed record of a class; kernels change it in place."""
+    return cast(R, new_record(dtype_of(cls)))
 
 
 def _fill(records: Any, params: IsDataclass) -> None:

@@ -1,16 +1,36 @@
 """The records that the parts exchange: the kernels' counterpart of the topics.
 
+A record is a class of annotated fields, from which :func:`quadsim.base.parameters.dtype_of` makes
+the structured type of its arrays::
+
+    class Wheel(Record):
+        turns: int  # int64
+        speed_radps: float  # float64
+        axis_B: Vector  # (3,) float64
+        slip: Annotated[Array, 2, 4]  # (2, 4) float64; NDArray[np.int64] for whole numbers
+        tyre: Tyre  # another record, or a parameter class
+        spokes: Annotated[Records[Spoke], 20]
+
+    WHEEL = dtype_of(Wheel)
+
+Kernels annotate ``wheel: Wheel``, ``wheels: Records[Wheel]`` for an array of them, and packed
+parameters by their dataclass, so that mypy knows every field. ``new(Wheel)`` makes one. The length
+of a parameter's list, ``NAME_count``, is a ``ClassVar[int]`` of its dataclass, and a choice, which
+a kernel sees as its index, is a :data:`quadsim.base.parameters.Choice`.
+
 Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU). Quaternions are Hamilton,
 ``w`` first. Units are SI, stamps integer nanoseconds.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
-from quadsim.base.compiled import record_dtype
+from quadsim.base.compiled import Array, Quaternion, Record, Vector
+from quadsim.base.parameters import dtype_of
 
 MAX_ROTORS = 8
+PerRotor = Annotated[Array, MAX_ROTORS]
 
 #: What lifts a vehicle.
 VEHICLE_KINDS = ("multirotor", "helicopter")
@@ -20,54 +40,65 @@ MULTIROTOR, HELICOPTER = range(2)
 #: and the throttle in [0, 1].
 HELICOPTER_COMMANDS = ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
 
-#: A vehicle's true motion (``ground_truth/odom`` with ``ground_truth/accel``), and what else of the
-#: vehicle its sensors feel (``motor_speed``, ``wind``). ``a_W`` is the second derivative of the
-#: centre of mass' position (gravity not removed), in m/s^2; ``wind_W`` the velocity of the air.
-KINEMATICS = record_dtype(
-    [
-        ("stamp_ns", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("q_WB", np.float64, (4,)),
-        ("w_B", np.float64, (3,)),
-        ("a_W", np.float64, (3,)),
-        ("w_dot_B", np.float64, (3,)),
-        ("rotor_speed_radps", np.float64, (MAX_ROTORS,)),
-        ("motor_current_A", np.float64),  # of all motors together
-        ("wind_W", np.float64, (3,)),
-    ]
-)
 
-#: What control flies on (``odometry/filtered``, or the truth); variances are diagonals,
-#: attitude's as rotation about the world axes in rad^2.
-ODOMETRY = record_dtype(
-    [
-        ("stamp_ns", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("q_WB", np.float64, (4,)),
-        ("w_B", np.float64, (3,)),
-        ("p_variance", np.float64, (3,)),
-        ("v_variance", np.float64, (3,)),
-        ("attitude_variance", np.float64, (3,)),
-    ]
-)
+class Kinematics(Record):
+    """A vehicle's true motion, and what else of the vehicle its sensors feel.
 
-#: What the mission wants (the ``reference``). Modes: see :data:`SETPOINT_MODES`.
-SETPOINT = record_dtype(
-    [
-        ("mode", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("a_W", np.float64, (3,)),
-        ("yaw", np.float64),
-        ("yaw_rate", np.float64),
-        ("speed_mps", np.float64),  # fastest, horizontal; 0 for the autopilot's limit
-        ("roll", np.float64),  # in mode attitude
-        ("pitch", np.float64),
-        ("thrust", np.float64),  # collective specific thrust along body z, m/s^2
-    ]
-)
+    The motion is ``ground_truth/odom`` with ``ground_truth/accel``. ``a_W`` is the second
+    derivative of the centre of mass' position (gravity not removed), in m/s^2; ``wind_W`` the
+    velocity of the air.
+    """
+
+    stamp_ns: int
+    p_W: Vector
+    v_W: Vector
+    q_WB: Quaternion
+    w_B: Vector
+    a_W: Vector
+    w_dot_B: Vector
+    rotor_speed_radps: PerRotor
+    motor_current_A: float  # of all motors together
+    wind_W: Vector
+
+
+KINEMATICS = dtype_of(Kinematics)
+
+
+class Odometry(Record):
+    """What control flies on (``odometry/filtered``, or the truth).
+
+    Variances are diagonals, attitude's as rotation about the world axes in rad^2.
+    """
+
+    stamp_ns: int
+    p_W: Vector
+    v_W: Vector
+    q_WB: Quaternion
+    w_B: Vector
+    p_variance: Vector
+    v_variance: Vector
+    attitude_variance: Vector
+
+
+ODOMETRY = dtype_of(Odometry)
+
+
+class Setpoint(Record):
+    """What the mission wants (the ``reference``). Modes: see :data:`SETPOINT_MODES`."""
+
+    mode: int
+    p_W: Vector
+    v_W: Vector
+    a_W: Vector
+    yaw: float
+    yaw_rate: float
+    speed_mps: float  # fastest, horizontal; 0 for the autopilot's limit
+    roll: float  # in mode attitude
+    pitch: float
+    thrust: float  # collective specific thrust along body z, m/s^2
+
+
+SETPOINT = dtype_of(Setpoint)
 
 #: stop: motors off. idle: motors at their lowest speed, armed on the ground. position: p, v, a
 #: and yaw are followed. velocity: v, a and yaw_rate are followed, p is ignored.
@@ -76,14 +107,19 @@ SETPOINT = record_dtype(
 MODE_STOP, MODE_IDLE, MODE_POSITION, MODE_VELOCITY, MODE_DESCEND, MODE_ATTITUDE = range(6)
 SETPOINT_MODES = ("stop", "idle", "position", "velocity", "descend", "attitude")
 
-#: Desired attitude (``command_attitude``): roll and pitch of q_WB count, its yaw is ignored;
-#: yaw_rate about the vertical in rad/s; thrust is the collective specific thrust along body z in
-#: m/s^2, exactly 0 meaning "stop the motors".
-ATTITUDE_COMMAND = record_dtype(
-    [
-        ("stamp_ns", np.int64),
-        ("q_WB", np.float64, (4,)),
-        ("yaw_rate", np.float64),
-        ("thrust", np.float64),
-    ]
-)
+
+class AttitudeCommand(Record):
+    """Desired attitude (``command_attitude``).
+
+    Roll and pitch of q_WB count, its yaw is ignored; yaw_rate about the vertical in rad/s;
+    thrust is the collective specific thrust along body z in m/s^2, exactly 0 meaning "stop the
+    motors".
+    """
+
+    stamp_ns: int
+    q_WB: Quaternion
+    yaw_rate: float
+    thrust: float
+
+
+ATTITUDE_COMMAND = dtype_of(AttitudeCommand)

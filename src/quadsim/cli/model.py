@@ -12,7 +12,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
 
 if TYPE_CHECKING:
-    from quadsim.sensors.model import SensorParams
+    from quadsim.sensors.timing import SensorParams
     from quadsim.vehicle.parameters import VehicleParams
 
 fortress_option = click.option(

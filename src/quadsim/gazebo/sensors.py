@@ -21,7 +21,7 @@ from quadsim.gazebo.xml import add, add_pose
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors.lidar_pattern import LidarParams
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors.timing import SensorParams
 from quadsim.sensors.mount import Position, Rotation
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.world.scene.obstacles import Pose

@@ -7,9 +7,8 @@ Rx(roll). Closed forms after Sola, *Quaternion kinematics for the error-state Ka
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import Array, lane_kernel
 from quadsim.base.elementary import asin, atan2, cos, sin
 from quadsim.base.parameters import Vec3
 
@@ -18,7 +17,7 @@ Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
 @lane_kernel
-def quat(array: Any) -> Quat:
+def quat(array: Array | tuple[float, ...]) -> Quat:
     """First four elements of an array as a quaternion."""
     return (array[0], array[1], array[2], array[3])
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import Array, lane_kernel
 from quadsim.base.parameters import Vec3
 
 
 @lane_kernel
-def vec3(array: Any) -> Vec3:
+def vec3(array: Array | tuple[float, ...]) -> Vec3:
     """First three elements of an array as a tuple."""
     return (array[0], array[1], array[2])
 
 
 @lane_kernel
-def store(array: Any, values: Any) -> None:
+def store(array: Array, values: tuple[float, ...]) -> None:
     """Write a tuple into the first elements of an array."""
     for i in range(len(values)):
         array[i] = values[i]

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Quaternion, Record, Records, Vector, kernel
 from quadsim.base.parameters import Spec
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
-from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene
 
 KIND = "ahrs"
 
@@ -41,25 +44,35 @@ class AhrsParams:
     ] = 0.0
 
 
-AHRS_STATE = record_dtype([("drawn", np.int64), ("error_W", np.float64, (3,))])
-AHRS_SAMPLE = sample_dtype([("q_WB", 4)])
+class AhrsState(Record):
+    """The error that is held until it is drawn anew."""
+
+    drawn: int
+    error_W: Vector
 
 
-def start(state: np.record, params: AhrsParams, generator: np.random.Generator) -> None:
+class AhrsSample(Sample):
+    """An attitude."""
+
+    q_WB: Quaternion
+    values: Annotated[Array, 4, Over("q_WB")]
+
+
+def start(state: AhrsState, params: AhrsParams, generator: np.random.Generator) -> None:
     """Nothing has been drawn yet."""
     state.drawn = -1
 
 
 @kernel
 def ahrs_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[AhrsState],
+    params: Records[AhrsParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[AhrsSample],
 ) -> None:
     """The attitude with its error: q = exp(e) q_true, e a rotation in the world."""
     state, device, true = states[0], params[0], now[0]
@@ -72,4 +85,4 @@ def ahrs_step(
     store(samples[0].q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
 
 
-MODEL = SensorModel(KIND, AhrsParams, AHRS_STATE, AHRS_SAMPLE, 3, start, ahrs_step)
+MODEL = SensorModel(KIND, Slot[AhrsParams, AhrsState, AhrsSample], 3, start, ahrs_step)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Record, Records, kernel
 from quadsim.base.elementary import exp
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
 from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
-from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
 from quadsim.world.air.atmosphere import air_pressure, density_at
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -72,23 +75,30 @@ class BarometerParams:
         return self.noise_sigma_pa * self.noise_sigma_pa + self.step_pa * self.step_pa / 12.0
 
 
-BAROMETER_STATE = record_dtype(
-    [
-        ("bias_pa", np.float64),
-        ("felt_pa", np.float64),  # behind the lag
-        ("age_s", np.float64),  # since switch-on
-    ]
-)
-BAROMETER_SAMPLE = sample_dtype([("pressure_pa", 1)])
+class BarometerState(Record):
+    """What it remembers."""
+
+    bias_pa: float
+    felt_pa: float  # behind the lag
+    age_s: float  # since switch-on
 
 
-def start(state: np.record, params: BarometerParams, generator: np.random.Generator) -> None:
+class BarometerSample(Sample):
+    """A static pressure."""
+
+    pressure_pa: float
+    values: Annotated[Array, 1, Over("pressure_pa")]
+
+
+def start(state: BarometerState, params: BarometerParams, generator: np.random.Generator) -> None:
     """Begin with the constant error and that of this switch-on."""
     state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * float(draw_normals(generator, 1)[0])
 
 
 @kernel
-def port_pressure(device: Any, environment: Any, true: Any) -> float:
+def port_pressure(
+    device: BarometerParams, environment: EnvironmentParams, true: Kinematics
+) -> float:
     """Pressure at the static port in Pa; the datum's height counts as height above the sea."""
     height_m = environment.datum.height_m + true.p_W[2]
     static_pa = air_pressure(environment, true.p_W[2])
@@ -102,7 +112,9 @@ def port_pressure(device: Any, environment: Any, true: Any) -> float:
 
 
 @kernel
-def lagged(state: Any, device: Any, before_pa: float, now_pa: float, dt_s: float) -> float:
+def lagged(
+    state: BarometerState, device: BarometerParams, before_pa: float, now_pa: float, dt_s: float
+) -> float:
     """Pressure behind a first-order lag, exact where the pressure changes evenly in between."""
     tau_s = device.response_time_s
     if tau_s <= 0.0:
@@ -117,14 +129,14 @@ def lagged(state: Any, device: Any, before_pa: float, now_pa: float, dt_s: float
 
 @kernel
 def barometer_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[BarometerState],
+    params: Records[BarometerParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[BarometerSample],
 ) -> None:
     """One sample of the pressure in Pa."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
@@ -135,7 +147,9 @@ def barometer_step(
     state.age_s += dt_s
     state.bias_pa += device.bias_walk * math.sqrt(dt_s) * white[1]
     reading += state.bias_pa + device.noise_sigma_pa * white[0]
-    reading += device.temperature_bias * warmth_K(device, state.age_s)
+    reading += device.temperature_bias * warmth_K(
+        device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s
+    )
     reading = read_out(reading, device.step_pa, 0.0)
     sample.pressure_pa = min(max(reading, device.range_min_pa), device.range_max_pa)
 
@@ -148,9 +162,7 @@ def needs(params: BarometerParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "barometer",
-    BarometerParams,
-    BAROMETER_STATE,
-    BAROMETER_SAMPLE,
+    Slot[BarometerParams, BarometerState, BarometerSample],
     2,
     start,
     barometer_step,

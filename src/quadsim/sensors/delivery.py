@@ -5,68 +5,74 @@ Every sensor has an OUTBOX: the faults that are set, and the samples that are on
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Records, kernel
+from quadsim.base.records import Kinematics
 from quadsim.sensors.faults import (
-    FAULT_LIST,
+    FaultList,
     amplify,
     delay_s,
     disturb,
     in_outage,
     loss_probability,
 )
-from quadsim.sensors.timing import is_lost, stamp_of_sample
+from quadsim.sensors.timing import SensorParams, is_lost, stamp_of_sample
 
 #: Samples that can be on their way at once; latency and delay are refused beyond it.
 OUTBOX_SIZE = 256
 
 
-def sample_dtype(
-    numbers: list[tuple[str, int]], further: list[tuple[str, int]] | None = None
-) -> np.dtype[np.record]:
-    """Structured type of a sample.
+class Sample(Record):
+    """What a sensor gives: numbers side by side, which are ``values`` too, and more about them.
 
-    Args:
-        numbers: name and length (1: a scalar) of what is measured, all float64. They lie side by
-            side, and ``values`` is all of them as one array, for the faults.
-        further: what is said beside it, which no fault changes.
+    Faults act on ``values``, which a kind of sensor places ``Over`` its first number.
     """
-    names, formats, offsets = ["stamp_ns"], ["i8"], [0]
-    at = 8
-    for name, length in [*numbers, *(further or [])]:
-        names.append(name)
-        formats.append(f"({length},)f8" if length > 1 else "f8")
-        offsets.append(at)
-        at += 8 * length
-    width = sum(length for _, length in numbers)
-    names.append("values")
-    formats.append(f"({width},)f8")
-    offsets.append(8)
-    plain: Any = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": at})
-    return cast("np.dtype[np.record]", np.dtype((np.record, plain)))
+
+    stamp_ns: int
+    values: Array
 
 
-def outbox_dtype(sample: np.dtype[np.record]) -> np.dtype[np.record]:
-    """Structured type of a sensor's outbox: a ring of samples in the order of their arrival."""
-    return record_dtype(
-        [
-            ("faults", FAULT_LIST),
-            ("first", np.int64),
-            ("count", np.int64),
-            ("overflows", np.int64),
-            ("newest_arrival_ns", np.int64),
-            ("arrival_ns", np.int64, (OUTBOX_SIZE,)),
-            ("samples", sample, (OUTBOX_SIZE,)),
-        ]
-    )
+P = TypeVar("P", bound=SensorParams)
+S = TypeVar("S", bound=Record)
+M = TypeVar("M", bound=Sample)
+
+
+class Outbox(Record, Generic[M]):
+    """The faults of a sensor, and a ring of its samples in the order of their arrival."""
+
+    faults: FaultList
+    first: int
+    count: int
+    overflows: int
+    newest_arrival_ns: int
+    arrival_ns: Annotated[NDArray[np.int64], OUTBOX_SIZE]
+    samples: Annotated[Records[M], OUTBOX_SIZE]
+
+
+class Slot(Record, Generic[P, S, M]):
+    """One device: its parameters, what it remembers, and its samples.
+
+    Its step, and the functions below, take an array of one: that is what goes into compiled code
+    fast, from Python too.
+    """
+
+    period_ns: int  # 0: there is none
+    params: P
+    state: S
+    previous: Kinematics  # the truth at the newest sample
+    sample: M
+    outbox: Outbox[M]
+    count: int  # samples published
 
 
 @kernel
-def prepare(outboxes: Any, now_ns: int, white: NDArray[np.float64], count: int) -> None:
+def prepare(
+    outboxes: Records[Outbox[M]], now_ns: int, white: NDArray[np.float64], count: int
+) -> None:
     """Before a sample is taken: make its noise louder where a fault does.
 
     Args:
@@ -81,9 +87,9 @@ def prepare(outboxes: Any, now_ns: int, white: NDArray[np.float64], count: int) 
 
 @kernel
 def send(
-    outboxes: Any,
-    params: Any,
-    samples: Any,
+    outboxes: Records[Outbox[M]],
+    params: Records[SensorParams],
+    samples: Records[M],
     now_ns: int,
     period_ns: int,
     white: NDArray[np.float64],
@@ -125,7 +131,7 @@ def send(
 
 
 @kernel
-def collect(outboxes: Any, now_ns: int, samples: Any) -> bool:
+def collect(outboxes: Records[Outbox[M]], now_ns: int, samples: Records[M]) -> bool:
     """Take the oldest sample out of the outbox if it has arrived by now.
 
     Args:

@@ -14,7 +14,8 @@ from quadsim.base.parameters import from_mapping, read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
-from quadsim.sensors.model import SensorParams, SimulatedSensor, set_faults
+from quadsim.sensors.model import SimulatedSensor, set_faults
+from quadsim.sensors.timing import SensorParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Quaternion, Record, kernel
 from quadsim.base.elementary import cos
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
@@ -20,13 +20,14 @@ from quadsim.base.parameters import Spec
 from quadsim.geometry.length import hypot
 from quadsim.sensors.model import read_out
 
-#: What a device remembers of its errors: the offset and the scale drawn at switch-on, and the
-#: cosine of the largest incidence.
-ECHO_FIELDS: list[tuple[object, ...]] = [
-    ("offset_m", np.float64),
-    ("scale", np.float64),
-    ("cos_incidence_max", np.float64),
-]
+
+class EchoState(Record):
+    """What a device remembers: its mount, and the offset and scale drawn at switch-on."""
+
+    q_BS: Quaternion
+    offset_m: float
+    scale: float
+    cos_incidence_max: float
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class EchoParams:
             )
 
 
-def start_echo(state: np.record, params: EchoParams, generator: np.random.Generator) -> None:
-    """Draw what a device has from switch-on; ``state`` has the ECHO_FIELDS."""
+def start_echo(state: EchoState, params: EchoParams, generator: np.random.Generator) -> None:
+    """Draw what a device has from switch-on."""
     offset, scale = draw_normals(generator, 2).tolist()
     state.offset_m = params.turn_on_sigma_m * offset
     state.scale = 1.0 + params.scale_sigma * scale
@@ -77,15 +78,15 @@ def start_echo(state: np.record, params: EchoParams, generator: np.random.Genera
 
 
 @kernel
-def is_missed(device: Any, state: Any, cosine: float, chance: float) -> bool:
+def is_missed(device: EchoParams, state: EchoState, cosine: float, chance: float) -> bool:
     """Whether an echo is missed by chance.
 
     A diffuse surface sends back cos(incidence) of the light or sound (Lambert): with what is
     lacking of it, the misses grow.
 
     Args:
-        device: record with the fields of EchoParams.
-        state: record with the ECHO_FIELDS.
+        device: the parameters.
+        state: what it remembers.
         cosine: of the angle between ray and surface normal.
         chance: uniform in [0, 1].
     """
@@ -95,7 +96,7 @@ def is_missed(device: Any, state: Any, cosine: float, chance: float) -> bool:
 
 
 @kernel
-def read_echo(device: Any, state: Any, distance_m: float, white: float) -> float:
+def read_echo(device: EchoParams, state: EchoState, distance_m: float, white: float) -> float:
     """What is read off an echo, m: offset, scale, noise, counts, limits (REP-117).
 
     Args:
@@ -116,7 +117,7 @@ def read_echo(device: Any, state: Any, distance_m: float, white: float) -> float
 
 
 @kernel
-def echo_variance(device: Any, reading_m: float) -> float:
+def echo_variance(device: EchoParams, reading_m: float) -> float:
     """Variance of a reading in m^2: noise, count, and the spread of offset and scale; 0 of none."""
     if math.isinf(reading_m):
         return 0.0

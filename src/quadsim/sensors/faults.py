@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Records, kernel
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec, from_mapping, read_yaml_text
+from quadsim.base.parameters import Spec, dtype_of, from_mapping, read_yaml_text
 
 STUCK, FROZEN, NOISIER, BIAS, DROPOUT, DELAY, OUTAGE, SPOOFING = range(8)
 FAULTS = ("stuck", "frozen", "noisier", "bias", "dropout", "delay", "outage", "spoofing")
@@ -48,19 +48,30 @@ class FaultParams:
     channel: Annotated[str, Spec("what of the sensor, such as accel; empty for all")] = ""
 
 
-FAULT = record_dtype(
-    [
-        ("kind", np.int64),
-        ("start_ns", np.int64),
-        ("end_ns", np.int64),
-        ("first", np.int64),  # channel, as a range of the sample's values
-        ("count", np.int64),
-        ("value", np.float64, (MAX_VALUES,)),
-        ("held", np.float64, (MAX_VALUES,)),  # frozen: the reading that repeats
-        ("holds", np.int64),
-    ]
-)
-FAULT_LIST = record_dtype([("count", np.int64), ("items", FAULT, (MAX_FAULTS,))])
+class ActingFault(Record):
+    """One fault as it acts on a sample."""
+
+    kind: int
+    start_ns: int
+    end_ns: int
+    first: int  # channel, as a range of the sample's values
+    count: int
+    value: Annotated[Array, MAX_VALUES]
+    held: Annotated[Array, MAX_VALUES]  # frozen: the reading that repeats
+    holds: int
+
+
+FAULT = dtype_of(ActingFault)
+
+
+class FaultList(Record):
+    """The faults of a device."""
+
+    count: int
+    items: Annotated[Records[ActingFault], MAX_FAULTS]
+
+
+FAULT_LIST = dtype_of(FaultList)
 
 
 def _width(params: FaultParams, channel_width: int) -> Sequence[int]:
@@ -78,7 +89,7 @@ def _width(params: FaultParams, channel_width: int) -> Sequence[int]:
 
 
 def add_fault(
-    faults: Any,
+    faults: FaultList,
     params: FaultParams,
     sensor: str,
     channels: Mapping[str, tuple[int, int]],
@@ -140,13 +151,13 @@ def _check_value(params: FaultParams, longest_delay_s: float, where: str) -> Non
 
 
 @kernel
-def acts(fault: Any, now_ns: int) -> bool:
+def acts(fault: ActingFault, now_ns: int) -> bool:
     """Whether a fault acts on a sample taken now."""
     return bool(fault.start_ns <= now_ns < fault.end_ns)
 
 
 @kernel
-def amplify(faults: Any, now_ns: int, white: NDArray[np.float64], count: int) -> None:
+def amplify(faults: FaultList, now_ns: int, white: NDArray[np.float64], count: int) -> None:
     """Multiply the model's normal numbers while it is noisier."""
     for k in range(faults.count):
         fault = faults.items[k]
@@ -156,7 +167,7 @@ def amplify(faults: Any, now_ns: int, white: NDArray[np.float64], count: int) ->
 
 
 @kernel
-def loss_probability(faults: Any, now_ns: int, own: float) -> float:
+def loss_probability(faults: FaultList, now_ns: int, own: float) -> float:
     """Probability of losing a sample taken now."""
     for k in range(faults.count):
         fault = faults.items[k]
@@ -166,7 +177,7 @@ def loss_probability(faults: Any, now_ns: int, own: float) -> float:
 
 
 @kernel
-def delay_s(faults: Any, now_ns: int) -> float:
+def delay_s(faults: FaultList, now_ns: int) -> float:
     """Further latency of a sample taken now."""
     result = 0.0
     for k in range(faults.count):
@@ -177,7 +188,7 @@ def delay_s(faults: Any, now_ns: int) -> float:
 
 
 @kernel
-def in_outage(faults: Any, now_ns: int) -> bool:
+def in_outage(faults: FaultList, now_ns: int) -> bool:
     """Whether a GNSS receiver has no fix."""
     for k in range(faults.count):
         if faults.items[k].kind == OUTAGE and acts(faults.items[k], now_ns):
@@ -186,7 +197,7 @@ def in_outage(faults: Any, now_ns: int) -> bool:
 
 
 @kernel
-def disturb(faults: Any, now_ns: int, values: NDArray[np.float64]) -> None:
+def disturb(faults: FaultList, now_ns: int, values: NDArray[np.float64]) -> None:
     """Change the numbers of a sample as the faults that act on it do.
 
     Args:

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Record, Records, Vector, kernel
 from quadsim.base.elementary import exp, log
 from quadsim.base.normals import draw_normals
 from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.sensors.chance import next_state, share, uniform
-from quadsim.sensors.delivery import sample_dtype
-from quadsim.sensors.gnss_sky import MAX_SATELLITES, SKY, draw_sky, has_position, look_up
+from quadsim.sensors.delivery import Sample, Slot
+from quadsim.sensors.gnss_sky import MAX_SATELLITES, Sky, draw_sky, has_position, look_up
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.mount import Position
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene
 
 #: Accuracies in deviations of one axis, of equal independent normal axes (Langley, *The mathematics
 #: of GPS*, GPS World 2(7), 1991): radius that holds half (CEP) or 95 % of two axes (Rayleigh
@@ -118,32 +121,34 @@ class GnssParams:
         return level, level, level * self.vertical_velocity_factor
 
 
-GNSS_STATE = record_dtype(
-    [
-        ("position_sigma_m", np.float64, (3,)),
-        ("velocity_sigma_mps", np.float64, (3,)),
-        ("wander", np.float64, (3,)),  # correlated error, in its deviations
-        ("outage", np.int64),
-        ("multipath", np.int64),
-        ("offset", np.float64, (3,)),  # by multipath, in its deviations
-        ("age_s", np.float64),  # since switch-on
-        ("sky", SKY),
-    ]
-)
-GNSS_SAMPLE = sample_dtype(
-    [("p_W", 3), ("v_W", 3)],
-    [
-        ("p_variance", 3),
-        ("v_variance", 3),
-        ("satellites", 1),
-        ("hdop", 1),
-        ("vdop", 1),
-        ("status", 1),  # NavSatStatus
-    ],
-)
+class GnssState(Record):
+    """What it remembers."""
+
+    position_sigma_m: Vector
+    velocity_sigma_mps: Vector
+    wander: Vector  # correlated error, in its deviations
+    outage: int
+    multipath: int
+    offset: Vector  # by multipath, in its deviations
+    age_s: float  # since switch-on
+    sky: Sky
 
 
-def start(state: np.record, params: GnssParams, generator: np.random.Generator) -> None:
+class GnssSample(Sample):
+    """A fix."""
+
+    p_W: Vector
+    v_W: Vector
+    p_variance: Vector
+    v_variance: Vector
+    satellites: float
+    hdop: float
+    vdop: float
+    status: float  # NavSatStatus
+    values: Annotated[Array, 6, Over("p_W")]
+
+
+def start(state: GnssState, params: GnssParams, generator: np.random.Generator) -> None:
     """Draw the sky, and errors that have wandered for long."""
     state.position_sigma_m[:] = params.position_sigma_m()
     state.velocity_sigma_mps[:] = params.velocity_sigma_mps()
@@ -156,7 +161,7 @@ def start(state: np.record, params: GnssParams, generator: np.random.Generator) 
 
 
 @kernel
-def wander(state: Any, device: Any, dt_s: float, white: NDArray[np.float64]) -> None:
+def wander(state: GnssState, device: GnssParams, dt_s: float, white: NDArray[np.float64]) -> None:
     """Errors that last, and outages, one interval later."""
     kept = exp(-dt_s / device.correlation_time_s)
     drive = math.sqrt(1.0 - kept * kept)
@@ -177,7 +182,7 @@ def wander(state: Any, device: Any, dt_s: float, white: NDArray[np.float64]) -> 
 
 
 @kernel
-def dilution(state: Any, device: Any) -> tuple[float, float]:
+def dilution(state: GnssState, device: GnssParams) -> tuple[float, float]:
     """Factors on the stated accuracy, level and up, that the sky makes now."""
     if device.satellites == 0:
         return 1.0, 1.0
@@ -185,7 +190,7 @@ def dilution(state: Any, device: Any) -> tuple[float, float]:
 
 
 @kernel
-def describe(state: Any, device: Any, found: bool, sample: Any) -> None:
+def describe(state: GnssState, device: GnssParams, found: bool, sample: GnssSample) -> None:
     """What the receiver says of its fix: the variance is that of all its errors."""
     level, up = dilution(state, device)
     multipath2 = device.multipath_sigma_m**2 * share(
@@ -202,14 +207,14 @@ def describe(state: Any, device: Any, found: bool, sample: Any) -> None:
 
 @kernel
 def gnss_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[GnssState],
+    params: Records[GnssParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[GnssSample],
 ) -> None:
     """One fix: antenna position and velocity with their errors, or NaN where there is none."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
@@ -245,9 +250,7 @@ def needs(params: GnssParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "gnss",
-    GnssParams,
-    GNSS_STATE,
-    GNSS_SAMPLE,
+    Slot[GnssParams, GnssState, GnssSample],
     16,
     start,
     gnss_step,

@@ -8,13 +8,13 @@ the clock is eliminated first: what is left are the second moments of the vector
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, kernel
 from quadsim.base.elementary import cos, each, sin
-from quadsim.base.parameters import Vec3
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.vector import vec3
 from quadsim.world.scene.scene import Scene, cast_ray
 
@@ -33,19 +33,22 @@ NO_DOP = 99.99
 #: Farther away nothing hides a satellite.
 VIEW_M = 2000.0
 
-SKY = record_dtype(
-    [
-        ("count", np.int64),  # above the mask
-        ("hidden", np.int64),  # one bit each
-        ("visible", np.int64),
-        ("hdop", np.float64),
-        ("vdop", np.float64),
-        ("direction_W", np.float64, (MAX_SATELLITES, 3)),
-    ]
-)
+
+class Sky(Record):
+    """The satellites above the mask, and what is seen of them."""
+
+    count: int  # above the mask
+    hidden: int  # one bit each
+    visible: int
+    hdop: float
+    vdop: float
+    direction_W: Annotated[Array, MAX_SATELLITES, 3]
 
 
-def draw_sky(sky: Any, count: int, mask_deg: float, generator: np.random.Generator) -> None:
+SKY = dtype_of(Sky)
+
+
+def draw_sky(sky: Sky, count: int, mask_deg: float, generator: np.random.Generator) -> None:
     """Spread satellites evenly over the sky above a mask.
 
     Args:
@@ -66,7 +69,7 @@ def draw_sky(sky: Any, count: int, mask_deg: float, generator: np.random.Generat
 
 
 @kernel
-def dilute(sky: Any, hidden: int) -> None:
+def dilute(sky: Sky, hidden: int) -> None:
     """Write how many satellites are seen and the dilution of precision that they give.
 
     Args:
@@ -99,14 +102,14 @@ def dilute(sky: Any, hidden: int) -> None:
 
 
 @kernel
-def has_position(sky: Any) -> bool:
+def has_position(sky: Sky) -> bool:
     """Whether what is seen gives a fix."""
     dop2 = sky.hdop * sky.hdop + sky.vdop * sky.vdop
     return bool(sky.visible >= LEAST_SATELLITES and dop2 <= WORST_PDOP * WORST_PDOP)
 
 
 @kernel
-def look_up(sky: Any, scene: Scene, ground_height_m: float, antenna_W: Vec3) -> None:
+def look_up(sky: Sky, scene: Scene, ground_height_m: float, antenna_W: Vec3) -> None:
     """Find out which satellites terrain and obstacles hide.
 
     Args:

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Quaternion, Record, Records, Vector, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Choice, Spec, Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, vec3
-from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.imu_channel import (
-    CHANNEL,
     CHANNEL_DRAWN,
     CHANNEL_WHITE,
+    Channel,
     band_limit,
     noise_gain,
     pace,
@@ -40,10 +41,12 @@ from quadsim.sensors.imu_motion import (
     point_sample,
 )
 from quadsim.sensors.model import SensorModel
-from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, deviation_S, set_mount
+from quadsim.sensors.mount import Position, Rotation, deviation_S, set_mount
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.sensors.vibration import VIBRATION, VibrationParams, start_vibration, vibrate
+from quadsim.sensors.vibration import VibrationParams, VibrationState, start_vibration, vibrate
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene
 
 Vec6 = tuple[float, float, float, float, float, float]
 
@@ -88,7 +91,7 @@ class ImuParams:
     stamp_jitter_s: StampJitter = 0.0
     loss_probability: LossProbability = 0.0
     sampling: Annotated[
-        str,
+        Choice,
         Spec(
             "time average over the interval, the value at its end, or delta angle and velocity"
             " that the device corrected for coning and sculling",
@@ -194,20 +197,26 @@ class ImuParams:
         return np.asarray(density2 * self.rate_hz * gain + np.square(self.gyro_step) / 12.0)
 
 
-IMU_STATE = record_dtype(
-    [
-        MOUNT_FIELD,
-        ("accel", CHANNEL),
-        ("gyro", CHANNEL),
-        ("vibration", VIBRATION),
-        ("age_s", np.float64),  # since switch-on
-        ("dt_s", np.float64),  # the newest interval
-    ]
-)
-IMU_SAMPLE = sample_dtype([("f_S", 3), ("w_S", 3)])
+class ImuState(Record):
+    """What it remembers."""
+
+    q_BS: Quaternion
+    accel: Channel
+    gyro: Channel
+    vibration: VibrationState
+    age_s: float  # since switch-on
+    dt_s: float  # the newest interval
 
 
-def start(state: np.record, params: ImuParams, generator: np.random.Generator) -> None:
+class ImuSample(Sample):
+    """Specific force and angular rate."""
+
+    f_S: Vector
+    w_S: Vector
+    values: Annotated[Array, 6, Over("f_S")]
+
+
+def start(state: ImuState, params: ImuParams, generator: np.random.Generator) -> None:
     """Mount the sensor and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
     for name in ("accel", "gyro"):
@@ -217,7 +226,7 @@ def start(state: np.record, params: ImuParams, generator: np.random.Generator) -
 
 
 @kernel
-def go_on(state: Any, dt_s: float, f_B: Vec3, w_B: Vec3) -> None:
+def go_on(state: ImuState, dt_s: float, f_B: Vec3, w_B: Vec3) -> None:
     """Begin an interval; the first one begins at rest with the motion that is there."""
     if dt_s != state.dt_s:
         if state.dt_s == 0.0:
@@ -231,14 +240,14 @@ def go_on(state: Any, dt_s: float, f_B: Vec3, w_B: Vec3) -> None:
 
 @kernel
 def imu_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[ImuState],
+    params: Records[ImuParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[ImuSample],
 ) -> None:
     """One sample of the IMU; see :mod:`quadsim.sensors.model` for the arguments."""
     state, device, sample = states[0], params[0], samples[0]
@@ -266,7 +275,7 @@ def imu_step(
         f_B, w_B = add(f_B, f_lines_B), add(w_B, w_lines_B)
     q_BS = quat(state.q_BS)
     f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    warmth = warmth_K(device, state.age_s)
+    warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
     g = device.gyro_g_sensitivity
     push = (g[0] * f_S[0], g[1] * f_S[1], g[2] * f_S[2])
     n = CHANNEL_WHITE
@@ -282,9 +291,7 @@ def needs(params: ImuParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "imu",
-    ImuParams,
-    IMU_STATE,
-    IMU_SAMPLE,
+    Slot[ImuParams, ImuState, ImuSample],
     2 * CHANNEL_WHITE,
     start,
     imu_step,

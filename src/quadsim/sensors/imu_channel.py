@@ -12,14 +12,14 @@ correlation time T keeps exp(-dt/T) of itself.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import exp, tan
-from quadsim.base.parameters import Vec3
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.sensors.model import read_out
 
 #: Standard normal numbers for a sample: white noise, Gauss-Markov, walk.
@@ -28,36 +28,38 @@ CHANNEL_WHITE = 9
 #: Numbers drawn at switch-on: bias, Gauss-Markov, scale, cross-axis.
 CHANNEL_DRAWN = 15
 
-#: One triad of axes: what its parameters come to, and what it remembers.
-CHANNEL = record_dtype(
-    [
-        ("matrix", np.float64, (3, 3)),  # scale and cross-axis
-        ("bias", np.float64, (3,)),  # constant, turn-on and walk
-        ("wander", np.float64, (3,)),  # Gauss-Markov
-        ("noise_density", np.float64, (3,)),
-        ("floor", np.float64, (3,)),  # of the vibration, as a density
-        ("bias_walk", np.float64, (3,)),
-        ("instability", np.float64, (3,)),
-        ("instability_time_s", np.float64),
-        ("temperature_bias", np.float64, (3,)),
-        ("temperature_scale", np.float64, (3,)),
-        ("quadratic", np.float64),  # error over the squared value
-        ("step", np.float64),
-        ("range", np.float64),
-        # of one interval, set when its length changes
-        ("white_variance", np.float64, (3,)),
-        ("floor_variance", np.float64, (3,)),
-        ("walk_sigma", np.float64, (3,)),
-        ("kept", np.float64),
-        ("fresh_sigma", np.float64, (3,)),
-        ("corner_s", np.float64),  # 1 / angular frequency of the low-pass, 0 without one
-        ("filtered", np.int64),  # the corner lies below half the rate
-        ("b", np.float64, (3,)),
-        ("a", np.float64, (3,)),
-        ("motion_memory", np.float64, (3, 2)),
-        ("noise_memory", np.float64, (3, 2)),
-    ]
-)
+
+class Channel(Record):
+    """One triad of axes: what its parameters come to, and what it remembers."""
+
+    matrix: Annotated[Array, 3, 3]  # scale and cross-axis
+    bias: Vector  # constant, turn-on and walk
+    wander: Vector  # Gauss-Markov
+    noise_density: Vector
+    floor: Vector  # of the vibration, as a density
+    bias_walk: Vector
+    instability: Vector
+    instability_time_s: float
+    temperature_bias: Vector
+    temperature_scale: Vector
+    quadratic: float  # error over the squared value
+    step: float
+    range: float
+    # of one interval, set when its length changes
+    white_variance: Vector
+    floor_variance: Vector
+    walk_sigma: Vector
+    kept: float
+    fresh_sigma: Vector
+    corner_s: float  # 1 / angular frequency of the low-pass, 0 without one
+    filtered: int  # the corner lies below half the rate
+    b: Vector
+    a: Vector
+    motion_memory: Annotated[Array, 3, 2]
+    noise_memory: Annotated[Array, 3, 2]
+
+
+CHANNEL = dtype_of(Channel)
 
 
 def is_filtered(bandwidth_hz: float, rate_hz: float) -> bool:
@@ -79,7 +81,7 @@ def noise_gain(bandwidth_hz: float, rate_hz: float) -> float:
 
 
 def start_channel(
-    channel: np.record, params: Any, name: str, floor: NDArray[np.float64], drawn: Any
+    channel: Channel, params: Any, name: str, floor: NDArray[np.float64], drawn: Any
 ) -> None:
     """Switch one triad on.
 
@@ -111,7 +113,7 @@ def start_channel(
     start_low_pass(channel, of("bandwidth_hz"), params.rate_hz)
 
 
-def start_low_pass(channel: np.record, bandwidth_hz: float, rate_hz: float) -> None:
+def start_low_pass(channel: Channel, bandwidth_hz: float, rate_hz: float) -> None:
     """Second-order Butterworth, by the bilinear transform with its corner where it belongs."""
     if bandwidth_hz > 0.0:
         channel.corner_s = 0.5 / (math.pi * bandwidth_hz)
@@ -129,7 +131,7 @@ def start_low_pass(channel: np.record, bandwidth_hz: float, rate_hz: float) -> N
 
 
 @kernel
-def low_pass(memory: Any, b: Any, a: Any, value: float) -> float:
+def low_pass(memory: Array, b: Array, a: Array, value: float) -> float:
     """One step of a second-order filter, direct form II transposed."""
     passed = b[0] * value + memory[0]
     memory[0] = b[1] * value - a[1] * passed + memory[1]
@@ -138,7 +140,7 @@ def low_pass(memory: Any, b: Any, a: Any, value: float) -> float:
 
 
 @kernel
-def settle(channel: Any, x: Vec3) -> None:
+def settle(channel: Channel, x: Vec3) -> None:
     """Bring the low-pass to where it comes to rest at x, which is its past before switch-on."""
     b, a = channel.b, channel.a
     for i in range(3):
@@ -147,7 +149,7 @@ def settle(channel: Any, x: Vec3) -> None:
 
 
 @kernel
-def band_limit(channel: Any, x: Vec3) -> Vec3:
+def band_limit(channel: Channel, x: Vec3) -> Vec3:
     """The motion behind the low-pass."""
     if channel.filtered == 0:
         return x
@@ -160,7 +162,7 @@ def band_limit(channel: Any, x: Vec3) -> Vec3:
 
 
 @kernel
-def pace(channel: Any, dt_s: float) -> None:
+def pace(channel: Channel, dt_s: float) -> None:
     """Set what the noise of a sample depends on by the length of its interval."""
     channel.kept = exp(-dt_s / channel.instability_time_s)
     fresh = math.sqrt(1.0 - channel.kept * channel.kept)
@@ -173,7 +175,13 @@ def pace(channel: Any, dt_s: float) -> None:
 
 @kernel
 def read_channel(
-    channel: Any, x: Vec3, push: Vec3, warmth_K: float, shaking: float, white: Any, values: Any
+    channel: Channel,
+    x: Vec3,
+    push: Vec3,
+    warmth_K: float,
+    shaking: float,
+    white: Array,
+    values: Array,
 ) -> None:
     """What a triad says.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import (
     Quat,
     conjugate,
@@ -18,10 +19,11 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
+from quadsim.world.environment import EnvironmentParams
 
 
 @kernel
-def gravity_there(now: Any, environment: Any, r_B: Vec3) -> float:
+def gravity_there(now: Kinematics, environment: EnvironmentParams, r_B: Vec3) -> float:
     """Gravity at a point of the body in m/s^2.
 
     Args:
@@ -33,7 +35,7 @@ def gravity_there(now: Any, environment: Any, r_B: Vec3) -> float:
 
 
 @kernel
-def point_sample(now: Any, gravity_mps2: float, r_B: Vec3) -> tuple[Vec3, Vec3]:
+def point_sample(now: Kinematics, gravity_mps2: float, r_B: Vec3) -> tuple[Vec3, Vec3]:
     """Specific force and rate at a point of the body, body axes, at one instant (step 2).
 
     Args:
@@ -63,7 +65,7 @@ class Interval(NamedTuple):
 
 
 @kernel
-def interval_of(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> Interval:
+def interval_of(previous: Kinematics, now: Kinematics, gravity_mps2: float, r_B: Vec3) -> Interval:
     """The motion between two truths; see :func:`average_sample` for the arguments."""
     rate_hz = 1e9 / (now.stamp_ns - previous.stamp_ns)
     q0, q1 = quat(previous.q_WB), quat(now.q_WB)
@@ -82,7 +84,7 @@ def interval_of(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> Inte
 
 @kernel
 def compensated_sample(
-    previous: Any, now: Any, gravity_mps2: float, r_B: Vec3
+    previous: Kinematics, now: Kinematics, gravity_mps2: float, r_B: Vec3
 ) -> tuple[Vec3, Vec3]:
     """Delta velocity and delta angle over the interval's length, body axes.
 
@@ -96,7 +98,9 @@ def compensated_sample(
 
 
 @kernel
-def average_sample(previous: Any, now: Any, gravity_mps2: float, r_B: Vec3) -> tuple[Vec3, Vec3]:
+def average_sample(
+    previous: Kinematics, now: Kinematics, gravity_mps2: float, r_B: Vec3
+) -> tuple[Vec3, Vec3]:
     """Time average of specific force and rate at a point of the body, in the turning body axes.
 
     What a MEMS part gives that filters or sums its axes one by one; coning and sculling are in it.

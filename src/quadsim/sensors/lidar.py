@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from quadsim.base.elementary import cos, each, sin
 from quadsim.base.noise import stream
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import pack
+from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
-from quadsim.sensors.echo import start_echo
+from quadsim.sensors.echo import EchoState, start_echo
 from quadsim.sensors.faults import (
     BIAS,
     FAULT_LIST,
@@ -30,7 +30,7 @@ from quadsim.sensors.faults import (
     add_fault,
 )
 from quadsim.sensors.lidar_pattern import LidarParams
-from quadsim.sensors.lidar_scan import LIDAR_STATE, cast_columns, prepare_scan, read_scan
+from quadsim.sensors.lidar_scan import cast_columns, prepare_scan, read_scan
 from quadsim.sensors.mount import set_mount
 from quadsim.sensors.timing import due
 from quadsim.world.environment import EnvironmentParams
@@ -132,7 +132,7 @@ class SimulatedLidar:
     def reset(self) -> None:
         """Switch the device off and on again, at the start of its stream."""
         self._stream = stream(self._seed, self._vehicle, KIND)
-        self._states: NDArray[np.record] = np.zeros(1, LIDAR_STATE)
+        self._states: NDArray[np.record] = np.zeros(1, dtype_of(EchoState))
         set_mount(self._states[0], self.params.rotation_deg)
         start_echo(self._states[0], self.params, self._stream)
         self._newest_ns = -1

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Records, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import Quat, conjugate, exp, log, multiply, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, scale, vec3
-from quadsim.sensors.echo import ECHO_FIELDS, is_missed, read_echo
-from quadsim.sensors.faults import amplify, delay_s, loss_probability
-from quadsim.sensors.mount import MOUNT_FIELD
+from quadsim.sensors.echo import EchoState, is_missed, read_echo
+from quadsim.sensors.faults import FaultList, amplify, delay_s, loss_probability
+from quadsim.sensors.lidar_pattern import LidarParams
 from quadsim.sensors.timing import is_lost, stamp_of_sample
-from quadsim.world.scene.scene import cast_ray
-
-LIDAR_STATE = record_dtype([MOUNT_FIELD, *ECHO_FIELDS])
+from quadsim.world.scene.scene import Scene, cast_ray
 
 #: A white diffuse surface, hit along its normal, has this intensity.
 WHITE_INTENSITY = 100.0
 
 
 @kernel
-def pose_between(previous: Any, now: Any, stamp_ns: int) -> tuple[Vec3, Quat]:
+def pose_between(previous: Kinematics, now: Kinematics, stamp_ns: int) -> tuple[Vec3, Quat]:
     """Position and attitude at a time between two KINEMATICS records.
 
     Constant velocity and constant angular velocity: wrong by at most dt^2 / 8 times the
@@ -40,12 +38,12 @@ def pose_between(previous: Any, now: Any, stamp_ns: int) -> tuple[Vec3, Quat]:
 
 @kernel
 def cast_columns(
-    lidars: Any,
-    states: Any,
-    scene: Any,
+    lidars: Records[LidarParams],
+    states: Records[EchoState],
+    scene: Scene,
     ground_height_m: float,
-    previous: Any,
-    now: Any,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     stamps_ns: NDArray[np.int64],
     columns: tuple[int, int],
     elevations: NDArray[np.float64],
@@ -90,8 +88,8 @@ def cast_columns(
 
 @kernel
 def read_scan(
-    lidars: Any,
-    states: Any,
+    lidars: Records[LidarParams],
+    states: Records[EchoState],
     distances: NDArray[np.float64],
     cosines: NDArray[np.float64],
     white: NDArray[np.float64],
@@ -131,8 +129,8 @@ def read_scan(
 
 @kernel
 def prepare_scan(
-    lidars: Any,
-    faults: Any,
+    lidars: Records[LidarParams],
+    faults: Records[FaultList],
     begin_ns: int,
     period_ns: int,
     white: NDArray[np.float64],

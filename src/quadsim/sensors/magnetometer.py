@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Quaternion, Record, Records, Vector, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
 from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.records import Kinematics
 from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
-from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.model import SensorModel, read_out
-from quadsim.sensors.mount import MOUNT_FIELD, Rotation, set_mount
+from quadsim.sensors.mount import Rotation, set_mount
 from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 Vec6 = tuple[float, float, float, float, float, float]
@@ -120,18 +123,25 @@ class MagnetometerParams:
         return float(np.square(self.turn_on_sigma_T) + np.square(self.matrix_sigma()) * strength2)
 
 
-MAGNETOMETER_STATE = record_dtype(
-    [
-        MOUNT_FIELD,
-        ("matrix", np.float64, (3, 3)),
-        ("bias_T", np.float64, (3,)),
-        ("age_s", np.float64),  # since switch-on
-    ]
-)
-MAGNETOMETER_SAMPLE = sample_dtype([("m_S", 3)])
+class MagnetometerState(Record):
+    """What it remembers."""
+
+    q_BS: Quaternion
+    matrix: Annotated[Array, 3, 3]
+    bias_T: Vector
+    age_s: float  # since switch-on
 
 
-def start(state: np.record, params: MagnetometerParams, generator: np.random.Generator) -> None:
+class MagnetometerSample(Sample):
+    """A magnetic field."""
+
+    m_S: Vector
+    values: Annotated[Array, 3, Over("m_S")]
+
+
+def start(
+    state: MagnetometerState, params: MagnetometerParams, generator: np.random.Generator
+) -> None:
     """Mount the sensor, and draw what is by chance in this unit and this switch-on."""
     set_mount(state, params.rotation_deg)
     drawn = draw_normals(generator, (4, 3))
@@ -143,20 +153,20 @@ def start(state: np.record, params: MagnetometerParams, generator: np.random.Gen
 
 @kernel
 def magnetometer_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[MagnetometerState],
+    params: Records[MagnetometerParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[MagnetometerSample],
 ) -> None:
     """One sample of the field in tesla."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
     dt_s = (true.stamp_ns - previous[0].stamp_ns) * 1e-9
     state.age_s += dt_s
-    warmth = warmth_K(device, state.age_s)
+    warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
     turned = rotate(
         exp((0.0, 0.0, device.heading_sigma_rad * white[6])),
         vec3(environments[0].magnetic_field_W_T),
@@ -177,9 +187,7 @@ def needs(params: MagnetometerParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "magnetometer",
-    MagnetometerParams,
-    MAGNETOMETER_STATE,
-    MAGNETOMETER_SAMPLE,
+    Slot[MagnetometerParams, MagnetometerState, MagnetometerSample],
     7,
     start,
     magnetometer_step,

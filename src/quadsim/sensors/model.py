@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +23,13 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import kernel, new_record
 from quadsim.base.noise import stream
 from quadsim.base.normals import fill_normals, words_of
-from quadsim.base.parameters import IsDataclass, pack
+from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
-from quadsim.sensors.delivery import OUTBOX_SIZE, collect, outbox_dtype, prepare, send
+from quadsim.sensors.delivery import OUTBOX_SIZE, Outbox, collect, prepare, send
 from quadsim.sensors.faults import FaultParams, add_fault
-from quadsim.sensors.timing import TIMING_WHITE, due
+from quadsim.sensors.timing import TIMING_WHITE, SensorParams, due
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
-
-
-class SensorParams(IsDataclass, Protocol):
-    """Parameters that every sensor has."""
-
-    @property
-    def rate_hz(self) -> float:
-        """Samples a second."""
-        ...
-
-    @property
-    def latency_s(self) -> float:
-        """From a sample's stamp to its publication."""
-        ...
 
 
 def nothing_more(params: Any) -> frozenset[str]:
@@ -57,9 +43,7 @@ class SensorModel:
 
     Attributes:
         name: its kind, as in topics, files and noise streams.
-        params_type: its parameter class.
-        state: structured type of what it remembers (bias, mount).
-        sample: structured type of what it gives, made by :func:`sample_dtype`.
+        slot: Slot of its parameter class, of what it remembers (bias, mount), and of its sample.
         white_count: standard normal numbers for one sample.
         start: fills a state from the parameters and the sensor's stream, when it is switched on.
         step: the compiled model.
@@ -69,11 +53,9 @@ class SensorModel:
     """
 
     name: str
-    params_type: type[Any]
-    state: np.dtype[np.record]
-    sample: np.dtype[np.record]
+    slot: Any
     white_count: int
-    start: Callable[[np.record, Any, np.random.Generator], None]
+    start: Callable[[Any, Any, np.random.Generator], None]
     step: Callable[..., None]
     channels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     needs: Callable[[Any], frozenset[str]] = nothing_more
@@ -84,9 +66,26 @@ class SensorModel:
         return self.white_count + TIMING_WHITE
 
     @property
+    def params_type(self) -> type[Any]:
+        """Its parameter class."""
+        found: type[Any] = get_args(self.slot)[0]
+        return found
+
+    @property
+    def state(self) -> np.dtype[np.record]:
+        """Structured type of what it remembers."""
+        return dtype_of(get_args(self.slot)[1])
+
+    @property
+    def sample(self) -> np.dtype[np.record]:
+        """Structured type of what it gives."""
+        return dtype_of(get_args(self.slot)[2])
+
+    @property
     def outbox(self) -> np.dtype[np.record]:
         """Structured type of its outbox."""
-        return outbox_dtype(self.sample)
+        kind: Any = Outbox
+        return dtype_of(kind[get_args(self.slot)[2]])
 
     def all_channels(self) -> dict[str, tuple[int, int]]:
         """Its channels, and the whole under the empty name."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.linear import applied
 from quadsim.geometry.rotation import from_euler, to_matrix
@@ -16,10 +17,15 @@ Position = Annotated[Vec3, Spec("origin of the sensor in base_link", "m", ge=-10
 Rotation = Annotated[
     Vec3, Spec("roll, pitch, yaw of the sensor in base_link", "deg", ge=-360.0, le=360.0)
 ]
-MOUNT_FIELD = ("q_BS", np.float64, (4,))
 
 
-def set_mount(state: np.record, rotation_deg: Vec3) -> None:
+class Mounted(Protocol):
+    """State of a sensor that may sit at any attitude."""
+
+    q_BS: Array
+
+
+def set_mount(state: Mounted, rotation_deg: Vec3) -> None:
     """Write the attitude of the sensor, q_BS, into its state."""
     roll, pitch, yaw = (math.radians(angle) for angle in rotation_deg)
     state.q_BS[:] = from_euler(roll, pitch, yaw)

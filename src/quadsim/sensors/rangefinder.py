@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Over, Records, kernel
 from quadsim.base.elementary import cos, each, sin
 from quadsim.base.parameters import Spec
+from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.sensors.chance import uniform
-from quadsim.sensors.delivery import sample_dtype
+from quadsim.sensors.delivery import Sample, Slot
 from quadsim.sensors.echo import (
-    ECHO_FIELDS,
     EchoParams,
+    EchoState,
     echo_variance,
     is_missed,
     read_echo,
     start_echo,
 )
 from quadsim.sensors.model import SensorModel
-from quadsim.sensors.mount import MOUNT_FIELD, Position, Rotation, set_mount
+from quadsim.sensors.mount import Position, Rotation, set_mount
 from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.scene.scene import cast_ray
+from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.scene import Scene, cast_ray
 
 MAX_RAYS = 64
 #: Turn from one ray of the cone to the next: pi (3 - sqrt(5)).
@@ -51,8 +53,18 @@ class RangefinderParams(EchoParams):
     rays: Annotated[int, Spec("that stand for the beam; the first is its axis", ge=1, le=64)] = 1
 
 
-RANGEFINDER_STATE = record_dtype([MOUNT_FIELD, *ECHO_FIELDS, ("rays_B", np.float64, (MAX_RAYS, 3))])
-RANGEFINDER_SAMPLE = sample_dtype([("range_m", 1)], [("variance_m2", 1)])
+class RangefinderState(EchoState):
+    """What it remembers."""
+
+    rays_B: Annotated[Array, MAX_RAYS, 3]
+
+
+class RangefinderSample(Sample):
+    """A slant range."""
+
+    range_m: float
+    variance_m2: float
+    values: Annotated[Array, 1, Over("range_m")]
 
 
 def flat_ground_height(range_m: float, tilt_rad: float, half_beam_rad: float = 0.0) -> float:
@@ -91,7 +103,9 @@ def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
     return np.stack([x, aside * each(cos, turn), aside * each(sin, turn)], axis=1)
 
 
-def start(state: np.record, params: RangefinderParams, generator: np.random.Generator) -> None:
+def start(
+    state: RangefinderState, params: RangefinderParams, generator: np.random.Generator
+) -> None:
     """Mount the sensor and its rays; draw its offset and scale."""
     set_mount(state, params.rotation_deg)
     start_echo(state, params, generator)
@@ -102,14 +116,14 @@ def start(state: np.record, params: RangefinderParams, generator: np.random.Gene
 
 @kernel
 def rangefinder_step(
-    states: Any,
-    params: Any,
-    environments: Any,
-    scene: Any,
-    previous: Any,
-    now: Any,
+    states: Records[RangefinderState],
+    params: Records[RangefinderParams],
+    environments: Records[EnvironmentParams],
+    scene: Scene,
+    previous: Records[Kinematics],
+    now: Records[Kinematics],
     white: NDArray[np.float64],
-    samples: Any,
+    samples: Records[RangefinderSample],
 ) -> None:
     """One slant range in m, off the nearest echo in the cone."""
     state, device, true, sample = states[0], params[0], now[0], samples[0]
@@ -139,9 +153,7 @@ def needs(params: RangefinderParams) -> frozenset[str]:
 
 MODEL = SensorModel(
     "rangefinder",
-    RangefinderParams,
-    RANGEFINDER_STATE,
-    RANGEFINDER_SAMPLE,
+    Slot[RangefinderParams, RangefinderState, RangefinderSample],
     3,
     start,
     rangefinder_step,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import exp
@@ -18,14 +18,8 @@ WarmUpTime = Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)
 
 
 @kernel
-def warmth_K(device: Any, age_s: float) -> float:
-    """Temperature of a sensor over that of its calibration.
-
-    Args:
-        device: parameters with ``ambient_offset_K``, ``warm_up_K`` and ``warm_up_s``.
-        age_s: since switch-on.
-    """
-    if device.warm_up_K == 0.0:
-        return float(device.ambient_offset_K)
-    risen = 1.0 - exp(-age_s / device.warm_up_s)
-    return float(device.ambient_offset_K + device.warm_up_K * risen)
+def warmth_K(ambient_offset_K: float, warm_up_K: float, warm_up_s: float, age_s: float) -> float:
+    """Temperature of a sensor over that of its calibration, ``age_s`` after switch-on."""
+    if warm_up_K == 0.0:
+        return ambient_offset_K
+    return ambient_offset_K + warm_up_K * (1.0 - exp(-age_s / warm_up_s))

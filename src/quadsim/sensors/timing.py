@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 from quadsim.base.compiled import kernel
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import IsDataclass, Spec
 
 Latency = Annotated[float, Spec("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)]
 StampJitter = Annotated[
@@ -21,6 +21,30 @@ TIMING_WHITE = 2
 LARGEST_JITTER = 0.45
 
 
+class SensorParams(IsDataclass, Protocol):
+    """Parameters that every sensor has."""
+
+    @property
+    def rate_hz(self) -> float:
+        """Samples a second."""
+        ...
+
+    @property
+    def latency_s(self) -> float:
+        """From a sample's stamp to its publication."""
+        ...
+
+    @property
+    def stamp_jitter_s(self) -> float:
+        """Deviation of the stamp."""
+        ...
+
+    @property
+    def loss_probability(self) -> float:
+        """That a sample is lost."""
+        ...
+
+
 @kernel
 def due(period_ns: int, previous_ns: int, now_ns: int) -> bool:
     """Whether a multiple of the period lies in (previous, now]."""
@@ -28,7 +52,7 @@ def due(period_ns: int, previous_ns: int, now_ns: int) -> bool:
 
 
 @kernel
-def stamp_of_sample(params: Any, now_ns: int, period_ns: int, white: float) -> int:
+def stamp_of_sample(params: SensorParams, now_ns: int, period_ns: int, white: float) -> int:
     """What the stamp of a sample taken now says: normal jitter, cut below half a period."""
     bound_ns = LARGEST_JITTER * period_ns
     error_ns = params.stamp_jitter_s * 1e9 * white

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, kernel
 from quadsim.base.elementary import cos_sin
-from quadsim.base.parameters import Spec, Vec3
-from quadsim.base.records import MAX_ROTORS
+from quadsim.base.parameters import Spec, Vec3, dtype_of
+from quadsim.base.records import MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import add
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
@@ -69,15 +70,21 @@ class VibrationParams:
         )
 
 
-#: Whether anything shakes, and ``exp(j phase)`` of each rotor at the newest sample.
-VIBRATION = record_dtype([("on", np.int64), ("phasor", np.complex128, (MAX_ROTORS,))])
+class VibrationState(Record):
+    """Whether anything shakes, and ``exp(j phase)`` of each rotor at the newest sample."""
+
+    on: int
+    phasor: Annotated[NDArray[np.complex128], MAX_ROTORS]
+
+
+VIBRATION = dtype_of(VibrationState)
 
 #: A rotor that turns less than this between two samples (rad) is averaged by the trapezoid.
 SLOW_RAD = 1e-3
 
 
 def start_vibration(
-    state: np.record, params: VibrationParams, generator: np.random.Generator
+    state: VibrationState, params: VibrationParams, generator: np.random.Generator
 ) -> None:
     """Each rotor begins at a phase of its own."""
     state.on = int(params.on)
@@ -122,7 +129,7 @@ def mean_phasor(before: complex, after: complex, turn: float) -> complex:
 
 
 @kernel
-def on_axes(amplitude: Any, z: complex) -> Vec3:
+def on_axes(amplitude: Array | Vec3, z: complex) -> Vec3:
     """A line on three axes, y a quarter turn behind x and z, as a rotating imbalance pushes."""
     return (amplitude[0] * z.real, amplitude[1] * z.imag, amplitude[2] * z.real)
 
@@ -137,10 +144,10 @@ def turned(z: complex, turn: float) -> complex:
 
 @kernel
 def vibrate(
-    state: Any,
-    params: Any,
-    previous: Any,
-    now: Any,
+    state: VibrationState,
+    params: VibrationParams,
+    previous: Kinematics,
+    now: Kinematics,
     dt_s: float,
     average: bool,
     accel_corner_s: float,

@@ -23,7 +23,7 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
 from quadsim.sensors import ahrs
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors.timing import SensorParams
 from quadsim.world.air.atmosphere import pressure_at
 from quadsim.world.environment import EnvironmentParams
 

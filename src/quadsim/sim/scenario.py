@@ -28,7 +28,7 @@ from quadsim.sensors.delivery import OUTBOX_SIZE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors.timing import SensorParams
 from quadsim.sim.criterion import AnyCriterion, criteria_from
 from quadsim.sim.installation import BelievedParams, believed_airframe, installed
 from quadsim.sim.library import Library

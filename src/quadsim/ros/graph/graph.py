@@ -23,7 +23,7 @@ from quadsim.ros.parts.sampling import sampling_text
 from quadsim.ros.runtime import topics
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.faults import faults_to_text
-from quadsim.sensors.model import SensorParams
+from quadsim.sensors.timing import SensorParams
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.disturbances import disturbances_to_text
 
