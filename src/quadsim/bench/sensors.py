@@ -25,8 +25,8 @@ from quadsim.sensors.devices import load_suite
 from quadsim.sensors.gnss import gnss_step
 from quadsim.sensors.imu import ImuParams, imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.sensors.timing import SensorParams
 from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.sensors.timing import SensorParams
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of

@@ -23,8 +23,8 @@ from quadsim.control.airframe import AIRFRAME
 from quadsim.control.inner_loop import INNER_LOOP, inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
+from quadsim.estimation.eskf.driver import run
 from quadsim.estimation.eskf.input_validation import accept, accept_imu
-from quadsim.estimation.eskf.kernels import eskf_odometry
 from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
@@ -33,7 +33,8 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE, run
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE
+from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
 from quadsim.estimation.reference_filters.update import motion_odometry
 from quadsim.geometry.vector import vec3
@@ -481,7 +482,7 @@ def answer(
         state: STATE record.
         setup: SETUP record.
         use_truth: 1 flies on the truth.
-        linear: (1,) DIRECT, or (0,).
+        linear: (1,) TIMELINE of the linear filter, or (0,).
         attitude: ATTITUDE_DEVICE, as many.
         log: (rows,) LOG_ROW records.
         samples: for each kind (rows,) records.
@@ -537,7 +538,7 @@ def advance(
         log: (N, rows) LOG_ROW records; ``log_count`` of a state are written and grow.
         samples: for each kind in the order of SENSORS, (N, rows) records of its samples as they are
             published; those that do not fit are not kept. Then those of the attitude device.
-        linear: DIRECT of the linear filter, if it is flown on: (N,), else (0,).
+        linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
         attitude: ATTITUDE_DEVICE, as many.
     """
     for i in range(states.shape[0]):

@@ -14,9 +14,8 @@ from quadsim.base.parameters import pack
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
-from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
-from quadsim.estimation.reference_filters.fusion import DIRECT, new_direct
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
@@ -93,7 +92,7 @@ class Vehicles:
         use_truth: (N,) 1 flies on the truth.
         logs: (N, rows) LOG_ROW records.
         samples: by kind, (N, rows) records.
-        linear: (N,) DIRECT of the linear filter, where it is flown on; else (0,).
+        linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
         attitude: ATTITUDE_DEVICE, as many.
         noise: what their devices draw.
     """
@@ -122,7 +121,7 @@ class Vehicles:
         }
         self.states: NDArray[np.record] = np.zeros(count, STATE)
         filters = count if scenario.estimator.filter == LINEAR else 0
-        self.linear: NDArray[np.record] = np.zeros(filters, DIRECT)
+        self.linear: NDArray[np.record] = np.zeros(filters, TIMELINE)
         self.attitude: NDArray[np.record] = np.zeros(filters, ATTITUDE_DEVICE)
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
@@ -170,7 +169,7 @@ class Vehicles:
         sources.append(self._start_attitude(i, name))
         state["line"] = new_timeline(scenario.estimator)
         if len(self.linear):
-            self.linear[i] = new_direct(scenario.estimator)[0]
+            self.linear[i] = new_timeline(scenario.estimator)[0]
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, setup.airframe)
         return sources

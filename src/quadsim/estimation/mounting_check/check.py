@@ -93,7 +93,7 @@ _EXPLANATIONS: list[tuple[tuple[str, ...], list[int]]] = [
 class AxesMonitor:
     """Collects the evidence message by message, and says whose axes are wrong.
 
-    Give it what the border lets in.
+    Give it the messages that pass input validation.
 
     Args:
         params: of the filter: mount of the IMU and what is beside it, and the reference field.
