@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Records, kernel, owning_kernel
+from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import Odometry
 from quadsim.estimation.eskf.covariance import skew
 from quadsim.estimation.eskf.layout import MOTION_SIZE, POSITION, VELOCITY, YAW, Motion
 from quadsim.estimation.eskf.measurement_buffer import Timeline
-from quadsim.estimation.eskf.outputs import put, sandwich, transpose
 from quadsim.estimation.eskf.update import Sym3, cholesky, judge, whiten
 from quadsim.estimation.reference_filters.fusion import turn_to
-from quadsim.geometry.rotation import Quat, conjugate, from_euler, quat, to_matrix, unrotate, wrap
+from quadsim.geometry.rotation import Quat, conjugate, from_euler, quat, to_matrix, wrap
 from quadsim.geometry.vector import store, vec3
 
 #: Rotation about the world's axes, in the covariances that are put together for output.
@@ -153,53 +151,29 @@ def direct_odometry(lines: Records[Timeline], odometry: Records[Odometry]) -> bo
     return lines[0].motion.running == 1
 
 
-@owning_kernel
-def whole_covariance(motion: Motion) -> NDArray[np.float64]:
+def whole_covariance(motion: Motion) -> Array:
     """(9, 9) of position, velocity and rotation about the world's axes."""
     out = np.zeros((9, 9))
-    for i in range(6):
-        for k in range(6):
-            out[i, k] = motion.covariance[i, k]
-        out[i, ROTATION + 2] = motion.covariance[i, YAW]
-        out[ROTATION + 2, i] = motion.covariance[YAW, i]
-    out[ROTATION, ROTATION] = motion.tilt_variance
-    out[ROTATION + 1, ROTATION + 1] = motion.tilt_variance
-    out[ROTATION + 2, ROTATION + 2] = motion.covariance[YAW, YAW]
+    at = [*range(6), ROTATION + 2]  # of the yaw
+    out[np.ix_(at, at)] = motion.covariance
+    out[[ROTATION, ROTATION + 1], [ROTATION, ROTATION + 1]] = motion.tilt_variance
     return out
 
 
-@owning_kernel
-def direct_pose_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
+def direct_pose_covariance(lines: Records[Timeline]) -> Array:
     """Covariance (6, 6) of the pose in ``map``: position, then rotation about its fixed axes."""
-    one = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    J = np.zeros((6, 9))
-    put(J, 0, POSITION, 1.0, one)
-    put(J, 3, ROTATION, 1.0, one)
-    out = np.zeros((6, 6))
-    sandwich(J, whole_covariance(lines[0].motion), out)
-    return out
+    at = [0, 1, 2, ROTATION, ROTATION + 1, ROTATION + 2]
+    return whole_covariance(lines[0].motion)[np.ix_(at, at)]
 
 
-@owning_kernel
-def direct_twist_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
+def direct_twist_covariance(lines: Records[Timeline]) -> Array:
     """Covariance (6, 6) of the twist in ``base_link``: linear, then angular velocity.
 
     u = R^T v, so du = R^T (dv + v x theta); the rate is the gyroscope's, with its noise.
     """
     motion = lines[0].motion
-    q_WB = quat(motion.q_WB)
-    R_BW = to_matrix(conjugate(q_WB))
-    turned = skew(unrotate(q_WB, vec3(motion.v_W)))  # R^T (v x theta) = (R^T v) x (R^T theta)
-    columns = transpose(R_BW)
-    J = np.zeros((6, 9))
-    put(J, 0, VELOCITY, 1.0, R_BW)
-    for i in range(3):
-        t = turned[i]
-        for c in range(3):
-            k = columns[c]
-            J[i, ROTATION + c] = t[0] * k[0] + t[1] * k[1] + t[2] * k[2]
-    out = np.zeros((6, 6))
-    sandwich(J, whole_covariance(motion), out)
-    for i in range(3):
-        out[3 + i, 3 + i] = motion.w_variance[i]
+    R_BW = np.array(to_matrix(conjugate(quat(motion.q_WB))))
+    J = np.hstack([np.zeros((3, 3)), R_BW, R_BW @ np.array(skew(vec3(motion.v_W)))])
+    out = np.diag(np.concatenate([np.zeros(3), motion.w_variance]))
+    out[:3, :3] = J @ whole_covariance(motion) @ J.T
     return out
