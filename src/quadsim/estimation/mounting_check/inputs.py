@@ -166,29 +166,19 @@ def look_up(axes: AxesEvidence, stamp_ns: int) -> bool:
 
 
 @kernel
-def take_fields(
-    lines: Records[AxesEvidence],
-    stamps_ns: NDArray[np.int64],
-    m_S: Array,
-    q_BS: Quat,
-    field_W: Vec3,
+def take_magnetic_field(
+    lines: Records[AxesEvidence], stamp_ns: int, m_S: Vec3, q_BS: Quat, field_W: Vec3
 ) -> None:
-    """Magnetic fields: their direction against the turn and the force, and for the heading.
+    """A magnetic field: its direction against the turn and the force, and for the heading.
 
     Args:
         lines: (1,) AXES.
-        stamps_ns: (N,) when they were measured.
-        m_S: (N, 3) T.
+        stamp_ns: when it was measured.
+        m_S: (3,) T.
         q_BS: mount.
         field_W: (3,) the reference, T.
     """
-    for i in range(stamps_ns.size):
-        take_field(lines[0], stamps_ns[i], rotate(q_BS, vec3(m_S[i])), field_W)
-
-
-@kernel
-def take_field(axes: AxesEvidence, stamp_ns: int, m_B: Vec3, field_W: Vec3) -> None:
-    """One of them."""
+    axes, m_B = lines[0], rotate(q_BS, m_S)
     size = norm(m_B)
     if size == 0.0 or not look_up(axes, stamp_ns):
         return
