@@ -6,7 +6,9 @@ from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.estimation.eskf.gnss import fuse_gnss_position
-from quadsim.estimation.eskf.kernels import eskf_imu, eskf_magnetic_field, eskf_pressure
+from quadsim.estimation.eskf.heights import fuse_pressure
+from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
+from quadsim.estimation.eskf.mechanisation import predict_or_align
 
 
 @kernel
@@ -15,7 +17,7 @@ def predictions(lines: Any, count: int) -> None:
     state, params = lines[0].state, lines[0].params
     for k in range(count):
         f_S = (0.1, -0.1 + 1e-6 * k, 9.8)
-        eskf_imu(
+        predict_or_align(
             state, params, state.imu_stamp_ns + 2_000_000, f_S, (0.01, 0.02, -0.01),
             (1e-2, 1e-2, 1e-2), (1e-4, 1e-4, 1e-4),
         )  # fmt: skip
@@ -26,7 +28,7 @@ def pressures(lines: Any, count: int) -> None:
     """So many scalar updates, all accepted."""
     state, params = lines[0].state, lines[0].params
     for _ in range(count):
-        eskf_pressure(state, params, 95000.0, 1e6)
+        fuse_pressure(state, params, 95000.0, 1e6)
 
 
 @kernel
@@ -43,7 +45,7 @@ def fields(lines: Any, count: int) -> None:
     """So many magnetic fields."""
     state, params = lines[0].state, lines[0].params
     for _ in range(count):
-        eskf_magnetic_field(state, params, (0.0, 2.15e-5, -4.3e-5), 0.01, 1e-14)
+        fuse_magnetic_field(state, params, (0.0, 2.15e-5, -4.3e-5), 0.01, 1e-14)
 
 
 @kernel

@@ -19,10 +19,11 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf import layout
-from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.driver import run
 from quadsim.estimation.eskf.input_validation import accept, accept_imu
 from quadsim.estimation.eskf.layout import N
-from quadsim.estimation.eskf.outputs import pose_covariance, twist_covariance
+from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
 from quadsim.estimation.eskf.parameters import MountParams
 from quadsim.world.air.atmosphere import pressure_at
 
@@ -223,7 +224,7 @@ class MatchedRun:
     def __init__(self, path: Flight, seed: int, params: EstimatorParams, sensors: Sensors) -> None:
         self.path, self.sensors = path, sensors
         self.rng = np.random.default_rng(seed)
-        self.lines = timeline.new_timeline(params)
+        self.lines = new_timeline(params)
         self.record = self.lines["state"]
         self.odometry: NDArray[np.record] = np.zeros(1, ODOMETRY)
         self.k = 0
@@ -325,8 +326,8 @@ class MatchedRun:
                     accept(self.lines, kind, stamp_ns, values[self.k + 1], covariance)
             self.k += 1
             if self.k % 500 == 0:  # well below what a timeline holds
-                timeline.run(self.lines[0])
-        timeline.run(self.lines[0])
+                run(self.lines[0])
+        run(self.lines[0])
 
     def put_on_truth(self) -> None:
         """Start the filter where the flight is, without a window."""
@@ -354,7 +355,7 @@ class MatchedRun:
         """Errors of state, pose and twist with their covariances."""
         path, k, record = self.path, self.k, self.record[0]
         state = self.state_error()
-        timeline.line_odometry(self.lines, self.odometry)
+        line_odometry(self.lines, self.odometry)
         odometry = self.odometry[0]
         q, R = odometry["q_WB"], path.R_WB[k]
         R_hat = Rotation.from_quat([q[1], q[2], q[3], q[0]])

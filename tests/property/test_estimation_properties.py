@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
-from quadsim.estimation.eskf.kernels import (
-    eskf_gnss_position,
-    eskf_gnss_velocity,
-    eskf_imu,
-    eskf_magnetic_field,
-    eskf_pressure,
-    eskf_range,
-    new_eskf,
-)
+from quadsim.estimation.eskf.alignment import new_eskf
+from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
+from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range
 from quadsim.estimation.eskf.layout import BG, THETA, N, P, V
+from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
+from quadsim.estimation.eskf.mechanisation import predict_or_align
 from quadsim.estimation.eskf.parameters import EstimatorParams, MountParams
 
 Array = NDArray[np.float64]
@@ -62,24 +58,24 @@ def apply(state: Any, params: Any, kinds: list[str], seed: int, turn: Rotation) 
             f, w = rng.normal([0.0, 0.0, 9.8], 2.0), rng.normal(0.0, 1.0, 3)
             stamp_ns = int(state.imu_stamp_ns) + 10_000_000
             noise = (0.01, 0.02, 0.03)
-            eskf_imu(state, params, stamp_ns, tuple(f), tuple(w), noise, noise)
+            predict_or_align(state, params, stamp_ns, tuple(f), tuple(w), noise, noise)
         elif kind in ("position", "velocity"):
             at = state.p_W if kind == "position" else state.v_W
             A = rng.normal(size=(3, 3))
             R = turn.as_matrix()
-            covariance = np.ascontiguousarray(R @ (A @ A.T + 0.1 * np.eye(3)) @ R.T)
+            covariance = R @ (A @ A.T + 0.1 * np.eye(3)) @ R.T
             value = np.array(at) + turn.apply(rng.normal(0.0, 0.3, 3))
-            fuse = eskf_gnss_position if kind == "position" else eskf_gnss_velocity
-            fuse(state, params, tuple(value), covariance)
+            fuse = fuse_gnss_position if kind == "position" else fuse_gnss_velocity
+            fuse(state, params, tuple(value), tuple(covariance[np.triu_indices(3)]))
         elif kind == "field":
             R_WS = Rotation.from_quat([*state.q_WS[1:], state.q_WS[0]])
             error = Rotation.from_rotvec([0.0, 0.0, rng.normal(0.0, 0.1)])
             field = error.apply(turn.apply(FIELD_W))
-            eskf_magnetic_field(state, params, tuple(R_WS.inv().apply(field)), 0.01, 1e-14)
+            fuse_magnetic_field(state, params, tuple(R_WS.inv().apply(field)), 0.01, 1e-14)
         elif kind == "pressure":
-            eskf_pressure(state, params, 95000.0 + rng.normal(0.0, 5.0), 25.0)
+            fuse_pressure(state, params, 95000.0 + rng.normal(0.0, 5.0), 25.0)
         else:
-            eskf_range(state, params, abs(float(state.p_W[2]) + rng.normal(0.0, 0.1)), 0.01)
+            fuse_range(state, params, abs(float(state.p_W[2]) + rng.normal(0.0, 0.1)), 0.01)
 
 
 @settings(max_examples=60)

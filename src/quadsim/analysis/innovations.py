@@ -1,7 +1,4 @@
-"""What an estimator believed besides the motion, kept while it runs.
-
-It is seen by :mod:`~quadsim.estimation.innovation_log`.
-"""
+"""What an estimator believed besides the motion, kept while it runs."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.estimation.eskf.layout import SENSORS, VECTORS
-from quadsim.estimation.innovation_log import BIAS_STEP_NS, BIASES, INNOVATION, Found
+from quadsim.estimation.eskf.layout import DRAG, GRAVITY, SENSORS, VECTORS
+from quadsim.estimation.eskf.measurement_buffer import INNOVATION
 from quadsim.estimation.interface import Estimator
+from quadsim.estimation.running import BIAS_STEP_NS, BIASES, Found
 from quadsim.sim.disk_arrays import KeptRows, forget
 from quadsim.sim.log import Array, Innovations, Inside
 from quadsim.wire.axes import rotation_matrices
@@ -27,9 +25,8 @@ class Believed:
     """
 
     def __init__(self, estimator: Estimator) -> None:
-        self._state = estimator.state_of(estimator.lines)
+        self._q_BS = estimator.lines["state"]["q_BS"]
         self._innovations = [KeptRows(INNOVATION) for _ in SENSORS]
-        self._used = [False] * len(SENSORS)
         self._biases = KeptRows(BIASES)
 
     def take(self, found: Found) -> None:
@@ -42,21 +39,19 @@ class Believed:
         for sensor in np.flatnonzero(np.bincount(rows["sensor"], minlength=1)).tolist():
             of_it = rows[rows["sensor"] == sensor]
             of_it["variance"] = np.sqrt(np.maximum(of_it["variance"], 0.0))
-            self._used[sensor] |= bool((of_it["nis"] != 0.0).any())
             self._innovations[sensor].append(of_it)
 
     def inside(self) -> Inside:
         """What was kept; biases along the axes of ``base_link``; nothing more can be taken."""
-        named = "q_BS" in (self._state.dtype.names or ())
-        q_BS = self._state["q_BS"] if named else np.array([[1.0, 0.0, 0.0, 0.0]])
+        kept = {sensor: rows.whole() for sensor, rows in enumerate(self._innovations)}
         innovations = {
-            name: _innovations(self._innovations[sensor].whole(), 3 if sensor in VECTORS else 1)
-            for sensor, name in enumerate(SENSORS)
-            if self._used[sensor]  # what is not fused by a Kalman update has none
+            SENSORS[sensor]: _innovations(rows, 3 if sensor in VECTORS else 1)
+            for sensor, rows in kept.items()
+            if len(rows) and sensor not in (GRAVITY, DRAG)  # which are no messages
         }
         rows = self._biases.whole()
         covariances = rows["gyro_covariance_S"], rows["accel_covariance_S"]
-        found = _turned(rows["stamp_ns"], rows, q_BS, covariances, innovations)
+        found = _turned(rows["stamp_ns"], rows, self._q_BS, covariances, innovations)
         forget(rows)
         return found
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.parameters import pack
 from quadsim.base.records import ODOMETRY
-from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.alignment import mount
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_POSITION,
@@ -23,6 +24,7 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
+from quadsim.estimation.eskf.measurement_buffer import KINDS, VERDICTS, new_timeline
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.messages import Messages
 from quadsim.geometry.geodesy import Datum
@@ -30,9 +32,20 @@ from quadsim.geometry.geodesy import Datum
 _FLOAT = np.dtype(np.float64)
 UNKNOWN = np.zeros(9)
 UNKNOWN_POSE = np.zeros(36)
+#: Of each kind, how many numbers a message has, and how many its covariance may have.
+SIZES = {
+    GNSS_POSITION: (3, 9),
+    GNSS_VELOCITY: (3, 9, 36),
+    MAGNETIC_FIELD: (3, 9),
+    STATIC_PRESSURE: (1, 1),
+    RANGE: (1, 1),
+    EXTERNAL_POSITION: (3, 36),
+    EXTERNAL_ATTITUDE: (4, 36),
+    ZERO_VELOCITY: (1, 1),
+}
 #: Sensors that are no message's.
 DERIVED = ("gravity", "drag", "inclination")
-#: What the border says of a fix while there is no datum.
+#: Verdict on a fix while there is no datum.
 NO_DATUM = "no_datum"
 
 
@@ -50,10 +63,17 @@ def flat(values: ArrayLike, *sizes: int) -> NDArray[np.float64]:
     return result
 
 
+def _in_map(datum: Datum, latitude_deg: float, longitude_deg: float, height_m: float) -> Array:
+    """A fix as (3,) position; NaN, which is refused and counted, if it is none."""
+    if math.isfinite(longitude_deg + height_m) and abs(latitude_deg) <= 90.0:
+        return datum.to_enu(latitude_deg, longitude_deg, height_m)
+    return np.full(3, math.nan)
+
+
 class Estimator(ABC):
     """An estimator over the messages of one vehicle, in any order of arrival.
 
-    Every method that takes a message gives back what the border says of it: ``ok``, or why it is
+    Every method that takes a message returns its verdict: ``ok``, or why it is
     refused (see ``eskf.measurement_buffer.VERDICTS``); nothing raises on bad data, but on
     an array of the wrong size. A message that an estimator has no use for is ``ok``, and counted.
 
@@ -65,28 +85,29 @@ class Estimator(ABC):
     #: Kernels that take a message: see ``estimation.eskf.input_validation.offer_imu``, ``offer``.
     offer_imu: ClassVar[Callable[..., int]]
     offer: ClassVar[Callable[..., int]]
-    #: The kernel that takes many messages (:mod:`~quadsim.estimation.batches`), where there is one.
-    take_messages: ClassVar[Callable[..., None] | None] = None
     #: Kernels that give the output, from the (1,) record.
-    fill_odometry: ClassVar[Callable[..., None]]
+    fill_odometry: ClassVar[Callable[..., bool]]
     covariance_of_pose: ClassVar[Callable[..., NDArray[np.float64]]]
     covariance_of_twist: ClassVar[Callable[..., NDArray[np.float64]]]
+
+    #: Whether measurements are left out once the estimator runs.
+    blind: ClassVar[bool] = False
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
         self.params = self._own(params)
         self.datum = datum
         self._without_datum = 0
-        self._lines = self.new_lines()
+        self._lines = self._new_lines()
         self._running = self.state_of(self._lines)["running"]  # views: reading a record is slow
         self._odometry = np.zeros(1, ODOMETRY)
+
+    def _new_lines(self) -> NDArray[np.record]:
+        """The (1,) TIMELINE of an estimator that has seen nothing yet."""
+        return new_timeline(self.params, self.blind)
 
     def _own(self, params: EstimatorParams) -> EstimatorParams:
         """Parameters that this estimator takes of those given."""
         return params
-
-    @abstractmethod
-    def new_lines(self) -> NDArray[np.record]:
-        """The (1,) record of an estimator that has seen nothing yet."""
 
     @staticmethod
     @abstractmethod
@@ -99,7 +120,7 @@ class Estimator(ABC):
 
     def reset(self) -> None:
         """Forget all, and start anew with the next IMU sample."""
-        self._lines[:] = self.new_lines()
+        self._lines[:] = self._new_lines()
         self._without_datum = 0
 
     def imu(
@@ -127,21 +148,30 @@ class Estimator(ABC):
             flat(f_covariance, 9),
             flat(w_covariance, 9),
         )
-        return timeline.VERDICTS[verdict]
+        return self._after_imu(VERDICTS[verdict], stamp_ns, f_S, w_S)
 
-    def without_fixes(self, messages: Messages) -> Messages:
-        """Refuse the GNSS positions among messages, as where there is no datum, and count them."""
-        others = messages.kind != GNSS_POSITION
-        self._without_datum += len(messages) - int(others.sum())
-        return messages[others]
+    def _after_imu(self, verdict: str, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> str:
+        """What else an estimator does with an IMU sample; returns the verdict."""
+        return verdict
 
-    def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
-        verdict = self.offer(self._lines, kind, stamp_ns, flat(values, 3), flat(covariance, 9, 36))
-        return timeline.VERDICTS[verdict]
+    def in_map(self, messages: Messages) -> Messages:
+        """Messages with GNSS positions in ``map``; where there is no datum, they are refused."""
+        if self.datum is None:
+            others = messages.kind != GNSS_POSITION
+            self._without_datum += len(messages) - int(others.sum())
+            return messages[others]
+        numbers, fixes = messages.numbers.copy(), messages.numbers_of(GNSS_POSITION, 0, 3)
+        for row in fixes:
+            numbers[row] = _in_map(self.datum, *numbers[row].tolist())
+        return Messages(messages.kind, messages.stamp_ns, messages.at, numbers)
 
-    def _number(self, kind: int, stamp_ns: int, value: float, variance: float) -> str:
-        verdict = self.offer(self._lines, kind, stamp_ns, flat(value, 1), flat(variance, 1))
-        return timeline.VERDICTS[verdict]
+    def _take(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
+        """Take a measurement of a kind of the layout."""
+        sizes = SIZES[kind]
+        verdict = self.offer(
+            self._lines, kind, stamp_ns, flat(values, sizes[0]), flat(covariance, *sizes[1:])
+        )
+        return VERDICTS[verdict]
 
     def gnss_position(
         self, stamp_ns: int, geodetic: ArrayLike, covariance: ArrayLike = UNKNOWN
@@ -156,12 +186,8 @@ class Estimator(ABC):
         if self.datum is None:
             self._without_datum += 1
             return NO_DATUM
-        latitude_deg, longitude_deg, height_m = (float(x) for x in flat(geodetic, 3))
-        if math.isfinite(longitude_deg + height_m) and abs(latitude_deg) <= 90.0:
-            p_W = self.datum.to_enu(latitude_deg, longitude_deg, height_m)
-        else:
-            p_W = np.full(3, math.nan)  # refused and counted with the rest
-        return self._vector(GNSS_POSITION, stamp_ns, p_W, covariance)
+        p_W = _in_map(self.datum, *flat(geodetic, 3).tolist())
+        return self._take(GNSS_POSITION, stamp_ns, p_W, covariance)
 
     def gnss_velocity(self, stamp_ns: int, v_W: ArrayLike, covariance: ArrayLike = UNKNOWN) -> str:
         """Fuse a GNSS velocity.
@@ -171,23 +197,19 @@ class Estimator(ABC):
             v_W: (3,) m/s, ENU.
             covariance: (9,), or (36,) of a twist; all zero: unknown.
         """
-        return self._vector(GNSS_VELOCITY, stamp_ns, v_W, covariance)
+        return self._take(GNSS_VELOCITY, stamp_ns, v_W, covariance)
 
     def magnetic_field(self, stamp_ns: int, m_S: ArrayLike, covariance: ArrayLike = UNKNOWN) -> str:
         """Fuse the magnetic field (3,) in T, covariance (9,) in T^2."""
-        return self._vector(MAGNETIC_FIELD, stamp_ns, m_S, covariance)
+        return self._take(MAGNETIC_FIELD, stamp_ns, m_S, covariance)
 
     def pressure(self, stamp_ns: int, pressure_pa: float, variance_pa2: float = 0.0) -> str:
         """Fuse static pressure as height."""
-        if not pressure_pa > 0.0:
-            pressure_pa = math.nan
-        return self._number(STATIC_PRESSURE, stamp_ns, pressure_pa, variance_pa2)
+        return self._take(STATIC_PRESSURE, stamp_ns, pressure_pa, variance_pa2)
 
     def range(self, stamp_ns: int, range_m: float, variance_m2: float = 0.0) -> str:
         """Fuse a downward range; +inf and -inf say "nothing in range" (REP 117) and do nothing."""
-        if math.isinf(range_m):
-            return timeline.VERDICTS[timeline.OK]
-        return self._number(RANGE, stamp_ns, range_m, variance_m2)
+        return self._take(RANGE, stamp_ns, range_m, variance_m2)
 
     def external_pose(
         self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
@@ -203,27 +225,18 @@ class Estimator(ABC):
             covariance: (36,) row-major: position, then rotation about the fixed axes of ``map``;
                 all zero: unknown.
         """
-        q_WB = flat(q_WB, 4)
-        if abs(np.linalg.norm(q_WB) - 1.0) > 0.01:
-            q_WB = np.full(4, math.nan)  # refused and counted
-        known = flat(covariance, 36)
-        verdict = self.offer(self._lines, EXTERNAL_POSITION, stamp_ns, flat(p_W, 3), known)
-        if verdict != timeline.OK:
-            return timeline.VERDICTS[verdict]
-        verdict = self.offer(self._lines, EXTERNAL_ATTITUDE, stamp_ns, q_WB, known)
-        return timeline.VERDICTS[verdict]
+        verdict = self._take(EXTERNAL_POSITION, stamp_ns, p_W, covariance)
+        return verdict if verdict != "ok" else self.external_attitude(stamp_ns, q_WB, covariance)
 
     def external_attitude(
         self, stamp_ns: int, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
     ) -> str:
         """Fuse an attitude alone, of an AHRS; arguments as of :meth:`external_pose`."""
-        known = flat(covariance, 36)
-        verdict = self.offer(self._lines, EXTERNAL_ATTITUDE, stamp_ns, flat(q_WB, 4), known)
-        return timeline.VERDICTS[verdict]
+        return self._take(EXTERNAL_ATTITUDE, stamp_ns, q_WB, covariance)
 
     def zero_velocity(self, stamp_ns: int) -> str:
         """Fuse that the vehicle stands on the ground, by whoever knows."""
-        return self._number(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
+        return self._take(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
 
     def set_params(self, params: EstimatorParams) -> None:
         """Go on with other parameters."""
@@ -231,11 +244,11 @@ class Estimator(ABC):
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
         if self.params.mount != before:  # a lever arm that is a state stays as it was learned
-            timeline.remount(self._lines)
+            mount(self._lines[0].state, self._lines[0].params)
 
     @property
     def lines(self) -> NDArray[np.record]:
-        """The (1,) record of the estimator and its border, as it is now."""
+        """The (1,) record of the estimator and its messages, as it is now."""
         return self._lines
 
     @property
@@ -253,14 +266,14 @@ class Estimator(ABC):
         """Messages received, and refused by reason, for each kind; IMU gaps."""
         line = self._lines[0]
         result: dict[str, int] = {}
-        for kind, name in enumerate(timeline.KINDS):
+        for kind, name in enumerate(KINDS):
             if name in DERIVED:
                 continue
             result[f"{name}_received"] = int(line.received[kind])
-            for verdict in range(1, len(timeline.VERDICTS)):
+            for verdict in range(1, len(VERDICTS)):
                 number = int(line.verdicts[kind, verdict])
                 if number:
-                    result[f"{name}_{timeline.VERDICTS[verdict]}"] = number
+                    result[f"{name}_{VERDICTS[verdict]}"] = number
         if self._without_datum:
             result[f"gnss_position_{NO_DATUM}"] = self._without_datum
         return result

@@ -1,24 +1,187 @@
-"""Running an estimator through blocks of messages, and what is seen of it meanwhile."""
+"""Estimators run over many messages at once: the same kernels in the same order, without Python.
+
+A call from Python costs several times what a prediction does.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array, Record, Records, Vector, inlined_kernel, kernel
+from quadsim.base.parameters import dtype_of
 from quadsim.base.records import ODOMETRY
-from quadsim.estimation.eskf.layout import (
-    EXTERNAL_POSITION,
-    GNSS_POSITION,
-    SENSORS,
-    STATIC_PRESSURE,
+from quadsim.estimation.eskf.input_validation import offer, offer_imu
+from quadsim.estimation.eskf.layout import BA, BG, EXTERNAL_ATTITUDE, EXTERNAL_POSITION
+from quadsim.estimation.eskf.measurement_buffer import (
+    CAPACITY,
+    HORIZON_NS,
+    IMU,
+    INNOVATION,
+    NEVER_NS,
+    OK,
+    Timeline,
 )
-from quadsim.estimation.eskf.measurement_buffer import CAPACITY
-from quadsim.estimation.innovation_log import BIASES, INNOVATION, Found, Seen, new_witness
+from quadsim.estimation.eskf.outputs import line_odometry
 from quadsim.estimation.interface import Estimator
-from quadsim.estimation.messages import Messages
+from quadsim.estimation.messages import COVARIANCE, NUMBERS, Messages
+from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
+from quadsim.estimation.reference_filters.update import direct_odometry
+
+#: Biases change slowly: they are kept so often.
+BIAS_STEP_NS = 100_000_000
+
+
+class Biases(Record):
+    """Biases and their blocks of the covariance, in the axes of the IMU."""
+
+    stamp_ns: int
+    gyro_bias_S: Vector
+    accel_bias_S: Vector
+    gyro_covariance_S: Annotated[Array, 3, 3]
+    accel_covariance_S: Annotated[Array, 3, 3]
+
+
+BIASES = dtype_of(Biases)
+
+
+class Found(NamedTuple):
+    """What a block of messages gives.
+
+    Attributes:
+        counts: (3,) how many there are of the others.
+        odometry: (N,) ODOMETRY after each IMU sample, the stamps rising.
+        innovations: (N,) INNOVATION, those that late messages cannot change any more.
+        biases: (N,) BIASES.
+    """
+
+    counts: NDArray[np.int64]
+    odometry: NDArray[Any]
+    innovations: NDArray[Any]
+    biases: NDArray[Any]
+
+
+class Progress(Record):
+    """What is remembered between blocks."""
+
+    odometry_ns: int  # of the newest output that was kept
+    biases_ns: int  # when they are due
+    innovations: int  # that have been read
+
+
+PROGRESS = dtype_of(Progress)
+
+
+@kernel
+def take_biases(line: Timeline, progress: Progress, found: Found, stamp_ns: int) -> None:
+    """Keep the biases of an error-state filter, if they are due at an estimate."""
+    if stamp_ns < progress.biases_ns or line.motion.running == 1:
+        return
+    progress.biases_ns = stamp_ns + BIAS_STEP_NS
+    state, row = line.state, found.biases[found.counts[2]]
+    found.counts[2] += 1
+    row.stamp_ns = stamp_ns
+    for i in range(3):
+        row.gyro_bias_S[i] = state.gyro_bias_S[i]
+        row.accel_bias_S[i] = state.accel_bias_S[i]
+        for k in range(3):
+            row.gyro_covariance_S[i, k] = state.covariance[BG + i, BG + k]
+            row.accel_covariance_S[i, k] = state.covariance[BA + i, BA + k]
+
+
+@kernel
+def take_innovations(line: Timeline, progress: Progress, found: Found) -> None:
+    """Read the innovations that late messages cannot change; what the ring has lost is left out."""
+    count = unchangeable = line.state.innovation_count
+    if line.snapshot_count > 0:  # the filter goes back to none before its oldest copy
+        unchangeable = line.snapshots[line.snapshot_first].innovation_count
+    progress.innovations = max(progress.innovations, count - CAPACITY)
+    while progress.innovations < count:
+        row = line.innovations[progress.innovations % CAPACITY]
+        is_late = row.stamp_ns < line.newest_imu_ns - HORIZON_NS
+        if progress.innovations >= unchangeable and not is_late:
+            return
+        found.innovations[found.counts[1]] = row
+        found.counts[1] += 1
+        progress.innovations += 1
+
+
+@inlined_kernel
+def run_through(
+    take_imu: Callable[..., int],
+    take: Callable[..., int],
+    fill_odometry: Callable[..., bool],
+    lines: Records[Timeline],
+    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array],
+    progresses: Records[Progress],
+    found: Found,
+) -> None:
+    """Give messages to an estimator; with its kernels filled in, the kernels below.
+
+    Args:
+        take_imu: the estimator's ``offer_imu``.
+        take: its ``offer``.
+        fill_odometry: its ``fill_odometry``.
+        lines: (1,) its record.
+        columns: kinds, stamps, places and numbers, as of
+            :class:`~quadsim.estimation.messages.Messages`.
+        progresses: (1,) PROGRESS.
+        found: gets the output of every IMU stamp that rises, while there is one, and the rest.
+    """
+    kinds, stamps_ns, at, numbers = columns
+    line, progress = lines[0], progresses[0]
+    for i in range(kinds.size):
+        kind, stamp_ns, a = kinds[i], stamps_ns[i], at[i]
+        if kind == IMU:
+            take_imu(
+                lines, stamp_ns, numbers[a : a + 3], numbers[a + 3 : a + 6],
+                numbers[a + 6 : a + 15], numbers[a + 15 : a + 24],
+            )  # fmt: skip
+            n = found.counts[0]
+            if fill_odometry(lines, found.odometry[n : n + 1]):
+                now_ns = found.odometry[n].stamp_ns
+                if now_ns > progress.odometry_ns:
+                    progress.odometry_ns = now_ns
+                    found.counts[0] = n + 1
+                    take_biases(line, progress, found, now_ns)
+        else:
+            end = a + NUMBERS[kind]
+            known = end - COVARIANCE[kind]
+            sensor, last = kind, EXTERNAL_ATTITUDE if kind == EXTERNAL_POSITION else kind
+            while sensor <= last:  # one call: each is a copy of the filter in machine code
+                b = a + 3 if sensor != last else known
+                if take(lines, sensor, stamp_ns, numbers[a:b], numbers[known:end]) != OK:
+                    break
+                sensor, a = sensor + 1, b
+        take_innovations(line, progress, found)
+
+
+@kernel
+def eskf_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+    """The error-state filter over messages; see :func:`run_through`."""
+    run_through(offer_imu, offer, line_odometry, lines, columns, progresses, found)
+
+
+@kernel
+def ekf7_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+    """The EKF of seven states over messages; see :func:`run_through`."""
+    run_through(ekf7_offer_imu, ekf7_offer, direct_odometry, lines, columns, progresses, found)
+
+
+@kernel
+def gps_ins_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+    """The linear GPS/INS filter over messages; see :func:`run_through`."""
+    run_through(
+        gps_ins_offer_imu, gps_ins_offer, direct_odometry, lines, columns, progresses, found
+    )
+
+
+#: The kernel of an estimator for many messages, by that for one.
+_MESSAGES = {offer: eskf_messages, ekf7_offer: ekf7_messages, gps_ins_offer: gps_ins_messages}
 
 
 class Running:
@@ -27,24 +190,18 @@ class Running:
     It gets to know what its methods would tell it, to the bit; its sensors' axes are not watched.
 
     Args:
-        estimator: one with a kernel for blocks; nobody else gives it messages.
+        estimator: not one that needs the whole flight; nobody else gives it messages.
     """
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
-        self._witnesses = new_witness()
-        self._seen = _seen(estimator)
+        self._progress: Any = np.zeros(1, PROGRESS)
+        self._progress["odometry_ns"] = self._progress["biases_ns"] = NEVER_NS
 
     def take(self, messages: Messages) -> Found:
-        """Give it messages.
-
-        Returns:
-            Its output after each IMU sample, the stamps rising; innovations that do not change any
-            more; biases.
-        """
+        """Give it messages; the arrays of what they give are views."""
         estimator = self._estimator
-        assert estimator.take_messages is not None
-        messages = _prepared(estimator, messages)
+        messages = estimator.in_map(messages)
         count = len(messages)
         found = Found(
             np.zeros(3, np.int64),
@@ -53,62 +210,15 @@ class Running:
             np.zeros(count, BIASES),
         )
         columns = (messages.kind, messages.stamp_ns, messages.at, messages.numbers)
-        estimator.take_messages(estimator.lines, columns, self._seen, self._witnesses, found)
+        _MESSAGES[estimator.offer](estimator.lines, columns, self._progress, found)
         kept = (
             rows[:number] for rows, number in zip(found[1:], found.counts.tolist(), strict=True)
         )
         return Found(found.counts, *kept)
 
     def newest(self) -> NDArray[Any]:
-        """The newest innovation of each sensor, which late messages can still change."""
-        witness = self._witnesses[0]
-        newest: NDArray[Any] = witness["newest"][witness["known"] == 1]
-        return newest
-
-    @property
-    def waiting(self) -> int:
-        """How many messages wait for the IMU sample that follows them."""
-        return int(self._witnesses["waiting"][0])
-
-
-def _seen(estimator: Estimator) -> Seen:
-    """Views of the estimator's record, which stays where it is."""
-    state = estimator.state_of(estimator.lines)
-    names = state.dtype.names or ()
-    unknown = np.full((len(SENSORS), 3), math.nan)
-    has_biases = "gyro_bias_S" in names
-    return Seen(
-        state["running"],
-        state["stamp_ns"],
-        estimator.lines["verdicts"][0],
-        state["accepted"][0],
-        state["rejected"][0] if "rejected" in names else np.zeros(len(SENSORS), np.int64),
-        state["nis"][0],
-        state["innovation"][0] if "innovation" in names else unknown,
-        state["innovation_variance"][0] if "innovation_variance" in names else unknown,
-        state["gyro_bias_S"][0] if has_biases else np.zeros(0),
-        state["accel_bias_S"][0] if has_biases else np.zeros(0),
-        state["covariance"][0],
-    )
-
-
-def _prepared(estimator: Estimator, messages: Messages) -> Messages:
-    """Messages as kernels take them: what a method of the estimator does before it calls one."""
-    datum = estimator.datum
-    if datum is None:
-        messages = estimator.without_fixes(messages)
-    numbers = messages.numbers.copy()
-    fixes = messages.numbers_of(GNSS_POSITION, 0, 3)
-    if datum is not None and len(fixes):
-        latitude_deg, longitude_deg, height_m = numbers[fixes].T
-        known = np.isfinite(longitude_deg + height_m) & (np.abs(latitude_deg) <= 90.0)
-        p_W = np.full(fixes.shape, math.nan)  # refused and counted with the rest
-        for row in np.flatnonzero(known).tolist():
-            p_W[row] = datum.to_enu(*numbers[fixes[row]].tolist())
-        numbers[fixes] = p_W
-    pressures = messages.numbers_of(STATIC_PRESSURE)
-    numbers[pressures[~(numbers[pressures] > 0.0)]] = math.nan
-    attitudes = messages.numbers_of(EXTERNAL_POSITION, 3, 4)
-    wrong = np.abs(np.linalg.norm(numbers[attitudes], axis=1) - 1.0) > 0.01
-    numbers[attitudes[wrong]] = math.nan
-    return Messages(messages.kind, messages.stamp_ns, messages.at, numbers)
+        """The newest innovations, which late messages can still change."""
+        line = self._estimator.lines[0]
+        first, last = int(self._progress["innovations"][0]), int(line.state.innovation_count)
+        rows: NDArray[Any] = line.innovations[np.arange(first, last) % CAPACITY]
+        return rows

@@ -22,14 +22,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
 from quadsim.base.elementary import cos, sin
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Spec, Vec3, dtype_of
+from quadsim.base.records import Odometry
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
@@ -53,29 +54,34 @@ UNKNOWN_M = 1e3
 READINGS = ("taken", "early", "far", "near", "outlier", "useless")
 TAKEN, EARLY, FAR, NEAR, OUTLIER, USELESS = range(6)
 
-#: The filter and the way flown. ``height`` is that of the ground beneath over the map, counted as
-#: the z of ``track``, ``covariance`` that of (height, slope east, slope north).
-GROUND = record_dtype(
-    [
-        ("known", np.int64),
-        ("stamp_ns", np.int64),  # of the newest odometry
-        ("seen_ns", np.int64),  # of the newest reading that was taken
-        ("refused", np.int64),  # readings in a row
-        ("flat_m", np.float64),  # height of the ground outside the map
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("track", np.float64, (3,)),
-        ("height", np.float64),
-        ("slope", np.float64, (2,)),
-        ("covariance", np.float64, (3, 3)),
-        ("count", np.int64),
-        ("stamps_ns", np.int64, (HISTORY,)),
-        ("tracks", np.float64, (HISTORY, 3)),
-        ("places", np.float64, (HISTORY, 2)),  # x and y of p_W
-        ("downs", np.float64, (HISTORY, 3)),  # body -z in W
-        ("tilt_variances", np.float64, (HISTORY,)),
-    ]
-)
+
+class GroundEstimate(Record):
+    """The filter and the way flown.
+
+    ``height`` is that of the ground beneath over the map, counted as the z of ``track``,
+    ``covariance`` that of (height, slope east, slope north).
+    """
+
+    known: int
+    stamp_ns: int  # of the newest odometry
+    seen_ns: int  # of the newest reading that was taken
+    refused: int  # readings in a row
+    flat_m: float  # height of the ground outside the map
+    p_W: Vector
+    v_W: Vector
+    track: Vector
+    height: float
+    slope: Annotated[Array, 2]
+    covariance: Annotated[Array, 3, 3]
+    count: int
+    stamps_ns: Annotated[NDArray[np.int64], HISTORY]
+    tracks: Annotated[Array, HISTORY, 3]
+    places: Annotated[Array, HISTORY, 2]  # x and y of p_W
+    downs: Annotated[Array, HISTORY, 3]  # body -z in W
+    tilt_variances: Annotated[Array, HISTORY]
+
+
+GROUND = dtype_of(GroundEstimate)
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ def new_ground(flat_m: float = 0.0) -> NDArray[np.record]:
 
 
 @kernel
-def map_height(ground: Any, terrain: TerrainArrays, x: float, y: float) -> float:
+def map_height(ground: GroundEstimate, terrain: TerrainArrays, x: float, y: float) -> float:
     """Height of the map at a point in W; 0 without a map."""
     if terrain.heights.shape[0] == 0:
         return 0.0
@@ -149,7 +155,9 @@ def map_height(ground: Any, terrain: TerrainArrays, x: float, y: float) -> float
 
 
 @kernel
-def _map_slope(ground: Any, terrain: TerrainArrays, x: float, y: float) -> tuple[float, float]:
+def _map_slope(
+    ground: GroundEstimate, terrain: TerrainArrays, x: float, y: float
+) -> tuple[float, float]:
     """Slope of the map towards east and north, by central differences."""
     if terrain.heights.shape[0] == 0:
         return 0.0, 0.0
@@ -160,7 +168,9 @@ def _map_slope(ground: Any, terrain: TerrainArrays, x: float, y: float) -> tuple
 
 
 @kernel
-def _move(ground: Any, params: Any, east: float, north: float, drift2: float) -> None:
+def _move(
+    ground: GroundEstimate, params: GroundParams, east: float, north: float, drift2: float
+) -> None:
     """Carry the plane and its covariance along a step of the way.
 
     Args:
@@ -188,7 +198,9 @@ def _move(ground: Any, params: Any, east: float, north: float, drift2: float) ->
 
 
 @kernel
-def ground_motion(grounds: Any, params: Any, odometries: Any) -> None:
+def ground_motion(
+    grounds: Records[GroundEstimate], params: Records[GroundParams], odometries: Records[Odometry]
+) -> None:
     """Take note of an odometry; the plane beneath the vehicle moves with it.
 
     Args:
@@ -247,7 +259,7 @@ def nearest_direction(axis: Vec3, slope: tuple[float, float], half_beam_rad: flo
 
 
 @kernel
-def _forget(ground: Any, params: Any, height2: float) -> None:
+def _forget(ground: GroundEstimate, params: GroundParams, height2: float) -> None:
     """A covariance that knows neither the height nor the slope."""
     ground.covariance[:, :] = 0.0
     ground.covariance[0, 0] = height2
@@ -255,7 +267,14 @@ def _forget(ground: Any, params: Any, height2: float) -> None:
 
 
 @kernel
-def _fit(ground: Any, params: Any, east: float, north: float, height: float, r2: float) -> int:
+def _fit(
+    ground: GroundEstimate,
+    params: GroundParams,
+    east: float,
+    north: float,
+    height: float,
+    r2: float,
+) -> int:
     """Update the plane with the height of a point; TAKEN or OUTLIER.
 
     Args:
@@ -294,7 +313,7 @@ def _fit(ground: Any, params: Any, east: float, north: float, height: float, r2:
 
 
 @kernel
-def _at(ground: Any, stamp_ns: int) -> tuple[int, int, float]:
+def _at(ground: GroundEstimate, stamp_ns: int) -> tuple[int, int, float]:
     """Remembered odometries before and after a stamp, and the share of the second; -1: too old."""
     oldest = max(ground.count - HISTORY, 0)
     k = ground.count - 1
@@ -310,8 +329,8 @@ def _at(ground: Any, stamp_ns: int) -> tuple[int, int, float]:
 
 @kernel
 def ground_range(
-    grounds: Any,
-    params: Any,
+    grounds: Records[GroundEstimate],
+    params: Records[GroundParams],
     terrain: TerrainArrays,
     stamp_ns: int,
     range_m: float,
@@ -370,7 +389,7 @@ def ground_range(
 
 @kernel
 def ground_at(
-    grounds: Any, terrain: TerrainArrays, x: float, y: float, reach_m: float
+    grounds: Records[GroundEstimate], terrain: TerrainArrays, x: float, y: float, reach_m: float
 ) -> tuple[float, float, float]:
     """Ground predicted at a point of W: height in m, slope towards east and towards north.
 
@@ -397,13 +416,13 @@ def ground_at(
 
 @kernel
 def heights_ahead(
-    grounds: Any,
+    grounds: Records[GroundEstimate],
     terrain: TerrainArrays,
     place: tuple[float, float],
     course: tuple[float, float],
     ahead_m: float,
     reach_m: float,
-    heights: Any,
+    heights: Array,
 ) -> None:
     """Heights of the ground at equal distances on a course.
 

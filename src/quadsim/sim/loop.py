@@ -34,8 +34,8 @@ from quadsim.control.airframe import AIRFRAME
 from quadsim.control.inner_loop import INNER_LOOP, inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
+from quadsim.estimation.eskf.driver import run
 from quadsim.estimation.eskf.input_validation import accept, accept_imu
-from quadsim.estimation.eskf.kernels import eskf_odometry
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     GNSS_POSITION,
@@ -45,7 +45,8 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE, run
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE
+from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
 from quadsim.estimation.reference_filters.update import motion_odometry
@@ -428,7 +429,7 @@ def answer(
     Args:
         state, setup: of the vehicle.
         use_truth: 1 flies on the truth.
-        linear: (1,) DIRECT, or (0,).
+        linear: (1,) TIMELINE, or (0,).
         attitude: the attitude device, as many.
         log: (rows,) of the vehicle.
         samples: for each kind (rows,) records.
@@ -479,7 +480,7 @@ def advance(
         log: (N, rows); ``log_count`` of a state are written and grow.
         samples: for each kind in the order of SENSORS, (N, rows) records of its samples as they are
             published; those that do not fit are not kept. Then those of the attitude device.
-        linear: DIRECT of the linear filter, if it is flown on: (N,), else (0,).
+        linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
         attitude: their attitude devices, as many.
     """
     for i in range(states.shape[0]):

@@ -13,9 +13,8 @@ from quadsim.base.parameters import dtype_of, pack
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
-from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
-from quadsim.estimation.reference_filters.fusion import DIRECT, new_direct
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
@@ -91,7 +90,7 @@ class Vehicles:
         use_truth: (N,) 1 flies on the truth.
         logs: (N, rows) LOG_ROW records.
         samples: by kind, (N, rows) records.
-        linear: (N,) DIRECT of the linear filter, where it is flown on; else (0,).
+        linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
         attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
     """
@@ -120,7 +119,7 @@ class Vehicles:
         }
         self.states: NDArray[np.record] = np.zeros(count, STATE)
         filters = count if scenario.estimator.filter == LINEAR else 0
-        self.linear: NDArray[np.record] = np.zeros(filters, DIRECT)
+        self.linear: NDArray[np.record] = np.zeros(filters, TIMELINE)
         self.attitude: NDArray[np.record] = np.zeros(filters, dtype_of(ahrs.MODEL.slot))
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
@@ -162,7 +161,7 @@ class Vehicles:
         sources.append(self._switch_on(i, name, ahrs.MODEL, slots, params))
         state["line"] = new_timeline(scenario.estimator)
         if len(self.linear):
-            self.linear[i] = new_direct(scenario.estimator)[0]
+            self.linear[i] = new_timeline(scenario.estimator)[0]
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, setup.airframe)
         return sources

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.base.parameters import pack
 from quadsim.estimation import ESTIMATORS, EstimatorParams
 from quadsim.estimation.eskf.layout import MAGNETIC_FIELD
+from quadsim.estimation.eskf.measurement_buffer import EVENT, new_timeline
 from quadsim.estimation.eskf.parameters import MountParams
 from quadsim.estimation.reference_filters.ekf7 import ekf7_predict
 from quadsim.estimation.reference_filters.filter import Ekf7
-from quadsim.estimation.reference_filters.fusion import MOTION, turn_to
+from quadsim.estimation.reference_filters.fusion import turn_to
 from quadsim.estimation.reference_filters.update import correct, fuse_heading
 from quadsim.geometry.geodesy import Datum
 
@@ -185,19 +185,20 @@ def started(estimator: Ekf7, message: Message) -> bool:
 def test_the_covariance_is_predicted_by_the_jacobian(seed: int) -> None:
     """P goes to G P G^T + Q dt, with G from central differences of the state's own prediction."""
     rng = np.random.default_rng(seed)
-    params = pack(EstimatorParams())
     f_B, w_B = tuple(rng.normal([0.0, 0.0, G], 3.0)), tuple(rng.normal(0.0, 2.0, 3))
     roll, pitch = rng.uniform(-1.2, 1.2, 2)
     x = np.concatenate([rng.normal(0.0, 10.0, 6), rng.uniform(-3.0, 3.0, 1)])
     A = rng.normal(size=(7, 7))
 
     def predicted(x: Array) -> tuple[Array, Array]:
-        motion = np.zeros(1, MOTION)[0]
+        line, sample = new_timeline(EstimatorParams())[0], np.zeros(1, EVENT)[0]
+        motion = line.motion
         motion.p_W, motion.v_W = x[:3], x[3:6]
         q = Rotation.from_euler("ZYX", [x[6], pitch, roll]).as_quat()
         turn_to(motion, (q[3], q[0], q[1], q[2]), LEVEL)
         motion.covariance = A @ A.T
-        ekf7_predict(motion, params, LEVEL, f_B, w_B, DT)
+        sample.values[:6] = *f_B, *w_B
+        ekf7_predict(line, sample, DT)
         return np.concatenate([motion.p_W, motion.v_W, motion.angles[2:]]), motion.covariance
 
     step = 1e-5
@@ -241,14 +242,15 @@ def test_a_noise_free_flight_is_followed_through_every_yaw(path: Path) -> None:
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_heading_on_the_other_side_of_south_is_near(side: float) -> None:
     """From 3.1 rad to -3.1 rad it is 0.083 rad; with equal variances, half of it is gone."""
-    motion = np.zeros(1, MOTION)[0]
+    line = new_timeline(EstimatorParams())[0]
+    motion = line.motion
     turn_to(motion, (math.cos(1.55), 0.0, 0.0, side * math.sin(1.55)), LEVEL)
     motion.covariance[6, 6] = 0.01
-    fuse_heading(motion, MAGNETIC_FIELD, -side * 3.1, 0.01)
+    fuse_heading(line, MAGNETIC_FIELD, -side * 3.1, 0.01)
     correct(motion, LEVEL)
     assert abs(motion.angles[2]) == pytest.approx(math.pi, abs=1e-9)
     assert motion.covariance[6, 6] == pytest.approx(0.005)
-    assert motion.nis[MAGNETIC_FIELD] == pytest.approx((2.0 * math.pi - 6.2) ** 2 / 0.02)
+    assert line.state.nis[MAGNETIC_FIELD] == pytest.approx((2.0 * math.pi - 6.2) ** 2 / 0.02)
 
 
 def test_late_data_are_fused_when_they_arrive() -> None:

@@ -15,14 +15,11 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.parameters import pack
 from quadsim.estimation.eskf import aiding, heights, magnetic_field
 from quadsim.estimation.eskf import gnss as measurements
-from quadsim.estimation.eskf.kernels import (
-    eskf_gnss_position,
-    eskf_gnss_velocity,
-    eskf_magnetic_field,
-    eskf_pressure,
-    eskf_range,
-    new_eskf,
-)
+from quadsim.estimation.eskf.alignment import new_eskf
+from quadsim.estimation.eskf.driver import upper_half
+from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
+from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range
+from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
     ANTENNA,
@@ -33,6 +30,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_BIAS,
     GNSS_POSITION,
     GNSS_TIME,
+    GNSS_VELOCITY,
     IGNORED,
     MAGNETIC_FIELD,
     PRESSURE,
@@ -48,6 +46,7 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
+from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.estimation.eskf.parameters import (
     EstimatorParams,
     FusionParams,
@@ -233,6 +232,11 @@ def correction_of(before: Any, after: Any) -> Array:
     return x
 
 
+def upper(covariance: Array) -> tuple[float, ...]:
+    """Upper half of a symmetric matrix."""
+    return tuple(covariance[np.triu_indices(3)].tolist())
+
+
 @dataclass(frozen=True)
 class Modelled:
     """One measurement: where its kernel is, what it takes, and what its innovation should be.
@@ -296,7 +300,7 @@ def quaternion_of(R: Rotation) -> tuple[float, ...]:
 
 
 RANGE_MODEL = Modelled(
-    heights.eskf_range,
+    heights.fuse_range,
     predicted_range,
     lambda state, z, params: (z, 1.0),
     lambda state, z, params: params.ground_height_m - foot_height(state, z, params),
@@ -329,7 +333,7 @@ MODELS = {
         unit=1e-6,
     ),
     "pressure": Modelled(
-        heights.eskf_pressure,
+        heights.fuse_pressure,
         lambda state, params: pressure_at(float(state.p_W[2] + state.pressure_offset_m)),
         lambda state, z, params: (z, 36.0),
         lambda state, z, params: height_of(z) - state.p_W[2] - state.pressure_offset_m,
@@ -400,11 +404,11 @@ def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyP
     caught: list[tuple[Array, Array]] = []
 
     def catch_scalar(state: Any, sensor: int, innovation: float, *rest: Any) -> int:
-        caught.append((state.row[None].copy(), np.array([innovation])))
+        caught.append((state.h[None].copy(), np.array([innovation])))
         return ACCEPTED
 
     def catch_vector(state: Any, sensor: int, innovation: Any, *rest: Any) -> int:
-        caught.append((state.rows.copy(), np.array(innovation)))
+        caught.append((state.H.copy(), np.array(innovation)))
         return ACCEPTED
 
     for module in (measurements, magnetic_field, heights, aiding):
@@ -441,15 +445,15 @@ def test_gnss_equals_the_dense_update(kind: str) -> None:
         A = rng.normal(size=(3, 3))
         noise = 0.5 * A @ A.T + 0.1 * np.eye(3)
         fuse, predict = {
-            "position": (eskf_gnss_position, late_position),
-            "velocity": (eskf_gnss_velocity, predicted_velocity),
+            "position": (fuse_gnss_position, late_position),
+            "velocity": (fuse_gnss_velocity, predicted_velocity),
         }[kind]
         H = differences(state, lambda s, predict=predict: predict(s, MOUNTED))
         innovation = rng.normal(0.0, 0.3, 3)
         measured = predict(state, MOUNTED) + innovation
         correction, covariance = dense_update(np.array(state.covariance), H, noise, innovation)
         before = state.copy()
-        assert fuse(state, params, tuple(measured), noise) == ACCEPTED
+        assert fuse(state, params, tuple(measured), upper(noise)) == ACCEPTED
         # H by differences is good to 1e-9; gains are up to ten
         np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
         covariance = reset(covariance, correction)
@@ -473,7 +477,7 @@ def test_range_equals_the_dense_update() -> None:
             np.array(state.covariance), h_slant, np.array([[sigma**2]]), np.array([error])
         )
         before = state.copy()
-        assert eskf_range(state, params, measured, sigma**2) == ACCEPTED
+        assert fuse_range(state, params, measured, sigma**2) == ACCEPTED
         # The kernel takes the vertical, whose H differs by the innovation times the tilt's: 1e-4.
         np.testing.assert_allclose(
             correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
@@ -503,7 +507,10 @@ def test_magnetic_heading_equals_the_dense_update() -> None:
             np.array(state.covariance), H, np.array([[sigma**2]]), np.array([error])
         )
         before = state.copy()
-        assert eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14) == ACCEPTED
+        assert (
+            magnetic_field.fuse_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
+            == ACCEPTED
+        )
         np.testing.assert_allclose(
             correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
         )
@@ -521,7 +528,7 @@ def test_pressure_equals_the_dense_update() -> None:
     noise = np.array([[(6.0 * slope) ** 2]])
     correction, covariance = dense_update(np.array(state.covariance), H, noise, np.array([0.05]))
     before = state.copy()
-    assert eskf_pressure(state, params, pressure_at(height_m), 36.0) == ACCEPTED
+    assert fuse_pressure(state, params, pressure_at(height_m), 36.0) == ACCEPTED
     # the slope's difference quotient is good to 1e-8, the pressure's inverse to 1e-9 m
     np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
     np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
@@ -539,16 +546,16 @@ def test_signs() -> None:
     )
 
     state = level.copy()
-    eskf_range(state, params, 5.5, 0.01)
+    fuse_range(state, params, 5.5, 0.01)
     assert 5.4 < state.p_W[2] < 5.5
 
     state = level.copy()
-    eskf_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
+    fuse_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
     assert 4.5 < state.p_W[2] < 4.6
 
     state = level.copy()  # the vehicle has turned to the left: the field to its right
     m_S = Rotation.from_rotvec([0.0, 0.0, 0.1]).inv().apply(FIELD_W)
-    eskf_magnetic_field(state, params, tuple(m_S), 1e-6, 1e-14)
+    magnetic_field.fuse_magnetic_field(state, params, tuple(m_S), 1e-6, 1e-14)
     yaw = attitude(state).as_euler("ZYX")[0]
     assert 0.0 < yaw < 0.1
 
@@ -559,7 +566,7 @@ def test_first_pressure_sets_the_offset_and_its_correlation() -> None:
     state = running(FULL, rng)
     state.pressure_started = 0
     before = np.array(state.covariance)
-    assert eskf_pressure(state, params, pressure_at(503.0), 36.0) == ACCEPTED
+    assert fuse_pressure(state, params, pressure_at(503.0), 36.0) == ACCEPTED
     assert state.pressure_offset_m + state.p_W[2] == pytest.approx(503.0, abs=1e-6)
     np.testing.assert_array_equal(state.covariance[PRESSURE, :PRESSURE], -before[P + 2, :PRESSURE])
     noise = (6.0 / (pressure_at(503.5) - pressure_at(502.5))) ** 2
@@ -574,11 +581,11 @@ def test_rejected_measurements_leave_the_state_bit_equal() -> None:
     before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
     far = tuple(np.array(state.p_W) + 50.0)
     turned = attitude(state).inv().apply(Rotation.from_rotvec([0.0, 0.0, 3.0]).apply(FIELD_W))
-    assert eskf_gnss_position(state, params, far, np.eye(3)) == REJECTED
-    assert eskf_gnss_velocity(state, params, far, 0.01 * np.eye(3)) == REJECTED
-    assert eskf_magnetic_field(state, params, tuple(turned), 0.01, 1e-14) == REJECTED
-    assert eskf_pressure(state, params, pressure_at(600.0), 36.0) == REJECTED
-    assert eskf_range(state, params, 60.0, 0.01) == REJECTED
+    assert fuse_gnss_position(state, params, far, upper(np.eye(3))) == REJECTED
+    assert fuse_gnss_velocity(state, params, far, upper(0.01 * np.eye(3))) == REJECTED
+    assert magnetic_field.fuse_magnetic_field(state, params, tuple(turned), 0.01, 1e-14) == REJECTED
+    assert fuse_pressure(state, params, pressure_at(600.0), 36.0) == REJECTED
+    assert fuse_range(state, params, 60.0, 0.01) == REJECTED
     for name in NOMINAL:
         assert np.array(state[name]).tobytes() == before[name], name
     messages = [SENSORS.index(name) for name in SENSORS[: RANGE + 1]]
@@ -592,14 +599,14 @@ def test_useless_measurements_are_ignored() -> None:
     state = running(FULL, rng)
     before = {name: np.array(state[name]).tobytes() for name in NOMINAL}
     for range_m in (math.inf, -math.inf, math.nan, 0.001, 1000.0):
-        assert eskf_range(state, params, range_m, 0.01) == IGNORED
+        assert fuse_range(state, params, range_m, 0.01) == IGNORED
     tilted = state.copy()
     tilted.q_WS = math.cos(0.4), math.sin(0.4), 0.0, 0.0  # 46 degrees, 35 are the limit
-    assert eskf_range(tilted, params, 8.0, 0.01) == IGNORED
+    assert fuse_range(tilted, params, 8.0, 0.01) == IGNORED
     up = tuple(attitude(state).inv().apply([0.0, 0.0, 4e-5]))
-    assert eskf_magnetic_field(state, params, up, 0.01, 1e-14) == IGNORED
+    assert magnetic_field.fuse_magnetic_field(state, params, up, 0.01, 1e-14) == IGNORED
     flat = np.diag([1.0, 1.0, 0.0])  # no covariance of a measurement
-    assert eskf_gnss_position(state, params, tuple(state.p_W), flat) == IGNORED
+    assert fuse_gnss_position(state, params, tuple(state.p_W), upper(flat)) == IGNORED
     for name in NOMINAL:
         assert np.array(state[name]).tobytes() == before[name], name
     assert state.accepted[MAGNETIC_FIELD] == state.accepted[RANGE] == 0
@@ -611,20 +618,26 @@ def test_unknown_variances_take_the_defaults() -> None:
     params = pack(estimator_params)
     noise = estimator_params.noise
     known, unknown = (running(estimator_params, np.random.default_rng(19)) for _ in range(2))
-    p_W = tuple(np.array(known.p_W) + rng.normal(0.0, 0.1, 3))
     m_S = tuple(attitude(known).inv().apply(FIELD_W))
-    eskf_gnss_position(known, params, p_W, np.diag(np.square(noise.gnss_position_sigma_m)))
-    eskf_gnss_position(unknown, params, p_W, np.zeros((3, 3)))
-    eskf_gnss_velocity(known, params, p_W, np.diag(np.square(noise.gnss_velocity_sigma_mps)))
-    eskf_gnss_velocity(unknown, params, p_W, np.zeros((3, 3)))
-    eskf_magnetic_field(known, params, m_S, noise.heading_sigma_rad**2, noise.field_sigma_T**2)
-    eskf_magnetic_field(unknown, params, m_S, 0.0, 0.0)
-    eskf_pressure(known, params, 95000.0, noise.pressure_sigma_pa**2)
-    eskf_pressure(unknown, params, 95000.0, 0.0)
-    eskf_range(known, params, 8.0, noise.range_sigma_m**2)
-    eskf_range(unknown, params, 8.0, 0.0)
+    magnetic_field.fuse_magnetic_field(
+        known, params, m_S, noise.heading_sigma_rad**2, noise.field_sigma_T**2
+    )
+    magnetic_field.fuse_magnetic_field(unknown, params, m_S, 0.0, 0.0)
+    fuse_pressure(known, params, 95000.0, noise.pressure_sigma_pa**2)
+    fuse_pressure(unknown, params, 95000.0, 0.0)
+    fuse_range(known, params, 8.0, noise.range_sigma_m**2)
+    fuse_range(unknown, params, 8.0, 0.0)
     np.testing.assert_array_equal(known.covariance, unknown.covariance)
     np.testing.assert_array_equal(known.nis, unknown.nis)
+    for kind, sigma in (
+        (GNSS_POSITION, noise.gnss_position_sigma_m),
+        (GNSS_VELOCITY, noise.gnss_velocity_sigma_mps),
+    ):
+        lines = [new_timeline(estimator_params) for _ in range(2)]
+        for line, variance in zip(lines, (np.square(sigma), np.zeros(3)), strict=True):
+            assert accept(line, kind, 1, rng.normal(size=3), np.diag(variance).ravel()) == 0
+        stated, default = (upper_half(line[0].events[0].values, 3) for line in lines)
+        np.testing.assert_allclose(stated, default)
 
 
 def test_heading_noise_does_not_lean_the_vehicle() -> None:
@@ -640,7 +653,7 @@ def test_heading_noise_does_not_lean_the_vehicle() -> None:
     sigma, count = 0.1, 2000
     for _ in range(count):
         turned = Rotation.from_rotvec([0.0, 0.0, rng.normal(0.0, sigma)]).apply(FIELD_W)
-        eskf_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
+        magnetic_field.fuse_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
     # What heading says of the tilt is theta_z + 2 theta_y (the field dips by 63 degrees); the sum
     # is known to sigma / sqrt(count) afterwards, and theta_x not touched: four sigma.
     x, y, z = attitude(state).as_rotvec()
@@ -657,7 +670,7 @@ def test_joseph_form_survives_tiny_variances() -> None:
     state = running(MOUNTED, rng, size=10.0)
     p_W = predicted_position(state, MOUNTED)
     for _ in range(10_000):
-        eskf_gnss_position(state, params, tuple(p_W), 1e-12 * np.eye(3))
+        fuse_gnss_position(state, params, tuple(p_W), upper(1e-12 * np.eye(3)))
     np.testing.assert_array_equal(state.covariance, state.covariance.T)
     # rounding of the largest entries (about 1e3) is 1e-13; its square root of length adds up
     assert np.linalg.eigvalsh(state.covariance).min() > -1e-10
@@ -672,8 +685,8 @@ def test_recovery_from_a_lost_position() -> None:
     results = []
     for k in range(12):
         state.stamp_ns = 5_000_000_000 + k * 200_000_000
-        eskf_gnss_velocity(state, params, tuple(truth_v), 0.01 * np.eye(3))
-        results.append(eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)))
+        fuse_gnss_velocity(state, params, tuple(truth_v), upper(0.01 * np.eye(3)))
+        results.append(fuse_gnss_position(state, params, tuple(truth_p), upper(np.eye(3))))
         if state.recoveries:
             break
     assert results[-1] == REJECTED
@@ -684,7 +697,7 @@ def test_recovery_from_a_lost_position() -> None:
     np.testing.assert_allclose(state.v_W, truth_v)
     np.testing.assert_allclose(np.diag(state.covariance)[P : P + 3], 1.0)
     assert np.degrees(np.sqrt(state.covariance[THETA, THETA])) == pytest.approx(30.0)
-    assert eskf_gnss_position(state, params, tuple(truth_p), np.eye(3)) == ACCEPTED
+    assert fuse_gnss_position(state, params, tuple(truth_p), upper(np.eye(3))) == ACCEPTED
 
 
 def test_pressure_that_jumped_is_taken_up_again() -> None:
@@ -694,7 +707,7 @@ def test_pressure_that_jumped_is_taken_up_again() -> None:
     z = float(state.p_W[2])
     for k in range(30):
         state.stamp_ns = 5_000_000_000 + k * 100_000_000
-        eskf_pressure(state, params, pressure_at(560.0), 36.0)
+        fuse_pressure(state, params, pressure_at(560.0), 36.0)
     assert state.pressure_offset_m == pytest.approx(560.0 - z, abs=0.2)
     assert state.p_W[2] == pytest.approx(z, abs=0.2)
     assert state.rejected_in_row[STATIC_PRESSURE] == 0
@@ -718,7 +731,7 @@ def rotation_variance_after(turned: bool, count: int = 1000) -> float:
             field = FIELD_W + rng.normal(0.0, 5e-8, 3)
             variances = 25e-16 / level2, 25e-16
         state.stamp_ns += 10_000_000
-        magnetic_field.eskf_magnetic_field(state, params, tuple(field), *variances)
+        magnetic_field.fuse_magnetic_field(state, params, tuple(field), *variances)
     along = FIELD_W / np.linalg.norm(FIELD_W)
     return float(along @ state.covariance[THETA : THETA + 3, THETA : THETA + 3] @ along)
 

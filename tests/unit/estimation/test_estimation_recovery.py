@@ -14,12 +14,12 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.parameters import pack
 from quadsim.control.parameters import ArmingParams
 from quadsim.estimation import EstimatorParams
-from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.covariance import left_jacobian
-from quadsim.estimation.eskf.gnss import eskf_gnss_velocity
+from quadsim.estimation.eskf.driver import run as run_line
+from quadsim.estimation.eskf.gnss import fuse_gnss_velocity
 from quadsim.estimation.eskf.inertial import motion_before
 from quadsim.estimation.eskf.input_validation import accept
-from quadsim.estimation.eskf.kernels import new_eskf
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
     EXTERNAL_ATTITUDE,
@@ -28,8 +28,9 @@ from quadsim.estimation.eskf.layout import (
     REASON_FIELD,
     THETA,
 )
-from quadsim.estimation.eskf.mechanisation import eskf_imu
-from quadsim.estimation.eskf.outputs import pose_covariance
+from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.mechanisation import predict_or_align
+from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance
 from quadsim.estimation.eskf.parameters import DelayParams
 from quadsim.ros.parts.estimator_health import judge
 from quadsim.sim.log import OK, WARN
@@ -175,7 +176,7 @@ def rmse_m(run: MatchedRun, from_s: float) -> float:
     found = []
     while run.k < len(run.path.f_S):
         run.fly(0.1)
-        timeline.line_odometry(run.lines, run.odometry)
+        line_odometry(run.lines, run.odometry)
         if run.path.t[run.k] > from_s:
             found.append(run.odometry[0]["p_W"] - run.path.p_W[run.k])
     return float(np.sqrt(np.mean(np.sum(np.square(found), axis=1))))
@@ -234,14 +235,14 @@ def test_a_known_delay_gives_the_bits_of_exact_stamps() -> None:
             if taken > 0 and taken % delayed.sensors.every[name] == 0:
                 stamp_ns = START_NS + delayed.k * delayed.period_ns
                 assert accept(delayed.lines, kind, stamp_ns, values[taken], covariance) == 0
-        timeline.run(delayed.lines[0])
+        run_line(delayed.lines[0])
         assert k == delayed.k - 1
     for name, (kind, values, covariance) in messages.items():
         every = delayed.sensors.every[name]
         for taken in range((500 - 12) // every * every + every, 501, every):
             stamp_ns = START_NS + (taken + 12) * delayed.period_ns
             accept(delayed.lines, kind, stamp_ns, values[taken], covariance)
-    timeline.run(delayed.lines[0])
+    run_line(delayed.lines[0])
     for name in ("p_W", "v_W", "q_WS", "covariance"):
         np.testing.assert_array_equal(exact.record[name], delayed.record[name], err_msg=name)
 
@@ -260,7 +261,7 @@ def accelerated(params: Any, a_mps2: float) -> Any:
     for k in range(40):
         stamp_ns = START_NS + (k + 1) * 10_000_000
         f_S = (a_mps2, 0.0, PARAMS.gravity_mps2)
-        eskf_imu(state, params, stamp_ns, f_S, (0.0, 0.0, 0.0), variance, variance)
+        predict_or_align(state, params, stamp_ns, f_S, (0.0, 0.0, 0.0), variance, variance)
     return state
 
 
@@ -282,16 +283,16 @@ def test_the_time_column_of_a_velocity_is_its_central_difference() -> None:
     params = pack(PARAMS)
     state = accelerated(params, 3.0)
     state.gnss_time_s = 0.12
-    z, unit = (2.5, 0.1, -0.2), np.eye(3)
+    z, unit = (2.5, 0.1, -0.2), (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
     ends = []
     for h in (1e-4, -1e-4):
         other = state.copy()
         other.gnss_time_s += h
-        assert eskf_gnss_velocity(other, params, z, unit) == ACCEPTED
+        assert fuse_gnss_velocity(other, params, z, unit) == ACCEPTED
         ends.append(other.innovation[GNSS_VELOCITY].copy())
-    assert eskf_gnss_velocity(state, params, z, unit) == ACCEPTED
+    assert fuse_gnss_velocity(state, params, z, unit) == ACCEPTED
     difference = -(ends[0] - ends[1]) / 2e-4
-    np.testing.assert_allclose(state.rows[:, GNSS_TIME], difference, atol=1e-6)
+    np.testing.assert_allclose(state.H[:, GNSS_TIME], difference, atol=1e-6)
 
 
 # --- the reset of the attitude's error -----------------------------------------------------------
@@ -321,7 +322,7 @@ def test_a_large_correction_turns_the_covariance() -> None:
     """
     rng = np.random.default_rng(2)
     prior = np.array([0.01, 0.08, 1.0])
-    lines = timeline.new_timeline(replace(PARAMS, gate=replace(PARAMS.gate, chi2_3=1e9)))
+    lines = new_timeline(replace(PARAMS, gate=replace(PARAMS.gate, chi2_3=1e9)))
     first = lines.copy()
     known = np.zeros((6, 6))
     known[3:, 3:] = np.diag([1.0, 1.0, 0.02**2])
@@ -336,7 +337,7 @@ def test_a_large_correction_turns_the_covariance() -> None:
         true = Rotation.from_rotvec(rng.normal(size=3) * prior)
         seen = Rotation.from_rotvec([0.0, 0.0, 0.02 * rng.normal()]) * true
         accept(lines, EXTERNAL_ATTITUDE, START_NS, np.roll(seen.as_quat(), 1), known.ravel())
-        timeline.run(lines[0])
+        run_line(lines[0])
         found = attitude(state)
         error = (true * found.inv()).as_rotvec()
         P = state.covariance[:3, :3]

@@ -7,7 +7,6 @@ REJECTED, ACCEPTED or IGNORED.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import exp
@@ -28,8 +27,10 @@ from quadsim.estimation.eskf.layout import (
     THETA,
     WIND,
     ZERO_VELOCITY,
+    Eskf,
     V,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.update import Sym3, rejected_for_s, update_scalar, update_vector
 from quadsim.geometry.rotation import (
     Quat,
@@ -50,7 +51,7 @@ DRAG_PERIOD_NS = 20_000_000
 
 
 @kernel
-def fuse_external_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
+def fuse_external_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> int:
     """Fuse the position of ``base_link`` as a motion capture system or the like sees it.
 
     Args:
@@ -75,7 +76,7 @@ def fuse_external_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> i
 
 
 @kernel
-def fuse_external_attitude(state: Any, params: Any, q_WB: Quat, noise: Sym3) -> int:
+def fuse_external_attitude(state: Eskf, params: EstimatorParams, q_WB: Quat, noise: Sym3) -> int:
     """Fuse the attitude of ``base_link``; with the position of the same stamp it starts the filter.
 
     Args:
@@ -92,10 +93,10 @@ def fuse_external_attitude(state: Any, params: Any, q_WB: Quat, noise: Sym3) -> 
         start_from_pose(state, params, q_WS, noise)
         return ACCEPTED
     innovation = log(multiply(q_WS, conjugate(quat(state.q_WS))))
-    rows = state.rows
-    rows[:, :] = 0.0
+    H = state.H
+    H[:, :] = 0.0
     for i in range(3):
-        rows[i, THETA + i] = 1.0
+        H[i, THETA + i] = 1.0
     result = update_vector(state, EXTERNAL_ATTITUDE, innovation, noise, params.gate.chi2_3)
     rejected_s = max(
         rejected_for_s(state, EXTERNAL_POSITION), rejected_for_s(state, EXTERNAL_ATTITUDE)
@@ -112,7 +113,7 @@ def fuse_external_attitude(state: Any, params: Any, q_WB: Quat, noise: Sym3) -> 
 
 
 @kernel
-def fuse_zero_velocity(state: Any, params: Any) -> int:
+def fuse_zero_velocity(state: Eskf, params: EstimatorParams) -> int:
     """Fuse that the vehicle stands: no velocity, and a gyroscope that reads its bias.
 
     Args:
@@ -123,19 +124,19 @@ def fuse_zero_velocity(state: Any, params: Any) -> int:
         return IGNORED
     sigma = params.noise.zero_velocity_sigma_mps
     variance = sigma * sigma
-    rows = state.rows
-    rows[:, :] = 0.0
+    H = state.H
+    H[:, :] = 0.0
     for i in range(3):
-        rows[i, V + i] = 1.0
+        H[i, V + i] = 1.0
     noise = (variance, 0.0, 0.0, variance, 0.0, variance)
     limit = params.gate.chi2_3
     innovation = scale(-1.0, vec3(state.v_W))
     result = update_vector(state, ZERO_VELOCITY, innovation, noise, limit)
     if result != ACCEPTED:
         return result
-    rows[:, :] = 0.0
+    H[:, :] = 0.0
     for i in range(3):
-        rows[i, BG + i] = 1.0
+        H[i, BG + i] = 1.0
     still = params.start.still_rate_radps
     rate = add(vec3(state.w_variance), (still * still, still * still, still * still))
     innovation = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
@@ -145,7 +146,7 @@ def fuse_zero_velocity(state: Any, params: Any) -> int:
 
 
 @kernel
-def hold_attitude(state: Any, params: Any) -> None:
+def hold_attitude(state: Eskf, params: EstimatorParams) -> None:
     """After a prediction: fuse the rotor drag, or else gravity's direction, when it is time.
 
     Gravity's only where nothing has held the attitude for a while.
@@ -170,7 +171,7 @@ def hold_attitude(state: Any, params: Any) -> None:
 
 
 @kernel
-def fuse_gravity(state: Any, params: Any, f_W: Vec3, dt_s: float) -> int:
+def fuse_gravity(state: Eskf, params: EstimatorParams, f_W: Vec3, dt_s: float) -> int:
     """Fuse that the horizontal acceleration is zero on average: specific force points up.
 
     Its deviation is that of a vehicle's acceleration, and grows with the distance of the specific
@@ -190,25 +191,25 @@ def fuse_gravity(state: Any, params: Any, f_W: Vec3, dt_s: float) -> int:
     a = exp(-dt_s / noise.maneuver_correlation_s)
     variance = (noise.maneuver_mps2 * noise.maneuver_mps2 + off * off) * (1.0 + a) / (1.0 - a)
     R = to_matrix(quat(state.q_WS))
-    row = state.row
+    h = state.h
     result = ACCEPTED
     for i in range(2):
-        row[:] = 0.0
+        h[:] = 0.0
         for k in range(3):
-            row[BA + k] = -R[i][k]
+            h[BA + k] = -R[i][k]
         if i == 0:
-            row[THETA + 1] = f_W[2]
-            row[THETA + 2] = -f_W[1]
+            h[THETA + 1] = f_W[2]
+            h[THETA + 2] = -f_W[1]
         else:
-            row[THETA] = -f_W[2]
-            row[THETA + 2] = f_W[0]
+            h[THETA] = -f_W[2]
+            h[THETA + 2] = f_W[0]
         if update_scalar(state, GRAVITY, -f_W[i], variance, params.gate.chi2_1) == REJECTED:
             result = REJECTED
     return result
 
 
 @kernel
-def fuse_drag(state: Any, params: Any, f_W: Vec3) -> int:
+def fuse_drag(state: Eskf, params: EstimatorParams, f_W: Vec3) -> int:
     """Fuse the specific force across the rotors' axis as drag, -k (v - wind).
 
     Rotor drag is proportional to the velocity in the air across the rotors' axis (Martin and
@@ -226,18 +227,18 @@ def fuse_drag(state: Any, params: Any, f_W: Vec3) -> int:
     air_B, f_B = unrotate(q_WB, air_W), unrotate(q_WB, f_W)
     R_WB, R_BS = to_matrix(q_WB), to_matrix(q_BS)
     sigma = params.noise.drag_sigma_mps2
-    row = state.row
+    h = state.h
     result = ACCEPTED
     for i in range(2):
         axis_W = (R_WB[0][i], R_WB[1][i], R_WB[2][i])
         turn = cross(axis_W, air_W)
-        row[:] = 0.0
+        h[:] = 0.0
         for j in range(3):
-            row[V + j] = -k_per_s * axis_W[j]
-            row[THETA + j] = -k_per_s * turn[j]
-            row[BA + j] = R_BS[i][j]
-        row[WIND] = k_per_s * axis_W[0]
-        row[WIND + 1] = k_per_s * axis_W[1]
+            h[V + j] = -k_per_s * axis_W[j]
+            h[THETA + j] = -k_per_s * turn[j]
+            h[BA + j] = R_BS[i][j]
+        h[WIND] = k_per_s * axis_W[0]
+        h[WIND + 1] = k_per_s * axis_W[1]
         innovation = f_B[i] + k_per_s * air_B[i]
         if update_scalar(state, DRAG, innovation, sigma * sigma, params.gate.chi2_1) == REJECTED:
             result = REJECTED

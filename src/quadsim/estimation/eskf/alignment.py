@@ -10,11 +10,10 @@ integration formula, part I*, 2013). Standing is the case of no change of veloci
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import atan2
-from quadsim.base.parameters import Vec3
+from quadsim.base.parameters import Vec3, new
 from quadsim.estimation.eskf.covariance import add_rotated, scaled, shear, shear_scalar, skew
 from quadsim.estimation.eskf.heading import forget_accelerations, forget_heading, misfit, unusual
 from quadsim.estimation.eskf.inertial import start_inertial
@@ -30,10 +29,13 @@ from quadsim.estimation.eskf.layout import (
     TERRAIN,
     THETA,
     WIND,
+    Alignment,
+    Eskf,
     N,
     P,
     V,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import clear, is_standing, scale_errors
 from quadsim.estimation.eskf.update import Sym3, add_lever_arm, has_lever_arm, position_from_fixes
 from quadsim.geometry.rotation import (
@@ -41,6 +43,7 @@ from quadsim.geometry.rotation import (
     Quat,
     conjugate,
     exp,
+    from_euler,
     multiply,
     normalize,
     quat,
@@ -58,7 +61,37 @@ UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
 
 
 @kernel
-def restart(state: Any, reason: int) -> None:
+def mount(state: Eskf, params: EstimatorParams) -> None:
+    """Take the mounting of the sensors over into the record, in the IMU's axes."""
+    mounts = params.mount
+    degree = math.pi / 180.0
+    angles = mounts.imu_roll_pitch_yaw_deg
+    q_BS = from_euler(degree * angles[0], degree * angles[1], degree * angles[2])
+    imu_B = vec3(mounts.imu_position_B_m)
+    store(state.q_BS, q_BS)
+    store(state.antenna_S, unrotate(q_BS, subtract(vec3(mounts.antenna_position_B_m), imu_B)))
+    range_B = subtract(vec3(mounts.rangefinder_position_B_m), imu_B)
+    store(state.rangefinder_S, unrotate(q_BS, range_B))
+
+
+def new_eskf(params: EstimatorParams) -> Eskf:
+    """A filter that has seen nothing yet.
+
+    Args:
+        params: packed :class:`~quadsim.estimation.eskf.parameters.EstimatorParams`.
+    """
+    state = new(Eskf)
+    state.q_WS[0] = 1.0
+    state.alignment.q_0S[0] = 1.0
+    state.inertial.q_FS[0] = 1.0
+    state.n = carried(params)
+    store(state.field_W_T, vec3(params.magnetic_field_W_T))
+    mount(state, params)
+    return state
+
+
+@kernel
+def restart(state: Eskf, reason: int) -> None:
     """Forget everything but the counters, and align anew."""
     state.running = 0
     state.realigning = 0
@@ -109,8 +142,8 @@ def attitude_of(f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> 
 
 @kernel
 def set_attitude(
-    state: Any,
-    params: Any,
+    state: Eskf,
+    params: EstimatorParams,
     q_WS: Quat,
     f_W: Vec3,
     f_variance_W: Vec3,
@@ -178,7 +211,7 @@ def times(A: Mat3, B: Mat3) -> Mat3:
 
 
 @kernel
-def turn_theta(covariance: Any, axis: Vec3, c: Vec3) -> None:
+def turn_theta(covariance: Array, axis: Vec3, c: Vec3) -> None:
     """Covariance after theta += axis (c . theta)."""
     for k in range(N):
         total = c[0] * covariance[0, k] + c[1] * covariance[1, k] + c[2] * covariance[2, k]
@@ -191,7 +224,7 @@ def turn_theta(covariance: Any, axis: Vec3, c: Vec3) -> None:
 
 
 @kernel
-def try_start(state: Any, params: Any) -> bool:
+def try_start(state: Eskf, params: EstimatorParams) -> bool:
     """Start the filter when the window is full and holds what is needed.
 
     A window that lacks something is stretched up to three times (a moving vehicle needs two GNSS
@@ -230,7 +263,7 @@ def try_start(state: Any, params: Any) -> bool:
 
 
 @kernel
-def keep_heading(state: Any, params: Any) -> None:
+def keep_heading(state: Eskf, params: EstimatorParams) -> None:
     """Put a field into the window beside the estimate that says the estimate's own heading."""
     window = state.alignment
     q_W0 = multiply(quat(state.q_WS), conjugate(quat(window.q_0S)))
@@ -241,7 +274,7 @@ def keep_heading(state: Any, params: Any) -> None:
 
 
 @kernel
-def begin(state: Any, params: Any, standing: bool) -> None:
+def begin(state: Eskf, params: EstimatorParams, standing: bool) -> None:
     """Nominal state and covariance but for attitude, velocity and position."""
     start = params.start
     if state.realigning == 1:
@@ -278,7 +311,7 @@ def begin(state: Any, params: Any, standing: bool) -> None:
 
 
 @kernel
-def carried(params: Any) -> int:
+def carried(params: EstimatorParams) -> int:
     """Size of the error state that the parameters ask for: up to the last part that is wanted."""
     noise = params.noise
     if params.fusion.drag_per_s > 0.0:
@@ -295,7 +328,7 @@ def carried(params: Any) -> int:
 
 
 @kernel
-def begin_options(state: Any, params: Any) -> None:
+def begin_options(state: Eskf, params: EstimatorParams) -> None:
     """Which of the last error states are carried, and their start."""
     start, covariance = params.start, state.covariance
     state.n = carried(params)
@@ -320,14 +353,14 @@ def begin_options(state: Any, params: Any) -> None:
 
 
 @kernel
-def gravity_here(window: Any, params: Any) -> float:
+def gravity_here(window: Alignment, params: EstimatorParams) -> float:
     """Gravity at the mean height of the fixes, or at z = 0 without any, in m/s^2."""
     fixes = max(float(window.fix_count), 1.0)
     return gravity_at(params, window.fix_sum_W[2] / fixes)
 
 
 @kernel
-def start_standing(state: Any, params: Any, has_field: bool) -> None:
+def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> None:
     """Level, heading, gyroscope bias and position of a vehicle at rest."""
     window, start, covariance = state.alignment, params.start, state.covariance
     begin(state, params, True)
@@ -376,7 +409,7 @@ def start_standing(state: Any, params: Any, has_field: bool) -> None:
 
 
 @kernel
-def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
+def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym3) -> None:
     """Start at once from an external pose: what it does not say, the velocity, is unknown.
 
     Args:
@@ -407,7 +440,7 @@ def start_from_pose(state: Any, params: Any, q_WS: Quat, noise: Sym3) -> None:
 
 
 @kernel
-def watch_from_here(state: Any, params: Any) -> None:
+def watch_from_here(state: Eskf, params: EstimatorParams) -> None:
     """A new attitude: nothing has confirmed its heading yet."""
     forget_heading(state)
     bias = params.start.accel_bias_mps2
@@ -418,7 +451,9 @@ def watch_from_here(state: Any, params: Any) -> None:
 
 
 @kernel
-def set_position(state: Any, params: Any, motion_W: Vec3, p_W: Vec3, p_variance: Vec3) -> None:
+def set_position(
+    state: Eskf, params: EstimatorParams, motion_W: Vec3, p_W: Vec3, p_variance: Vec3
+) -> None:
     """Mean of the fixes, moved on: by the motion since, and from the antenna to the IMU.
 
     Without a fix it is ``p_W``, of that variance.
@@ -438,7 +473,12 @@ def set_position(state: Any, params: Any, motion_W: Vec3, p_W: Vec3, p_variance:
 
 @kernel
 def start_in_flight(
-    state: Any, params: Any, has_field: bool, t_s: float, spread: float, has_slope: bool
+    state: Eskf,
+    params: EstimatorParams,
+    has_field: bool,
+    t_s: float,
+    spread: float,
+    has_slope: bool,
 ) -> bool:
     """Attitude, velocity and position at the window's end of a vehicle in motion.
 

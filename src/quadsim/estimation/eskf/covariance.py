@@ -6,12 +6,11 @@ The covariance is stored full and kept exactly symmetric.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import Array, kernel, lane_kernel
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, N
+from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, Eskf, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import dot
 
@@ -57,7 +56,7 @@ def crossed(a: Vec3, B: Mat3) -> Mat3:
 
 
 @kernel
-def shear(covariance: Any, n: int, to: int, source: int, A: Mat3) -> None:
+def shear(covariance: Array, n: int, to: int, source: int, A: Mat3) -> None:
     """Covariance after x[to:to+3] += A x[source:source+3]; the two parts are different ones.
 
     Args:
@@ -84,7 +83,7 @@ def shear(covariance: Any, n: int, to: int, source: int, A: Mat3) -> None:
 
 
 @kernel
-def shear_scalar(covariance: Any, n: int, to: int, source: int, factor: float) -> None:
+def shear_scalar(covariance: Array, n: int, to: int, source: int, factor: float) -> None:
     """Covariance after x[to:to+3] += factor x[source:source+3]."""
     for r in range(3):
         for k in range(n):
@@ -96,7 +95,7 @@ def shear_scalar(covariance: Any, n: int, to: int, source: int, factor: float) -
 
 
 @kernel
-def mirror(covariance: Any, n: int, to: int) -> None:
+def mirror(covariance: Array, n: int, to: int) -> None:
     """Copy three rows into their columns; of the block on the diagonal, its upper half."""
     for r in range(3):
         for k in range(to):
@@ -109,7 +108,7 @@ def mirror(covariance: Any, n: int, to: int) -> None:
 
 
 @kernel
-def add_rotated(covariance: Any, to: int, R: Mat3, variance: Vec3) -> None:
+def add_rotated(covariance: Array, to: int, R: Mat3, variance: Vec3) -> None:
     """Add R diag(variance) R^T to a block on the diagonal."""
     a, b, c = R
     x, y, z = variance
@@ -150,7 +149,7 @@ def left_jacobian(turn: Vec3) -> Mat3:
 
 
 @kernel
-def turn_attitude(covariance: Any, n: int, J: Mat3) -> None:
+def turn_attitude(covariance: Array, n: int, J: Mat3) -> None:
     """Covariance after theta becomes J theta."""
     for k in range(n):
         t = (covariance[THETA, k], covariance[THETA + 1, k], covariance[THETA + 2, k])
@@ -169,24 +168,24 @@ def turn_attitude(covariance: Any, n: int, J: Mat3) -> None:
 
 
 @kernel
-def times_row(covariance: Any, n: int, row: Any, product: Any) -> float:
-    """Product of the covariance and a sparse row, into ``product``; returns row . product."""
+def times_row(covariance: Array, n: int, h: Array, ph: Array) -> float:
+    """Product of the covariance and a sparse row, ``ph``; returns h P h^T."""
     for k in range(N):
-        product[k] = 0.0
+        ph[k] = 0.0
     for j in range(n):
-        part = row[j]
+        part = h[j]
         if part != 0.0:
             for k in range(n):
-                product[k] += part * covariance[j, k]
+                ph[k] += part * covariance[j, k]
     variance = 0.0
     for k in range(n):
-        variance += row[k] * product[k]
+        variance += h[k] * ph[k]
     return variance
 
 
 @kernel
-def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
-    """One scalar measurement, row ``state.row``: its part of ``state.correction`` and Joseph form.
+def fuse(state: Eskf, innovation: float, variance: float, innovation_variance: float) -> None:
+    """One scalar measurement, row ``state.h``: its part of ``state.correction`` and Joseph form.
 
     Several uncorrelated scalars of one vector follow each other, the correction summed up and
     applied once: the same as the vector at once. P' = (I - K H) P (I - K H)^T + K r K^T, by its
@@ -196,17 +195,17 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
         state: ESKF record.
         innovation: measurement less its prediction from the nominal state.
         variance: of the measurement's noise.
-        total: of the innovation; ``state.product`` is the product of covariance and row.
+        innovation_variance: h P h^T and that; ``state.ph`` is P h^T.
     """
-    row, gain, product = state.row, state.gain, state.product
+    h, K, ph = state.h, state.K, state.ph
     n = state.n
-    factor = 1.0 / total
+    factor = 1.0 / innovation_variance
     rest = innovation
     for k in range(n):
-        gain[k] = factor * product[k]
-        rest -= row[k] * state.correction[k]
+        K[k] = factor * ph[k]
+        rest -= h[k] * state.correction[k]
     for k in range(n):
-        state.correction[k] += gain[k] * rest
+        state.correction[k] += K[k] * rest
     if n == TERRAIN:
         spread(state, variance, TERRAIN)
     elif n == ANTENNA:
@@ -216,32 +215,32 @@ def fuse(state: Any, innovation: float, variance: float, total: float) -> None:
 
 
 @lane_kernel
-def spread(state: Any, variance: float, n: int) -> None:
+def spread(state: Eskf, variance: float, n: int) -> None:
     """The covariance after a scalar measurement; see :func:`fuse`.
 
     Args:
-        state: ESKF record, with gain and product.
+        state: ESKF record, with K and ph.
         variance: of the measurement's noise.
         n: size of the part that is carried. A constant where that is five or six vectors: the
             compiler makes nothing else of them if it knows.
     """
-    covariance, row, gain, product = state.covariance, state.row, state.gain, state.product
+    covariance, h, K, ph = state.covariance, state.h, state.K, state.ph
     before, left = state.before, state.left
     for k in range(n):
-        before[k] = product[k]
-        product[k] = 0.0
-    # product = (I - K H) P H^T, of the unstabilised form
+        before[k] = ph[k]
+        ph[k] = 0.0
+    # ph = (I - K h) P h^T, of the unstabilised form
     for k in range(n):
-        part, before_k = row[k], before[k]
+        part, before_k = h[k], before[k]
         if part != 0.0:
             for i in range(n):
-                product[i] += (covariance[k, i] - gain[i] * before_k) * part
+                ph[i] += (covariance[k, i] - K[i] * before_k) * part
     for k in range(n):
-        left[k] = variance * gain[k] - product[k]
+        left[k] = variance * K[k] - ph[k]
     for i in range(n):
-        gain_i, before_i, left_i = gain[i], before[i], left[i]
+        gain_i, before_i, left_i = K[i], before[i], left[i]
         for k in range(n):
             # what stands on both sides of the diagonal, which rounding would part
-            here = covariance[i, k] - gain_i * before[k] + left_i * gain[k]
-            there = covariance[i, k] - gain[k] * before_i + left[k] * gain_i
+            here = covariance[i, k] - gain_i * before[k] + left_i * K[k]
+            there = covariance[i, k] - K[k] * before_i + left[k] * gain_i
             covariance[i, k] = 0.5 * (here + there)

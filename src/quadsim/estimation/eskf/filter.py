@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.estimation.batches import eskf_messages
-from quadsim.estimation.eskf import input_validation as border
-from quadsim.estimation.eskf import measurement_buffer as timeline
+from quadsim.estimation.eskf.input_validation import offer, offer_imu
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
     BA,
@@ -21,6 +18,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_TIME,
     GNSS_VELOCITY,
+    MAGNETIC_FIELD,
     RANGE,
     REASONS,
     SENSORS,
@@ -32,9 +30,9 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.outputs import pose_covariance, twist_covariance
+from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
+from quadsim.estimation.interface import UNKNOWN_POSE, Estimator
 from quadsim.estimation.mounting_check.check import AxesMonitor
 from quadsim.geometry.geodesy import Datum
 
@@ -42,9 +40,9 @@ from quadsim.geometry.geodesy import Datum
 HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
 #: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
 NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE)
-OK, REPEATED = timeline.VERDICTS[timeline.OK], timeline.VERDICTS[timeline.REPEATED]
-#: What the border says of an IMU sample that is used.
-TAKEN = tuple(timeline.VERDICTS[v] for v in (timeline.OK, timeline.GAP, timeline.CLOCK_JUMP))
+OK, REPEATED = "ok", "repeated"
+#: Verdicts on an IMU sample that is used.
+TAKEN = (OK, "gap", "clock_jump")
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
 
@@ -62,14 +60,11 @@ def rejected_sensors(state: Any) -> list[str]:
 class ErrorStateEkf(Estimator):
     """Error-state Kalman filter; data late or out of order are fused at their own time."""
 
-    offer_imu = staticmethod(border.offer_imu)
-    offer = staticmethod(border.offer)
-    take_messages: ClassVar[Callable[..., None] | None] = staticmethod(eskf_messages)
-    fill_odometry = staticmethod(timeline.line_odometry)
+    offer_imu = staticmethod(offer_imu)
+    offer = staticmethod(offer)
+    fill_odometry = staticmethod(line_odometry)
     covariance_of_pose = staticmethod(pose_covariance)
     covariance_of_twist = staticmethod(twist_covariance)
-    #: Whether measurements are left out once the filter runs.
-    blind = False
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
         super().__init__(params, datum)
@@ -82,30 +77,22 @@ class ErrorStateEkf(Estimator):
         self._standing_stamps = 0
         self.axes.reset()
 
-    def imu(
-        self,
-        stamp_ns: int,
-        f_S: ArrayLike,
-        w_S: ArrayLike,
-        f_covariance: ArrayLike = UNKNOWN,
-        w_covariance: ArrayLike = UNKNOWN,
-    ) -> str:
-        """Predict with an IMU sample; see :meth:`Estimator.imu`."""
-        verdict = super().imu(stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    def _after_imu(self, verdict: str, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> str:
+        """Count stamps that stand, and watch the axes."""
         self._standing_stamps = self._standing_stamps + 1 if verdict == REPEATED else 0
         if not self.blind and verdict in TAKEN:
             self.axes.imu(stamp_ns, f_S, w_S)
         return verdict
 
-    def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
-        verdict = super()._vector(kind, stamp_ns, values, covariance)
+    def _take(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
+        verdict = super()._take(kind, stamp_ns, values, covariance)
         if self.blind or verdict != OK:
             return verdict
         if kind == GNSS_POSITION:
             self.axes.gnss_position(stamp_ns, values, covariance)
         elif kind == GNSS_VELOCITY:
             self.axes.gnss_velocity(stamp_ns, values, covariance)
-        else:
+        elif kind == MAGNETIC_FIELD:
             self.axes.magnetic_field(stamp_ns, values)
         return verdict
 
@@ -117,10 +104,6 @@ class ErrorStateEkf(Estimator):
         if not self.blind and verdict == OK:
             self.axes.external_pose(stamp_ns, p_W, q_WB)
         return verdict
-
-    def new_lines(self) -> NDArray[np.record]:
-        """The (1,) TIMELINE of a filter that has seen nothing yet."""
-        return timeline.new_timeline(self.params, self.blind)
 
     @staticmethod
     def state_of(lines: NDArray[np.record]) -> NDArray[np.record]:

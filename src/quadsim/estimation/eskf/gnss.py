@@ -7,9 +7,7 @@ Rows of H are derivatives by the error state at zero error, R_true = exp([theta]
 
 from __future__ import annotations
 
-from typing import Any
-
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import exp
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import skew
@@ -28,9 +26,11 @@ from quadsim.estimation.eskf.layout import (
     REASON_GNSS_POSITION,
     REJECTED,
     THETA,
+    Eskf,
     P,
     V,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import add_fix, add_velocity
 from quadsim.estimation.eskf.update import (
     Sym3,
@@ -49,18 +49,7 @@ from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 
 
 @kernel
-def symmetric(covariance: Any, sigma: Any) -> Sym3:
-    """Upper half of a (3, 3) covariance; where its diagonal is all zero (unknown), of sigma^2."""
-    if covariance[0, 0] == 0.0 and covariance[1, 1] == 0.0 and covariance[2, 2] == 0.0:
-        return (sigma[0] * sigma[0], 0.0, 0.0, sigma[1] * sigma[1], 0.0, sigma[2] * sigma[2])
-    return (
-        covariance[0, 0], covariance[0, 1], covariance[0, 2],
-        covariance[1, 1], covariance[1, 2], covariance[2, 2],
-    )  # fmt: skip
-
-
-@kernel
-def window_time_s(state: Any) -> float:
+def window_time_s(state: Eskf) -> float:
     """Time since the beginning of the start's window."""
     return float((state.stamp_ns - state.alignment.start_ns) * 1e-9)
 
@@ -85,7 +74,7 @@ def repetition(stamp_ns: int, before_ns: int, correlation_s: float) -> float:
 
 
 @kernel
-def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -> None:
+def age_gnss_bias(state: Eskf, params: EstimatorParams, noise: Sym3) -> float:
     """Correlated part of a GNSS position's error since the last fix: a Gauss-Markov process.
 
     It decays with its correlation time towards zero, and its variance towards its share of the
@@ -93,13 +82,17 @@ def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -
 
     Args:
         state: ESKF record.
-        correlation_s: correlation time.
-        share: of the variance.
+        params: packed EstimatorParams.
         noise: upper half of the fix's covariance.
+
+    Returns:
+        The factor by which it decayed; 0 where it is no state.
     """
-    covariance = state.covariance
+    covariance, share = state.covariance, params.noise.gnss_correlated_share
+    if share == 0.0 or state.n <= GNSS_BIAS:
+        return 0.0
     elapsed_s = (state.stamp_ns - state.fix_ns) * 1e-9 if state.fix_ns > 0 else 0.0
-    a = exp(-elapsed_s / max(correlation_s, 1e-3))
+    a = exp(-elapsed_s / max(params.noise.gnss_correlation_s, 1e-3))
     variance = (share * noise[0], share * noise[3], share * noise[5])
     for i in range(3):
         at = GNSS_BIAS + i
@@ -109,6 +102,7 @@ def age_gnss_bias(state: Any, correlation_s: float, share: float, noise: Sym3) -
         for k in range(state.n):
             covariance[k, at] *= a
         covariance[at, at] += (1.0 - a * a) * variance[i]
+    return a
 
 
 @kernel
@@ -121,48 +115,41 @@ def scaled_noise(factor: float, noise: Sym3) -> Sym3:
 
 
 @kernel
-def position_rows(state: Any, lever_W: Vec3) -> None:
+def position_rows(state: Eskf, lever_W: Vec3) -> None:
     """H of the position of a point beside the IMU: p + R l."""
-    rows = state.rows
-    rows[:, :] = 0.0
+    H = state.H
+    H[:, :] = 0.0
     for i in range(3):
-        rows[i, P + i] = 1.0
-    set_skew(rows, THETA, (-lever_W[0], -lever_W[1], -lever_W[2]))
+        H[i, P + i] = 1.0
+    set_skew(H, THETA, (-lever_W[0], -lever_W[1], -lever_W[2]))
 
 
 @kernel
-def set_skew(rows: Any, at: int, a: Vec3) -> None:
+def set_skew(H: Array, at: int, a: Vec3) -> None:
     """Write the matrix of a x into three rows."""
-    rows[0, at + 1], rows[0, at + 2] = -a[2], a[1]
-    rows[1, at], rows[1, at + 2] = a[2], -a[0]
-    rows[2, at], rows[2, at + 1] = -a[1], a[0]
+    H[0, at + 1], H[0, at + 2] = -a[2], a[1]
+    H[1, at], H[1, at + 2] = a[2], -a[0]
+    H[2, at], H[2, at + 1] = -a[1], a[0]
 
 
 @kernel
-def set_block(rows: Any, at: int, A: Mat3) -> None:
+def set_block(H: Array, at: int, A: Mat3) -> None:
     """Write a matrix into three rows."""
     for i in range(3):
         a = A[i]
-        rows[i, at], rows[i, at + 1], rows[i, at + 2] = a[0], a[1], a[2]
+        H[i, at], H[i, at + 1], H[i, at + 2] = a[0], a[1], a[2]
 
 
 @kernel
-def eskf_gnss_position(state: Any, params: Any, p_W: Vec3, covariance: Any) -> int:
+def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> int:
     """Fuse the antenna's position.
 
     Args:
         state: ESKF record.
         params: packed EstimatorParams.
         p_W: (3,) m.
-        covariance: (3, 3) m^2, ENU; diagonal all zero: unknown.
+        noise: upper half of its covariance, m^2, ENU.
     """
-    noise = symmetric(covariance, params.noise.gnss_position_sigma_m)
-    return fuse_gnss_position(state, params, p_W, noise)
-
-
-@kernel
-def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
-    """The same, with the upper half of a covariance that is known."""
     if state.running == 0 and state.imu_count == 0:
         return IGNORED
     if state.running == 0 or state.realigning == 1:
@@ -175,7 +162,7 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     position_rows(state, lever_W)
     if state.n > ANTENNA:
-        set_block(state.rows, ANTENNA, to_matrix(quat(state.q_WS)))
+        set_block(state.H, ANTENNA, to_matrix(quat(state.q_WS)))
     predicted_W = add(vec3(state.p_W), lever_W)
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
         R = to_matrix(quat(state.q_WS))
@@ -185,14 +172,13 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
         moved_W = add(moved_W, scale(state.gnss_time_s, swing_W))
         predicted_W = subtract(predicted_W, moved_W)
         for i in range(3):
-            state.rows[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
+            state.H[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
     share = params.noise.gnss_correlated_share
     if share > 0.0 and state.n > GNSS_BIAS:
-        age_gnss_bias(state, params.noise.gnss_correlation_s, share, noise)
         noise = scaled_noise(1.0 - share, noise)
         predicted_W = add(predicted_W, vec3(state.gnss_bias_W))
         for i in range(3):
-            state.rows[i, GNSS_BIAS + i] = 1.0
+            state.H[i, GNSS_BIAS + i] = 1.0
     state.fix_ns = state.stamp_ns
     innovation = subtract(p_W, predicted_W)
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
@@ -212,42 +198,35 @@ def fuse_gnss_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> int:
 
 
 @kernel
-def velocity_rows(state: Any, R: Mat3, w_S: Vec3, lever_S: Vec3) -> Vec3:
+def velocity_rows(state: Eskf, R: Mat3, w_S: Vec3, lever_S: Vec3) -> Vec3:
     """H of the velocity of a point beside the IMU, v + R (w x l); returns R (w x l)."""
-    rows = state.rows
-    rows[:, :] = 0.0
+    H = state.H
+    H[:, :] = 0.0
     for i in range(3):
-        rows[i, V + i] = 1.0
+        H[i, V + i] = 1.0
     swing = cross(w_S, lever_S)
     swing_W = rotate(quat(state.q_WS), swing)
-    set_skew(rows, THETA, (-swing_W[0], -swing_W[1], -swing_W[2]))
+    set_skew(H, THETA, (-swing_W[0], -swing_W[1], -swing_W[2]))
     # the bias turns w by -bg: R (-bg x l) = R (l x bg)
     x, y, z = lever_S
     for i in range(3):
         r = R[i]
-        rows[i, BG] = r[1] * z - r[2] * y
-        rows[i, BG + 1] = r[2] * x - r[0] * z
-        rows[i, BG + 2] = r[0] * y - r[1] * x
+        H[i, BG] = r[1] * z - r[2] * y
+        H[i, BG + 1] = r[2] * x - r[0] * z
+        H[i, BG + 2] = r[0] * y - r[1] * x
     return swing_W
 
 
 @kernel
-def eskf_gnss_velocity(state: Any, params: Any, v_W: Vec3, covariance: Any) -> int:
+def fuse_gnss_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: Sym3) -> int:
     """Fuse the antenna's velocity.
 
     Args:
         state: ESKF record.
         params: packed EstimatorParams.
         v_W: (3,) m/s, ENU.
-        covariance: (3, 3) (m/s)^2; diagonal all zero: unknown.
+        noise: upper half of its covariance, (m/s)^2, ENU.
     """
-    noise = symmetric(covariance, params.noise.gnss_velocity_sigma_mps)
-    return fuse_gnss_velocity(state, params, v_W, noise)
-
-
-@kernel
-def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
-    """The same, with the upper half of a covariance that is known."""
     if state.running == 0 and state.imu_count == 0:
         return IGNORED
     if state.running == 0 or state.realigning == 1:
@@ -264,13 +243,13 @@ def fuse_gnss_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> int:
     R = to_matrix(quat(state.q_WS))
     swing_W = velocity_rows(state, R, w_S, vec3(state.antenna_S))
     if state.n > ANTENNA:  # R (w x l)
-        set_block(state.rows, ANTENNA, compose(R, skew(w_S)))
+        set_block(state.H, ANTENNA, compose(R, skew(w_S)))
     innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
         _, gained_W, a_W = motion_before(state, params, state.gnss_time_s)
         innovation = add(innovation, gained_W)
         for i in range(3):
-            state.rows[i, GNSS_TIME] = -a_W[i]
+            state.H[i, GNSS_TIME] = -a_W[i]
     result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns

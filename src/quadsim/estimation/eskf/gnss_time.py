@@ -9,11 +9,9 @@ costs nothing, and small offsets of an IMU's own clock do not move the position.
 
 from __future__ import annotations
 
-from typing import Any
-
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import GNSS_TIME
+from quadsim.estimation.eskf.layout import GNSS_TIME, Eskf
 
 #: A stamp that is later than its fix counts beyond so many deviations (one chance in four thousand)
 #: and this time, and no more below the half.
@@ -21,7 +19,7 @@ COUNTS_SIGMAS, COUNTS_S = 3.5, 0.03
 
 
 @kernel
-def judge_time(state: Any) -> None:
+def judge_time(state: Eskf) -> None:
     """Decide whether the offset counts."""
     off, variance = state.gnss_time_s, state.covariance[GNSS_TIME, GNSS_TIME]
     part = 0.5 if state.gnss_time_counts == 1 else 1.0
@@ -30,7 +28,7 @@ def judge_time(state: Any) -> None:
 
 
 @kernel
-def column(covariance: Any, at: int) -> Vec3:
+def column(covariance: Array, at: int) -> Vec3:
     """Covariance of three numbers of the error state with the time offset."""
     return (
         covariance[at, GNSS_TIME], covariance[at + 1, GNSS_TIME], covariance[at + 2, GNSS_TIME]
@@ -38,7 +36,7 @@ def column(covariance: Any, at: int) -> Vec3:
 
 
 @kernel
-def without_time(state: Any) -> tuple[float, float]:
+def without_time(state: Eskf) -> tuple[float, float]:
     """Factors of the covariance with the offset, for the estimate that is given out.
 
     Returns:

@@ -28,7 +28,6 @@ gyroscope that fails turns the tilt too, and the field's vertical part mostly co
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2, cos, power, sin
@@ -44,8 +43,11 @@ from quadsim.estimation.eskf.layout import (
     REASON_ACCELERATION,
     REASON_FIELD,
     THETA,
+    Eskf,
+    Heading,
     V,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.update import forget_links, rejected_for_s
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import norm, scale, store, subtract, vec3
@@ -83,7 +85,7 @@ LEFT_TILT_RAD, LEFT_MPS = 0.05, 0.3
 
 
 @kernel
-def forget_heading(state: Any) -> None:
+def forget_heading(state: Eskf) -> None:
     """Nothing is known of the heading but what the start says."""
     heading = state.heading
     heading.doubt = 0.0
@@ -96,7 +98,7 @@ def forget_heading(state: Any) -> None:
 
 
 @kernel
-def forget_accelerations(heading: Any) -> None:
+def forget_accelerations(heading: Heading) -> None:
     """Begin the sums anew."""
     heading.stamp_ns = 0
     heading.mean_s = 0.0
@@ -109,7 +111,7 @@ def forget_accelerations(heading: Any) -> None:
 
 
 @kernel
-def see_velocity(state: Any, v_W: Vec3) -> bool:
+def see_velocity(state: Eskf, v_W: Vec3) -> bool:
     """Count a GNSS velocity, less the antenna's swing, and judge the heading by the accelerations.
 
     Args:
@@ -138,7 +140,7 @@ def see_velocity(state: Any, v_W: Vec3) -> bool:
 
 
 @kernel
-def see_position(state: Any, p_W: Vec3, variance: float) -> bool:
+def see_position(state: Eskf, p_W: Vec3, variance: float) -> bool:
     """The same by a GNSS position, where positions tell accelerations better than velocities do.
 
     The acceleration is that of mean velocities over two intervals, of the IMU too.
@@ -184,7 +186,7 @@ def see_position(state: Any, p_W: Vec3, variance: float) -> bool:
 
 
 @kernel
-def add_pair(heading: Any, dt_s: float, sx: float, sy: float, zx: float, zy: float) -> None:
+def add_pair(heading: Heading, dt_s: float, sx: float, sy: float, zx: float, zy: float) -> None:
     """Count a pair of accelerations; the older ones lose weight."""
     keep = decay(-dt_s / MEMORY_S)
     heading.count = keep * heading.count + 1.0
@@ -199,7 +201,7 @@ def add_pair(heading: Any, dt_s: float, sx: float, sy: float, zx: float, zy: flo
 
 
 @kernel
-def heading_seen(heading: Any) -> tuple[float, float]:
+def heading_seen(heading: Heading) -> tuple[float, float]:
     """Angle that turns F into the world, by the accelerations, and its variance; below 0: unknown.
 
     The covariance of z and s has the phase psi. With r^2 the squared coherence of n pairs, the
@@ -224,7 +226,7 @@ def heading_seen(heading: Any) -> tuple[float, float]:
 
 
 @kernel
-def judge_heading(state: Any) -> bool:
+def judge_heading(state: Eskf) -> bool:
     """Confirm the heading by the accelerations; or doubt it, and if they say so twice, set it.
 
     Returns:
@@ -256,7 +258,7 @@ def judge_heading(state: Any) -> bool:
 
 
 @kernel
-def turn_heading(state: Any, off: float, variance: float, reason: int) -> None:
+def turn_heading(state: Eskf, off: float, variance: float, reason: int) -> None:
     """Turn the estimate about the vertical; tilt, velocity and position stay.
 
     Args:
@@ -298,13 +300,13 @@ def unusual(level_T: float, up_T: float) -> float:
 
 
 @kernel
-def field_limit(state: Any, limit: float) -> float:
+def field_limit(state: Eskf, limit: float) -> float:
     """Gate of the field's heading."""
     return DISTRUST_LIMIT if state.heading.distrusted == 1 else limit
 
 
 @kernel
-def see_accepted_field(state: Any, dt_s: float) -> None:
+def see_accepted_field(state: Eskf, dt_s: float) -> None:
     """The field agrees with the heading, for another moment."""
     heading = state.heading
     heading.field[:] = 0.0
@@ -317,14 +319,14 @@ def see_accepted_field(state: Any, dt_s: float) -> None:
 
 
 @kernel
-def is_clear(state: Any) -> int:
+def is_clear(state: Eskf) -> int:
     """1 in the air, where the ground turns no field; else 0."""
     clear = state.started_standing == 0 or state.p_W[2] - state.heading.start_m > CLEAR_M
     return 1 if clear else 0
 
 
 @kernel
-def see_rejected_field(state: Any, params: Any, variance: float, dt_s: float) -> None:
+def see_rejected_field(state: Eskf, params: EstimatorParams, variance: float, dt_s: float) -> None:
     """The field contradicts the heading; if it does so for long and fits, it sets the heading.
 
     Args:
@@ -352,7 +354,7 @@ def see_rejected_field(state: Any, params: Any, variance: float, dt_s: float) ->
 
 
 @kernel
-def may_point_anywhere(state: Any) -> bool:
+def may_point_anywhere(state: Eskf) -> bool:
     """Whether GNSS is rejected, and a heading found on the ground that nothing has confirmed."""
     in_row = state.rejected_in_row
     led_away = in_row[GNSS_POSITION] >= 3 or in_row[GNSS_VELOCITY] >= 3
@@ -361,7 +363,7 @@ def may_point_anywhere(state: Any) -> bool:
 
 
 @kernel
-def heading_doubt(state: Any) -> float:
+def heading_doubt(state: Eskf) -> float:
     """Variance of a heading that is contradicted, beyond the filter's own, rad^2.
 
     By the accelerations; or by GNSS or the field, as long as nothing confirms the heading.

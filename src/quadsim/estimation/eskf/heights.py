@@ -7,7 +7,6 @@ REJECTED, ACCEPTED or IGNORED.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel, portable
 from quadsim.base.elementary import atan2, cos, sin
@@ -22,9 +21,11 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
     TERRAIN,
     THETA,
+    Eskf,
     N,
     P,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.update import rejected_for_s, update_scalar
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
@@ -48,7 +49,9 @@ def pressure_slope(pressure_pa: float, height_m: float) -> float:
 
 
 @kernel
-def eskf_pressure(state: Any, params: Any, pressure_pa: float, variance_pa2: float) -> int:
+def fuse_pressure(
+    state: Eskf, params: EstimatorParams, pressure_pa: float, variance_pa2: float
+) -> int:
     """Fuse static pressure as height in the standard atmosphere, less an offset that is a state.
 
     The offset is that height at the origin of ``map``. The first pressure sets it from the
@@ -72,10 +75,10 @@ def eskf_pressure(state: Any, params: Any, pressure_pa: float, variance_pa2: flo
     if state.pressure_started == 0:
         start_pressure(state, height_m, variance)
         return ACCEPTED
-    row = state.row
-    row[:] = 0.0
-    row[P + 2] = 1.0
-    row[PRESSURE] = 1.0
+    h = state.h
+    h[:] = 0.0
+    h[P + 2] = 1.0
+    h[PRESSURE] = 1.0
     innovation = height_m - (state.p_W[2] + state.pressure_offset_m)
     result = update_scalar(state, STATIC_PRESSURE, innovation, variance, params.gate.chi2_1)
     if rejected_for_s(state, STATIC_PRESSURE) > params.gate.recovery_s:
@@ -85,11 +88,12 @@ def eskf_pressure(state: Any, params: Any, pressure_pa: float, variance_pa2: flo
 
 
 @kernel
-def start_pressure(state: Any, height_m: float, variance: float) -> None:
+def start_pressure(state: Eskf, height_m: float, variance: float) -> None:
     """Offset from the height known: its error is that height's, with the other sign."""
     covariance = state.covariance
     state.pressure_started = 1
     state.pressure_offset_m = height_m - state.p_W[2]
+    state.set_anew[PRESSURE] = 1
     for k in range(N):
         if k != PRESSURE:
             covariance[PRESSURE, k] = -covariance[P + 2, k]
@@ -98,7 +102,7 @@ def start_pressure(state: Any, height_m: float, variance: float) -> None:
 
 
 @kernel
-def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> int:
+def fuse_range(state: Eskf, params: EstimatorParams, range_m: float, variance_m2: float) -> int:
     """Fuse the height above the ground, seen along -z of ``base_link``.
 
     A wide beam sees the nearest ground in it: tilted by less than half its width, the ground right
@@ -113,24 +117,19 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
             is beyond the largest tilt.
         variance_m2: m^2; zero: unknown.
     """
-    gate = params.gate
-    if state.running == 0 or not (gate.range_min_m <= range_m <= gate.range_max_m):
+    if state.running == 0 or not is_usable(state, params, range_m):
         return IGNORED
-    has_offset = walk_range_offset(state, params, range_m)
     if variance_m2 == 0.0:
         variance_m2 = params.noise.range_sigma_m * params.noise.range_sigma_m
-    q_WS = quat(state.q_WS)
-    up_W = rotate(q_WS, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
-    if up_W[2] < cos(gate.tilt_max_deg * math.pi / 180.0):
-        return IGNORED
+    gate, q_WS, up_W = params.gate, quat(state.q_WS), up_of(state)
     down_W = beam(up_W, params.mount.rangefinder_beam_deg)
     lever_W = rotate(q_WS, vec3(state.rangefinder_S))
     # (theta x c)_z with c the beam's foot as seen from the IMU
-    row = state.row
-    row[:] = 0.0
-    row[P + 2] = 1.0
-    row[THETA] = lever_W[1] + range_m * down_W[1]
-    row[THETA + 1] = -(lever_W[0] + range_m * down_W[0])
+    h = state.h
+    h[:] = 0.0
+    h[P + 2] = 1.0
+    h[THETA] = lever_W[1] + range_m * down_W[1]
+    h[THETA + 1] = -(lever_W[0] + range_m * down_W[0])
     height_m = -range_m * down_W[2]
     variance = variance_m2 * down_W[2] * down_W[2]
     foot_m = state.p_W[2] + lever_W[2] - height_m
@@ -142,8 +141,8 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     variance = max(variance - constant, 0.01 * variance)
     if params.flat_ground == 1 or state.n <= TERRAIN:
         variance *= repetition(state.stamp_ns, before_ns, noise.range_correlation_s)
-        if has_offset:
-            row[TERRAIN] = -1.0
+        if has_range_offset(params):
+            h[TERRAIN] = -1.0
             innovation = state.terrain_height_m - foot_m
         else:
             innovation = params.ground_height_m - foot_m
@@ -151,11 +150,7 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
     if state.terrain_started == 0:
         start_terrain(state, foot_m, variance + constant)
         return ACCEPTED
-    speed_mps = hypot(state.v_W[0], state.v_W[1])
-    walked_m = speed_mps * (state.stamp_ns - before_ns) * 1e-9
-    walk = noise.terrain_walk
-    state.covariance[TERRAIN, TERRAIN] += walk * walk * walked_m
-    row[TERRAIN] = -1.0
+    h[TERRAIN] = -1.0
     innovation = state.terrain_height_m - foot_m
     result = update_scalar(state, RANGE, innovation, variance, gate.chi2_1)
     if rejected_for_s(state, RANGE) > gate.recovery_s:
@@ -165,25 +160,62 @@ def eskf_range(state: Any, params: Any, range_m: float, variance_m2: float) -> i
 
 
 @kernel
-def walk_range_offset(state: Any, params: Any, range_m: float) -> bool:
-    """The range finder's offset over flat ground at the next range; whether it is a state.
+def up_of(state: Eskf) -> Vec3:
+    """The z axis of ``base_link`` in the world."""
+    return rotate(quat(state.q_WS), unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
 
-    It is carried in the terrain's place: the height at which the ground appears. An error of scale
-    is an offset that grows with the range r, of variance (e r)^2: between two ranges it walks by
-    e^2 times the change of r^2.
+
+@kernel
+def is_in_limits(params: EstimatorParams, range_m: float) -> bool:
+    """Whether a range is one that the device can measure."""
+    return params.gate.range_min_m <= range_m <= params.gate.range_max_m
+
+
+@kernel
+def is_usable(state: Eskf, params: EstimatorParams, range_m: float) -> bool:
+    """Whether a range is within the limits of range and tilt."""
+    level = up_of(state)[2] >= cos(params.gate.tilt_max_deg * math.pi / 180.0)
+    return level and is_in_limits(params, range_m)
+
+
+@kernel
+def has_range_offset(params: EstimatorParams) -> bool:
+    """Whether the range finder's offset over flat ground is a state."""
+    noise = params.noise
+    return params.flat_ground == 1 and (noise.range_offset_m != 0.0 or noise.range_scale != 0.0)
+
+
+@kernel
+def walk_ground(state: Eskf, params: EstimatorParams, range_m: float) -> float:
+    """Let the terrain, or the range finder's offset over flat ground, walk up to the next range.
+
+    The terrain walks with the distance flown. The offset is carried in the terrain's place: the
+    height at which the ground appears. An error of scale is an offset that grows with the range r,
+    of variance (e r)^2: between two ranges it walks by e^2 times the change of r^2.
 
     Args:
         state: ESKF record.
         params: packed EstimatorParams.
         range_m: r.
+
+    Returns:
+        1 where something walked, else 0.
     """
-    noise = params.noise
+    noise, covariance = params.noise, state.covariance
+    if not is_in_limits(params, range_m):
+        return 0.0
     change_m2 = abs(range_m * range_m - state.range_m * state.range_m)
     state.range_m = range_m
-    if params.flat_ground == 0 or (noise.range_offset_m == 0.0 and noise.range_scale == 0.0):
-        return False
-    state.covariance[TERRAIN, TERRAIN] += noise.range_scale**2 * change_m2
-    return True
+    if params.flat_ground == 1 or state.n <= TERRAIN:
+        if not has_range_offset(params):
+            return 0.0
+        covariance[TERRAIN, TERRAIN] += noise.range_scale**2 * change_m2
+        return 1.0
+    if state.terrain_started == 0 or not is_usable(state, params, range_m):
+        return 0.0
+    walked_m = hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
+    covariance[TERRAIN, TERRAIN] += noise.terrain_walk * noise.terrain_walk * walked_m
+    return 1.0
 
 
 @kernel
@@ -200,20 +232,21 @@ def beam(up_W: Vec3, width_deg: float) -> Vec3:
 
 
 @kernel
-def start_terrain(state: Any, height_m: float, variance: float) -> None:
+def start_terrain(state: Eskf, height_m: float, variance: float) -> None:
     """Terrain height from a range: its error is that of the beam's foot, and the range's.
 
     Args:
-        state: ESKF record, with the row of the beam's foot in ``row``.
+        state: ESKF record, with the row of the beam's foot in ``h``.
         height_m: of the foot.
         variance: of the range along the vertical, m^2.
     """
-    covariance, row, product = state.covariance, state.row, state.product
+    covariance, h, ph = state.covariance, state.h, state.ph
     state.terrain_started = 1
     state.terrain_height_m = height_m
-    row[TERRAIN] = 0.0
-    foot_variance = times_row(covariance, state.n, row, product)
+    state.set_anew[TERRAIN] = 1
+    h[TERRAIN] = 0.0
+    foot_variance = times_row(covariance, state.n, h, ph)
     for k in range(state.n):
-        covariance[TERRAIN, k] = product[k]
-        covariance[k, TERRAIN] = product[k]
+        covariance[TERRAIN, k] = ph[k]
+        covariance[k, TERRAIN] = ph[k]
     covariance[TERRAIN, TERRAIN] = foot_variance + variance

@@ -7,11 +7,10 @@ look back to where a fix was taken, and to see the acceleration that GNSS must s
 
 from __future__ import annotations
 
-from typing import Any
-
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import PAST, PAST_STEP_NS
+from quadsim.estimation.eskf.layout import PAST, PAST_STEP_NS, Eskf
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import Quat, conjugate, multiply, normalize, quat, rotate, unrotate
 from quadsim.geometry.vector import add, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
@@ -21,7 +20,7 @@ SLOPE_S = 0.1
 
 
 @kernel
-def start_inertial(state: Any) -> None:
+def start_inertial(state: Eskf) -> None:
     """Let the frame F be the world as the filter sees it now."""
     inertial = state.inertial
     inertial.started = 1
@@ -33,13 +32,13 @@ def start_inertial(state: Any) -> None:
 
 
 @kernel
-def frame_turn(state: Any) -> Quat:
+def frame_turn(state: Eskf) -> Quat:
     """Quaternion q_FW of the filter's world in the frame F."""
     return multiply(quat(state.inertial.q_FS), conjugate(quat(state.q_WS)))
 
 
 @kernel
-def integrate_inertial(state: Any, q_FW: Quat, q_WS: Quat, f_W: Vec3, dt_s: float) -> None:
+def integrate_inertial(state: Eskf, q_FW: Quat, q_WS: Quat, f_W: Vec3, dt_s: float) -> None:
     """Go on by one step of the mechanisation.
 
     Args:
@@ -59,7 +58,7 @@ def integrate_inertial(state: Any, q_FW: Quat, q_WS: Quat, f_W: Vec3, dt_s: floa
 
 
 @kernel
-def remember(state: Any) -> None:
+def remember(state: Eskf) -> None:
     """Keep a copy of the integral, if one is due."""
     inertial = state.inertial
     last = (inertial.past_count - 1) % PAST
@@ -72,7 +71,7 @@ def remember(state: Any) -> None:
 
 
 @kernel
-def look_back(state: Any, back_s: float) -> tuple[Vec3, Vec3, float]:
+def look_back(state: Eskf, back_s: float) -> tuple[Vec3, Vec3, float]:
     """Integrals of the specific force over the last moments, in F.
 
     Args:
@@ -110,7 +109,7 @@ def look_back(state: Any, back_s: float) -> tuple[Vec3, Vec3, float]:
 
 
 @kernel
-def motion_before(state: Any, params: Any, back_s: float) -> tuple[Vec3, Vec3, Vec3]:
+def motion_before(state: Eskf, params: EstimatorParams, back_s: float) -> tuple[Vec3, Vec3, Vec3]:
     """Where the IMU was a moment ago, as seen from where the filter has it now.
 
     Args:

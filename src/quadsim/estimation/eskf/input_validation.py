@@ -1,14 +1,14 @@
-"""The estimator's border: what a message must be to get in, and its way onto the timeline."""
+"""Input validation: what a message must be to get in, and its way onto the timeline."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.driver import run
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_POSITION,
@@ -24,7 +24,6 @@ from quadsim.estimation.eskf.measurement_buffer import (
     BAD_VARIANCE,
     CAPACITY,
     CLOCK_JUMP,
-    CLOCK_JUMP_SAMPLES,
     GAP,
     HORIZON_NS,
     IMU,
@@ -36,14 +35,17 @@ from quadsim.estimation.eskf.measurement_buffer import (
     REPEATED,
     TOO_EARLY,
     TOO_LATE,
+    Timeline,
     clear_timeline,
     follows,
     go_back,
     insert,
-    run,
 )
+from quadsim.estimation.eskf.parameters import DelayParams
 from quadsim.geometry.vector import vec3
 
+#: So many IMU samples in a row with stamps of the past: the clock was set back.
+CLOCK_JUMP_SAMPLES = 50
 #: So many IMU samples in a row with stamps too far ahead: it was silent, and is back.
 AHEAD_SAMPLES = 5
 #: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
@@ -52,10 +54,12 @@ LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
 LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
 #: Variances that no message means, in the units of any sensor.
 LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
+#: How far the norm of an attitude's quaternion may be from one.
+UNIT_TOLERANCE = 0.01
 
 
 @kernel
-def all_finite(values: Any) -> bool:
+def all_finite(values: Array) -> bool:
     """Whether no number is NaN or infinite."""
     bad = 0
     for i in range(values.size):
@@ -65,13 +69,22 @@ def all_finite(values: Any) -> bool:
 
 
 @kernel
-def within(values: Any, largest: float) -> bool:
+def within(values: Array, largest: float) -> bool:
     """Whether no number is larger than a limit, whatever its sign."""
     far = 0
     for i in range(values.size):
         if abs(values[i]) > largest:
             far += 1
     return far == 0
+
+
+@kernel
+def length(values: Array) -> float:
+    """Euclidean norm."""
+    total = 0.0
+    for i in range(values.size):
+        total += values[i] * values[i]
+    return math.sqrt(total)
 
 
 @kernel
@@ -82,9 +95,9 @@ def is_variance(variance: float) -> bool:
 
 @kernel
 def judge_imu(
-    line: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+    line: Timeline, stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array, w_covariance: Array
 ) -> int:
-    """Border check of an IMU sample."""
+    """Validation of an IMU sample."""
     finite = all_finite(f_S) and all_finite(w_S)
     if not (finite and all_finite(f_covariance) and all_finite(w_covariance)):
         return NOT_FINITE
@@ -113,7 +126,12 @@ def judge_imu(
 
 @kernel
 def accept_imu(
-    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+    lines: Records[Timeline],
+    stamp_ns: int,
+    f_S: Array,
+    w_S: Array,
+    f_covariance: Array,
+    w_covariance: Array,
 ) -> int:
     """Put an IMU sample onto the timeline, without running the filter.
 
@@ -141,7 +159,8 @@ def accept_imu(
         line.state.imu_count = 0
         line.state.running = 0
     line.newest_imu_ns = stamp_ns
-    values = line.events[insert(line, IMU, stamp_ns)].values
+    line.newest = insert(line, IMU, stamp_ns)
+    values = line.events[line.newest].values
     for i in range(3):
         values[i] = f_S[i]
         values[3 + i] = w_S[i]
@@ -152,7 +171,12 @@ def accept_imu(
 
 @kernel
 def offer_imu(
-    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
+    lines: Records[Timeline],
+    stamp_ns: int,
+    f_S: Array,
+    w_S: Array,
+    f_covariance: Array,
+    w_covariance: Array,
 ) -> int:
     """Take an IMU sample, and run the filter as far as it goes; see :func:`accept_imu`."""
     verdict = accept_imu(lines, stamp_ns, f_S, w_S, f_covariance, w_covariance)
@@ -161,14 +185,20 @@ def offer_imu(
 
 
 @kernel
-def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance: Any) -> int:
-    """Border check of a measurement; ``variance`` is its diagonal."""
+def judge_measurement(
+    line: Timeline, kind: int, stamp_ns: int, values: Array, variance: Array
+) -> int:
+    """Validation of a measurement; ``variance`` is its diagonal."""
     if not (all_finite(values) and all_finite(variance)):
         return NOT_FINITE
     if not within(values, LARGEST[kind]):
         return OUT_OF_RANGE
     if kind == MAGNETIC_FIELD and values[0] == 0.0 and values[1] == 0.0 and values[2] == 0.0:
         return OUT_OF_RANGE  # there is a field everywhere
+    if kind == STATIC_PRESSURE and values[0] <= 0.0:
+        return NOT_FINITE
+    if kind == EXTERNAL_ATTITUDE and abs(length(values) - 1.0) > UNIT_TOLERANCE:
+        return NOT_FINITE
     zeros = 0
     for i in range(variance.size):
         if not is_variance(variance[i]):
@@ -192,7 +222,7 @@ def judge_measurement(line: Any, kind: int, stamp_ns: int, values: Any, variance
 
 
 @kernel
-def delay_s(delay: Any, kind: int) -> float:
+def delay_s(delay: DelayParams, kind: int) -> float:
     """How much later than its measurement a message of a kind is stamped."""
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
         result = delay.gnss_s
@@ -210,7 +240,7 @@ def delay_s(delay: Any, kind: int) -> float:
 
 
 @kernel
-def write_covariance(out: Any, at: int, covariance: Any, first: int, sigma: Vec3) -> None:
+def write_covariance(out: Array, at: int, covariance: Array, first: int, sigma: Vec3) -> None:
     """Upper half of a (3, 3) block of a row-major (9,) or (36,); of sigma^2 where it is unknown.
 
     Args:
@@ -233,7 +263,7 @@ def write_covariance(out: Any, at: int, covariance: Any, first: int, sigma: Vec3
 
 
 @kernel
-def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
+def write_values(line: Timeline, i: int, values: Array, covariance: Array) -> None:
     """Fill an event of a measurement; what is unknown takes the parameters' default."""
     event, params = line.events[i], line.params
     out = event.values
@@ -263,7 +293,9 @@ def write_values(line: Any, i: int, values: Any, covariance: Any) -> None:
 
 
 @kernel
-def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+def accept(
+    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+) -> int:
     """Put a measurement onto the timeline, and go back to it if it is late; run nothing yet.
 
     What arrives together is accepted first, and run once.
@@ -272,13 +304,16 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
         lines: (1,) TIMELINE.
         kind: one of the layout's sensors.
         stamp_ns: what its stamp says; the parameters' delay is taken off.
-        values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude.
+        values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude. An
+            infinite range says "nothing in range" (REP 117): it is OK and does nothing.
         covariance: (9,), of a twist or a pose (36,), or (1,); all zero: unknown.
 
     Returns:
         One of the VERDICTS; all but OK are refused.
     """
     line = lines[0]
+    if kind == RANGE and math.isinf(values[0]):
+        return OK
     stamp_ns -= round(1e9 * delay_s(line.params.delay, kind))
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
     first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
@@ -291,12 +326,15 @@ def accept(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -
     line.verdicts[kind, verdict] += 1
     if verdict != OK:
         return verdict
-    write_values(line, insert(line, kind, stamp_ns), values, covariance)
+    line.newest = insert(line, kind, stamp_ns)
+    write_values(line, line.newest, values, covariance)
     return verdict
 
 
 @kernel
-def offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+def offer(
+    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+) -> int:
     """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
 
     See :func:`accept`.

@@ -10,9 +10,13 @@ that of its axes S. Outputs are moved to ``base_link``.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
-from quadsim.base.compiled import record_dtype
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array, Quaternion, Record, Vector
+from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
 #: accelerometer bias, offset of the pressure's height (1 wide), time offset of GNSS stamps (1), the
@@ -60,165 +64,204 @@ REASONS = (
     "heading contradicts the acceleration seen by gnss",
 )
 
-#: Sums over the window from which the filter starts; ``t`` is the time in the window in s, index 0
-#: the IMU's axes at its beginning.
-ALIGNMENT = record_dtype(
-    [
-        ("start_ns", np.int64),
-        ("imu_count", np.int64),
-        ("q_0S", np.float64, (4,)),  # rotation since the beginning, by the gyroscope
-        ("f_integral_0", np.float64, (3,)),  # of the specific force, m/s
-        ("f_integral2_0", np.float64, (3,)),  # of that, m
-        ("f_sum_S", np.float64, (3,)),
-        ("f_square_sum_S", np.float64, (3,)),
-        ("w_sum_S", np.float64, (3,)),
-        ("f_variance_sum", np.float64, (3,)),
-        ("w_variance_sum", np.float64, (3,)),
-        ("angle_variance", np.float64),
-        ("fix_count", np.int64),
-        ("fix_t_sum", np.float64),
-        ("fix_t2_sum", np.float64),
-        ("fix_sum_W", np.float64, (3,)),
-        ("fix_f_integral2_sum_0", np.float64, (3,)),
-        ("fix_variance_sum", np.float64, (3,)),
-        ("velocity_count", np.int64),
-        ("velocity_t_sum", np.float64),
-        ("velocity_t2_sum", np.float64),
-        ("velocity_sum_W", np.float64, (3,)),
-        ("velocity_t_product_W", np.float64, (3,)),
-        ("velocity_f_integral_sum_0", np.float64, (3,)),
-        ("velocity_f_integral_t_product_0", np.float64, (3,)),
-        ("velocity_variance_sum", np.float64, (3,)),
-        ("field_count", np.int64),
-        ("field_sum_S", np.float64, (3,)),
-        ("field_sum_0", np.float64, (3,)),
-        ("heading_variance_sum", np.float64),
-    ]
-)
+#: Error state of the reference filters: position, velocity and, one number wide, heading.
+POSITION, VELOCITY, YAW = 0, 3, 6
+MOTION_SIZE = 7
+
+PerSensor = Annotated[Array, len(SENSORS)]
+CountPerSensor = Annotated[NDArray[np.int64], len(SENSORS)]
+ErrorState = Annotated[Array, N]
+
+
+class Alignment(Record):
+    """Sums over the window from which the filter starts.
+
+    ``t`` is the time in the window in s, index 0 the IMU's axes at its beginning.
+    """
+
+    start_ns: int
+    imu_count: int
+    q_0S: Quaternion  # rotation since the beginning, by the gyroscope
+    f_integral_0: Vector  # of the specific force, m/s
+    f_integral2_0: Vector  # of that, m
+    f_sum_S: Vector
+    f_square_sum_S: Vector
+    w_sum_S: Vector
+    f_variance_sum: Vector
+    w_variance_sum: Vector
+    angle_variance: float
+    fix_count: int
+    fix_t_sum: float
+    fix_t2_sum: float
+    fix_sum_W: Vector
+    fix_f_integral2_sum_0: Vector
+    fix_variance_sum: Vector
+    velocity_count: int
+    velocity_t_sum: float
+    velocity_t2_sum: float
+    velocity_sum_W: Vector
+    velocity_t_product_W: Vector
+    velocity_f_integral_sum_0: Vector
+    velocity_f_integral_t_product_0: Vector
+    velocity_variance_sum: Vector
+    field_count: int
+    field_sum_S: Vector
+    field_sum_0: Vector
+    heading_variance_sum: float
+
 
 #: Copies of the integral of the specific force, and the time between two of them.
 PAST, PAST_STEP_NS = 16, 20_000_000
 
-#: The IMU alone, in a frame F that no measurement turns: it was the world's when the filter started
-#: and drifts with what is left of the gyroscope's bias.
-INERTIAL = record_dtype(
-    [
-        ("started", np.int64),
-        ("q_FS", np.float64, (4,)),
-        ("f_integral_F", np.float64, (3,)),  # of the specific force less its bias, m/s
-        ("way_F", np.float64, (3,)),  # integral of that, m
-        ("past_count", np.int64),  # of copies ever made; the last ones are kept, a ring
-        ("past_ns", np.int64, (PAST,)),
-        ("past_F", np.float64, (PAST, 3)),
-    ]
-)
 
-#: What says whether the heading is right, beside the filter: ``estimation.eskf.heading``.
-#: The sums are of mean horizontal accelerations, seen by the IMU in F (s) and by GNSS in the world
-#: (z), as complex numbers east + i north; the older, the less they weigh.
-HEADING = record_dtype(
-    [
-        ("by_position", np.int64),  # of GNSS, not by its velocity
-        ("stamp_ns", np.int64),  # beginning of the present interval, and what was seen there
-        ("seen_W", np.float64, (3,)),
-        ("integral_F", np.float64, (3,)),  # of the IMU
-        ("mean_s", np.float64),  # the interval before, and its mean velocities
-        ("mean_W", np.float64, (3,)),
-        ("mean_F", np.float64, (3,)),
-        ("count", np.float64),
-        ("s", np.float64, (2,)),
-        ("z", np.float64, (2,)),
-        ("ss", np.float64),
-        ("zz", np.float64),
-        ("zs", np.float64, (2,)),  # of z times the conjugate of s
-        ("doubt", np.float64),  # variance by the acceleration, which is about to turn the heading
-        ("confirmed", np.int64),  # by acceleration, or by a field that agreed in the air
-        ("agreed_s", np.float64, (2,)),  # for which the field has agreed: on the ground, in the air
-        ("distrusted", np.int64),  # the field, after the heading was set against it
-        ("field", np.float64, (2,)),  # mean direction of the rejected field's innovation
-        ("misfit_T", np.float64, (2,)),  # mean of what the field is off: level, up
-        ("start_m", np.float64),  # height at which the filter started
-        ("accel_bias_variance", np.float64),  # at the start
-    ]
-)
+class Inertial(Record):
+    """The IMU alone, in a frame F that no measurement turns.
 
-#: The filter. ``running``: 0 while it aligns, 1 when the estimate is usable.
-ESKF = record_dtype(
-    [
-        ("running", np.int64),
-        ("n", np.int64),  # error states that are carried
-        ("q_BS", np.float64, (4,)),  # mount of the IMU, and what is mounted beside it
-        ("antenna_S", np.float64, (3,)),
-        ("rangefinder_S", np.float64, (3,)),
-        ("stamp_ns", np.int64),
-        ("imu_stamp_ns", np.int64),  # of the newest complete IMU sample
-        ("imu_count", np.int64),
-        ("period_s", np.float64),  # of the IMU, as it arrives
-        ("started_standing", np.int64),
-        ("starts", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("q_WS", np.float64, (4,)),
-        ("gyro_bias_S", np.float64, (3,)),
-        ("accel_bias_S", np.float64, (3,)),
-        ("pressure_offset_m", np.float64),
-        ("pressure_started", np.int64),
-        ("gnss_time_s", np.float64),  # how much later than the fix its stamp is
-        ("gnss_time_counts", np.int64),  # whether the estimate given out is that of this offset
-        ("terrain_height_m", np.float64),
-        ("terrain_started", np.int64),
-        ("gnss_bias_W", np.float64, (3,)),
-        ("field_bias_S_T", np.float64, (3,)),
-        ("field_W_T", np.float64, (3,)),
-        ("wind_W_mps", np.float64, (2,)),
-        ("covariance", np.float64, (N, N)),
-        ("w_S", np.float64, (3,)),  # newest rate as measured
-        ("w_variance", np.float64, (3,)),
-        ("f_S", np.float64, (3,)),  # newest specific force as measured
-        ("turning_S", np.float64, (3,)),  # rate, and force less hover's, without their noise
-        ("pushing_S", np.float64, (3,)),
-        ("f_vibration", np.float64, (3,)),  # variance of a sample, from the data
-        ("w_vibration", np.float64, (3,)),
-        ("aided_ns", np.int64),  # when something that holds the attitude was last accepted
-        ("mean_ns", np.int64),  # beginning of the integral below
-        ("f_mean_W", np.float64, (3,)),  # of the specific force less its bias, m/s
-        ("inertial", INERTIAL),
-        ("heading", HEADING),
-        ("innovation", np.float64, (len(SENSORS), 3)),
-        ("innovation_variance", np.float64, (len(SENSORS), 3)),
-        ("nis", np.float64, (len(SENSORS),)),
-        ("nis_sum", np.float64, (len(SENSORS),)),  # of the accepted
-        ("accepted", np.int64, (len(SENSORS),)),
-        ("rejected", np.int64, (len(SENSORS),)),
-        ("rejected_in_row", np.int64, (len(SENSORS),)),
-        ("rejected_since_ns", np.int64, (len(SENSORS),)),
-        ("recoveries", np.int64),
-        ("realigning", np.int64),  # runs, and fills the window of a new start beside it
-        ("reason", np.int64),
-        ("range_ns", np.int64),  # newest range that was fused or rejected
-        ("range_m", np.float64),
-        ("fix_ns", np.int64),  # newest GNSS position
-        ("field_ns", np.int64),  # newest magnetic field
-        ("field_count", np.int64),
-        ("field_q_WS", np.float64, (4,)),  # attitude at that field
-        ("heading_ns", np.int64),  # newest one of unknown noise
-        ("heading_count", np.int64),
-        ("heading_variance", np.float64),  # of their innovations
-        ("strength_error_T", np.float64),  # of the field, mean of ten seconds
-        ("pose_ns", np.int64),  # newest external position
-        ("pose_p_W", np.float64, (3,)),
-        ("pose_variance", np.float64, (3,)),
-        ("velocity_fix_ns", np.int64),  # newest one, accepted or not; for the recovery
-        ("velocity_fix_W", np.float64, (3,)),
-        ("velocity_fix_variance", np.float64, (3,)),
-        ("alignment", ALIGNMENT),
-        ("rows", np.float64, (3, N)),  # working memory of an update
-        ("row", np.float64, (N,)),
-        ("gain", np.float64, (N,)),
-        ("product", np.float64, (N,)),
-        ("before", np.float64, (N,)),
-        ("left", np.float64, (N,)),
-        ("correction", np.float64, (N,)),
-        ("turned", np.float64, (3, 3)),  # by corrections, for the smoother
-    ]
-)
+    F was the world when the filter started, and drifts with what is left of the gyroscope's bias.
+    """
+
+    started: int
+    q_FS: Quaternion
+    f_integral_F: Vector  # of the specific force less its bias, m/s
+    way_F: Vector  # integral of that, m
+    past_count: int  # of copies ever made; the last ones are kept, a ring
+    past_ns: Annotated[NDArray[np.int64], PAST]
+    past_F: Annotated[Array, PAST, 3]
+
+
+class Heading(Record):
+    """What says whether the heading is right, beside the filter: ``estimation.eskf.heading``.
+
+    The sums are of mean horizontal accelerations, seen by the IMU in F (s) and by GNSS in the world
+    (z), as complex numbers east + i north; the older, the less they weigh.
+    """
+
+    by_position: int  # of GNSS, not by its velocity
+    stamp_ns: int  # beginning of the present interval, and what was seen there
+    seen_W: Vector
+    integral_F: Vector  # of the IMU
+    mean_s: float  # the interval before, and its mean velocities
+    mean_W: Vector
+    mean_F: Vector
+    count: float
+    s: Annotated[Array, 2]
+    z: Annotated[Array, 2]
+    ss: float
+    zz: float
+    zs: Annotated[Array, 2]  # of z times the conjugate of s
+    doubt: float  # variance by the acceleration, which is about to turn the heading
+    confirmed: int  # by acceleration, or by a field that agreed in the air
+    agreed_s: Annotated[Array, 2]  # for which the field has agreed: on the ground, in the air
+    distrusted: int  # the field, after the heading was set against it
+    field: Annotated[Array, 2]  # mean direction of the rejected field's innovation
+    misfit_T: Annotated[Array, 2]  # mean of what the field is off: level, up
+    start_m: float  # height at which the filter started
+    accel_bias_variance: float  # at the start
+
+
+class Eskf(Record):
+    """The filter. ``running``: 0 while it aligns, 1 when the estimate is usable."""
+
+    running: int
+    n: int  # error states that are carried
+    q_BS: Quaternion  # mount of the IMU, and what is mounted beside it
+    antenna_S: Vector
+    rangefinder_S: Vector
+    stamp_ns: int
+    imu_stamp_ns: int  # of the newest complete IMU sample
+    imu_count: int
+    period_s: float  # of the IMU, as it arrives
+    started_standing: int
+    starts: int
+    p_W: Vector
+    v_W: Vector
+    q_WS: Quaternion
+    gyro_bias_S: Vector
+    accel_bias_S: Vector
+    pressure_offset_m: float
+    pressure_started: int
+    gnss_time_s: float  # how much later than the fix its stamp is
+    gnss_time_counts: int  # whether the estimate given out is that of this offset
+    terrain_height_m: float
+    terrain_started: int
+    gnss_bias_W: Vector
+    field_bias_S_T: Vector
+    field_W_T: Vector
+    wind_W_mps: Annotated[Array, 2]
+    covariance: Annotated[Array, N, N]
+    w_S: Vector  # newest rate as measured
+    w_variance: Vector
+    f_S: Vector  # newest specific force as measured
+    turning_S: Vector  # rate, and force less hover's, without their noise
+    pushing_S: Vector
+    f_vibration: Vector  # variance of a sample, from the data
+    w_vibration: Vector
+    aided_ns: int  # when something that holds the attitude was last accepted
+    mean_ns: int  # beginning of the integral below
+    f_mean_W: Vector  # of the specific force less its bias, m/s
+    inertial: Inertial
+    heading: Heading
+    innovation: Annotated[Array, len(SENSORS), 3]
+    innovation_variance: Annotated[Array, len(SENSORS), 3]
+    nis: PerSensor
+    nis_sum: PerSensor  # of the accepted
+    accepted: CountPerSensor
+    rejected: CountPerSensor
+    judged: CountPerSensor  # 1: rejected, 2: accepted, by the newest event
+    innovation_count: int  # of the log, see ``Timeline``
+    rejected_in_row: CountPerSensor
+    rejected_since_ns: CountPerSensor
+    recoveries: int
+    realigning: int  # runs, and fills the window of a new start beside it
+    reason: int
+    range_ns: int  # newest range that was fused or rejected
+    range_m: float
+    fix_ns: int  # newest GNSS position
+    field_ns: int  # newest magnetic field
+    field_count: int
+    field_q_WS: Quaternion  # attitude at that field
+    heading_ns: int  # newest one of unknown noise
+    heading_count: int
+    heading_variance: float  # of their innovations
+    strength_error_T: float  # of the field, mean of ten seconds
+    pose_ns: int  # newest external position
+    pose_p_W: Vector
+    pose_variance: Vector
+    velocity_fix_ns: int  # newest one, accepted or not; for the recovery
+    velocity_fix_W: Vector
+    velocity_fix_variance: Vector
+    alignment: Alignment
+    H: Annotated[Array, 3, N]  # working memory of an update; of a scalar h, P h^T and the gain
+    h: ErrorState
+    ph: ErrorState
+    K: ErrorState
+    before: ErrorState
+    left: ErrorState
+    correction: ErrorState
+    # for the smoother: how corrections have turned the attitude, which states were set anew
+    turned: Annotated[Array, 3, 3]
+    set_anew: Annotated[NDArray[np.int64], N]
+
+
+ESKF = dtype_of(Eskf)
+
+
+class Motion(Record):
+    """What the reference filters know (``estimation.reference_filters``), of ``base_link``."""
+
+    running: int
+    starts: int
+    stamp_ns: int
+    p_W: Vector
+    v_W: Vector
+    angles: Vector  # roll, pitch, yaw
+    q_WB: Quaternion
+    q_WS: Quaternion
+    w_B: Vector  # newest rate, and its variance
+    w_variance: Vector
+    covariance: Annotated[Array, MOTION_SIZE, MOTION_SIZE]
+    tilt_variance: float  # of roll and pitch, each
+    field_ns: int  # newest heading
+    h: Annotated[Array, MOTION_SIZE]  # working memory of an update
+    ph: Annotated[Array, MOTION_SIZE]
+    correction: Annotated[Array, MOTION_SIZE]

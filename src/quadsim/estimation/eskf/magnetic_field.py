@@ -8,7 +8,6 @@ vehicle (declination, currents, what is called heading noise) leaves the vertica
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2, cos, sin
@@ -31,7 +30,9 @@ from quadsim.estimation.eskf.layout import (
     MAGNETIC_FIELD,
     REJECTED,
     THETA,
+    Eskf,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import add_field, scale_errors
 from quadsim.estimation.eskf.update import update_scalar
 from quadsim.geometry.rotation import (
@@ -56,14 +57,14 @@ LEAST_HEADING_RAD = 0.03
 
 
 @kernel
-def has_bias(params: Any) -> bool:
+def has_bias(params: EstimatorParams) -> bool:
     """Whether the magnetometer's bias is a state that is not known."""
     offset_T, noise = params.start.field_bias_T, params.noise
     return bool(offset_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0)
 
 
 @kernel
-def disturbance(state: Any, m_S: Vec3, before_ns: int) -> float:
+def disturbance(state: Eskf, m_S: Vec3, before_ns: int) -> float:
     """Variance that a disturbed field adds to its vertical part, T^2.
 
     A field that is too strong or too weak on average carries iron or a current: its error on
@@ -79,7 +80,7 @@ def disturbance(state: Any, m_S: Vec3, before_ns: int) -> float:
 
 
 @kernel
-def turn_field_errors(state: Any, noise: Any) -> None:
+def turn_field_errors(state: Eskf, params: EstimatorParams) -> float:
     """Errors of the magnetometer's scale and axes, as the field turns in its axes.
 
     They are a constant matrix times the field, so at one attitude an offset, which the bias's
@@ -87,26 +88,27 @@ def turn_field_errors(state: Any, noise: Any) -> None:
     m its part across the axis, and the offset by the errors of that. A random walk of 4/pi of the
     errors of m a radian has the same variance at a quarter and at half a turn.
 
-    Args:
-        state: ESKF record.
-        noise: of the packed parameters.
+    Returns:
+        1 where they changed, else 0.
     """
+    noise = params.noise
     q_WS, before = quat(state.q_WS), quat(state.field_q_WS)
     store(state.field_q_WS, q_WS)
     if state.n <= FIELD_BIAS or before == (0.0, 0.0, 0.0, 0.0):
-        return
+        return 0.0
     turn = log(multiply(conjugate(before), q_WS))
     angle = norm(turn)
     if angle == 0.0:
-        return
+        return 0.0
     across_S = scale(1.0 / angle, cross(turn, unrotate(q_WS, vec3(state.field_W_T))))
     variance = scale_errors(across_S, noise.field_scale, noise.field_axes)
     for i in range(3):
         state.covariance[FIELD_BIAS + i, FIELD_BIAS + i] += 4.0 / math.pi * angle * variance[i]
+    return 1.0
 
 
 @kernel
-def misfit_variance(state: Any, field_W: Vec3, before_ns: int) -> float:
+def misfit_variance(state: Eskf, field_W: Vec3, before_ns: int) -> float:
     """Variance that a field of another strength or inclination adds to its heading, rad^2.
 
     It carries iron or a current: as much of it turns the field, and stays as it is. The misfit is
@@ -123,8 +125,12 @@ def misfit_variance(state: Any, field_W: Vec3, before_ns: int) -> float:
 
 
 @kernel
-def eskf_magnetic_field(
-    state: Any, params: Any, m_S: Vec3, heading_variance: float, vertical_variance: float
+def fuse_magnetic_field(
+    state: Eskf,
+    params: EstimatorParams,
+    m_S: Vec3,
+    heading_variance: float,
+    vertical_variance: float,
 ) -> int:
     """Fuse a magnetic field, less its bias, as heading and as vertical part.
 
@@ -152,7 +158,6 @@ def eskf_magnetic_field(
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
-    turn_field_errors(state, noise)
     misfit2 = misfit_variance(state, field_W, before_ns)
     result = fuse_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
@@ -168,7 +173,7 @@ def eskf_magnetic_field(
 
 
 @kernel
-def learn_heading(state: Any, params: Any, innovation: float) -> float:
+def learn_heading(state: Eskf, params: EstimatorParams, innovation: float) -> float:
     """Variance of a heading whose message states none, from the innovations of those before.
 
     Their mean square over ten seconds, from the default on. It holds the estimate's own error too,
@@ -188,7 +193,9 @@ def learn_heading(state: Any, params: Any, innovation: float) -> float:
 
 
 @kernel
-def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: float = 0.0) -> int:
+def fuse_heading(
+    state: Eskf, params: EstimatorParams, m_S: Vec3, variance: float, misfit2: float = 0.0
+) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.
 
     Args:
@@ -212,27 +219,27 @@ def fuse_heading(state: Any, params: Any, m_S: Vec3, variance: float, misfit2: f
     if variance == 0.0:
         variance = learn_heading(state, params, innovation)
     horizontal2 = east * east + north * north
-    row = state.row
-    row[:] = 0.0
-    row[THETA] = -up * east / horizontal2
-    row[THETA + 1] = -up * north / horizontal2
-    row[THETA + 2] = 1.0
+    h = state.h
+    h[:] = 0.0
+    h[THETA] = -up * east / horizontal2
+    h[THETA + 1] = -up * north / horizontal2
+    h[THETA + 2] = 1.0
     # a change of the field by d turns its direction by (east dy - north dx) / h^2
     R = to_matrix(q_WS)
     for k in range(3):
-        row[FIELD_BIAS + k] = (north * R[0][k] - east * R[1][k]) / horizontal2
-    row[FIELD] = north / horizontal2
-    row[FIELD + 1] = -east / horizontal2
+        h[FIELD_BIAS + k] = (north * R[0][k] - east * R[1][k]) / horizontal2
+    h[FIELD] = north / horizontal2
+    h[FIELD + 1] = -east / horizontal2
     limit = field_limit(state, params.gate.chi2_1)
     if misfit2 > 0.0:  # what a misfit makes unsure of a heading does not make it agree
-        total = times_row(state.covariance, state.n, row, state.product) + variance
-        limit *= total / (total + misfit2)
+        S = times_row(state.covariance, state.n, h, state.ph) + variance
+        limit *= S / (S + misfit2)
     return update_scalar(state, MAGNETIC_FIELD, innovation, variance + misfit2, limit)
 
 
 @kernel
 def fuse_inclination(
-    state: Any, params: Any, m_S: Vec3, heading_variance: float, variance: float
+    state: Eskf, params: EstimatorParams, m_S: Vec3, heading_variance: float, variance: float
 ) -> int:
     """Fuse the field's vertical part: it tells the tilt about the field's horizontal direction.
 
@@ -258,13 +265,13 @@ def fuse_inclination(
     back = noise * wrap(atan2(north, east) - atan2(y, x))
     cosine, sine = cos(back), sin(back)
     x, y = cosine * x - sine * y, sine * x + cosine * y
-    row = state.row
-    row[:] = 0.0
-    row[THETA] = y
-    row[THETA + 1] = -x
+    h = state.h
+    h[:] = 0.0
+    h[THETA] = y
+    h[THETA + 1] = -x
     up_S = to_matrix(q_WS)[2]
     for k in range(3):
-        row[FIELD_BIAS + k] = -up_S[k]
-    row[FIELD + 2] = -1.0
+        h[FIELD_BIAS + k] = -up_S[k]
+    h[FIELD + 2] = -1.0
     innovation = up - z
     return update_scalar(state, INCLINATION, innovation, variance, params.gate.chi2_1)

@@ -1,45 +1,23 @@
 """Measurements in the order of their stamps, whatever the order of their arrival.
 
 IMU samples and measurements of the last half second are kept sorted by stamp, with copies of the
-filter from time to time. A measurement stamped after the newest IMU sample waits for it. One
-stamped between two samples splits the later one. One stamped before the filter's time takes the
-filter back to the last copy before that stamp and runs what followed again, so that late data give
-the very result of the same data in order.
+filter from time to time. A measurement stamped before the filter's time takes the filter back to
+the last copy before that stamp. :func:`~quadsim.estimation.eskf.driver.run` then runs what followed
+again, so that late data give the very result of the same data in order.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3, dtype_of, pack
-from quadsim.estimation.eskf.aiding import (
-    fuse_external_attitude,
-    fuse_external_position,
-    fuse_zero_velocity,
-)
-from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
-from quadsim.estimation.eskf.heights import eskf_pressure, eskf_range
-from quadsim.estimation.eskf.kernels import eskf_odometry, mount, new_eskf
-from quadsim.estimation.eskf.layout import (
-    ESKF,
-    EXTERNAL_ATTITUDE,
-    EXTERNAL_POSITION,
-    GNSS_POSITION,
-    GNSS_VELOCITY,
-    MAGNETIC_FIELD,
-    RANGE,
-    SENSORS,
-    STATIC_PRESSURE,
-)
-from quadsim.estimation.eskf.magnetic_field import eskf_magnetic_field
-from quadsim.estimation.eskf.mechanisation import advance, eskf_imu, first_sample
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.parameters import dtype_of, pack
+from quadsim.estimation.eskf.alignment import new_eskf
+from quadsim.estimation.eskf.layout import SENSORS, Eskf, Motion
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.eskf.update import Sym3
-from quadsim.geometry.rotation import normalize
 
 #: Before every stamp.
 NEVER_NS = -(1 << 62)
@@ -53,17 +31,12 @@ SNAPSHOTS = 64
 CAPACITY = 4096
 #: So many processed events are kept before those out of reach are dropped.
 DROP_FROM = 1024
-#: So many IMU samples in a row with stamps of the past: the clock was set back.
-CLOCK_JUMP_SAMPLES = 50
-
-#: A measurement so little before the first IMU sample lies in that sample's interval.
-FIRST_INTERVAL_NS = 10_000_000
 
 #: Kind of an event: a sensor of the layout, or this.
 IMU = len(SENSORS)
 KINDS = (*SENSORS, "imu")
 
-#: What the border says about a message; all but the first are counted, and GAP is not refused.
+#: What input validation says about a message; all but the first are counted, GAP is not refused.
 (
     OK,
     NOT_FINITE,
@@ -91,119 +64,82 @@ VERDICTS = (
     "out_of_range",
 )
 
-#: One message; ``values`` are f, w and their variances of an IMU sample; the vector and the upper
-#: half of its covariance of GNSS and external positions; the quaternion and the upper half of its
-#: covariance of external attitudes; field, heading and vertical variance; or a number and its
-#: variance. Standing still has none.
-EVENT = record_dtype([("stamp_ns", np.int64), ("kind", np.int64), ("values", np.float64, (12,))])
 
-TIMELINE = record_dtype(
-    [
-        ("params", dtype_of(EstimatorParams)),
-        ("state", ESKF),
-        ("blind", np.int64),  # no measurement after the start
-        ("count", np.int64),
-        ("done", np.int64),  # events the state holds
-        ("newest_imu_ns", np.int64),
-        ("backward_in_row", np.int64),
-        ("snapshot_first", np.int64),  # a ring
-        ("snapshot_count", np.int64),
-        ("snapshots", ESKF, (SNAPSHOTS,)),
-        ("verdicts", np.int64, (len(KINDS), len(VERDICTS))),
-        ("received", np.int64, (len(KINDS),)),
-        ("events", EVENT, (CAPACITY,)),
-    ]
-)
+class Event(Record):
+    """One message.
+
+    ``values`` are f, w and their variances of an IMU sample; the vector and the upper half of its
+    covariance of GNSS and external positions; the quaternion and the upper half of its covariance
+    of external attitudes; field, heading and vertical variance; or a number and its variance.
+    Standing still has none.
+    """
+
+    stamp_ns: int
+    kind: int
+    values: Annotated[Array, 12]
 
 
-@kernel
-def triple(values: Any, at: int) -> Vec3:
-    """Three numbers of an array from an index on."""
-    return (values[at], values[at + 1], values[at + 2])
+class Innovation(Record):
+    """What one measurement said; of one number only the first are meant."""
+
+    sensor: int
+    stamp_ns: int
+    accepted: int
+    nis: float  # NaN: rejected, and the filter has begun again since
+    value: Vector
+    variance: Vector
 
 
-@kernel
-def upper_half(values: Any, at: int) -> Sym3:
-    """Six numbers of an array from an index on."""
-    return (
-        values[at], values[at + 1], values[at + 2], values[at + 3], values[at + 4], values[at + 5]
-    )  # fmt: skip
+class Step(Record):
+    """How a state of the smoother's log came from the one before; see ``eskf.driver``."""
+
+    kind: int
+    event: int  # the IMU sample in whose interval the step lies; -1: none
+    given: int  # whether the state is at that sample's stamp, and given out
+    dt_s: float  # of a prediction
+    decay: float  # of the correlated error of GNSS positions
 
 
-@kernel
-def fuse_event(line: Any, i: int) -> None:
-    """Fuse one measurement at the state's stamp."""
-    event, state, params = line.events[i], line.state, line.params
-    if line.blind == 1 and state.running == 1:
-        return
-    kind, values = event.kind, event.values
-    if kind == GNSS_POSITION:
-        fuse_gnss_position(state, params, triple(values, 0), upper_half(values, 3))
-    elif kind == GNSS_VELOCITY:
-        fuse_gnss_velocity(state, params, triple(values, 0), upper_half(values, 3))
-    elif kind == MAGNETIC_FIELD:
-        eskf_magnetic_field(state, params, triple(values, 0), values[3], values[4])
-    elif kind == STATIC_PRESSURE:
-        eskf_pressure(state, params, values[0], values[1])
-    elif kind == RANGE:
-        eskf_range(state, params, values[0], values[1])
-    elif kind == EXTERNAL_POSITION:
-        fuse_external_position(state, params, triple(values, 0), upper_half(values, 3))
-    elif kind == EXTERNAL_ATTITUDE:
-        q_WB = normalize((values[0], values[1], values[2], values[3]))
-        fuse_external_attitude(state, params, q_WB, upper_half(values, 4))
-    else:
-        fuse_zero_velocity(state, params)
+class Timeline(Record):
+    """A filter, its messages, and its log.
+
+    ``innovations`` is a ring: the newest is at ``state.innovation_count`` - 1. As that count goes
+    back with the filter, late data overwrite what they judge anew.
+    """
+
+    params: EstimatorParams
+    state: Eskf
+    motion: Motion  # of a reference filter
+    blind: int  # no measurement after the start
+    count: int
+    done: int  # events the state holds
+    newest: int  # event, by arrival
+    newest_imu_ns: int
+    backward_in_row: int
+    snapshot_first: int  # a ring
+    snapshot_count: int
+    snapshots: Annotated[Records[Eskf], SNAPSHOTS]
+    innovations: Annotated[Records[Innovation], CAPACITY]
+    logs_steps: int  # for the smoother, into arrays beside; else they are left alone
+    step_count: int
+    steps: Annotated[Records[Step], 1]
+    verdicts: Annotated[NDArray[np.int64], len(KINDS), len(VERDICTS)]
+    received: Annotated[NDArray[np.int64], len(KINDS)]
+    events: Annotated[Records[Event], CAPACITY]
 
 
-@kernel
-def run(line: Any) -> None:
-    """Process all events whose time has come."""
-    state = line.state
-    i = line.done
-    while i < line.count:
-        event = line.events[i]
-        values = event.values
-        if event.kind == IMU:
-            keep_snapshot(line)
-            i = line.done
-            event = line.events[i]
-            values = event.values
-            eskf_imu(
-                state, line.params, event.stamp_ns,
-                triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
-            )  # fmt: skip
-        elif event.stamp_ns <= state.stamp_ns:
-            fuse_event(line, i)
-        else:
-            j = i + 1
-            while j < line.count and line.events[j].kind != IMU:
-                j += 1
-            if j == line.count:
-                return
-            sample = line.events[j]
-            if state.imu_count == 0 and sample.stamp_ns - event.stamp_ns <= FIRST_INTERVAL_NS:
-                first_sample(state, event.stamp_ns)
-            gap_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
-            if state.imu_count > 0 and gap_s <= line.params.gate.gap_max_s:
-                values = sample.values
-                advance(
-                    state, line.params, event.stamp_ns, sample.stamp_ns,
-                    triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
-                )  # fmt: skip
-                fuse_event(line, i)
-        i += 1
-        line.done = i
+EVENT, INNOVATION, STEP = dtype_of(Event), dtype_of(Innovation), dtype_of(Step)
+TIMELINE = dtype_of(Timeline)
 
 
 @kernel
-def snapshot_at(line: Any, k: int) -> int:
+def snapshot_at(line: Timeline, k: int) -> int:
     """Place of the k-th copy of the filter in the ring, the oldest first."""
     return int((line.snapshot_first + k) % SNAPSHOTS)
 
 
 @kernel
-def keep_snapshot(line: Any) -> None:
+def keep_snapshot(line: Timeline) -> None:
     """Copy the filter before it moves on, if a copy is due; forget the oldest."""
     last = snapshot_at(line, line.snapshot_count - 1)
     before_ns = line.snapshots[last].stamp_ns
@@ -214,12 +150,10 @@ def keep_snapshot(line: Any) -> None:
         line.snapshot_count -= 1
     line.snapshots[snapshot_at(line, line.snapshot_count)] = line.state
     line.snapshot_count += 1
-    if line.done >= DROP_FROM:
-        forget(line, line.snapshots[line.snapshot_first].stamp_ns)
 
 
 @kernel
-def forget(line: Any, until_ns: int) -> None:
+def forget(line: Timeline, until_ns: int) -> None:
     """Drop the processed events up to a stamp."""
     drop = 0
     while drop < line.done and line.events[drop].stamp_ns <= until_ns:
@@ -233,7 +167,7 @@ def forget(line: Any, until_ns: int) -> None:
 
 
 @kernel
-def follows(event: Any, kind: int, stamp_ns: int) -> bool:
+def follows(event: Event, kind: int, stamp_ns: int) -> bool:
     """Whether an event comes after one of this kind and stamp: of equal stamps the IMU is first."""
     if event.stamp_ns != stamp_ns:
         return bool(event.stamp_ns > stamp_ns)
@@ -241,7 +175,7 @@ def follows(event: Any, kind: int, stamp_ns: int) -> bool:
 
 
 @kernel
-def insert(line: Any, kind: int, stamp_ns: int) -> int:
+def insert(line: Timeline, kind: int, stamp_ns: int) -> int:
     """Make room for an event in its place among those that wait.
 
     Returns:
@@ -258,7 +192,7 @@ def insert(line: Any, kind: int, stamp_ns: int) -> int:
 
 
 @kernel
-def go_back(line: Any, kind: int, stamp_ns: int) -> bool:
+def go_back(line: Timeline, kind: int, stamp_ns: int) -> bool:
     """Take the filter back to the last copy before a measurement; False: there is none."""
     done = line.done
     while done > 0 and line.events[done - 1].stamp_ns > stamp_ns:
@@ -282,7 +216,7 @@ def go_back(line: Any, kind: int, stamp_ns: int) -> bool:
 
 
 @kernel
-def clear_timeline(line: Any) -> None:
+def clear_timeline(line: Timeline) -> None:
     """Forget the past, not the counters."""
     line.count = 0
     line.done = 0
@@ -304,17 +238,6 @@ def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.rec
     line["params"] = pack(params)
     line["state"] = new_eskf(line["params"])
     line["blind"] = int(blind)
+    line["motion"]["q_WB"][0] = line["motion"]["q_WS"][0] = 1.0
     line["newest_imu_ns"] = NEVER_NS
     return lines
-
-
-@kernel
-def remount(lines: Any) -> None:
-    """Take the mounting of the sensors over from changed parameters."""
-    mount(lines[0].state, lines[0].params)
-
-
-@kernel
-def line_odometry(lines: Any, odometry: Any) -> None:
-    """The filter's output, from and into arrays of one record."""
-    eskf_odometry(lines[0].state, lines[0].params, odometry[0])

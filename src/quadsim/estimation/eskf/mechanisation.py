@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.aiding import hold_attitude
 from quadsim.estimation.eskf.alignment import restart, try_start
 from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
-from quadsim.estimation.eskf.layout import REASON_IMU_GAP, REASON_NOT_FINITE
+from quadsim.estimation.eskf.layout import REASON_IMU_GAP, REASON_NOT_FINITE, Eskf, P
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
@@ -35,7 +34,9 @@ def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
 
 
 @kernel
-def known_noise(state: Any, params: Any, f_variance: Vec3, w_variance: Vec3) -> tuple[Vec3, Vec3]:
+def known_noise(
+    state: Eskf, params: EstimatorParams, f_variance: Vec3, w_variance: Vec3
+) -> tuple[Vec3, Vec3]:
     """Variances of a sample: the message's; where unknown those of the data, or the defaults'."""
     noise = params.noise
     if noise.estimate_vibration == 1 and state.imu_count > 1:
@@ -50,7 +51,9 @@ def known_noise(state: Any, params: Any, f_variance: Vec3, w_variance: Vec3) -> 
 
 
 @kernel
-def learn_vibration(state: Any, params: Any, f_S: Vec3, w_S: Vec3, interval_s: float) -> None:
+def learn_vibration(
+    state: Eskf, params: EstimatorParams, f_S: Vec3, w_S: Vec3, interval_s: float
+) -> None:
     """Follow the variance of the samples' noise by half the mean square of their differences.
 
     White noise of variance s^2 has differences of 2 s^2 (the two-sample variance, Allan 1966, at
@@ -94,8 +97,8 @@ def mechanise(
 
 @kernel
 def advance(
-    state: Any,
-    params: Any,
+    state: Eskf,
+    params: EstimatorParams,
     to_ns: int,
     sample_ns: int,
     f_S: Vec3,
@@ -148,17 +151,17 @@ def advance(
     for i in range(3):
         state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
         state.pushing_S[i] += part * (f_S[i] - hover_S[i] - state.pushing_S[i])
-    angle = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
-    velocity = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)
+    angle2 = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+    velocity2 = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)
     angle_variance = (
-        w_variance[0] * share + angle_more + angle[0] * lasting_s,
-        w_variance[1] * share + angle_more + angle[1] * lasting_s,
-        w_variance[2] * share + angle_more + angle[2] * lasting_s,
+        w_variance[0] * share + angle_more + angle2[0] * lasting_s,
+        w_variance[1] * share + angle_more + angle2[1] * lasting_s,
+        w_variance[2] * share + angle_more + angle2[2] * lasting_s,
     )
     velocity_variance = (
-        f_variance[0] * share + velocity_more + velocity[0] * lasting_s,
-        f_variance[1] * share + velocity_more + velocity[1] * lasting_s,
-        f_variance[2] * share + velocity_more + velocity[2] * lasting_s,
+        f_variance[0] * share + velocity_more + velocity2[0] * lasting_s,
+        f_variance[1] * share + velocity_more + velocity2[1] * lasting_s,
+        f_variance[2] * share + velocity_more + velocity2[2] * lasting_s,
     )
     propagate(
         state.covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
@@ -167,7 +170,7 @@ def advance(
 
 
 @kernel
-def learn_period(state: Any, interval_s: float) -> None:
+def learn_period(state: Eskf, interval_s: float) -> None:
     """Follow the IMU's period.
 
     A shorter interval is taken at once; a longer one, which is a gap for all one knows, counts as
@@ -180,7 +183,7 @@ def learn_period(state: Any, interval_s: float) -> None:
 
 
 @kernel
-def first_sample(state: Any, stamp_ns: int) -> None:
+def first_sample(state: Eskf, stamp_ns: int) -> None:
     """The first sample only tells the time: its interval's beginning is unknown."""
     state.stamp_ns = stamp_ns
     state.imu_stamp_ns = stamp_ns
@@ -190,36 +193,37 @@ def first_sample(state: Any, stamp_ns: int) -> None:
 
 
 @kernel
-def eskf_imu(
-    state: Any,
-    params: Any,
+def take_stamp(state: Eskf, params: EstimatorParams, stamp_ns: int) -> bool:
+    """Whether a sample ends an interval over which the filter can be predicted.
+
+    The first sample, and the first one after a gap, only tell the time.
+    """
+    if state.imu_count == 0:
+        first_sample(state, stamp_ns)
+        return False
+    interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
+    if interval_s > params.gate.gap_max_s:
+        restart(state, REASON_IMU_GAP)
+        first_sample(state, stamp_ns)
+        return False
+    return interval_s > 0.0
+
+
+@kernel
+def predict(
+    state: Eskf,
+    params: EstimatorParams,
     stamp_ns: int,
     f_S: Vec3,
     w_S: Vec3,
     f_variance: Vec3,
     w_variance: Vec3,
 ) -> None:
-    """Predict to an IMU sample, or add it to the window from which the filter starts.
+    """Predict to an IMU sample, and add it to a window that is being filled.
 
-    Args:
-        state: ESKF record.
-        params: packed EstimatorParams.
-        stamp_ns: end of the sample's interval; not after the state's: nothing happens.
-        f_S: (3,) mean specific force of the interval, m/s^2.
-        w_S: (3,) mean angular velocity, rad/s.
-        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
-        w_variance: (3,) the same of the rate, (rad/s)^2.
+    Arguments as of :func:`predict_or_align`.
     """
-    if state.imu_count == 0:
-        first_sample(state, stamp_ns)
-        return
     interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
-    if interval_s <= 0.0:
-        return
-    if interval_s > params.gate.gap_max_s:
-        restart(state, REASON_IMU_GAP)
-        first_sample(state, stamp_ns)
-        return
     learn_period(state, interval_s)
     if params.noise.estimate_vibration == 1:
         learn_vibration(state, params, f_S, w_S, interval_s)
@@ -232,12 +236,44 @@ def eskf_imu(
     store(state.w_variance, w_known)
     if state.running == 0 or state.realigning == 1:
         add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)
+
+
+@kernel
+def predict_or_align(
+    state: Eskf,
+    params: EstimatorParams,
+    stamp_ns: int,
+    f_S: Vec3,
+    w_S: Vec3,
+    f_variance: Vec3,
+    w_variance: Vec3,
+) -> bool:
+    """Predict to an IMU sample, or start the filter from the window that it fills.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        stamp_ns: end of the sample's interval; not after the state's: nothing happens.
+        f_S: (3,) mean specific force of the interval, m/s^2.
+        w_S: (3,) mean angular velocity, rad/s.
+        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
+        w_variance: (3,) the same of the rate, (rad/s)^2.
+
+    Returns:
+        Whether there is an estimate at that stamp.
+    """
+    if not take_stamp(state, params, stamp_ns):
+        return False
+    predict(state, params, stamp_ns, f_S, w_S, f_variance, w_variance)
+    if state.running == 0 or state.realigning == 1:
         try_start(state, params)
-    if state.running == 1:
-        remember(state)
-        hold_attitude(state, params)
-        total = 0.0
-        for i in range(3):
-            total += state.p_W[i] + state.v_W[i] + state.q_WS[i] + state.covariance[6 + i, 6 + i]
-        if not math.isfinite(total):
-            restart(state, REASON_NOT_FINITE)
+    if state.running == 0:
+        return False
+    total = 0.0
+    for i in range(3):
+        total += state.p_W[i] + state.v_W[i] + state.q_WS[i] + state.covariance[P + i, P + i]
+    if not math.isfinite(total):
+        restart(state, REASON_NOT_FINITE)
+        return False
+    remember(state)
+    return True

@@ -1,23 +1,108 @@
-"""Covariances of the published pose and twist."""
+"""The filter's output: motion of ``base_link``, and covariances of its pose and twist."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
-from quadsim.estimation.eskf.covariance import skew
-from quadsim.estimation.eskf.gnss_time import without_time
+from quadsim.base.compiled import Array, Records, kernel, owning_kernel
+from quadsim.base.parameters import Vec3
+from quadsim.base.records import Odometry
+from quadsim.estimation.eskf.covariance import skew, times_row
+from quadsim.estimation.eskf.gnss_time import column, without_time
 from quadsim.estimation.eskf.heading import heading_doubt
-from quadsim.estimation.eskf.layout import BG, GNSS_TIME, THETA, N, P, V
-from quadsim.geometry.rotation import Mat3, conjugate, multiply, quat, rotate, to_matrix
-from quadsim.geometry.vector import vec3
+from quadsim.estimation.eskf.layout import BG, GNSS_TIME, THETA, Eskf, N, P, V
+from quadsim.estimation.eskf.measurement_buffer import Timeline
+from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.geometry.rotation import (
+    Mat3,
+    conjugate,
+    exp,
+    multiply,
+    quat,
+    rotate,
+    to_matrix,
+    unrotate,
+)
+from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 
 
 @kernel
-def put(out: Any, row: int, column: int, factor: float, A: Mat3) -> None:
+def eskf_odometry(state: Eskf, params: EstimatorParams, odometry: Odometry) -> None:
+    """Motion of ``base_link``: what the filter knows of the IMU, moved by its mount.
+
+    p_B = p_S - R r, v_B = v_S - R (w x r) with r the IMU's place. The variances are those of the
+    moved point, in the world's axes.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        odometry: ODOMETRY record to fill.
+    """
+    covariance = state.covariance
+    q_BS = quat(state.q_BS)
+    share, certain = without_time(state)
+    turn = scale(share, column(covariance, THETA))
+    q_WS = multiply(exp(turn), quat(state.q_WS))
+    q_WB = multiply(q_WS, conjugate(q_BS))
+    r_B = vec3(params.mount.imu_position_B_m)
+    bias_S = add(vec3(state.gyro_bias_S), scale(share, column(covariance, BG)))
+    w_B = rotate(q_BS, subtract(vec3(state.w_S), bias_S))
+    odometry.stamp_ns = state.stamp_ns
+    store(odometry.q_WB, q_WB)
+    store(odometry.w_B, w_B)
+    for i in range(3):
+        p, v, theta = covariance[P + i], covariance[V + i], covariance[THETA + i]
+        odometry.p_W[i] = state.p_W[i] + share * p[GNSS_TIME]
+        odometry.v_W[i] = state.v_W[i] + share * v[GNSS_TIME]
+        odometry.p_variance[i] = p[P + i] - certain * p[GNSS_TIME] ** 2
+        odometry.v_variance[i] = v[V + i] - certain * v[GNSS_TIME] ** 2
+        odometry.attitude_variance[i] = theta[THETA + i] - certain * theta[GNSS_TIME] ** 2
+    odometry.attitude_variance[2] += heading_doubt(state)
+    if r_B[0] == 0.0 and r_B[1] == 0.0 and r_B[2] == 0.0:
+        return
+    lever_W = rotate(q_WB, r_B)
+    swing_W = rotate(q_WB, cross(w_B, r_B))
+    R_WS = to_matrix(q_WS)
+    r_S = unrotate(q_BS, r_B)
+    h, ph, noise = state.h, state.ph, state.w_variance
+    for i in range(3):
+        odometry.p_W[i] -= lever_W[i]
+        odometry.v_W[i] -= swing_W[i]
+        h[:] = 0.0
+        h[P + i] = 1.0
+        put_cross(h, THETA, i, lever_W)
+        variance = times_row(covariance, state.n, h, ph)
+        odometry.p_variance[i] = variance - certain * ph[GNSS_TIME] ** 2
+        h[:] = 0.0
+        h[V + i] = 1.0
+        put_cross(h, THETA, i, swing_W)
+        of_rate = cross(R_WS[i], r_S)  # -R (dw x r) = (R_i x r) . (-dw), dw = -dbg - noise
+        variance = 0.0
+        for k in range(3):
+            h[BG + k] = -of_rate[k]
+            variance += of_rate[k] * of_rate[k] * noise[k]
+        variance += times_row(covariance, state.n, h, ph)
+        odometry.v_variance[i] = variance - certain * ph[GNSS_TIME] ** 2
+
+
+@kernel
+def put_cross(row: Array, at: int, axis: int, a: Vec3) -> None:
+    """Write row ``axis`` of the matrix of a x."""
+    b = skew(a)[axis]
+    for k in range(3):
+        row[at + k] = b[k]
+
+
+@kernel
+def line_odometry(lines: Records[Timeline], odometry: Records[Odometry]) -> bool:
+    """The filter's output, from and into arrays of one record; False: there is none yet."""
+    eskf_odometry(lines[0].state, lines[0].params, odometry[0])
+    return lines[0].state.running == 1
+
+
+@kernel
+def put(out: Array, row: int, column: int, factor: float, A: Mat3) -> None:
     """Write a scaled 3 x 3 block."""
     for i in range(3):
         a = A[i]
@@ -34,7 +119,7 @@ def transpose(A: Mat3) -> Mat3:
 
 
 @kernel
-def sandwich(J: Any, covariance: Any, out: Any) -> None:
+def sandwich(J: Array, covariance: Array, out: Array) -> None:
     """Add J P J^T to ``out``."""
     rows, columns = J.shape
     for i in range(rows):
@@ -48,7 +133,7 @@ def sandwich(J: Any, covariance: Any, out: Any) -> None:
 
 
 @kernel
-def take_off(J: Any, state: Any, out: Any) -> None:
+def take_off(J: Array, state: Eskf, out: Array) -> None:
     """Take off what an unknown time offset adds, while stamps count as exact."""
     _, certain = without_time(state)
     rows, columns = J.shape
@@ -62,7 +147,7 @@ def take_off(J: Any, state: Any, out: Any) -> None:
 
 
 @owning_kernel
-def pose_covariance(lines: Any) -> NDArray[np.float64]:
+def pose_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
     """Covariance of the pose of ``base_link`` in ``map``: position, then rotation.
 
     The rotation is about the fixed axes of ``map``, as geometry_msgs/PoseWithCovariance says.
@@ -89,7 +174,7 @@ def pose_covariance(lines: Any) -> NDArray[np.float64]:
 
 
 @owning_kernel
-def twist_covariance(lines: Any) -> NDArray[np.float64]:
+def twist_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
     """Covariance of the twist of ``base_link`` in its own axes: linear, then angular.
 
     Linear: u = R^T v_S - w x r, so du = R^T (dv + v x theta) + r x dw; angular: dw = -R_BS (dbg +

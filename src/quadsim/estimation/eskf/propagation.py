@@ -7,12 +7,11 @@ registers, and for what lies beside these five parts a chain of sums column by c
 
 from __future__ import annotations
 
-from typing import Any
-
-from quadsim.base.compiled import kernel, lane_kernel
+from quadsim.base.compiled import Array, kernel, lane_kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import crossed, less, scaled, skew
 from quadsim.estimation.eskf.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
+from quadsim.estimation.eskf.parameters import NoiseParams
 from quadsim.geometry.lanes import Rows, added, columns, gained, rows_at, upper_mirrored
 from quadsim.geometry.rotation import Mat3
 
@@ -39,7 +38,7 @@ def rotated(R: Mat3, variance: Vec3) -> Mat3:
 
 
 @lane_kernel
-def put(covariance: Any, i: int, k: int, A: Rows) -> None:
+def put(covariance: Array, i: int, k: int, A: Rows) -> None:
     """Write a block of nine and its mirror image."""
     a, b, c = A
     covariance[i, k], covariance[i, k + 1], covariance[i, k + 2] = a[0], a[1], a[2]
@@ -52,7 +51,7 @@ def put(covariance: Any, i: int, k: int, A: Rows) -> None:
 
 
 @kernel
-def walk(covariance: Any, at: int, size: int, density: float, dt_s: float) -> None:
+def walk(covariance: Array, at: int, size: int, density: float, dt_s: float) -> None:
     """Random walk of a part of the state."""
     for i in range(at, at + size):
         covariance[i, i] += density * density * dt_s
@@ -60,7 +59,7 @@ def walk(covariance: Any, at: int, size: int, density: float, dt_s: float) -> No
 
 @kernel
 def propagate_motion(
-    covariance: Any,
+    covariance: Array,
     half_s: float,
     first: Mat3,
     tip: Mat3,
@@ -165,7 +164,7 @@ def turn(
 
 @kernel
 def propagate_rest(
-    covariance: Any, n: int, half_s: float, first: Mat3, tip: Mat3, push: Mat3, second: Mat3
+    covariance: Array, n: int, half_s: float, first: Mat3, tip: Mat3, push: Mat3, second: Mat3
 ) -> None:
     """What lies beside them: each column alone; see :func:`propagate_motion` for the arguments."""
     for k in range(PRESSURE, n):
@@ -198,7 +197,7 @@ def propagate_rest(
 
 @kernel
 def propagate(
-    covariance: Any,
+    covariance: Array,
     n: int,
     R_WS: Mat3,
     f_W: Vec3,
@@ -206,7 +205,7 @@ def propagate(
     dt_s: float,
     angle_variance: Vec3,
     velocity_variance: Vec3,
-    noise: Any,
+    noise: NoiseParams,
 ) -> None:
     """Covariance over one step of the midpoint mechanisation: its exact linearisation.
 

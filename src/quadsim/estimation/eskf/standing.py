@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.vector import vec3
 
 STAND_PERIOD_NS = 100_000_000
 #: A vehicle that stands still turns and is accelerated less than this in the mean of that time.
 STILL_RATE_RADPS, STILL_FORCE_MPS2 = 0.1, 0.5
 
-#: ``said``: 1 while somebody says that it stands; sums of the IMU since ``begin_ns``.
-STANDING = record_dtype(
-    [
-        ("said", np.int64),
-        ("begin_ns", np.int64),
-        ("count", np.int64),
-        ("f_sum_S", np.float64, (3,)),
-        ("w_sum_S", np.float64, (3,)),
-    ]
-)
+
+class StandingSums(Record):
+    """``said``: 1 while somebody says that it stands; sums of the IMU since ``begin_ns``."""
+
+    said: int
+    begin_ns: int
+    count: int
+    f_sum_S: Vector
+    w_sum_S: Vector
+
+
+STANDING = dtype_of(StandingSums)
 
 
 @kernel
-def begin_standing(standing: Any, stamp_ns: int) -> None:
+def begin_standing(standing: StandingSums, stamp_ns: int) -> None:
     """Begin a new mean."""
     standing.begin_ns = stamp_ns
     standing.count = 0
@@ -37,7 +36,7 @@ def begin_standing(standing: Any, stamp_ns: int) -> None:
 
 
 @kernel
-def say_standing(standing: Any, said: int) -> None:
+def say_standing(standing: StandingSums, said: int) -> None:
     """Take what somebody says of it: 1, it stands."""
     if said != standing.said:
         standing.said = said
@@ -45,14 +44,16 @@ def say_standing(standing: Any, said: int) -> None:
 
 
 @kernel
-def mean_size(total: Any, count: int) -> float:
+def mean_size(total: Array, count: int) -> float:
     """Length of a mean vector."""
     x, y, z = total[0] / count, total[1] / count, total[2] / count
     return math.sqrt(x * x + y * y + z * z)
 
 
 @kernel
-def stands(standing: Any, gravity_mps2: float, stamp_ns: int, f_S: Vec3, w_S: Vec3) -> bool:
+def stands(
+    standing: StandingSums, gravity_mps2: float, stamp_ns: int, f_S: Vec3, w_S: Vec3
+) -> bool:
     """Take an IMU sample; true ten times a second while the vehicle stands.
 
     Args:
@@ -79,6 +80,8 @@ def stands(standing: Any, gravity_mps2: float, stamp_ns: int, f_S: Vec3, w_S: Ve
 
 
 @kernel
-def node_stands(standings: Any, gravity_mps2: float, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
+def node_stands(
+    standings: Records[StandingSums], gravity_mps2: float, stamp_ns: int, f_S: Array, w_S: Array
+) -> bool:
     """The same from Python: of a (1,) array, which goes into compiled code faster than a record."""
     return stands(standings[0], gravity_mps2, stamp_ns, vec3(f_S), vec3(w_S))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.estimation.eskf.layout import Alignment
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
 
 
 @kernel
-def clear(window: Any) -> None:
+def clear(window: Alignment) -> None:
     """An empty window."""
     window.imu_count = 0
     window.start_ns = 0
@@ -46,7 +47,7 @@ def clear(window: Any) -> None:
 
 
 @kernel
-def accumulate(array: Any, values: Vec3) -> None:
+def accumulate(array: Array, values: Vec3) -> None:
     """Add a vector to a sum."""
     array[0] += values[0]
     array[1] += values[1]
@@ -68,7 +69,7 @@ def scale_errors(x_S: Vec3, own: float, others: float) -> Vec3:
 
 
 @kernel
-def integrate_window(window: Any, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
+def integrate_window(window: Alignment, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
     """Turn and specific force's integrals over one step."""
     q_0S = quat(window.q_0S)
     q_mid = multiply(q_0S, exp(scale(0.5 * dt_s, w_S)))
@@ -81,7 +82,7 @@ def integrate_window(window: Any, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
 
 @kernel
 def add_sample(
-    window: Any, f_S: Vec3, w_S: Vec3, f_variance: Vec3, w_variance: Vec3, interval_s: float
+    window: Alignment, f_S: Vec3, w_S: Vec3, f_variance: Vec3, w_variance: Vec3, interval_s: float
 ) -> None:
     """Count one complete IMU sample."""
     window.imu_count += 1
@@ -95,7 +96,7 @@ def add_sample(
 
 
 @kernel
-def add_fix(window: Any, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
+def add_fix(window: Alignment, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
     """Count one GNSS position, t_s after the window's beginning.
 
     The antenna's place beside the IMU turns with it: p(t) = p(0) + v(0) t + R (U + Q l) + g t^2/2
@@ -111,7 +112,7 @@ def add_fix(window: Any, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3)
 
 
 @kernel
-def add_velocity(window: Any, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Vec3) -> None:
+def add_velocity(window: Alignment, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Vec3) -> None:
     """Count one GNSS velocity; the antenna swings about the IMU by w x l.
 
     v(t) = v(0) + R (S + Q (w x l)) + g t.
@@ -128,7 +129,7 @@ def add_velocity(window: Any, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Ve
 
 
 @kernel
-def add_field(window: Any, m_S: Vec3, heading_variance: float) -> None:
+def add_field(window: Alignment, m_S: Vec3, heading_variance: float) -> None:
     """Count one magnetic field."""
     window.field_count += 1
     accumulate(window.field_sum_S, m_S)
@@ -137,7 +138,7 @@ def add_field(window: Any, m_S: Vec3, heading_variance: float) -> None:
 
 
 @kernel
-def is_standing(window: Any, params: Any) -> bool:
+def is_standing(window: Alignment, params: EstimatorParams) -> bool:
     """Whether every sign of the window speaks for a vehicle at rest, within the noise's bounds."""
     start = params.start
     n = float(window.imu_count)

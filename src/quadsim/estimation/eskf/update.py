@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import (
     fuse,
@@ -34,10 +33,12 @@ from quadsim.estimation.eskf.layout import (
     TERRAIN,
     THETA,
     WIND,
+    Eskf,
     N,
     P,
     V,
 )
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import clear
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
 from quadsim.geometry.vector import dot, store, subtract, vec3
@@ -53,7 +54,7 @@ GNSS_TIME_REACH_S = 0.3
 
 
 @kernel
-def correct(state: Any) -> None:
+def correct(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``, and the error state with it.
 
     What is left of the attitude's error is counted from the new nominal attitude: exp(theta) =
@@ -73,7 +74,7 @@ def correct(state: Any) -> None:
 
 
 @kernel
-def move(state: Any) -> None:
+def move(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``."""
     x = state.correction
     turn = exp((x[THETA], x[THETA + 1], x[THETA + 2]))
@@ -96,9 +97,10 @@ def move(state: Any) -> None:
 
 
 @kernel
-def judge(state: Any, sensor: int, nis: float, limit: float) -> bool:
+def judge(state: Eskf, sensor: int, nis: float, limit: float) -> bool:
     """Gate a measurement by its normalised innovation squared, and count it."""
     state.nis[sensor] = nis
+    state.judged[sensor] = 2 if nis <= limit else 1
     if nis <= limit:
         state.accepted[sensor] += 1
         state.nis_sum[sensor] += nis
@@ -112,7 +114,7 @@ def judge(state: Any, sensor: int, nis: float, limit: float) -> bool:
 
 
 @kernel
-def rejected_for_s(state: Any, sensor: int) -> float:
+def rejected_for_s(state: Eskf, sensor: int) -> float:
     """How long a sensor has been rejected without a break; 0 for less than three times."""
     if state.rejected_in_row[sensor] < 3:
         return 0.0
@@ -120,19 +122,21 @@ def rejected_for_s(state: Any, sensor: int) -> float:
 
 
 @kernel
-def update_scalar(state: Any, sensor: int, innovation: float, variance: float, limit: float) -> int:
-    """Gate and fuse one number; its row of H is ``state.row``.
+def update_scalar(
+    state: Eskf, sensor: int, innovation: float, variance: float, limit: float
+) -> int:
+    """Gate and fuse one number; its row of H is ``state.h``.
 
     Returns:
         ACCEPTED, or REJECTED with nominal state and covariance untouched.
     """
-    total = times_row(state.covariance, state.n, state.row, state.product) + variance
+    S = times_row(state.covariance, state.n, state.h, state.ph) + variance
     state.innovation[sensor, 0] = innovation
-    state.innovation_variance[sensor, 0] = total
-    if not judge(state, sensor, innovation * innovation / total, limit):
+    state.innovation_variance[sensor, 0] = S
+    if not judge(state, sensor, innovation * innovation / S, limit):
         return REJECTED
     state.correction[:] = 0.0
-    fuse(state, innovation, variance, total)
+    fuse(state, innovation, variance, S)
     correct(state)
     return ACCEPTED
 
@@ -159,39 +163,39 @@ def whiten(L: Sym3, y: Vec3) -> Vec3:
 
 
 @kernel
-def take_row(state: Any, i: int) -> None:
-    """Copy one of ``state.rows`` into ``state.row``."""
+def take_row(state: Eskf, i: int) -> None:
+    """Copy one of ``state.H`` into ``state.h``."""
     for k in range(N):
-        state.row[k] = state.rows[i, k]
+        state.h[k] = state.H[i, k]
 
 
 @kernel
-def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit: float) -> int:
+def update_vector(state: Eskf, sensor: int, innovation: Vec3, noise: Sym3, limit: float) -> int:
     """Gate three numbers together and fuse them as three uncorrelated scalars.
 
-    Their rows of H are ``state.rows``. The gate uses the full innovation covariance; fusion the
-    rows and innovations whitened by the Cholesky factor of the noise.
+    Their rows of H are ``state.H``. The gate uses the full innovation covariance; fusion the
+    H and innovations whitened by the Cholesky factor of the noise.
 
     Returns:
         ACCEPTED; REJECTED with nominal state and covariance untouched; or IGNORED where the noise
         is not positive definite.
     """
     L = cholesky(noise)
-    rows, row, product = state.rows, state.row, state.product
+    H, h, ph = state.H, state.h, state.ph
     n = state.n
     take_row(state, 0)
-    s00 = times_row(state.covariance, n, row, product) + noise[0]
+    s00 = times_row(state.covariance, n, h, ph) + noise[0]
     s01, s02 = noise[1], noise[2]
     for k in range(n):
-        s01 += rows[1, k] * product[k]
-        s02 += rows[2, k] * product[k]
+        s01 += H[1, k] * ph[k]
+        s02 += H[2, k] * ph[k]
     take_row(state, 1)
-    s11 = times_row(state.covariance, n, row, product) + noise[3]
+    s11 = times_row(state.covariance, n, h, ph) + noise[3]
     s12 = noise[4]
     for k in range(n):
-        s12 += rows[2, k] * product[k]
+        s12 += H[2, k] * ph[k]
     take_row(state, 2)
-    s22 = times_row(state.covariance, n, row, product) + noise[5]
+    s22 = times_row(state.covariance, n, h, ph) + noise[5]
     a, b, c = whiten(cholesky((s00, s01, s02, s11, s12, s22)), innovation)
     nis = a * a + b * b + c * c
     if not (math.isfinite(nis) and math.isfinite(L[5])):
@@ -202,19 +206,19 @@ def update_vector(state: Any, sensor: int, innovation: Vec3, noise: Sym3, limit:
         return REJECTED
     y = whiten(L, innovation)
     for k in range(n):
-        x = whiten(L, (rows[0, k], rows[1, k], rows[2, k]))
-        rows[0, k], rows[1, k], rows[2, k] = x
+        x = whiten(L, (H[0, k], H[1, k], H[2, k]))
+        H[0, k], H[1, k], H[2, k] = x
     state.correction[:] = 0.0
     for i in range(3):
         take_row(state, i)
-        total = times_row(state.covariance, n, row, product) + 1.0
-        fuse(state, y[i], 1.0, total)
+        S = times_row(state.covariance, n, h, ph) + 1.0
+        fuse(state, y[i], 1.0, S)
     correct(state)
     return ACCEPTED
 
 
 @kernel
-def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -> None:
+def position_from_fixes(state: Eskf, params: EstimatorParams, variance: Vec3, count: float) -> None:
     """Covariance of a position that is the mean of fixes, and of their correlated error with it.
 
     Args:
@@ -228,7 +232,9 @@ def position_from_fixes(state: Any, params: Any, variance: Vec3, count: float) -
 
 
 @kernel
-def axis_from_fixes(state: Any, params: Any, i: int, variance: float, count: float) -> None:
+def axis_from_fixes(
+    state: Eskf, params: EstimatorParams, i: int, variance: float, count: float
+) -> None:
     """The same of one axis."""
     covariance, share = state.covariance, params.noise.gnss_correlated_share
     white, common = (1.0 - share) * variance / count, share * variance
@@ -241,7 +247,7 @@ def axis_from_fixes(state: Any, params: Any, i: int, variance: float, count: flo
 
 
 @kernel
-def forget_links(covariance: Any, at: int) -> None:
+def forget_links(covariance: Array, at: int) -> None:
     """Forget the variance of one number of the error state, and what links it to others."""
     for k in range(N):
         covariance[at, k] = 0.0
@@ -249,7 +255,7 @@ def forget_links(covariance: Any, at: int) -> None:
 
 
 @kernel
-def look_beside(state: Any) -> None:
+def look_beside(state: Eskf) -> None:
     """Fill the window of a new start beside the estimate, from now on."""
     if state.realigning == 0:
         state.realigning = 1
@@ -258,7 +264,7 @@ def look_beside(state: Any) -> None:
 
 
 @kernel
-def velocity_holds(state: Any) -> bool:
+def velocity_holds(state: Eskf) -> bool:
     """Whether a GNSS velocity of the last second was accepted, and none was rejected since."""
     age_ns = state.stamp_ns - state.velocity_fix_ns
     known = state.velocity_fix_ns > 0 and age_ns < 1_000_000_000
@@ -266,13 +272,13 @@ def velocity_holds(state: Any) -> bool:
 
 
 @kernel
-def has_positions(state: Any) -> bool:
+def has_positions(state: Eskf) -> bool:
     """Whether GNSS positions come, accepted or not."""
     return bool(state.fix_ns > 0 and state.stamp_ns - state.fix_ns < 1_000_000_000)
 
 
 @kernel
-def reset_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
+def reset_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> None:
     """Take the position from a fix that has contradicted it for long, and leave the rest alone.
 
     Height and horizontal position are judged apart: what fits stays.
@@ -304,7 +310,7 @@ def reset_position(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
 
 
 @kernel
-def forget_heights(state: Any) -> None:
+def forget_heights(state: Eskf) -> None:
     """What was set from a height that is none: the pressure's offset, the terrain."""
     forget_links(state.covariance, PRESSURE)
     state.covariance[PRESSURE, PRESSURE] = 1.0
@@ -313,7 +319,7 @@ def forget_heights(state: Any) -> None:
 
 
 @kernel
-def follow_gnss(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
+def follow_gnss(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> None:
     """Take position and velocity from GNSS: a heading that has just been set led them away.
 
     Args:
@@ -329,7 +335,7 @@ def follow_gnss(state: Any, params: Any, p_W: Vec3, noise: Sym3) -> None:
 
 
 @kernel
-def take_velocity(state: Any) -> None:
+def take_velocity(state: Eskf) -> None:
     """Take the velocity from the last GNSS velocity, if that is not older than a second."""
     if state.velocity_fix_ns == 0 or state.stamp_ns - state.velocity_fix_ns >= 1_000_000_000:
         return
@@ -341,7 +347,7 @@ def take_velocity(state: Any) -> None:
 
 
 @kernel
-def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
+def reset_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: Sym3) -> None:
     """Take the velocity from GNSS, which has contradicted it for long while no positions came.
 
     It was the attitude that led the velocity away. The window that fills beside the estimate from
@@ -368,13 +374,13 @@ def reset_velocity(state: Any, params: Any, v_W: Vec3, noise: Sym3) -> None:
 
 
 @kernel
-def has_lever_arm(state: Any, params: Any) -> bool:
+def has_lever_arm(state: Eskf, params: EstimatorParams) -> bool:
     """Whether the lever arm from IMU to antenna is a state that is not known."""
     return bool(state.n > ANTENNA and params.start.lever_arm_m > 0.0)
 
 
 @kernel
-def add_lever_arm(state: Any, params: Any, at: int) -> None:
+def add_lever_arm(state: Eskf, params: EstimatorParams, at: int) -> None:
     """Covariance of a position that was found from the antenna's: it holds its place's error."""
     if has_lever_arm(state, params):
         R = to_matrix(quat(state.q_WS))
@@ -382,7 +388,7 @@ def add_lever_arm(state: Any, params: Any, at: int) -> None:
 
 
 @kernel
-def recover(state: Any, params: Any, p_W: Vec3, noise: Sym3, reason: int) -> None:
+def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason: int) -> None:
     """Begin again in place from a fix: the estimate had left all that GNSS says for too long.
 
     Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove

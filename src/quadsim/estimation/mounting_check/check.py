@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.mounting_check.axis_names import (
     BODY,
@@ -41,8 +41,8 @@ from quadsim.estimation.mounting_check.evidence import (
     WAYS,
 )
 from quadsim.estimation.mounting_check.inputs import (
-    take_fields,
     take_imu,
+    take_magnetic_field,
     take_pose,
     take_position,
     take_velocity,
@@ -50,7 +50,6 @@ from quadsim.estimation.mounting_check.inputs import (
 from quadsim.geometry.rotation import from_euler
 
 Array = NDArray[np.float64]
-Stamped = list[tuple[int, Array]]
 
 #: The evidence is looked through so often, s, or after so many IMU samples.
 BLOCK_NS = 400_000_000
@@ -93,7 +92,7 @@ _EXPLANATIONS: list[tuple[tuple[str, ...], list[int]]] = [
 class AxesMonitor:
     """Collects the evidence message by message, and says whose axes are wrong.
 
-    Give it what the border lets in.
+    Give it the messages that pass input validation.
 
     Args:
         params: of the filter: mount of the IMU and what is beside it, and the reference field.
@@ -110,15 +109,12 @@ class AxesMonitor:
 
     def reset(self) -> None:
         """Forget everything."""
-        self._lines = np.zeros(1, AXES)
+        self._lines: Any = np.zeros(1, AXES)
         self._lines["weight"] = 1.0
         self._first_ns = 0
         self._last_ns = -(1 << 62)
         self._count = 0
-        self._fields: Stamped = []
-        self._velocities: Stamped = []
-        self._positions: Stamped = []
-        self._poses: Stamped = []
+        self._waiting: list[tuple[int, int, list[float]]] = []
 
     def imu(self, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> None:
         """Take an IMU sample: (3,) m/s^2, (3,) rad/s."""
@@ -137,22 +133,26 @@ class AxesMonitor:
 
     def magnetic_field(self, stamp_ns: int, m_S: ArrayLike) -> None:
         """Take a magnetic field, (3,) T."""
-        self._fields.append((stamp_ns, np.asarray(m_S, float)))
+        self._keep(FIELD, stamp_ns, m_S)
 
     def gnss_velocity(self, stamp_ns: int, v_W: ArrayLike, covariance: ArrayLike) -> None:
         """Take a GNSS velocity, (3,) m/s, ENU; covariance (9,) or (36,), all zero: unknown."""
         variance = _variance(covariance, self._noise.gnss_velocity_sigma_mps)
-        self._velocities.append((stamp_ns, np.concatenate([np.asarray(v_W, float), variance])))
+        self._keep(VELOCITY, stamp_ns, v_W, variance)
 
     def gnss_position(self, stamp_ns: int, p_W: ArrayLike, covariance: ArrayLike) -> None:
         """Take a GNSS position, (3,) m in ``map``; covariance (9,), all zero: unknown."""
         variance = _variance(covariance, self._noise.gnss_position_sigma_m)
-        self._positions.append((stamp_ns, np.concatenate([np.asarray(p_W, float), variance])))
+        self._keep(POSITION, stamp_ns, p_W, variance)
 
     def external_pose(self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike) -> None:
         """Take a pose of motion capture: (3,) m in its map, and (4,), w first."""
-        pose = np.concatenate([np.asarray(p_W, float), np.asarray(q_WB, float)])
-        self._poses.append((stamp_ns, pose))
+        self._keep(EXTERNAL_TURN, stamp_ns, p_W, q_WB)
+
+    def _keep(self, relation: int, stamp_ns: int, *vectors: ArrayLike) -> None:
+        """Keep a measurement, by the first relation it is evidence of, until the IMU is as new."""
+        values = np.concatenate([np.ravel(vector) for vector in vectors]).astype(float)
+        self._waiting.append((relation, stamp_ns, values.tolist()))
 
     def _look(self) -> None:
         """Hand what has come to the kernels; what is newer than the IMU waits."""
@@ -160,23 +160,21 @@ class AxesMonitor:
         take_imu(lines, count, self._stamps_ns, self._f_S, self._w_S, self._q_BS)
         self._count = 0
         newest_ns = int(self._stamps_ns[count - 1])
-        fields = _ready(self._fields, newest_ns)
-        if fields:
-            m_S = np.concatenate([m for _, m in fields]).reshape(-1, 3)
-            stamps_ns = np.array([stamp_ns for stamp_ns, _ in fields], np.int64)
-            take_fields(lines, stamps_ns, m_S, self._q_BS, self._field_W)
-        for stamp_ns, row in _ready(self._velocities, newest_ns):
-            take_velocity(lines, stamp_ns, *_halves(row))
-        for stamp_ns, row in _ready(self._positions, newest_ns):
-            take_position(lines, stamp_ns, *_halves(row))
-        for stamp_ns, pose in _ready(self._poses, newest_ns):
-            values = pose.tolist()
-            take_pose(
-                lines,
-                stamp_ns,
-                (values[0], values[1], values[2]),
-                (values[3], values[4], values[5], values[6]),
-            )
+        waiting, self._waiting = self._waiting, []
+        for relation, at_ns, values in sorted(waiting, key=itemgetter(0, 1)):
+            first: Any = tuple(values[:3])
+            rest: Any = tuple(values[3:])
+            if at_ns > newest_ns:
+                if at_ns < newest_ns + 1_000_000_000:
+                    self._waiting.append((relation, at_ns, values))
+            elif relation == FIELD:
+                take_magnetic_field(lines, at_ns, first, self._q_BS, self._field_W)
+            elif relation == VELOCITY:
+                take_velocity(lines, at_ns, first, rest)
+            elif relation == POSITION:
+                take_position(lines, at_ns, first, rest)
+            else:
+                take_pose(lines, at_ns, first, rest)
 
     # ---- what it says --------------------------------------------------------------------------
 
@@ -260,18 +258,6 @@ def _variance(covariance: ArrayLike, sigma: Sequence[float]) -> Array:
     flat = np.asarray(covariance, float).ravel()
     diagonal = flat[[0, 7, 14]] if flat.size == 36 else flat[[0, 4, 8]]
     return diagonal if diagonal.any() else np.square(sigma)
-
-
-def _halves(row: Array) -> tuple[Vec3, Vec3]:
-    a, b, c, d, e, f = row.tolist()
-    return (a, b, c), (d, e, f)
-
-
-def _ready(waiting: Stamped, newest_ns: int) -> Stamped:
-    """Take out what is not newer than a stamp, in order of the stamps."""
-    ready = sorted((pair for pair in waiting if pair[0] <= newest_ns), key=lambda pair: pair[0])
-    waiting[:] = [pair for pair in waiting if newest_ns < pair[0] < newest_ns + 1_000_000_000]
-    return ready
 
 
 def _behind(axes: Any, relation: int) -> Array | None:

@@ -9,12 +9,13 @@ two windows, so that offsets do not count, and windows in which something moves.
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.vector import cross, norm, subtract, vec3
 
 #: All signed permutations: component i of A e is SIGN[k, i] * e[PERM[k, i]].
@@ -53,60 +54,66 @@ MEAN_S = 4.0
 TILT_S, SETTLED_TILT_S, HEADING_S = 0.5, 6.0, 2.0
 SETTLE_S = 3.0
 
-WINDOW = record_dtype(
-    [
-        ("start_ns", np.int64),
-        ("count", np.int64),
-        ("d_sum", np.float64, (3,)),
-        ("e_sum", np.float64, (3,)),
-        ("known", np.int64),  # whether there is a window before
-        ("d", np.float64, (3,)),
-        ("e", np.float64, (3,)),
-        ("d_mean", np.float64, (3,)),  # of the changes
-        ("e_mean", np.float64, (3,)),
-    ]
-)
 
-AXES = record_dtype(
-    [
-        ("newest_ns", np.int64),
-        ("step_ns", np.int64),  # begin of the step
-        ("step_f_B", np.float64, (3,)),  # sum of f dt
-        ("step_turn_B", np.float64, (3,)),
-        ("age_s", np.float64),
-        ("q_WB", np.float64, (4,)),
-        ("heading_age_s", np.float64),  # time since the field first gave a heading
-        ("heading_ns", np.int64),  # of the newest field
-        ("turn_B", np.float64, (3,)),  # integrals since the begin
-        ("motion_W", np.float64, (3,)),
-        ("ring_count", np.int64),
-        ("ring_ns", np.int64, (RING,)),
-        ("ring_turn_B", np.float64, (RING, 3)),
-        ("ring_motion_W", np.float64, (RING, 3)),
-        ("ring_f_B", np.float64, (RING, 3)),
-        ("f_mean_B", np.float64, (3,)),
-        ("f_weight_s", np.float64),
-        ("field_mean", np.float64),  # of its size, T
-        ("field_force", np.float64, (3, 3)),  # mean of f m^T, of unit vectors
-        ("field_force_count", np.float64),
-        ("windows", WINDOW, (RELATIONS,)),
-        ("weight", np.float64, (RELATIONS, 3)),  # of the measured axes, the best one's is 1
-        ("fix_sigma_m", np.float64),
-        ("misfit", np.float64, (RELATIONS, WAYS)),
-        ("count", np.float64, (RELATIONS,)),
-        ("velocity_ns", np.int64),
-        ("velocity_W", np.float64, (3,)),
-        ("way_W", np.float64, (3,)),  # integral of GNSS velocity
-        ("pose_ns", np.int64),
-        ("pose_p_W", np.float64, (3,)),
-        ("pose_q_WB", np.float64, (4,)),
-        ("pose_seen_W", np.float64, (3,)),  # the motion when that pose was taken
-        ("pose_motion_W", np.float64, (3,)),  # its integral, turned to the pose's heading
-        ("found_turn_B", np.float64, (3,)),  # working memory of a look-up
-        ("found_motion_W", np.float64, (3,)),
-        ("found_f_B", np.float64, (3,)),
-    ]
-)
+class ChangeWindow(Record):
+    """A window of pairs of vectors, and the changes since the one before."""
+
+    start_ns: int
+    count: int
+    d_sum: Vector
+    e_sum: Vector
+    known: int  # whether there is a window before
+    d: Vector
+    e: Vector
+    d_mean: Vector  # of the changes
+    e_mean: Vector
+
+
+WINDOW = dtype_of(ChangeWindow)
+
+
+class AxesEvidence(Record):
+    """The evidence, and the attitude from which it is seen."""
+
+    newest_ns: int
+    step_ns: int  # begin of the step
+    step_f_B: Vector  # sum of f dt
+    step_turn_B: Vector
+    age_s: float
+    q_WB: Quaternion
+    heading_age_s: float  # time since the field first gave a heading
+    heading_ns: int  # of the newest field
+    turn_B: Vector  # integrals since the begin
+    motion_W: Vector
+    ring_count: int
+    ring_ns: Annotated[NDArray[np.int64], RING]
+    ring_turn_B: Annotated[Array, RING, 3]
+    ring_motion_W: Annotated[Array, RING, 3]
+    ring_f_B: Annotated[Array, RING, 3]
+    f_mean_B: Vector
+    f_weight_s: float
+    field_mean: float  # of its size, T
+    field_force: Annotated[Array, 3, 3]  # mean of f m^T, of unit vectors
+    field_force_count: float
+    windows: Annotated[Records[ChangeWindow], RELATIONS]
+    weight: Annotated[Array, RELATIONS, 3]  # of the measured axes, the best one's is 1
+    fix_sigma_m: float
+    misfit: Annotated[Array, RELATIONS, WAYS]
+    count: Annotated[Array, RELATIONS]
+    velocity_ns: int
+    velocity_W: Vector
+    way_W: Vector  # integral of GNSS velocity
+    pose_ns: int
+    pose_p_W: Vector
+    pose_q_WB: Quaternion
+    pose_seen_W: Vector  # the motion when that pose was taken
+    pose_motion_W: Vector  # its integral, turned to the pose's heading
+    found_turn_B: Vector  # working memory of a look-up
+    found_motion_W: Vector
+    found_f_B: Vector
+
+
+AXES = dtype_of(AxesEvidence)
 
 
 @kernel
@@ -120,7 +127,7 @@ def image(k: int, e: Vec3) -> Vec3:
 
 
 @kernel
-def weigh(axes: Any, relation: int, d: Vec3, e: Vec3, arm: Vec3, size: float) -> None:
+def weigh(axes: AxesEvidence, relation: int, d: Vec3, e: Vec3, arm: Vec3, size: float) -> None:
     """Add a window's misfit of each permutation: |d - A e|^2, or |d - arm x A e|^2 of the field.
 
     Args:
@@ -151,7 +158,7 @@ def weigh(axes: Any, relation: int, d: Vec3, e: Vec3, arm: Vec3, size: float) ->
 
 
 @kernel
-def weigh_change(axes: Any, relation: int) -> None:
+def weigh_change(axes: AxesEvidence, relation: int) -> None:
     """Weigh the changes that a window ended with."""
     window = axes.windows[relation]
     d, e = vec3(window.d_sum), vec3(window.e_sum)
@@ -167,7 +174,7 @@ def weigh_change(axes: Any, relation: int) -> None:
 
 
 @kernel
-def add_pair(axes: Any, relation: int, stamp_ns: int, d: Vec3, e: Vec3) -> bool:
+def add_pair(axes: AxesEvidence, relation: int, stamp_ns: int, d: Vec3, e: Vec3) -> bool:
     """Add a pair of vectors to its window; True when a window ended that has one before it."""
     window = axes.windows[relation]
     ended = False

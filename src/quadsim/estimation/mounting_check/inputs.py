@@ -6,11 +6,10 @@ world: the filter's would be led astray by the very sensor that is to be found.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.mounting_check.evidence import (
     EXTERNAL_MOTION,
@@ -29,6 +28,7 @@ from quadsim.estimation.mounting_check.evidence import (
     TILT_S,
     VELOCITY,
     WINDOW_S,
+    AxesEvidence,
     add_pair,
     weigh,
 )
@@ -48,7 +48,7 @@ from quadsim.geometry.vector import add, cross, norm, scale, store, subtract, ve
 
 
 @kernel
-def begin_anew(axes: Any) -> None:
+def begin_anew(axes: AxesEvidence) -> None:
     """Forget what reaches over a pause: windows and integrals, not what has been found."""
     axes.ring_count = 0
     axes.pose_ns = 0
@@ -65,7 +65,14 @@ def begin_anew(axes: Any) -> None:
 
 
 @kernel
-def take_imu(lines: Any, count: int, stamps_ns: Any, f_S: Any, w_S: Any, q_BS: Quat) -> None:
+def take_imu(
+    lines: Records[AxesEvidence],
+    count: int,
+    stamps_ns: NDArray[np.int64],
+    f_S: Array,
+    w_S: Array,
+    q_BS: Quat,
+) -> None:
     """IMU samples in order: turn, motion and mean force.
 
     Args:
@@ -96,7 +103,7 @@ def take_imu(lines: Any, count: int, stamps_ns: Any, f_S: Any, w_S: Any, q_BS: Q
 
 
 @kernel
-def end_step(axes: Any, dt: float) -> None:
+def end_step(axes: AxesEvidence, dt: float) -> None:
     """Move attitude and integrals on by one step.
 
     The attitude is a complementary filter's (Mahony et al., *Nonlinear complementary filters on
@@ -137,7 +144,7 @@ def end_step(axes: Any, dt: float) -> None:
 
 
 @kernel
-def look_up(axes: Any, stamp_ns: int) -> bool:
+def look_up(axes: AxesEvidence, stamp_ns: int) -> bool:
     """Turn and motion at a stamp, between two steps; False: out of reach."""
     count = axes.ring_count
     if count < 2 or stamp_ns > axes.ring_ns[(count - 1) % RING]:
@@ -159,23 +166,19 @@ def look_up(axes: Any, stamp_ns: int) -> bool:
 
 
 @kernel
-def take_fields(lines: Any, stamps_ns: Any, m_S: Any, q_BS: Quat, field_W: Vec3) -> None:
-    """Magnetic fields: their direction against the turn and the force, and for the heading.
+def take_magnetic_field(
+    lines: Records[AxesEvidence], stamp_ns: int, m_S: Vec3, q_BS: Quat, field_W: Vec3
+) -> None:
+    """A magnetic field: its direction against the turn and the force, and for the heading.
 
     Args:
         lines: (1,) AXES.
-        stamps_ns: (N,) when they were measured.
-        m_S: (N, 3) T.
+        stamp_ns: when it was measured.
+        m_S: (3,) T.
         q_BS: mount.
         field_W: (3,) the reference, T.
     """
-    for i in range(stamps_ns.size):
-        take_field(lines[0], stamps_ns[i], rotate(q_BS, vec3(m_S[i])), field_W)
-
-
-@kernel
-def take_field(axes: Any, stamp_ns: int, m_B: Vec3, field_W: Vec3) -> None:
-    """One of them."""
+    axes, m_B = lines[0], rotate(q_BS, m_S)
     size = norm(m_B)
     if size == 0.0 or not look_up(axes, stamp_ns):
         return
@@ -203,7 +206,7 @@ def take_field(axes: Any, stamp_ns: int, m_B: Vec3, field_W: Vec3) -> None:
 
 
 @kernel
-def set_weight(axes: Any, relation: int, variance: Vec3) -> None:
+def set_weight(axes: AxesEvidence, relation: int, variance: Vec3) -> None:
     """Weigh axes by what their messages say."""
     least = max(min(variance[0], variance[1], variance[2]), 1e-12)
     for i in range(3):
@@ -211,7 +214,7 @@ def set_weight(axes: Any, relation: int, variance: Vec3) -> None:
 
 
 @kernel
-def take_velocity(lines: Any, stamp_ns: int, v_W: Vec3, variance: Vec3) -> None:
+def take_velocity(lines: Records[AxesEvidence], stamp_ns: int, v_W: Vec3, variance: Vec3) -> None:
     """A GNSS velocity, against the motion by the specific force.
 
     Args:
@@ -237,7 +240,7 @@ def take_velocity(lines: Any, stamp_ns: int, v_W: Vec3, variance: Vec3) -> None:
 
 
 @kernel
-def take_position(lines: Any, stamp_ns: int, p_W: Vec3, variance: Vec3) -> None:
+def take_position(lines: Records[AxesEvidence], stamp_ns: int, p_W: Vec3, variance: Vec3) -> None:
     """A GNSS position, against the way by the GNSS velocities.
 
     Args:
@@ -257,7 +260,7 @@ def take_position(lines: Any, stamp_ns: int, p_W: Vec3, variance: Vec3) -> None:
 
 
 @kernel
-def take_pose(lines: Any, stamp_ns: int, p_W: Vec3, q_WB: Quat) -> None:
+def take_pose(lines: Records[AxesEvidence], stamp_ns: int, p_W: Vec3, q_WB: Quat) -> None:
     """An external pose: its turn against the gyroscope's, its motion against the force's.
 
     Args:
@@ -285,7 +288,9 @@ def take_pose(lines: Any, stamp_ns: int, p_W: Vec3, q_WB: Quat) -> None:
 
 
 @kernel
-def take_pose_motion(axes: Any, stamp_ns: int, p_W: Vec3, q_WB: Quat, motion_W: Vec3) -> None:
+def take_pose_motion(
+    axes: AxesEvidence, stamp_ns: int, p_W: Vec3, q_WB: Quat, motion_W: Vec3
+) -> None:
     """Mean velocity between two positions half a window apart, against the integrated force.
 
     The force is turned to the heading of the pose: the map of a motion capture need not face north.

@@ -7,21 +7,23 @@ are NED and FRD; here ENU and FLU, in which every equation keeps its form but fo
 
 from __future__ import annotations
 
-from typing import Any
-
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, triple
-from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
-from quadsim.estimation.reference_filters.fusion import (
-    HEADING,
+from quadsim.estimation.eskf.driver import triple
+from quadsim.estimation.eskf.layout import (
+    GNSS_POSITION,
+    GNSS_VELOCITY,
+    MAGNETIC_FIELD,
     POSITION,
     VELOCITY,
-    admit,
-    admit_imu,
-    check_finite,
-    take_time,
+    YAW,
+)
+from quadsim.estimation.eskf.measurement_buffer import Event, Timeline
+from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
+from quadsim.estimation.reference_filters.fusion import (
+    fuse_on_arrival,
+    predict_on_arrival,
     turn_to,
 )
 from quadsim.estimation.reference_filters.update import (
@@ -36,20 +38,19 @@ from quadsim.geometry.vector import vec3
 
 
 @kernel
-def ekf7_predict(motion: Any, params: Any, q_BS: Any, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
+def ekf7_predict(line: Timeline, sample: Event, dt_s: float) -> None:
     """Prediction with one IMU sample: first the attitude, then the EKF with it.
 
     p += v dt, v += (R f - g e_z) dt; P = G P G^T + Q dt, G the identity but for dt in the rows of
     the position and d(R f)/d(yaw) dt = (e_z x R f) dt, called R_bg' f dt, in those of the velocity.
 
     Args:
-        motion: MOTION record.
-        params: packed EstimatorParams.
-        q_BS: attitude of the IMU.
-        f_S: (3,) m/s^2.
-        w_S: (3,) rad/s.
+        line: TIMELINE record.
+        sample: the IMU's.
         dt_s: since the sample before.
     """
+    motion, params, q_BS = line.motion, line.params, quat(line.state.q_BS)
+    f_S, w_S = triple(sample.values, 0), triple(sample.values, 3)
     own, gravity_mps2 = params.ekf7, params.gravity_mps2
     f_B, w_B = rotate(q_BS, f_S), rotate(q_BS, w_S)
     roll, pitch, yaw = integrate_angles(
@@ -71,11 +72,11 @@ def ekf7_predict(motion: Any, params: Any, q_BS: Any, f_S: Vec3, w_S: Vec3, dt_s
     walks = (own.velocity_walk_xy, own.velocity_walk_xy, own.velocity_walk_z)
     for i in range(3):
         P[VELOCITY + i, VELOCITY + i] += dt_s * walks[i] * walks[i]
-    P[HEADING, HEADING] += dt_s * own.yaw_walk * own.yaw_walk
+    P[YAW, YAW] += dt_s * own.yaw_walk * own.yaw_walk
 
 
 @kernel
-def sigmas_of(params: Any, sensor: int) -> Vec3:
+def sigmas_of(params: EstimatorParams, sensor: int) -> Vec3:
     """What the filter believes of GPS, whatever the messages say: m, or m/s."""
     own = params.ekf7
     if sensor == GNSS_POSITION:
@@ -84,7 +85,7 @@ def sigmas_of(params: Any, sensor: int) -> Vec3:
 
 
 @kernel
-def ekf7_begin(line: Any) -> None:
+def ekf7_begin(line: Timeline) -> None:
     """First covariance: the filter's own variances over the number of what the start averaged."""
     motion, params, window = line.motion, line.params, line.state.alignment
     P, own = motion.covariance, params.ekf7
@@ -96,14 +97,14 @@ def ekf7_begin(line: Any) -> None:
         P[VELOCITY + i, VELOCITY + i] = params.start.velocity_mps**2
         if window.velocity_count > 0:
             P[VELOCITY + i, VELOCITY + i] = v_sigma[i] ** 2 / window.velocity_count
-    P[HEADING, HEADING] = own.mag_yaw_rad**2 / max(window.field_count, 1)
+    P[YAW, YAW] = own.mag_yaw_rad**2 / max(window.field_count, 1)
     motion.tilt_variance = own.attitude_sigma_rad**2
 
 
 @kernel
-def ekf7_fuse(line: Any, i: int) -> None:
+def ekf7_fuse(line: Timeline, event: Event) -> None:
     """Fuse an event, now; only GPS and the field have a place in this filter."""
-    event, motion, params = line.events[i], line.motion, line.params
+    motion, params = line.motion, line.params
     kind, values = event.kind, event.values
     q_BS = quat(line.state.q_BS)
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
@@ -113,41 +114,31 @@ def ekf7_fuse(line: Any, i: int) -> None:
             predicted, at = vec3(motion.p_W), POSITION
         else:
             predicted, at = vec3(motion.v_W), VELOCITY
-        fuse_vector(motion, kind, at, triple(values, 0), predicted, noise)
+        fuse_vector(line, kind, at, triple(values, 0), predicted, noise)
         correct(motion, q_BS)
     elif kind == MAGNETIC_FIELD:
         m_B = rotate(q_BS, triple(values, 0))
         roll, pitch, _ = vec3(motion.angles)
         yaw, known = magnetic_yaw(m_B, roll, pitch, vec3(params.magnetic_field_W_T))
         if known:
-            fuse_heading(motion, kind, yaw, params.ekf7.mag_yaw_rad**2)
+            fuse_heading(line, kind, yaw, params.ekf7.mag_yaw_rad**2)
             correct(motion, q_BS)
 
 
 @kernel
 def ekf7_offer_imu(
-    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
-) -> int:
+    lines: Records[Timeline], stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array,
+    w_covariance: Array,
+) -> int:  # fmt: skip
     """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.offer_imu`."""
-    line = lines[0]
-    verdict = admit_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
-    if verdict != OK and verdict != GAP and verdict != CLOCK_JUMP:
-        return verdict
-    f, w = vec3(f_S), vec3(w_S)
-    dt_s = take_time(line, stamp_ns, f, w, f_covariance, w_covariance)
-    if dt_s > 0.0:
-        ekf7_predict(line.motion, line.params, quat(line.state.q_BS), f, w, dt_s)
-        check_finite(line)
-    elif dt_s < 0.0:
-        ekf7_begin(line)
-    return verdict
+    return predict_on_arrival(
+        ekf7_begin, ekf7_predict, lines, stamp_ns, f_S, w_S, f_covariance, w_covariance
+    )
 
 
 @kernel
-def ekf7_offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+def ekf7_offer(
+    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+) -> int:
     """Take a measurement and fuse it; see ``estimation.eskf.input_validation.offer``."""
-    line = lines[0]
-    verdict, i = admit(line, kind, stamp_ns, values, covariance)
-    if verdict == OK and line.motion.running == 1:
-        ekf7_fuse(line, i)
-    return verdict
+    return fuse_on_arrival(ekf7_fuse, lines, kind, stamp_ns, values, covariance)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.estimation.batches import ekf7_messages, gps_ins_messages
 from quadsim.estimation.eskf.layout import REASONS, SENSORS, VECTORS
 from quadsim.estimation.interface import DERIVED, Estimator
 from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
-from quadsim.estimation.reference_filters.fusion import new_direct
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
 from quadsim.estimation.reference_filters.update import (
     direct_odometry,
@@ -24,10 +22,6 @@ class DirectFilter(Estimator):
     fill_odometry = staticmethod(direct_odometry)
     covariance_of_pose = staticmethod(direct_pose_covariance)
     covariance_of_twist = staticmethod(direct_twist_covariance)
-
-    def new_lines(self) -> NDArray[np.record]:
-        """The (1,) DIRECT record of a filter that has seen nothing yet."""
-        return new_direct(self.params)
 
     @staticmethod
     def state_of(lines: NDArray[np.record]) -> NDArray[np.record]:
@@ -57,9 +51,9 @@ class DirectFilter(Estimator):
             if name in DERIVED:
                 continue
             limit = gate.chi2_3 if sensor in VECTORS else gate.chi2_1
-            accepted = float(motion.accepted[sensor])
-            result[f"{name}_test_ratio"] = float(motion.nis[sensor]) / limit
-            result[f"{name}_nis_mean"] = float(motion.nis_sum[sensor]) / max(accepted, 1.0)
+            accepted = float(aligner.accepted[sensor])
+            result[f"{name}_test_ratio"] = float(aligner.nis[sensor]) / limit
+            result[f"{name}_nis_mean"] = float(aligner.nis_sum[sensor]) / max(accepted, 1.0)
             result[f"{name}_accepted"] = accepted
             result[f"{name}_rejected"] = 0.0
         result.update({name: float(number) for name, number in self.counts.items()})
@@ -71,7 +65,6 @@ class Ekf7(DirectFilter):
 
     offer_imu = staticmethod(ekf7_offer_imu)
     offer = staticmethod(ekf7_offer)
-    take_messages = staticmethod(ekf7_messages)
 
 
 class GpsIns(DirectFilter):
@@ -79,4 +72,3 @@ class GpsIns(DirectFilter):
 
     offer_imu = staticmethod(gps_ins_offer_imu)
     offer = staticmethod(gps_ins_offer)
-    take_messages = staticmethod(gps_ins_messages)

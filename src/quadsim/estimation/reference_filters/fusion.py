@@ -1,194 +1,88 @@
-"""What the filters share that fuse a message when it arrives: record, border, start, update.
+"""What the filters share that fuse a message when it arrives: start, time, and their driver.
 
 The filters of the source systems know position, velocity and at most the heading; the attitude
-comes from beside them. They start where the error-state filter would: its own window finds the
-start (``line.state``), which the originals were told. Late data are fused on arrival.
+comes from elsewhere. They start where the error-state filter would: its own window finds the start
+(``line.state``), which the originals were told. Late data are fused on arrival.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3, dtype_of, pack
+from quadsim.base.compiled import Array, Records, inlined_kernel, kernel
 from quadsim.estimation.eskf.alignment import restart
-from quadsim.estimation.eskf.input_validation import judge_imu, judge_measurement, write_values
-from quadsim.estimation.eskf.kernels import new_eskf
+from quadsim.estimation.eskf.driver import fuse, log_innovations, triple
+from quadsim.estimation.eskf.input_validation import accept, accept_imu
 from quadsim.estimation.eskf.layout import (
-    ESKF,
-    EXTERNAL_ATTITUDE,
+    POSITION,
     REASON_IMU_GAP,
     REASON_NONE,
     REASON_NOT_FINITE,
-    SENSORS,
+    YAW,
+    Motion,
 )
 from quadsim.estimation.eskf.measurement_buffer import (
-    CAPACITY,
     CLOCK_JUMP,
     DROP_FROM,
-    EVENT,
     GAP,
     HORIZON_NS,
-    IMU,
-    KINDS,
-    NEVER_NS,
     OK,
-    VERDICTS,
+    Event,
+    Timeline,
     forget,
-    fuse_event,
-    insert,
 )
-from quadsim.estimation.eskf.mechanisation import eskf_imu, first_sample, learn_period, or_default
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.mechanisation import (
+    first_sample,
+    learn_period,
+    or_default,
+    predict_or_align,
+)
 from quadsim.geometry.rotation import Quat, conjugate, multiply, quat, rotate, to_euler
 from quadsim.geometry.vector import store, vec3
 
-#: Layout of the covariance; the heading is one number.
-POSITION, VELOCITY, HEADING = 0, 3, 6
-SIZE = 7
-
-#: What the filters know; vectors of ``base_link``.
-MOTION = record_dtype(
-    [
-        ("running", np.int64),
-        ("starts", np.int64),
-        ("stamp_ns", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("angles", np.float64, (3,)),  # roll, pitch, yaw
-        ("q_WB", np.float64, (4,)),
-        ("q_WS", np.float64, (4,)),
-        ("w_B", np.float64, (3,)),  # newest rate, and its variance
-        ("w_variance", np.float64, (3,)),
-        ("covariance", np.float64, (SIZE, SIZE)),
-        ("tilt_variance", np.float64),  # of roll and pitch, each
-        ("field_ns", np.int64),  # newest heading
-        ("nis", np.float64, (len(SENSORS),)),
-        ("nis_sum", np.float64, (len(SENSORS),)),
-        ("accepted", np.int64, (len(SENSORS),)),
-        ("row", np.float64, (SIZE,)),  # working memory of an update
-        ("product", np.float64, (SIZE,)),
-        ("correction", np.float64, (SIZE,)),
-    ]
-)
-
-#: One filter with its border. ``state`` is an error-state filter that only aligns, and then keeps
-#: the IMU's time; ``events`` are the measurements of the last half second, sorted by stamp.
-DIRECT = record_dtype(
-    [
-        ("params", dtype_of(EstimatorParams)),
-        ("state", ESKF),
-        ("motion", MOTION),
-        ("blind", np.int64),  # no fix after the start
-        ("count", np.int64),
-        ("done", np.int64),
-        ("newest_imu_ns", np.int64),
-        ("backward_in_row", np.int64),
-        ("verdicts", np.int64, (len(KINDS), len(VERDICTS))),
-        ("received", np.int64, (len(KINDS),)),
-        ("events", EVENT, (CAPACITY,)),
-    ]
-)
-
-
-def new_direct(params: EstimatorParams) -> NDArray[np.record]:
-    """A (1,) DIRECT that has seen nothing yet."""
-    lines: NDArray[np.record] = np.zeros(1, DIRECT)
-    line = lines[0]
-    line["params"] = pack(params)
-    line["state"] = new_eskf(line["params"])
-    line["motion"]["q_WB"][0] = line["motion"]["q_WS"][0] = 1.0
-    line["newest_imu_ns"] = NEVER_NS
-    return lines
-
 
 @kernel
-def begin_anew(line: Any, reason: int) -> None:
+def begin_anew(line: Timeline, reason: int) -> None:
     """Stop, and align with the next samples."""
     restart(line.state, reason)
     line.motion.running = 0
 
 
 @kernel
-def admit_imu(
-    line: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
-) -> int:
-    """Border check of an IMU sample; refused are all but OK, GAP and CLOCK_JUMP."""
-    verdict = judge_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
-    line.received[IMU] += 1
-    line.verdicts[IMU, verdict] += 1
-    if verdict == CLOCK_JUMP:
-        begin_anew(line, REASON_NONE)
-        line.count = 0
-        line.backward_in_row = 0
-    if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
-        line.newest_imu_ns = stamp_ns
-    return verdict
-
-
-@kernel
-def admit(line: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> tuple[int, int]:
-    """Border check of a measurement, which is then an event.
-
-    Returns:
-        One of the VERDICTS, and the event's index if it is OK.
-    """
-    width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
-    first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
-    diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
-    if line.count >= DROP_FROM:
-        line.done = line.count
-        forget(line, line.newest_imu_ns - HORIZON_NS)
-        line.done = 0
-    verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
-    line.received[kind] += 1
-    line.verdicts[kind, verdict] += 1
-    if verdict != OK:
-        return verdict, -1
-    i = insert(line, kind, stamp_ns)
-    write_values(line, i, values, covariance)
-    if line.motion.running == 0:
-        fuse_event(line, i)
-    return verdict, i
-
-
-@kernel
-def take_time(line: Any, stamp_ns: int, f_S: Vec3, w_S: Vec3, f_cov: Any, w_cov: Any) -> float:
+def reach(line: Timeline, sample: Event) -> float:
     """Let the time go on to an IMU sample; before the start, align with it.
 
     Returns:
         Length of its interval in s, if the filter is to be predicted over it, else 0; -1 where it
         has just been started.
     """
-    state, motion = line.state, line.motion
-    f_variance = (f_cov[0], f_cov[4], f_cov[8])
-    w_variance = (w_cov[0], w_cov[4], w_cov[8])
+    state, motion, values = line.state, line.motion, sample.values
+    w_S, w_variance = triple(values, 3), triple(values, 9)
     if motion.running == 0:
-        eskf_imu(state, line.params, stamp_ns, f_S, w_S, f_variance, w_variance)
-        if state.running == 0:
-            return 0.0
-        start(line)
-        return -1.0
-    interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
+        if predict_or_align(
+            state, line.params, sample.stamp_ns,
+            triple(values, 0), w_S, triple(values, 6), w_variance,
+        ):  # fmt: skip
+            start(line)
+            return -1.0
+        return 0.0
+    interval_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
     if interval_s > line.params.gate.gap_max_s:
         begin_anew(line, REASON_IMU_GAP)
-        first_sample(state, stamp_ns)
+        first_sample(state, sample.stamp_ns)
         return 0.0
     learn_period(state, interval_s)
-    state.imu_stamp_ns = stamp_ns
+    state.imu_stamp_ns = sample.stamp_ns
     state.imu_count += 1
-    motion.stamp_ns = stamp_ns
+    motion.stamp_ns = sample.stamp_ns
     store(motion.w_B, rotate(quat(state.q_BS), w_S))
     store(motion.w_variance, or_default(w_variance, line.params.noise.gyro_density, state.period_s))
-    return float(interval_s)
+    return interval_s
 
 
 @kernel
-def start(line: Any) -> None:
+def start(line: Timeline) -> None:
     """Take over what the alignment found; each filter says how far it trusts that."""
     state, motion = line.state, line.motion
     motion.running = 1
@@ -205,7 +99,7 @@ def start(line: Any) -> None:
 
 
 @kernel
-def turn_to(motion: Any, q_WB: Quat, q_BS: Quat) -> None:
+def turn_to(motion: Motion, q_WB: Quat, q_BS: Quat) -> None:
     """Set the attitude."""
     store(motion.q_WB, q_WB)
     store(motion.q_WS, multiply(q_WB, q_BS))
@@ -213,12 +107,83 @@ def turn_to(motion: Any, q_WB: Quat, q_BS: Quat) -> None:
 
 
 @kernel
-def check_finite(line: Any) -> None:
+def check_finite(line: Timeline) -> None:
     """Start anew where a number has left the finite."""
     motion = line.motion
-    total = motion.covariance[HEADING, HEADING] + motion.q_WB[0]
+    total = motion.covariance[YAW, YAW] + motion.q_WB[0]
     for i in range(3):
         total += motion.p_W[i] + motion.v_W[i] + motion.angles[i]
         total += motion.covariance[POSITION + i, POSITION + i]
     if not math.isfinite(total):
         begin_anew(line, REASON_NOT_FINITE)
+
+
+@kernel
+def make_room(line: Timeline) -> None:
+    """Drop events that no other can repeat any more."""
+    if line.count >= DROP_FROM:
+        line.done = line.count
+        forget(line, line.newest_imu_ns - HORIZON_NS)
+        line.done = 0
+
+
+@inlined_kernel
+def predict_on_arrival(
+    begin: Callable[[Timeline], None],
+    predict: Callable[[Timeline, Event, float], None],
+    lines: Records[Timeline],
+    stamp_ns: int,
+    f_S: Array,
+    w_S: Array,
+    f_covariance: Array,
+    w_covariance: Array,
+) -> int:
+    """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.accept_imu`.
+
+    Args:
+        begin: sets the filter's first covariance.
+        predict: takes it over a sample's interval, of so many seconds.
+        lines, stamp_ns, f_S, w_S, f_covariance, w_covariance: as of that.
+    """
+    line = lines[0]
+    verdict = accept_imu(lines, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+    if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
+        if verdict == CLOCK_JUMP:
+            begin_anew(line, REASON_NONE)
+        sample = line.events[line.newest]
+        dt_s = reach(line, sample)
+        if dt_s > 0.0:
+            predict(line, sample, dt_s)
+            check_finite(line)
+        elif dt_s < 0.0:
+            begin(line)
+        make_room(line)
+    return verdict
+
+
+@inlined_kernel
+def fuse_on_arrival(
+    fuse_event: Callable[[Timeline, Event], None],
+    lines: Records[Timeline],
+    kind: int,
+    stamp_ns: int,
+    values: Array,
+    covariance: Array,
+) -> int:
+    """Take a measurement and fuse it; see ``estimation.eskf.input_validation.accept``.
+
+    Args:
+        fuse_event: fuses one with the filter, which runs.
+        lines, kind, stamp_ns, values, covariance: as of that.
+    """
+    line = lines[0]
+    line.newest = -1
+    verdict = accept(lines, kind, stamp_ns, values, covariance)
+    if line.newest >= 0:
+        if line.motion.running == 1:
+            fuse_event(line, line.events[line.newest])
+            log_innovations(line, line.events[line.newest].stamp_ns)
+        else:
+            fuse(line.state, line.params, line.events[line.newest])
+        make_room(line)
+    return verdict

@@ -9,30 +9,28 @@ as in the thesis, whose appendix D.2 traces an error of 3 cm in 30 s to it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import Kinematics
 from quadsim.estimation.eskf.covariance import add_rotated
+from quadsim.estimation.eskf.driver import triple, upper_half
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    POSITION,
+    VELOCITY,
+    YAW,
 )
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, triple, upper_half
+from quadsim.estimation.eskf.measurement_buffer import Event, Timeline
 from quadsim.estimation.eskf.mechanisation import mechanise, or_default
 from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
 from quadsim.estimation.reference_filters.fusion import (
-    HEADING,
-    POSITION,
-    VELOCITY,
-    admit,
-    admit_imu,
-    check_finite,
-    take_time,
+    fuse_on_arrival,
+    predict_on_arrival,
     turn_to,
 )
 from quadsim.estimation.reference_filters.gps_ins_parameters import COMPLEMENTARY, EXTERNAL, SINGLE
@@ -51,9 +49,7 @@ def _stored(precision: int, vector: Vec3) -> Vec3:
 
 
 @kernel
-def gps_ins_predict(
-    motion: Any, params: Any, q_BS: Any, f_S: Vec3, w_S: Vec3, f_variance: Vec3, dt_s: float
-) -> None:
+def gps_ins_predict(line: Timeline, sample: Event, dt_s: float) -> None:
     """Prediction with one IMU sample: x = F x + B u, u = R f + g, P = F P F^T + Q.
 
     The acceleration is turned by the attitude in the middle of the interval. Q is the
@@ -61,14 +57,14 @@ def gps_ins_predict(
     the density of an error that stays for its correlation time, 2 T (g sigma)^2.
 
     Args:
-        motion: MOTION record.
-        params: packed EstimatorParams.
-        q_BS: attitude of the IMU.
-        f_S: (3,) m/s^2.
-        w_S: (3,) rad/s.
-        f_variance: (3,) white noise of the sample, (m/s^2)^2.
+        line: TIMELINE record.
+        sample: the IMU's.
         dt_s: since the sample before.
     """
+    motion, params, q_BS = line.motion, line.params, quat(line.state.q_BS)
+    f_S, w_S = triple(sample.values, 0), triple(sample.values, 3)
+    density, period_s = params.noise.accel_density, line.state.period_s
+    f_variance = or_default(triple(sample.values, 6), density, period_s)
     own, gravity_mps2 = params.gps_ins, params.gravity_mps2
     f_S = _stored(own.precision, f_S)
     f_B, w_B = _stored(own.precision, rotate(q_BS, f_S)), rotate(q_BS, w_S)
@@ -93,7 +89,7 @@ def gps_ins_predict(
 
 
 @kernel
-def gps_ins_begin(line: Any) -> None:
+def gps_ins_begin(line: Timeline) -> None:
     """First covariance: that of the fixes that the start averaged."""
     motion, params, window = line.motion, line.params, line.state.alignment
     P, own = motion.covariance, params.gps_ins
@@ -106,15 +102,15 @@ def gps_ins_begin(line: Any) -> None:
             variance = window.velocity_variance_sum[i] / window.velocity_count**2
             P[VELOCITY + i, VELOCITY + i] = variance
     motion.tilt_variance = own.attitude_sigma_rad**2
-    P[HEADING, HEADING] = own.attitude_sigma_rad**2
+    P[YAW, YAW] = own.attitude_sigma_rad**2
 
 
 @kernel
-def gps_ins_begin_at(lines: Any, truths: Any, period_ns: int) -> None:
+def gps_ins_begin_at(lines: Records[Timeline], truths: Records[Kinematics], period_ns: int) -> None:
     """Begin with what the filter is told, as the thesis's is: the true motion, without any error.
 
     Args:
-        lines: (1,) DIRECT.
+        lines: (1,) TIMELINE.
         truths: (1,) KINEMATICS record; its stamp is that of the newest IMU sample.
         period_ns: of the IMU.
     """
@@ -135,11 +131,11 @@ def gps_ins_begin_at(lines: Any, truths: Any, period_ns: int) -> None:
     motion.covariance[:, :] = 0.0
     sigma = line.params.gps_ins.attitude_sigma_rad
     motion.tilt_variance = sigma * sigma
-    motion.covariance[HEADING, HEADING] = sigma * sigma
+    motion.covariance[YAW, YAW] = sigma * sigma
 
 
 @kernel
-def follow_heading(line: Any, stamp_ns: int, m_S: Vec3) -> None:
+def follow_heading(line: Timeline, stamp_ns: int, m_S: Vec3) -> None:
     """Pull the yaw of the complementary attitude towards the magnetic heading."""
     motion, params = line.motion, line.params
     q_BS = quat(line.state.q_BS)
@@ -154,9 +150,9 @@ def follow_heading(line: Any, stamp_ns: int, m_S: Vec3) -> None:
 
 
 @kernel
-def gps_ins_fuse(line: Any, i: int) -> None:
+def gps_ins_fuse(line: Timeline, event: Event) -> None:
     """Fuse an event, now; pressure, range and external position have no place in this filter."""
-    event, motion = line.events[i], line.motion
+    motion, accepted = line.motion, line.state.accepted
     kind, values = event.kind, event.values
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
         if line.blind == 1:
@@ -166,44 +162,31 @@ def gps_ins_fuse(line: Any, i: int) -> None:
             predicted, at = vec3(motion.p_W), POSITION
         else:
             predicted, at = vec3(motion.v_W), VELOCITY
-        fuse_vector(motion, kind, at, triple(values, 0), predicted, noise)
+        fuse_vector(line, kind, at, triple(values, 0), predicted, noise)
         correct(motion, quat(line.state.q_BS))
     elif kind == MAGNETIC_FIELD and line.params.gps_ins.attitude == COMPLEMENTARY:
         follow_heading(line, event.stamp_ns, triple(values, 0))
-        motion.accepted[kind] += 1
+        accepted[kind] += 1
     elif kind == EXTERNAL_ATTITUDE and line.params.gps_ins.attitude == EXTERNAL:
         q_WB = normalize((values[0], values[1], values[2], values[3]))
         turn_to(motion, q_WB, quat(line.state.q_BS))
-        motion.accepted[kind] += 1
+        accepted[kind] += 1
 
 
 @kernel
 def gps_ins_offer_imu(
-    lines: Any, stamp_ns: int, f_S: Any, w_S: Any, f_covariance: Any, w_covariance: Any
-) -> int:
+    lines: Records[Timeline], stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array,
+    w_covariance: Array,
+) -> int:  # fmt: skip
     """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.offer_imu`."""
-    line = lines[0]
-    verdict = admit_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
-    if verdict != OK and verdict != GAP and verdict != CLOCK_JUMP:
-        return verdict
-    f, w = vec3(f_S), vec3(w_S)
-    dt_s = take_time(line, stamp_ns, f, w, f_covariance, w_covariance)
-    if dt_s > 0.0:
-        state, params = line.state, line.params
-        f_variance = (f_covariance[0], f_covariance[4], f_covariance[8])
-        known = or_default(f_variance, params.noise.accel_density, state.period_s)
-        gps_ins_predict(line.motion, params, quat(state.q_BS), f, w, known, dt_s)
-        check_finite(line)
-    elif dt_s < 0.0:
-        gps_ins_begin(line)
-    return verdict
+    return predict_on_arrival(
+        gps_ins_begin, gps_ins_predict, lines, stamp_ns, f_S, w_S, f_covariance, w_covariance
+    )
 
 
 @kernel
-def gps_ins_offer(lines: Any, kind: int, stamp_ns: int, values: Any, covariance: Any) -> int:
+def gps_ins_offer(
+    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+) -> int:
     """Take a measurement and fuse it; see ``estimation.eskf.input_validation.offer``."""
-    line = lines[0]
-    verdict, i = admit(line, kind, stamp_ns, values, covariance)
-    if verdict == OK and line.motion.running == 1:
-        gps_ins_fuse(line, i)
-    return verdict
+    return fuse_on_arrival(gps_ins_fuse, lines, kind, stamp_ns, values, covariance)

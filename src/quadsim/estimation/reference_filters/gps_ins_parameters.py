@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import Choice, Spec
 
 #: Where the attitude comes from.
 COMPLEMENTARY, EXTERNAL = range(2)
@@ -21,11 +21,11 @@ class GpsInsParams:
     """The attitude it is given; noise is that of the messages, or of ``noise`` where unknown."""
 
     attitude: Annotated[
-        str,
+        Choice,
         Spec("from gyroscope, accelerometer and heading, or the external pose", choices=ATTITUDES),
     ] = "complementary"
     precision: Annotated[
-        str,
+        Choice,
         Spec("floating-point numbers of the inertial navigation", choices=PRECISIONS),
     ] = "double"
     attitude_tau_s: Annotated[

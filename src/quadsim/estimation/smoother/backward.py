@@ -11,12 +11,13 @@ from that estimate and the filter's covariance there.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
+from quadsim.base.compiled import Array, Record, Records, kernel
+from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.estimation.eskf.covariance import (
     crossed,
     less,
@@ -26,11 +27,11 @@ from quadsim.estimation.eskf.covariance import (
     skew,
     turn_attitude,
 )
+from quadsim.estimation.eskf.driver import AGE, BEGIN, FUSE, PREDICT, triple
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
     BA,
     BG,
-    ESKF,
     FIELD,
     FIELD_BIAS,
     GNSS_BIAS,
@@ -39,16 +40,17 @@ from quadsim.estimation.eskf.layout import (
     TERRAIN,
     THETA,
     WIND,
+    ErrorState,
+    Eskf,
     N,
     P,
     V,
 )
-from quadsim.estimation.eskf.measurement_buffer import triple
+from quadsim.estimation.eskf.measurement_buffer import Step, Timeline
 from quadsim.estimation.eskf.mechanisation import mechanise
 from quadsim.estimation.eskf.outputs import transpose
 from quadsim.estimation.eskf.update import move
-from quadsim.estimation.smoother.forward_pass import AGE, BEGIN, FUSE, PREDICT
-from quadsim.estimation.smoother.output import CORE, give_out, run_back
+from quadsim.estimation.smoother.output import CORE, Flight, give_out, run_back
 from quadsim.geometry.rotation import (
     Mat3,
     apply,
@@ -64,23 +66,27 @@ from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
 #: A pivot of a correlation matrix so small is nothing but rounding.
 SINGULAR = 1e-13
 
-#: The adjoint, and the working memory of the backward pass.
-ADJOINT = record_dtype(
-    [
-        ("vector", np.float64, (N,)),
-        ("matrix", np.float64, (N, N)),
-        ("state", ESKF),  # smoothed
-        ("error", np.float64, (N,)),
-        ("scaling", np.float64, (N,)),
-        ("inverse", np.float64, (N, N)),
-        ("product", np.float64, (N, N)),
-        ("work", np.float64, (N, N)),
-    ]
-)
+Square = Annotated[Array, N, N]
+
+
+class Adjoint(Record):
+    """The adjoint, and the working memory of the backward pass."""
+
+    vector: ErrorState
+    matrix: Square
+    state: Eskf  # smoothed
+    error: ErrorState
+    scaling: ErrorState
+    inverse: Square
+    product: Square
+    work: Square
+
+
+ADJOINT = dtype_of(Adjoint)
 
 
 @kernel
-def product_of(A: Any, B: Any, rows: int, n: int, out: Any) -> None:
+def product_of(A: Array, B: Array, rows: int, n: int, out: Array) -> None:
     """First rows of the product of two (n, n) matrices."""
     for i in range(rows):
         for k in range(n):
@@ -93,7 +99,7 @@ def product_of(A: Any, B: Any, rows: int, n: int, out: Any) -> None:
 
 
 @kernel
-def difference(a: Any, b: Any, out: Any) -> None:
+def difference(a: Eskf, b: Eskf, out: Array) -> None:
     """Error state of b whose truth is a: what ``move`` would add to b to make a of it."""
     store(out[THETA : THETA + 3], log(multiply(quat(a.q_WS), conjugate(quat(b.q_WS)))))
     for i in range(3):
@@ -113,7 +119,7 @@ def difference(a: Any, b: Any, out: Any) -> None:
 
 
 @kernel
-def shear_vector(vector: Any, to: int, source: int, A: Mat3) -> None:
+def shear_vector(vector: Array, to: int, source: int, A: Mat3) -> None:
     """x[to:to+3] += A x[source:source+3]."""
     more = apply(A, triple(vector, source))
     for i in range(3):
@@ -121,14 +127,14 @@ def shear_vector(vector: Any, to: int, source: int, A: Mat3) -> None:
 
 
 @kernel
-def back_over_shear(adjoint: Any, n: int, to: int, source: int, A: Mat3) -> None:
+def back_over_shear(adjoint: Adjoint, n: int, to: int, source: int, A: Mat3) -> None:
     """Adjoint before x[to:to+3] += A x[source:source+3]."""
     shear_vector(adjoint.vector, source, to, transpose(A))
     shear(adjoint.matrix, n, source, to, transpose(A))
 
 
 @kernel
-def back_over_shear_scalar(adjoint: Any, n: int, to: int, source: int, factor: float) -> None:
+def back_over_shear_scalar(adjoint: Adjoint, n: int, to: int, source: int, factor: float) -> None:
     """Adjoint before x[to:to+3] += factor x[source:source+3]."""
     for i in range(3):
         adjoint.vector[source + i] += factor * adjoint.vector[to + i]
@@ -137,7 +143,7 @@ def back_over_shear_scalar(adjoint: Any, n: int, to: int, source: int, factor: f
 
 @kernel
 def back_over_transition(
-    adjoint: Any, n: int, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float
+    adjoint: Adjoint, n: int, R_WS: Mat3, f_W: Vec3, turn_W: Vec3, dt_s: float
 ) -> None:
     """Adjoint before a prediction: the shears of ``propagate``, transposed, the last one first.
 
@@ -161,7 +167,7 @@ def back_over_transition(
 
 
 @kernel
-def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) -> None:
+def back_over_prediction(adjoint: Adjoint, before: Eskf, values: Array, dt_s: float) -> None:
     """Adjoint before the step that an IMU sample took from the state ``before``."""
     f_S = subtract(triple(values, 0), vec3(before.accel_bias_S))
     w_S = subtract(triple(values, 3), vec3(before.gyro_bias_S))
@@ -173,7 +179,7 @@ def back_over_prediction(adjoint: Any, before: Any, values: Any, dt_s: float) ->
 
 
 @kernel
-def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
+def invert(adjoint: Adjoint, covariance: Array, n: int, set_anew: NDArray[np.int64]) -> None:
     """Inverse of a covariance into ``adjoint.inverse``, by Cholesky's factor of the correlations.
 
     States that are known exactly or about to be set anew are left out: their rows and columns are
@@ -182,7 +188,7 @@ def invert(adjoint: Any, covariance: Any, n: int, fresh: Any) -> None:
     size, L, inverse = adjoint.scaling, adjoint.product, adjoint.inverse
     for i in range(n):
         variance = covariance[i, i]
-        size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and fresh[i] == 0 else 0.0
+        size[i] = 1.0 / math.sqrt(variance) if variance > 0.0 and set_anew[i] == 0 else 0.0
     for i in range(n):
         for k in range(i + 1):
             total = size[i] * covariance[i, k] * size[k]
@@ -226,7 +232,7 @@ def inverse_of(A: Mat3) -> Mat3:
 
 
 @kernel
-def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) -> None:
+def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     """Adjoint before measurements from that after them.
 
     The nominal state is composed on the rotations. Where the filter has turned the covariance with
@@ -235,7 +241,7 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
     n = after.n
     smooth_state(adjoint, after)
     difference(adjoint.state, before, adjoint.error)
-    invert(adjoint, before.covariance, n, fresh)
+    invert(adjoint, before.covariance, n, after.set_anew)
     inverse, work = adjoint.inverse, adjoint.work
     product_of(after.covariance, adjoint.matrix, n, n, adjoint.product)
     product_of(adjoint.product, after.covariance, n, n, work)
@@ -261,7 +267,7 @@ def back_over_measurements(adjoint: Any, before: Any, after: Any, fresh: Any) ->
 
 
 @kernel
-def back_over_ageing(adjoint: Any, n: int, decay: float) -> None:
+def back_over_ageing(adjoint: Adjoint, n: int, decay: float) -> None:
     """Adjoint before the correlated error of GNSS positions decayed."""
     if decay == 1.0:
         return
@@ -274,7 +280,7 @@ def back_over_ageing(adjoint: Any, n: int, decay: float) -> None:
 
 
 @kernel
-def smooth_state(adjoint: Any, point: Any) -> None:
+def smooth_state(adjoint: Adjoint, point: Eskf) -> None:
     """Smoothed nominal state into ``adjoint.state``; its covariance is still the filter's."""
     state = adjoint.state
     adjoint.state = point
@@ -288,7 +294,7 @@ def smooth_state(adjoint: Any, point: Any) -> None:
 
 
 @kernel
-def smooth_covariance(adjoint: Any, point: Any) -> None:
+def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
     """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
     covariance, product = point.covariance, adjoint.product
     smoothed = adjoint.state.covariance
@@ -304,43 +310,41 @@ def smooth_covariance(adjoint: Any, point: Any) -> None:
 
 @kernel
 def backward(
-    adjoints: Any,
-    lines: Any,
-    events: Any,
-    points: Any,
-    steps: Any,
+    adjoints: Records[Adjoint],
+    lines: Records[Timeline],
+    flight: Flight,
+    points: Records[Eskf],
+    steps: Records[Step],
     count: int,
-    out: Any,
-    covariances: Any,
 ) -> None:
     """Smooth one part of the flight.
 
     Args:
         adjoints: (1,) ADJOINT at the part's end; afterwards at its beginning.
         lines: (1,) TIMELINE, for its parameters.
-        events: (K,) EVENT, the flight.
-        points: (C,) ESKF, the tape's states.
+        flight: its events, and where the smoothed states go.
+        points: (C,) ESKF, the logged states.
         steps: (C,) STEP.
-        count: how many the tape holds.
-        out: (M,) SMOOTHED, one for each IMU sample of the flight.
-        covariances: (M, 15, 15) of the error state at the IMU, or (0, 15, 15): not wanted.
+        count: how many there are.
     """
     adjoint, params = adjoints[0], lines[0].params
     for k in range(count - 1, -1, -1):
         point, step = points[k], steps[k]
-        if step.given == 1 or step.kind == BEGIN:
+        if step.given >= 0 or step.kind == BEGIN:
             smooth_state(adjoint, point)
             smooth_covariance(adjoint, point)
-        if step.given == 1:
-            give_out(adjoint.state, params, step.row, out, covariances)
+        if step.given >= 0:
+            give_out(adjoint.state, params, step.given, flight)
         if step.kind == BEGIN:
             if step.event >= 0:
-                run_back(adjoint.state, params, events, step.event, step.row, out, covariances)
+                run_back(adjoint.state, params, step.event, flight)
             adjoint.vector[:] = 0.0
             adjoint.matrix[:, :] = 0.0
         elif step.kind == PREDICT:
-            back_over_prediction(adjoint, points[k - 1], events[step.event].values, step.dt_s)
+            back_over_prediction(
+                adjoint, points[k - 1], flight.events[step.event].values, step.dt_s
+            )
         elif step.kind == AGE:
             back_over_ageing(adjoint, point.n, step.decay)
         elif step.kind == FUSE:
-            back_over_measurements(adjoint, points[k - 1], point, step.fresh)
+            back_over_measurements(adjoint, points[k - 1], point)

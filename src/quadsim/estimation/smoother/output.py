@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from quadsim.base.compiled import kernel
-from quadsim.estimation.eskf.kernels import eskf_odometry
-from quadsim.estimation.eskf.layout import BA, BG
-from quadsim.estimation.eskf.measurement_buffer import IMU, triple
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.parameters import dtype_of
+from quadsim.base.records import Odometry
+from quadsim.estimation.eskf.driver import triple
+from quadsim.estimation.eskf.layout import BA, BG, Eskf
+from quadsim.estimation.eskf.measurement_buffer import IMU, Event
 from quadsim.estimation.eskf.mechanisation import known_noise, mechanise
+from quadsim.estimation.eskf.outputs import eskf_odometry
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.geometry.rotation import quat, rotate, to_matrix
 from quadsim.geometry.vector import scale, store, subtract, vec3
@@ -20,14 +27,49 @@ CORE = 15
 BACK_S = 5.0
 
 
+class SmoothedState(Record):
+    """Smoothed estimate at one IMU sample.
+
+    ``odometry`` is that of ``base_link``, with variances; the biases are along the IMU's axes;
+    ``piece`` rises with each start and recovery of the filter.
+    """
+
+    odometry: Odometry
+    gyro_bias_S: Vector
+    accel_bias_S: Vector
+    gyro_bias_variance: Vector
+    accel_bias_variance: Vector
+    piece: int
+
+
+SMOOTHED = dtype_of(SmoothedState)
+
+
+class Flight(NamedTuple):
+    """A flight's events, and its smoothed states, one for each IMU sample.
+
+    Attributes:
+        events: (K,) EVENT in the order of their stamps.
+        rows: (K,) of each event that is an IMU sample its place among those.
+        out: (M,) SMOOTHED.
+        covariances: (M, 15, 15) of the error state at the IMU, or (0, 15, 15): not wanted.
+    """
+
+    events: Records[Event]
+    rows: NDArray[np.int64]
+    out: Records[SmoothedState]
+    covariances: Array
+
+
 @kernel
-def give_out(state: Any, params: Any, row: int, out: Any, covariances: Any) -> None:
-    """Write a smoothed state down.
+def give_out(state: Eskf, params: EstimatorParams, event: int, flight: Flight) -> None:
+    """Write a smoothed state down, at an IMU sample.
 
     Whether the time offset of GNSS counts is decided once for the whole flight. Here it is a state
     like others, or none.
     """
-    smoothed = out[row]
+    row, covariances = flight.rows[event], flight.covariances
+    smoothed = flight.out[row]
     state.gnss_time_counts = 1
     eskf_odometry(state, params, smoothed.odometry)
     for i in range(3):
@@ -43,9 +85,7 @@ def give_out(state: Any, params: Any, row: int, out: Any, covariances: Any) -> N
 
 
 @kernel
-def run_back(
-    state: Any, params: Any, events: Any, i: int, row: int, out: Any, covariances: Any
-) -> None:
+def run_back(state: Eskf, params: EstimatorParams, i: int, flight: Flight) -> None:
     """Follow a smoothed start back with the IMU alone, as far as its samples have no gap.
 
     The mechanisation and its covariance's shears are undone by a step of -dt; noise adds up.
@@ -53,13 +93,10 @@ def run_back(
     Args:
         state: smoothed, in the interval of the IMU sample ``i`` or at its end; changed.
         params: packed EstimatorParams.
-        events: of the flight.
         i: the IMU sample with which, or before which, the filter started.
-        row: its number.
-        out: (M,) SMOOTHED.
-        covariances: (M, 15, 15), or (0, 15, 15).
+        flight: the flight.
     """
-    covariance = state.covariance
+    covariance, events = state.covariance, flight.events
     start_ns = state.stamp_ns
     j = i - 1
     while True:
@@ -93,5 +130,4 @@ def run_back(
         state.stamp_ns = events[j].stamp_ns
         i = j
         j -= 1
-        row -= 1
-        give_out(state, params, row, out, covariances)
+        give_out(state, params, i, flight)

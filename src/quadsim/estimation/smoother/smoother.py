@@ -9,47 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.base.compiled import record_dtype
-from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.filter import TAKEN, ErrorStateEkf
+from quadsim.estimation.eskf.input_validation import CLOCK_JUMP_SAMPLES, accept, accept_imu
 from quadsim.estimation.eskf.layout import ESKF
 from quadsim.estimation.eskf.measurement_buffer import (
     BACKWARD,
     CLOCK_JUMP,
-    CLOCK_JUMP_SAMPLES,
     EVENT,
+    GAP,
     HORIZON_NS,
     IMU,
     NEVER_NS,
     OK,
     REPEATED,
+    STEP,
     VERDICTS,
     new_timeline,
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import UNKNOWN, UNKNOWN_POSE, Estimator
+from quadsim.estimation.interface import Estimator
 from quadsim.estimation.smoother.backward import ADJOINT, backward
-from quadsim.estimation.smoother.forward_pass import STEP, drain, forward
-from quadsim.estimation.smoother.output import CORE
+from quadsim.estimation.smoother.forward_pass import drain, forward
+from quadsim.estimation.smoother.output import CORE, SMOOTHED, Flight
 from quadsim.geometry.geodesy import Datum
 
 #: Events in a block of memory, and the room that is kept in it for one message.
 BLOCK, ROOM = 65536, 16
 #: Events between two copies of the filter that the backward pass starts from.
 SEGMENT = 128
-
-#: Smoothed estimate at one IMU sample: ``odometry`` is that of ``base_link``, with variances; the
-#: biases are along the IMU's axes; ``piece`` rises with each start and recovery of the filter.
-SMOOTHED = record_dtype(
-    [
-        ("odometry", ODOMETRY),
-        ("gyro_bias_S", np.float64, (3,)),
-        ("accel_bias_S", np.float64, (3,)),
-        ("gyro_bias_variance", np.float64, (3,)),
-        ("accel_bias_variance", np.float64, (3,)),
-        ("piece", np.int64),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +94,8 @@ class Smoother(ErrorStateEkf):
         datum: origin of ``map``; fixes are refused without one.
     """
 
-    take_messages = None  # each is kept
+    offer_imu = staticmethod(accept_imu)
+    offer = staticmethod(accept)
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
         super().__init__(params, datum)
@@ -123,54 +111,30 @@ class Smoother(ErrorStateEkf):
         super().reset()
         self._begin()
 
-    def imu(
-        self,
-        stamp_ns: int,
-        f_S: ArrayLike,
-        w_S: ArrayLike,
-        f_covariance: ArrayLike = UNKNOWN,
-        w_covariance: ArrayLike = UNKNOWN,
-    ) -> str:
-        """Keep an IMU sample; arguments as of the filter's."""
-        verdict = Estimator.imu(self, stamp_ns, f_S, w_S, f_covariance, w_covariance)
-        if verdict != VERDICTS[OK] or stamp_ns >= self._newest_ns - HORIZON_NS:
-            self._sections[-1].take(self._lines)
-            if verdict in TAKEN:
-                self._newest_ns = max(self._newest_ns, stamp_ns)
-            self._backward_in_row = 0
-            return verdict
-        self._backward_in_row += 1
-        if self._backward_in_row < CLOCK_JUMP_SAMPLES:
-            drain(self._lines, np.zeros(ROOM, EVENT), 0)
-            return self._judged(IMU, BACKWARD)
-        self._sections.append(_Section())  # the clock was set back
+    def _after_imu(self, verdict: str, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> str:
+        """Keep the sample, if the clock was not set back."""
+        if verdict == VERDICTS[OK] and stamp_ns < self._newest_ns - HORIZON_NS:
+            self._backward_in_row += 1
+            if self._backward_in_row < CLOCK_JUMP_SAMPLES:
+                drain(self._lines, np.zeros(ROOM, EVENT), 0)
+                return self._judged(IMU, BACKWARD)
+            self._sections.append(_Section())  # the clock was set back
+            verdict, self._newest_ns = self._judged(IMU, CLOCK_JUMP), stamp_ns
         self._sections[-1].take(self._lines)
-        self._newest_ns = stamp_ns
+        if verdict in TAKEN:
+            self._newest_ns = max(self._newest_ns, stamp_ns)
         self._backward_in_row = 0
-        return self._judged(IMU, CLOCK_JUMP)
+        return verdict
 
     def _judged(self, kind: int, verdict: int, count: int = 1) -> str:
-        """Count messages anew that the border had found good."""
+        """Count messages anew that input validation had found good."""
         line = self._lines[0]
         line.verdicts[kind, OK] -= count
         line.verdicts[kind, verdict] += count
         return VERDICTS[verdict]
 
-    def _vector(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
-        verdict = Estimator._vector(self, kind, stamp_ns, values, covariance)
-        self._sections[-1].take(self._lines)
-        return verdict
-
-    def _number(self, kind: int, stamp_ns: int, value: float, variance: float) -> str:
-        verdict = super()._number(kind, stamp_ns, value, variance)
-        self._sections[-1].take(self._lines)
-        return verdict
-
-    def external_pose(
-        self, stamp_ns: int, p_W: ArrayLike, q_WB: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
-    ) -> str:
-        """Keep a pose; arguments as of the filter's."""
-        verdict = Estimator.external_pose(self, stamp_ns, p_W, q_WB, covariance)
+    def _take(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
+        verdict = Estimator._take(self, kind, stamp_ns, values, covariance)
         self._sections[-1].take(self._lines)
         return verdict
 
@@ -189,6 +153,10 @@ class Smoother(ErrorStateEkf):
             events = self._unrepeated(section.give())
             if len(events):
                 self._lines["state"] = new_timeline(self.params)["state"]
+                stamps_ns = events["stamp_ns"][events["kind"] == IMU]
+                periods_ns = np.diff(stamps_ns)
+                gaps = periods_ns > 3.0 * np.median(periods_ns) if len(periods_ns) else periods_ns
+                self._judged(IMU, GAP, int(gaps.sum()))
             parts.append(smooth_events(self._lines, events, with_covariance))
         self._begin()
         rows = np.concatenate([part.rows for part in parts])
@@ -221,11 +189,10 @@ def smooth_events(
         events: (K,) EVENT in the order of their stamps, of equal ones the IMU first.
         with_covariance: give full covariances.
     """
-    samples = np.flatnonzero(events["kind"] == IMU)
+    is_sample = events["kind"] == IMU
+    samples = np.flatnonzero(is_sample)
     ends = _segment_ends(samples, len(events))
     firsts = [0, *ends][: len(ends)]
-    numbers = np.searchsorted(samples, firsts)
-    verdicts = lines["verdicts"].copy()
     copies = _copies(lines, events, firsts, ends)
     at_end = lines["state"][0].copy()
     start = lines["params"]["start"][0]
@@ -233,18 +200,18 @@ def smooth_events(
     if len(ends) and time_sigma_s > 0.0 and at_end["gnss_time_counts"] == 0:
         lines["state"][0] = copies[0]  # the stamps of GNSS are exact: no state
         start["gnss_time_s"] = 0.0
-        lines["verdicts"] = verdicts
         copies = _copies(lines, events, firsts, ends)
         at_end = lines["state"][0].copy()
     capacity = 1 + 3 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
     points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
     out = np.zeros(len(samples), SMOOTHED)
     covariance = np.zeros((len(samples) if with_covariance else 0, CORE, CORE))
+    flight = Flight(events, np.cumsum(is_sample) - 1, out, covariance)
     adjoints = np.zeros(1, ADJOINT)
     for k in range(len(ends) - 1, -1, -1):
         lines["state"][0] = copies[k]
-        count = forward(lines, events, firsts[k], ends[k], int(numbers[k]), points, steps)
-        backward(adjoints, lines, events, points, steps, count, out, covariance)
+        count = forward(lines, events, firsts[k], ends[k], points, steps, 1)
+        backward(adjoints, lines, flight, points, steps, count)
     lines["state"][0] = at_end
     start["gnss_time_s"] = time_sigma_s
     known = out["odometry"]["stamp_ns"] > 0
@@ -255,10 +222,10 @@ def _copies(
     lines: NDArray[Any], events: NDArray[Any], firsts: list[int], ends: list[int]
 ) -> NDArray[Any]:
     """The filter before each segment; ``lines`` holds it after the last one."""
-    copies = np.zeros(len(ends), ESKF)
+    copies, points, steps = np.zeros(len(ends), ESKF), np.zeros(0, ESKF), np.zeros(0, STEP)
     for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
         copies[k] = lines["state"][0]
-        forward(lines, events, first, last, 0, np.zeros(0, ESKF), np.zeros(0, STEP))
+        forward(lines, events, first, last, points, steps, 0)
     return copies
 
 
