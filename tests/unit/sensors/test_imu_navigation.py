@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import kernel, owning_kernel
 from quadsim.base.files import find
 from quadsim.base.noise import stream
 from quadsim.base.parameters import dtype_of, load, pack
@@ -210,7 +210,7 @@ def stage(
         y_dot[6 + i] = turn[i]
 
 
-@kernel
+@owning_kernel
 def navigate(
     vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, y: Any,
     count: int,

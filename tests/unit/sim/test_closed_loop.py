@@ -55,7 +55,7 @@ def imu_samples(scenario, ticks):
     found = []
     for _ in range(ticks):
         loop.tick()
-        found.append(loop.state.imu_sample.tobytes())
+        found.append(loop.state["imu"]["sample"][0].tobytes())
     return found
 
 
