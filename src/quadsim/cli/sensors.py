@@ -65,16 +65,15 @@ def check(
     all is as specified, 1 something is not, 2 bad input.
     """
     sets = {Path(config).stem: _devices(config) for config in configs}
-    from quadsim.lab.sensor_check.check import Settings
-    from quadsim.lab.sensor_check.check import check as measure
+    from quadsim.lab.sensor_check.check import CheckSettings, check_devices
 
-    settings = Settings(hours, seed, not no_flight)
+    settings = CheckSettings(hours, seed, not no_flight)
     with working("measuring"):
-        result = measure(sets, settings, tell=say)
+        result = check_devices(sets, settings, tell=say)
     if report is not None:
-        from quadsim.lab.sensor_check.report import write_report
+        from quadsim.lab.sensor_check.report import write_check_report
 
-        write_report(result, report)
+        write_check_report(result, report)
     if as_json:
         print_json({**result.summary(), "report": report})
     else:
@@ -127,7 +126,7 @@ def fit(
         recorded = recording.read(opened, namespace, topic)
     recording.refuse_motion(recorded)
     with working("estimating"):
-        fitted = fit.fit(recorded)
+        fitted = fit.fit_recording(recorded)
     write_whole(path, fit.device_file(fitted))
     if as_json:
         print_json({**fitted.summary(), "file": path})
@@ -218,7 +217,7 @@ def _show_fit(fitted: Any) -> None:
     from rich.table import Table
 
     from quadsim.cli.show import number
-    from quadsim.lab.sensor_check.fit import figures, floors
+    from quadsim.lab.sensor_check.fit import fitted_figures, floors
 
     console = _console()
     recording = fitted.recording
@@ -230,7 +229,7 @@ def _show_fit(fitted: Any) -> None:
         table.add_column(title, no_wrap=True)
     notes = []
     for sensor, triad in fitted.triads.items():
-        for name, axis, unit, estimate in figures(sensor, triad):
+        for name, axis, unit, estimate in fitted_figures(sensor, triad):
             interval = f"{number(estimate.low)} … {number(estimate.high)}"
             table.add_row(f"{name} {axis}".strip(), unit, number(estimate.value), interval)
         flat = ", ".join(number(value) for value in floors(triad))

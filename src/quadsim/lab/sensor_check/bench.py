@@ -61,42 +61,44 @@ def take(
 
 
 @kernel
-def take_imu(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def imu_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
     """Samples of an IMU; arguments as of :func:`take`."""
     take(imu_step, a, b, c, d, e, f, g, h, i)
 
 
 @kernel
-def take_gnss(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def gnss_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
     """Samples of a receiver; arguments as of :func:`take`."""
     take(gnss_step, a, b, c, d, e, f, g, h, i)
 
 
 @kernel
-def take_field(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def field_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
     """Samples of a magnetometer; arguments as of :func:`take`."""
     take(magnetometer_step, a, b, c, d, e, f, g, h, i)
 
 
 @kernel
-def take_pressure(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def pressure_samples(
+    a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any
+) -> None:
     """Samples of a barometer; arguments as of :func:`take`."""
     take(barometer_step, a, b, c, d, e, f, g, h, i)
 
 
 @kernel
-def take_range(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+def range_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
     """Samples of a range finder; arguments as of :func:`take`."""
     take(rangefinder_step, a, b, c, d, e, f, g, h, i)
 
 
 #: Compiled loop of each kind of sensor.
 LOOPS = {
-    "imu": take_imu,
-    "gnss": take_gnss,
-    "magnetometer": take_field,
-    "barometer": take_pressure,
-    "rangefinder": take_range,
+    "imu": imu_samples,
+    "gnss": gnss_samples,
+    "magnetometer": field_samples,
+    "barometer": pressure_samples,
+    "rangefinder": range_samples,
 }
 
 
@@ -135,7 +137,7 @@ class Truth:
     now: NDArray[np.record]
 
 
-def at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
+def truth_at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
     """A truth that does not turn.
 
     Args:
@@ -160,7 +162,7 @@ def above(height_m: float, tilt_deg: float = 0.0, towards_deg: float = 0.0) -> T
     """
     axis = np.array([math.cos(math.radians(towards_deg)), math.sin(math.radians(towards_deg)), 0.0])
     x, y, z, w = Rotation.from_rotvec(math.radians(tilt_deg) * axis).as_quat()
-    return at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
+    return truth_at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
 
 
 class Bench:
@@ -186,7 +188,7 @@ class Bench:
         self._seed, self._scene = seed, scene
 
     def stream(self, experiment: str) -> np.random.Generator:
-        """Noise of one experiment; others have their own."""
+        """AllanNoise of one experiment; others have their own."""
         return stream(self._seed, f"bench/{experiment}", self.model.name)
 
     def _packed(self, params: Any) -> NDArray[np.record]:
@@ -234,7 +236,9 @@ class Bench:
         self.model.start(states[0], params, generator)
         step_ns = round(1e9 * (1.0 / params.rate_hz if dt_s is None else dt_s))
         steps_ns = np.full(count, step_ns, np.int64)
-        return self._run(states, self._packed(params), truth or at_rest(), steps_ns, generator)
+        return self._run(
+            states, self._packed(params), truth or truth_at_rest(), steps_ns, generator
+        )
 
     def switch_on(
         self,
@@ -256,7 +260,7 @@ class Bench:
             (count, each) records.
         """
         generator = self.stream(experiment)
-        packed, shown = self._packed(params), truth or at_rest()
+        packed, shown = self._packed(params), truth or truth_at_rest()
         truths = [shown] * count if isinstance(shown, Truth) else shown
         samples: Samples = np.zeros((count, each), self.model.sample)
         steps_ns = np.full(each, round(1e9 / params.rate_hz), np.int64)
