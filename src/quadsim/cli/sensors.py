@@ -45,16 +45,15 @@ def check(options: CheckOptions) -> int:
     if report is not None and report.suffix != ".html":
         raise InputError(f"--report {report}: a report ends in .html")
     sets = {Path(config).stem: _devices(config) for config in options.configs}
-    from quadsim.lab.sensor_check.check import Settings
-    from quadsim.lab.sensor_check.check import check as measure
+    from quadsim.lab.sensor_check.check import CheckSettings, check_devices
 
-    settings = Settings(options.hours, options.seed, not options.no_flight)
+    settings = CheckSettings(options.hours, options.seed, not options.no_flight)
     with working("measuring"):
-        result = measure(sets, settings, tell=say)
+        result = check_devices(sets, settings, tell=say)
     if report is not None:
-        from quadsim.lab.sensor_check.report import write_report
+        from quadsim.lab.sensor_check.report import write_check_report
 
-        write_report(result, report)
+        write_check_report(result, report)
     summary = {**result.summary(), "report": report}
     line = "" if report is None else f"report: {report}"
     return finish(summary, options.as_json, lambda _: _show(result), line)
@@ -95,7 +94,7 @@ def fit(options: FitOptions) -> int:
         recorded = recording.read(opened, options.namespace, options.topic)
     recording.refuse_motion(recorded)
     with working("estimating"):
-        fitted = fit.fit(recorded)
+        fitted = fit.fit_recording(recorded)
     write_whole(path, fit.device_file(fitted))
     summary = {**fitted.summary(), "file": path}
     return finish(summary, options.as_json, lambda _: _show_fit(fitted), f"file: {path}")
@@ -176,7 +175,7 @@ def _show_fit(fitted: Any) -> None:
     from rich.table import Table
 
     from quadsim.cli.show import number, tables
-    from quadsim.lab.sensor_check.fit import figures, floors
+    from quadsim.lab.sensor_check.fit import fitted_figures, floors
 
     console = tables()
     recording = fitted.recording
@@ -188,7 +187,7 @@ def _show_fit(fitted: Any) -> None:
         table.add_column(title, no_wrap=True)
     notes = []
     for sensor, triad in fitted.triads.items():
-        for name, axis, unit, estimate in figures(sensor, triad):
+        for name, axis, unit, estimate in fitted_figures(sensor, triad):
             interval = f"{number(estimate.low)} … {number(estimate.high)}"
             table.add_row(f"{name} {axis}".strip(), unit, number(estimate.value), interval)
         flat = ", ".join(number(value) for value in floors(triad))

@@ -15,6 +15,7 @@ from quadsim_bench import ratios as ratio_parts
 from quadsim_bench.figure import Figure, Line, Measurement, Session, Unavailable
 
 from quadsim.base.errors import FlightError, InputError
+from quadsim.cli.bench import only_in_a_checkout
 from quadsim.cli.main import main
 
 FAST = Line("fast_x", "work", "x", "more", 100.0)
@@ -319,3 +320,9 @@ def test_a_venv_without_python_is_one_line_and_status_2(tmp_path):
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert f"{tmp_path}/bin/python: no such file" in line
+
+
+def test_an_installed_package_says_that_it_needs_a_checkout():
+    result = CliRunner().invoke(only_in_a_checkout, ["--short", "--check"])
+    assert isinstance(result.exception, InputError)
+    assert "needs a checkout" in str(result.exception)

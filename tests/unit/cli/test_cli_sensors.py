@@ -230,10 +230,10 @@ def test_a_filter_inside_the_sensor_is_left_out():
     smooth = sum(white[k : k + COUNT] for k in range(5)) / 5.0
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
-    recorded = recording.Recording(
+    recorded = recording.ImuRecording(
         Path("x"), "/imu", stamp_ns, {"accel": white[:COUNT] + 9.8, "gyro": values}
     )
-    found = fit.fit(recorded).triads["gyro"]
+    found = fit.fit_recording(recorded).triads["gyro"]
     assert found.from_s > 5.0 / RATE_HZ
     assert found.explained
     for estimate in found.density:  # the mean of five keeps the density

@@ -8,27 +8,34 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, signal, stats
 
-from quadsim.lab.sensor_check.allan import FLAT_FLOOR, HUMP, HUMP_AT, AllanCurve, Noise, allan_curve
-from quadsim.lab.sensor_check.allan_fit import identify, select
+from quadsim.lab.sensor_check.allan import (
+    FLAT_FLOOR,
+    HUMP,
+    HUMP_AT,
+    AllanCurve,
+    AllanNoise,
+    allan_curve,
+)
+from quadsim.lab.sensor_check.allan_fit import fit_allan, select
 
 DT_S = 0.1
 
 
-def noise(seed: int, count: int, model: Noise) -> np.ndarray:
+def noise(seed: int, count: int, model: AllanNoise) -> np.ndarray:
     """Samples of a model, each term by its own recursion."""
     generator = np.random.default_rng(seed)
     white, steps, driven, integral = generator.standard_normal((4, count + 1))
-    kept = math.exp(-DT_S / model.wander_time_s)
+    kept = math.exp(-DT_S / model.instability_time_s)
     driven[1:] *= math.sqrt(1.0 - kept**2)  # the first is drawn from the stationary process
     return (
         model.white / math.sqrt(DT_S) * white[1:]
         + model.walk * math.sqrt(DT_S) * np.cumsum(steps[1:])
-        + model.wander * signal.lfilter([1.0], [1.0, -kept], driven)[:-1]
+        + model.instability * signal.lfilter([1.0], [1.0, -kept], driven)[:-1]
         + model.rounding / DT_S * np.diff(integral)
     )
 
 
-def curve(seed: int, count: int, model: Noise) -> AllanCurve:
+def curve(seed: int, count: int, model: AllanNoise) -> AllanCurve:
     return allan_curve(noise(seed, count, model), 1.0 / DT_S)
 
 
@@ -39,19 +46,19 @@ def covariances(count: int, time_s: float) -> dict[str, np.ndarray]:
     return {
         "white": np.eye(count) / DT_S,
         "walk": (np.minimum(i[:, None], i) + 1) * DT_S,
-        "wander": np.exp(-lag * DT_S / time_s),
+        "instability": np.exp(-lag * DT_S / time_s),
         "rounding": (2.0 * np.eye(count) - (lag == 1)) / DT_S**2,
     }
 
 
 @pytest.mark.parametrize("time_s", [0.05, 2.0, 300.0])
-@pytest.mark.parametrize("term", ["white", "walk", "wander", "rounding"])
+@pytest.mark.parametrize("term", ["white", "walk", "instability", "rounding"])
 def test_variances_are_those_of_the_covariance(term, time_s):
     """Half the expected square of the difference of two neighbouring means."""
     for n in (1, 2, 5, 40):
         weight = np.repeat([-1.0 / n, 1.0 / n], n)
         expected = 0.5 * weight @ covariances(2 * n, time_s)[term] @ weight
-        model = Noise(wander_time_s=time_s, **{term: 1.0})
+        model = AllanNoise(instability_time_s=time_s, **{term: 1.0})
         assert model.variance(n, DT_S) == pytest.approx(expected, rel=1e-6)
 
 
@@ -62,7 +69,7 @@ def test_a_slow_wander_is_exact_where_its_terms_cancel():
     time_s = 1e5
     # 1 - exp(-x) keeps its digits; the ones cancel as the weights' sum is zero
     expected = 0.5 * weight @ np.expm1(-lag * DT_S / time_s) @ weight
-    variance = Noise(wander=1.0, wander_time_s=time_s).variance(n, DT_S)
+    variance = AllanNoise(instability=1.0, instability_time_s=time_s).variance(n, DT_S)
     assert variance == pytest.approx(expected, rel=1e-5)  # to first order in dt/T
 
 
@@ -73,10 +80,10 @@ def test_far_above_the_interval_the_models_are_the_standards():
     bracket = 3.0 - 4.0 * np.exp(-tau_s / time_s) + np.exp(-2.0 * tau_s / time_s)
     markov = q2 * time_s**2 / tau_s * (1.0 - time_s / (2.0 * tau_s) * bracket)
     for model, expected in (
-        (Noise(white=2.0), 4.0 / tau_s),
-        (Noise(walk=2.0), 4.0 * tau_s / 3.0),
-        (Noise(wander=1.0, wander_time_s=time_s), markov),
-        (Noise(rounding=2.0), 12.0 / tau_s**2),
+        (AllanNoise(white=2.0), 4.0 / tau_s),
+        (AllanNoise(walk=2.0), 4.0 * tau_s / 3.0),
+        (AllanNoise(instability=1.0, instability_time_s=time_s), markov),
+        (AllanNoise(rounding=2.0), 12.0 / tau_s**2),
     ):
         # sampling matters to the order (dt/tau)^2 and dt^2/(tau T), at most 4e-6
         np.testing.assert_allclose(model.variance(n, DT_S), expected, rtol=1e-5)
@@ -84,7 +91,7 @@ def test_far_above_the_interval_the_models_are_the_standards():
 
 def test_the_hump_is_where_the_standard_says():
     time_s = 1000.0
-    model = Noise(wander=1.0, wander_time_s=time_s)
+    model = AllanNoise(instability=1.0, instability_time_s=time_s)
     found = optimize.minimize_scalar(
         lambda tau_s: -float(model.variance(tau_s / DT_S, DT_S)), bounds=(100.0, 1e4)
     )
@@ -109,10 +116,10 @@ def test_the_flat_floor_is_that_of_flicker():
     assert flat.flat_floor() == pytest.approx(1.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("term", ["white", "walk", "wander", "rounding"])
+@pytest.mark.parametrize("term", ["white", "walk", "instability", "rounding"])
 def test_the_spectrum_has_the_variance_of_the_model(term):
     """The integral of the density times that of the difference of two means."""
-    model, n = Noise(wander_time_s=2.0, **{term: 1.0}), 7
+    model, n = AllanNoise(instability_time_s=2.0, **{term: 1.0}), 7
     frequency_hz = (np.arange(200_000) + 0.5) / 200_000 * 0.5 / DT_S
     phase = math.pi * frequency_hz * DT_S
     gain = 2.0 * np.sin(n * phase) ** 4 / (n * np.sin(phase)) ** 2
@@ -121,7 +128,7 @@ def test_the_spectrum_has_the_variance_of_the_model(term):
 
 
 def test_deviations_are_their_definition():
-    values = noise(1, 500, Noise(white=1.0, walk=0.3))
+    values = noise(1, 500, AllanNoise(white=1.0, walk=0.3))
     found = allan_curve(values, 1.0 / DT_S)
     for n, deviation in zip(found.count, found.deviation, strict=True):
         means = np.convolve(values, np.ones(n) / n, "valid")
@@ -138,7 +145,12 @@ def in_bounds(hits: int, trials: int, probability: float) -> bool:
 
 
 @pytest.mark.parametrize(
-    "model", [Noise(white=1.0), Noise(walk=1.0), Noise(wander=1.0, wander_time_s=5.0)]
+    "model",
+    [
+        AllanNoise(white=1.0),
+        AllanNoise(walk=1.0),
+        AllanNoise(instability=1.0, instability_time_s=5.0),
+    ],
 )
 def test_intervals_hold_the_truth_in_95_of_100_recordings(model):
     seeds = range(300)
@@ -157,12 +169,16 @@ def test_intervals_hold_the_truth_in_95_of_100_recordings(model):
 
 
 MODELS = {
-    "white": (Noise(white=1e-3), 20_000, 40),
-    "white walk": (Noise(white=1e-3, walk=1e-4), 20_000, 40),
-    "white wander": (Noise(white=1e-3, wander=1e-3, wander_time_s=20.0), 20_000, 30),
-    "white rounding": (Noise(white=1e-3, rounding=1e-3), 20_000, 30),
-    "white walk wander": (
-        Noise(white=1e-3, walk=3e-5, wander=1e-3, wander_time_s=10.0),
+    "white": (AllanNoise(white=1e-3), 20_000, 40),
+    "white walk": (AllanNoise(white=1e-3, walk=1e-4), 20_000, 40),
+    "white instability": (
+        AllanNoise(white=1e-3, instability=1e-3, instability_time_s=20.0),
+        20_000,
+        30,
+    ),
+    "white rounding": (AllanNoise(white=1e-3, rounding=1e-3), 20_000, 30),
+    "white walk instability": (
+        AllanNoise(white=1e-3, walk=3e-5, instability=1e-3, instability_time_s=10.0),
         36_000,
         15,
     ),
@@ -182,7 +198,7 @@ def test_figures_come_back_within_their_intervals(terms):
     hits: dict[str, int] = {}
     chances = []
     for seed in range(seeds):
-        found = identify([curve(seed, count, model)], terms.split())
+        found = fit_allan([curve(seed, count, model)], terms.split())
         chances.append(found.chance)
         for name, estimate in found.estimates[0].items():
             inside = estimate.low <= getattr(model, name) <= estimate.high
@@ -198,26 +214,29 @@ def test_figures_come_back_within_their_intervals(terms):
 def test_the_interval_of_white_noise_is_as_narrow_as_can_be():
     """The deviation of n independent samples is known to 1 / sqrt(2 n), and no better."""
     count = 50_000
-    estimate = identify([curve(5, count, Noise(white=1.0))], ["white"]).estimates[0]["white"]
+    estimate = fit_allan([curve(5, count, AllanNoise(white=1.0))], ["white"]).estimates[0]["white"]
     width = 0.5 * (estimate.high - estimate.low) / 1.96
     assert width == pytest.approx(1.0 / math.sqrt(2.0 * count), rel=0.1)
 
 
 def test_axes_share_their_correlation_time():
-    models = [Noise(white=1e-3, wander=size, wander_time_s=20.0) for size in (1e-3, 2e-3, 0.5e-3)]
+    models = [
+        AllanNoise(white=1e-3, instability=size, instability_time_s=20.0)
+        for size in (1e-3, 2e-3, 0.5e-3)
+    ]
     curves = [curve(10 + i, 20_000, model) for i, model in enumerate(models)]
-    together = identify(curves, ["white", "wander"])
-    assert len({noise.wander_time_s for noise in together.noises}) == 1
-    shared = together.estimates[0]["wander_time_s"]
+    together = fit_allan(curves, ["white", "instability"])
+    assert len({noise.instability_time_s for noise in together.noises}) == 1
+    shared = together.estimates[0]["instability_time_s"]
     assert shared.low < 20.0 < shared.high
-    alone = identify(curves[:1], ["white", "wander"]).estimates[0]["wander_time_s"]
+    alone = fit_allan(curves[:1], ["white", "instability"]).estimates[0]["instability_time_s"]
     assert math.log(shared.high / shared.low) < math.log(alone.high / alone.low)
     for model, estimates in zip(models, together.estimates, strict=True):
-        assert estimates["wander"].low < model.wander < estimates["wander"].high
+        assert estimates["instability"].low < model.instability < estimates["instability"].high
 
 
 def test_a_term_that_is_not_there_is_not_told_from_zero():
-    found = identify([curve(3, 20_000, Noise(white=1e-3))], ["white", "walk"])
+    found = fit_allan([curve(3, 20_000, AllanNoise(white=1e-3))], ["white", "walk"])
     walk = found.estimates[0]["walk"]
     assert walk.low == 0.0
     # at the longest tau of 400 s white noise has 5e-5: a walk of 1e-5 would have 1.2e-4
@@ -228,10 +247,10 @@ def test_a_term_that_is_not_there_is_not_told_from_zero():
 @pytest.mark.parametrize(
     ("terms", "model"),
     [
-        ("white", Noise(white=1e-3)),
-        ("white walk", Noise(white=1e-3, walk=1e-4)),
-        ("white wander", Noise(white=1e-3, wander=1e-3, wander_time_s=10.0)),
-        ("white rounding", Noise(white=1e-3, rounding=2e-3)),
+        ("white", AllanNoise(white=1e-3)),
+        ("white walk", AllanNoise(white=1e-3, walk=1e-4)),
+        ("white instability", AllanNoise(white=1e-3, instability=1e-3, instability_time_s=10.0)),
+        ("white rounding", AllanNoise(white=1e-3, rounding=2e-3)),
     ],
 )
 def test_the_terms_that_are_there_are_chosen(terms, model):
@@ -240,7 +259,7 @@ def test_the_terms_that_are_there_are_chosen(terms, model):
 
 
 def test_the_shortest_averages_can_be_left_out():
-    found = curve(2, 1_000, Noise(white=1.0))
+    found = curve(2, 1_000, AllanNoise(white=1.0))
     part = found.from_tau(1.0)
     assert part.tau_s[0] == pytest.approx(1.0)
     assert len(part.count) < len(found.count)

@@ -12,8 +12,8 @@ from scipy import signal
 
 from quadsim.base.files import known, share_dir
 from quadsim.base.parameters import Spec, leaves, read_yaml
-from quadsim.lab.sensor_check.bench import LOOPS, Bench, alone, at_rest
-from quadsim.lab.sensor_check.check import RIGS, Settings, check, planned
+from quadsim.lab.sensor_check.bench import LOOPS, Bench, alone, truth_at_rest
+from quadsim.lab.sensor_check.check import RIGS, CheckSettings, check_devices, planned
 from quadsim.lab.sensor_check.experiments import (
     TERMS,
     Experiment,
@@ -337,7 +337,7 @@ def test_every_shipped_device_is_as_its_file_says(name):
 def test_a_suite_is_checked_as_a_whole():
     """What the command does, on three devices that fly together."""
     devices = {kind: WORST[kind] for kind in ("gnss", "barometer", "rangefinder")}
-    result = check({"worst": devices}, Settings(hours=0.05, seed=1))
+    result = check_devices({"worst": devices}, CheckSettings(hours=0.05, seed=1))
     assert list(result.devices) == ["worst/gnss", "worst/barometer", "worst/rangefinder"]
     assert result.passed
     for name, device in result.devices.items():
@@ -402,7 +402,7 @@ def test_an_hour_at_rest_finds_it_too(kind, name):
 
 
 def test_what_cannot_be_judged_is_not():
-    """Noise that is finer than the counts: what is rounded off depends on where it stands."""
+    """AllanNoise that is finer than the counts: what is rounded off depends on where it stands."""
     params = RangefinderParams(noise_sigma_m=0.002, step_m=0.01, range_max_m=8.01)
     [(channel, found)] = rest("rangefinder", params, Bench("rangefinder", WORLD, 1), 0.02, 0.95)
     assert not channel.judged
@@ -437,7 +437,7 @@ def test_blocks_of_noise_go_on_where_the_last_one_ended():
 
 def test_the_shown_truth_is_what_is_read():
     bench = Bench("imu", WORLD, 1)
-    found = bench.run(ImuParams(sampling="point"), "x", 3, at_rest(a_W=(1.0, 2.0, 3.0)))
+    found = bench.run(ImuParams(sampling="point"), "x", 3, truth_at_rest(a_W=(1.0, 2.0, 3.0)))
     np.testing.assert_allclose(found["f_S"], [[1.0, 2.0, 3.0 + WORLD.gravity_mps2]] * 3)
 
 

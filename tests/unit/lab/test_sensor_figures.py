@@ -11,9 +11,9 @@ from scipy import signal, stats
 
 from quadsim.lab.sensor_check.figures import (
     WANTED,
-    Figure,
+    MeasuredFigure,
     Specified,
-    consistency,
+    consistency_figure,
     count_step,
     independent,
     trials_for_deviation,
@@ -40,13 +40,13 @@ def said(value: float) -> Specified:
     return Specified("figure", "1", value, 0.95)
 
 
-def mean_square(seed: int) -> Figure:
+def mean_square(seed: int) -> MeasuredFigure:
     squares = normal(seed) ** 2
-    return consistency("errors", float(squares.mean()), len(squares))
+    return consistency_figure("errors", float(squares.mean()), len(squares))
 
 
 #: How each interval is made from a seed; the truth is what is said.
-INTERVALS: dict[str, Callable[[int], Figure]] = {
+INTERVALS: dict[str, Callable[[int], MeasuredFigure]] = {
     "deviation": lambda seed: said(3.0).deviation(1.5 * normal(seed) + 7.0, 2.0),
     "mean": lambda seed: said(-4.0).mean(0.5 * normal(seed, 20) + 2.0, -2.0),
     "share": lambda seed: said(0.3).share(int((normal(seed, 500) < -0.5244005).sum()), 500),
@@ -58,7 +58,7 @@ INTERVALS: dict[str, Callable[[int], Figure]] = {
     ),
     "bound of one axis": lambda seed: said(1.959964).radius(np.abs(normal(seed, 600)), 0.95),
     "time": lambda seed: said(5.0).persistence(markov(seed, 2000, math.exp(-0.8)), 4.0),
-    "wander": lambda seed: said(1.0).wander(markov(seed, 500, math.exp(-0.8)), 4.0, 5.0),
+    "instability": lambda seed: said(1.0).instability(markov(seed, 500, math.exp(-0.8)), 4.0, 5.0),
     "consistency": mean_square,
 }
 
@@ -89,7 +89,7 @@ def test_so_many_trials_make_intervals_narrow_enough(confidence):
     count = trials_for_deviation(confidence)
     assert Specified("", "", 1.0, confidence).spread(1.0, count).half_width < WANTED
     squares = trials_for_squares(confidence)
-    assert consistency("", 1.0, squares, confidence).half_width < WANTED
+    assert consistency_figure("", 1.0, squares, confidence).half_width < WANTED
     for probability in (0.5, 0.01):
         trials = trials_for_share(probability, confidence)
         found = Specified("", "", probability, confidence).share(
@@ -116,7 +116,7 @@ def test_a_certain_figure_has_no_interval():
 def test_verdicts():
     assert said(2.0).exactly(2.0).verdict == "holds"
     assert said(2.0).exactly(3.0).verdict == "does not hold"
-    assert Figure("", "", None, 1.0, 0.0, 2.0, True).verdict == "not judged"
+    assert MeasuredFigure("", "", None, 1.0, 0.0, 2.0, True).verdict == "not judged"
 
 
 @pytest.mark.parametrize(

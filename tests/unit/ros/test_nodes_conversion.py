@@ -23,6 +23,7 @@ from sensor_msgs.msg import Imu, JointState, NavSatFix, NavSatStatus, Range
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.compiled import new_record
+from quadsim.base.parameters import new
 from quadsim.base.records import ATTITUDE_COMMAND, KINEMATICS, ODOMETRY, SETPOINT
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler, to_matrix
@@ -30,9 +31,9 @@ from quadsim.mission.items import name_of
 from quadsim.ros.messages import commands as command_messages
 from quadsim.ros.messages import conversion, transforms
 from quadsim.ros.messages.cdr import MessageError, Reader, RotorsReader, rotor_names, stamp_of
-from quadsim.sensors.gnss import GNSS_SAMPLE
-from quadsim.sensors.imu import IMU_SAMPLE
-from quadsim.sensors.rangefinder import RANGEFINDER_SAMPLE, RangefinderParams
+from quadsim.sensors.gnss import GnssSample
+from quadsim.sensors.imu import ImuSample
+from quadsim.sensors.rangefinder import RangefinderParams, RangefinderSample
 from quadsim.wire import samples
 from quadsim.wire.encode import attitude_template, joint_template
 
@@ -134,7 +135,7 @@ def test_acceleration_is_in_body_axes_both_ways():
 
 
 def test_imu_has_no_orientation_and_its_devices_variances():
-    sample = new_record(IMU_SAMPLE)
+    sample = new(ImuSample)
     sample.stamp_ns = STAMP_NS
     sample.f_S[:] = 0.1, 0.2, 9.8
     sample.w_S[:] = 1.0, 2.0, 3.0
@@ -155,7 +156,7 @@ def test_imu_has_no_orientation_and_its_devices_variances():
 
 def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
     datum = Datum(47.0, 8.0, 500.0)
-    sample = new_record(GNSS_SAMPLE)
+    sample = new(GnssSample)
     sample.stamp_ns = STAMP_NS
     sample.p_W[:] = 0.0, 0.0, 7.0
     sample.v_W[:] = 1.0, 2.0, 3.0
@@ -185,7 +186,7 @@ def test_fix_is_geodetic_and_velocity_says_that_it_has_no_rate():
 
 @pytest.mark.parametrize("reading", [2.5, math.inf, -math.inf])
 def test_range_is_in_its_own_message(reading):
-    sample = new_record(RANGEFINDER_SAMPLE)
+    sample = new(RangefinderSample)
     sample.stamp_ns = STAMP_NS
     sample.range_m, sample.variance_m2 = reading, 0.25
     params = RangefinderParams(field_of_view_deg=45.0, radiation="ultrasound")

@@ -36,21 +36,21 @@ PER_DECADE = 6
 
 
 @dataclass(frozen=True)
-class Noise:
+class AllanNoise:
     """Figures of one axis at rest; zero where a term is absent.
 
     Attributes:
         white: density N, unit/sqrt(Hz).
         walk: random walk K of the bias, unit/s/sqrt(Hz).
-        wander: deviation sigma of the Gauss-Markov bias instability, unit.
-        wander_time_s: its correlation time.
+        instability: deviation sigma of the Gauss-Markov bias instability, unit.
+        instability_time_s: its correlation time.
         rounding: deviation Q of the integral's error, unit s.
     """
 
     white: float = 0.0
     walk: float = 0.0
-    wander: float = 0.0
-    wander_time_s: float = 500.0
+    instability: float = 0.0
+    instability_time_s: float = 500.0
     rounding: float = 0.0
 
     def variance(self, count: ArrayLike, dt_s: float) -> Array:
@@ -59,19 +59,19 @@ class Noise:
         return np.asarray(
             self.white**2 * white_variance(n, dt_s)
             + self.walk**2 * walk_variance(n, dt_s)
-            + self.wander**2 * wander_variance(n, dt_s, self.wander_time_s)
+            + self.instability**2 * instability_variance(n, dt_s, self.instability_time_s)
             + self.rounding**2 * rounding_variance(n, dt_s)
         )
 
     def density(self, frequency_hz: Array, dt_s: float) -> Array:
         """Two-sided power spectral density of the samples, unit^2/Hz."""
         half = 4.0 * np.sin(math.pi * frequency_hz * dt_s) ** 2
-        kept = math.exp(-dt_s / self.wander_time_s)
-        wander = dt_s * (1.0 - kept**2) / ((1.0 - kept) ** 2 + kept * half)
+        kept = math.exp(-dt_s / self.instability_time_s)
+        instability = dt_s * (1.0 - kept**2) / ((1.0 - kept) ** 2 + kept * half)
         return np.asarray(
             self.white**2
             + self.walk**2 * dt_s**2 / half
-            + self.wander**2 * wander
+            + self.instability**2 * instability
             + self.rounding**2 * half / dt_s
         )
 
@@ -90,7 +90,7 @@ def walk_variance(n: Array, dt_s: float) -> Array:
     return np.asarray(dt_s * (2.0 * n**2 + 1.0) / (6.0 * n))
 
 
-def wander_variance(n: Array, dt_s: float, time_s: float) -> Array:
+def instability_variance(n: Array, dt_s: float, time_s: float) -> Array:
     """Allan variance of a Gauss-Markov process of deviation 1, sampled each dt_s.
 
     With ``c = exp(-dt/T)``: variance of a mean of n less the covariance of two neighbouring means,

@@ -1,4 +1,4 @@
-"""Noise figures out of Allan curves, each with its 95 % interval.
+"""AllanNoise figures out of Allan curves, each with its 95 % interval.
 
 The generalised method of moments on Allan variances (Guerrier, Skaloud et al. 2013), in logarithms:
 the logarithm of a variance of nu degrees of freedom is off by a known mean and variance (digamma,
@@ -21,18 +21,18 @@ from scipy import linalg, optimize, special, stats
 from quadsim.lab.sensor_check.allan import (
     HUMP_AT,
     AllanCurve,
+    AllanNoise,
     Array,
-    Noise,
     degrees_of_freedom,
+    instability_variance,
     noise_kind,
     rounding_variance,
     walk_variance,
-    wander_variance,
     white_variance,
 )
 
 #: What a model can be made of.
-TERMS = ("white", "walk", "wander", "rounding")
+TERMS = ("white", "walk", "instability", "rounding")
 
 #: A term stays if without it the fit is worse than chance makes it in one of a hundred cases.
 SELECTION = 0.99
@@ -54,18 +54,18 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Identified:
+class AllanFit:
     """What a fit found on axes that share one correlation time.
 
     Attributes:
         noises: figures of each axis.
-        estimates: of each axis, by the names of :class:`Noise`, for the terms of the fit;
-            ``wander_time_s`` is the same on all.
+        estimates: of each axis, by the names of :class:`AllanNoise`, for the terms of the fit;
+            ``instability_time_s`` is the same on all.
         misfit: weighted sum of squares.
         freedom: its degrees of freedom, where the model is true.
     """
 
-    noises: tuple[Noise, ...]
+    noises: tuple[AllanNoise, ...]
     estimates: tuple[dict[str, Estimate], ...]
     misfit: float
     freedom: int
@@ -79,7 +79,7 @@ class Identified:
 class _Axis:
     """One curve: what the logarithms of its variances should be, and how they scatter."""
 
-    def __init__(self, curve: AllanCurve, noise: Noise) -> None:
+    def __init__(self, curve: AllanCurve, noise: AllanNoise) -> None:
         self.n = curve.count.astype(float)
         self.dt_s = curve.dt_s
         kinds = noise_kind(self.n, noise.variance(self.n, self.dt_s))
@@ -96,13 +96,13 @@ class _Axis:
         covariance[np.diag_indices_from(covariance)] *= 1.0 + 1e-9
         self.root = linalg.cholesky(covariance, lower=True)
 
-    def residual(self, noise: Noise) -> Array:
+    def residual(self, noise: AllanNoise) -> Array:
         """Independent residuals of deviation 1."""
         off = self.log_variance - np.log(noise.variance(self.n, self.dt_s))
         return np.asarray(linalg.solve_triangular(self.root, off, lower=True))
 
 
-def correlation(curve: AllanCurve, noise: Noise, points: int = 20_000) -> Array:
+def correlation(curve: AllanCurve, noise: AllanNoise, points: int = 20_000) -> Array:
     """(M, M) correlation of overlapping Allan variances of Gaussian noise.
 
     The covariance of two means of squares is the sum of their squared cross-covariance, which by
@@ -122,13 +122,13 @@ def correlation(curve: AllanCurve, noise: Noise, points: int = 20_000) -> Array:
     return np.asarray(covariance / np.outer(scale, scale))
 
 
-def first_guess(curve: AllanCurve, terms: Sequence[str], time_s: float) -> Noise:
+def first_guess(curve: AllanCurve, terms: Sequence[str], time_s: float) -> AllanNoise:
     """Non-negative least squares on the variances, each weighed by its own size and freedom."""
     n, dt_s = curve.count.astype(float), curve.dt_s
     parts = {
         "white": white_variance(n, dt_s),
         "walk": walk_variance(n, dt_s),
-        "wander": wander_variance(n, dt_s, time_s),
+        "instability": instability_variance(n, dt_s, time_s),
         "rounding": rounding_variance(n, dt_s),
     }
     weight = np.sqrt(0.5 * curve.freedom) / curve.deviation**2
@@ -136,7 +136,7 @@ def first_guess(curve: AllanCurve, terms: Sequence[str], time_s: float) -> Noise
     sizes = np.linalg.norm(basis, axis=0)
     found, _ = optimize.nnls(basis / sizes, curve.deviation**2 * weight)
     figures = dict(zip(terms, np.sqrt(found / sizes), strict=True))
-    return Noise(wander_time_s=time_s, **{name: float(x) for name, x in figures.items()})
+    return AllanNoise(instability_time_s=time_s, **{name: float(x) for name, x in figures.items()})
 
 
 class _Fit:
@@ -144,7 +144,7 @@ class _Fit:
 
     def __init__(self, curves: Sequence[AllanCurve], terms: Sequence[str]) -> None:
         self.curves, self.terms = curves, tuple(terms)
-        self.timed = "wander" in terms
+        self.timed = "instability" in terms
         longest = min(float(curve.tau_s[-1]) for curve in curves)
         shortest = max(float(curve.tau_s[0]) for curve in curves)
         # with its hump beyond the longest average it is no different from a walk
@@ -153,7 +153,7 @@ class _Fit:
         self.low = np.log([self._smallest(curves[axis], term) for axis, term in self.names])
         self.high = self.low + math.log(1e3 / NOTHING)
         if self.timed:
-            self.names.append((-1, "wander_time_s"))
+            self.names.append((-1, "instability_time_s"))
             self.low = np.append(self.low, math.log(self.times_s[0]))
             self.high = np.append(self.high, math.log(self.times_s[1]))
         self.axes: list[_Axis] = []
@@ -161,17 +161,19 @@ class _Fit:
     @staticmethod
     def _smallest(curve: AllanCurve, term: str) -> float:
         """A figure that adds at most :data:`NOTHING` to any deviation."""
-        unit = Noise(wander_time_s=float(curve.tau_s[-1]), **{term: 1.0})
+        unit = AllanNoise(instability_time_s=float(curve.tau_s[-1]), **{term: 1.0})
         top = np.sqrt(unit.variance(curve.count, curve.dt_s)) / curve.deviation
         return NOTHING / float(top.max())
 
-    def noises(self, x: Array) -> list[Noise]:
+    def noises(self, x: Array) -> list[AllanNoise]:
         """Figures of each axis."""
-        time_s = float(np.exp(x[-1])) if self.timed else Noise().wander_time_s
+        time_s = float(np.exp(x[-1])) if self.timed else AllanNoise().instability_time_s
         width = len(self.terms)
         values = np.exp(x[: width * len(self.curves)]).reshape(-1, width)
         return [
-            Noise(wander_time_s=time_s, **dict(zip(self.terms, map(float, row), strict=True)))
+            AllanNoise(
+                instability_time_s=time_s, **dict(zip(self.terms, map(float, row), strict=True))
+            )
             for row in values
         ]
 
@@ -214,12 +216,12 @@ class _Fit:
             x, misfit = self.minimise(x)
         return x, misfit
 
-    def _vector(self, noises: Sequence[Noise], time_s: float) -> Array:
+    def _vector(self, noises: Sequence[AllanNoise], time_s: float) -> Array:
         values = [getattr(noises[axis], term) for axis, term in self.names if axis >= 0]
         values += [time_s] if self.timed else []
         return np.asarray(np.clip(np.log(np.maximum(values, 1e-300)), self.low, self.high))
 
-    def _weigh(self, noises: Sequence[Noise]) -> None:
+    def _weigh(self, noises: Sequence[AllanNoise]) -> None:
         self.axes = [_Axis(c, noise) for c, noise in zip(self.curves, noises, strict=True)]
 
     def interval(self, x: Array, misfit: float, index: int, allowed: float) -> Estimate:
@@ -250,7 +252,7 @@ class _Fit:
         return Estimate(math.exp(x[index]), low, end(float(self.high[index]), math.inf))
 
 
-def identify(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> Identified:
+def fit_allan(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> AllanFit:
     """Fit noise figures to Allan curves.
 
     Args:
@@ -273,10 +275,11 @@ def identify(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> Iden
         nothing = x[index] < fit.low[index] + 0.01
         estimates[axis][name] = replace(estimate, value=0.0) if nothing else estimate
     noises = [
-        Noise(**{name: estimate.value for name, estimate in found.items()}) for found in estimates
+        AllanNoise(**{name: estimate.value for name, estimate in found.items()})
+        for found in estimates
     ]
     freedom = sum(len(curve.count) for curve in fit.curves) - len(x)
-    return Identified(tuple(noises), tuple(estimates), misfit, freedom)
+    return AllanFit(tuple(noises), tuple(estimates), misfit, freedom)
 
 
 def select(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> tuple[str, ...]:
@@ -286,7 +289,7 @@ def select(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> tuple[
     by no more than chance would have it.
 
     Args:
-        curves: as of :func:`identify`.
+        curves: as of :func:`fit_allan`.
         terms: what there may be; the first always stays.
     """
     thinned = [curve.octaves() for curve in curves]
@@ -297,7 +300,7 @@ def select(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> tuple[
         for term in chosen[1:]:
             rest = tuple(name for name in chosen if name != term)
             reached = _Fit(thinned, rest).best()[1]
-            figures = len(curves) + (term == "wander")  # its time is one figure more
+            figures = len(curves) + (term == "instability")  # its time is one figure more
             trials.append((float(stats.chi2.sf(reached - misfit, figures)), rest, reached))
         chance, rest, reached = max(trials)
         if chance < 1.0 - SELECTION:

@@ -61,42 +61,42 @@ def take(
 
 
 @kernel
-def take_imu(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def imu_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of an IMU; arguments as of :func:`take`."""
     take(imu_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_gnss(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def gnss_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a receiver; arguments as of :func:`take`."""
     take(gnss_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_field(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def field_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a magnetometer; arguments as of :func:`take`."""
     take(magnetometer_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_pressure(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def pressure_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a barometer; arguments as of :func:`take`."""
     take(barometer_step, a, b, c, d, e, f, g)
 
 
 @kernel
-def take_range(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def range_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
     """Samples of a range finder; arguments as of :func:`take`."""
     take(rangefinder_step, a, b, c, d, e, f, g)
 
 
 #: Compiled loop of each kind of sensor.
 LOOPS = {
-    "imu": take_imu,
-    "gnss": take_gnss,
-    "magnetometer": take_field,
-    "barometer": take_pressure,
-    "rangefinder": take_range,
+    "imu": imu_samples,
+    "gnss": gnss_samples,
+    "magnetometer": field_samples,
+    "barometer": pressure_samples,
+    "rangefinder": range_samples,
 }
 
 
@@ -133,7 +133,7 @@ class Truth:
     now: NDArray[np.record]
 
 
-def at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
+def truth_at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
     """A truth that does not turn.
 
     Args:
@@ -158,7 +158,7 @@ def above(height_m: float, tilt_deg: float = 0.0, towards_deg: float = 0.0) -> T
     """
     axis = np.array([math.cos(math.radians(towards_deg)), math.sin(math.radians(towards_deg)), 0.0])
     x, y, z, w = Rotation.from_rotvec(math.radians(tilt_deg) * axis).as_quat()
-    return at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
+    return truth_at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
 
 
 class Bench:

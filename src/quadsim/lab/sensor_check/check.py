@@ -11,8 +11,8 @@ from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
 from quadsim.lab.sensor_check.echo import RangefinderRig
 from quadsim.lab.sensor_check.experiments import Experiment, Rig, experiments
-from quadsim.lab.sensor_check.figures import Figure
-from quadsim.lab.sensor_check.flight import Flown
+from quadsim.lab.sensor_check.figures import MeasuredFigure
+from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.gnss import GnssRig
 from quadsim.lab.sensor_check.lidar import LidarBench, LidarRig
 from quadsim.lab.sensor_check.rest import Channel, Rested
@@ -36,7 +36,7 @@ RIGS: dict[str, type[Rig]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class CheckSettings:
     """How a check is made.
 
     Attributes:
@@ -64,11 +64,11 @@ class Checked:
 
     kind: str
     params: Any
-    alone: list[Figure] = field(default_factory=list)
+    alone: list[MeasuredFigure] = field(default_factory=list)
     rested: list[tuple[Channel, Rested]] = field(default_factory=list)
-    flown: Flown | None = None
+    flown: DeviceFlight | None = None
 
-    def parts(self) -> dict[str, list[Figure]]:
+    def parts(self) -> dict[str, list[MeasuredFigure]]:
         """Figures by the way in which they were measured."""
         return {
             "alone": self.alone,
@@ -94,7 +94,7 @@ class Check:
 
     devices: dict[str, Checked]
     confidence: float
-    settings: Settings
+    settings: CheckSettings
 
     @property
     def passed(self) -> bool:
@@ -130,9 +130,9 @@ def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -
     return experiments(RIGS[kind](bench, params))
 
 
-def check(
+def check_devices(
     sets: Mapping[str, Mapping[str, Any]],
-    settings: Settings,
+    settings: CheckSettings,
     environment: EnvironmentParams | None = None,
     tell: Callable[[str], None] = lambda what: None,
 ) -> Check:
@@ -168,7 +168,7 @@ def check(
     for name, devices in sets.items():
         if settings.fly and any(kind in SENSORS for kind in devices):
             tell(f"{name}: a flight")
-            for kind, flown in flight.fly(devices, settings.seed, confidence).items():
+            for kind, flown in flight.fly_devices(devices, settings.seed, confidence).items():
                 found[_name(name, kind, devices)].flown = flown
     return Check(found, confidence, settings)
 
@@ -179,14 +179,14 @@ def _name(name: str, kind: str, devices: Mapping[str, Any]) -> str:
 
 
 def _intervals(
-    devices: Mapping[str, Checked], plans: Mapping[str, list[Experiment]], settings: Settings
+    devices: Mapping[str, Checked], plans: Mapping[str, list[Experiment]], settings: CheckSettings
 ) -> int:
     """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
     total = 0
     for name, device in devices.items():
         total += sum(experiment.intervals for experiment in plans[name])
         if settings.hours > 0.0 and device.kind in SENSORS:
-            total += at_rest.intervals(device.kind, device.params, settings.hours)
+            total += at_rest.rest_intervals(device.kind, device.params, settings.hours)
         if settings.fly and device.kind in SENSORS:
-            total += flight.intervals(device.kind)
+            total += flight.flight_intervals(device.kind)
     return total

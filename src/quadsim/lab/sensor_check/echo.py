@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quadsim.lab.sensor_check.bench import Truth, above
 from quadsim.lab.sensor_check.experiments import Experiment, Probe, Rig, certain
-from quadsim.lab.sensor_check.figures import Figure, trials_for_squares
+from quadsim.lab.sensor_check.figures import MeasuredFigure, trials_for_squares
 from quadsim.lab.sensor_check.rigs import scatter
 
 #: Where a surface is hit aslant, the ray may be longer than the range.
@@ -83,7 +83,7 @@ class EchoRig(Rig):
             probe = Probe(truth, others={} if by_height else FAR)
             return float(self.readings(name, probe, 1)[0, 0])
 
-        def measure() -> list[Figure]:
+        def measure() -> list[MeasuredFigure]:
             high = (1.0 + part) * stated
             found = turning_point(
                 lambda value: has_turned(reading(value)),
@@ -130,7 +130,7 @@ class RangefinderRig(EchoRig):
                 ("covariance",), 1, lambda confidence: self._covariance(names, confidence)
             )
 
-    def _beam(self) -> list[Figure]:
+    def _beam(self) -> list[MeasuredFigure]:
         """Tilted beyond the cone's half width, its lowest edge is nearest."""
         width = "field_of_view_deg"
         tilt_deg = 0.5 * self.of(width) + 10.0
@@ -145,7 +145,7 @@ class RangefinderRig(EchoRig):
         # the ray at the edge is within a quarter of a degree of the plane of the tilt
         return [self.specified(width).exactly(found, 1e-3 * self.of(width))]
 
-    def _covariance(self, names: tuple[str, ...], confidence: float) -> list[Figure]:
+    def _covariance(self, names: tuple[str, ...], confidence: float) -> list[MeasuredFigure]:
         """What messages say against what is wrong, one reading of each of many switch-ons."""
         params, count = self.alone(*names), trials_for_squares(confidence)
         # heights over a count: a device that rounds coarsely reads one of them too high or low

@@ -22,7 +22,7 @@ from quadsim.base.parameters import leaves
 from quadsim.lab.sensor_check.bench import Bench, Samples, Truth, alone
 from quadsim.lab.sensor_check.figures import (
     WANTED,
-    Figure,
+    MeasuredFigure,
     Specified,
     count_step,
     trials_for_deviation,
@@ -31,7 +31,7 @@ from quadsim.lab.sensor_check.figures import (
 from quadsim.sensors.timing import LARGEST_JITTER
 
 Array = NDArray[Any]
-Measure = Callable[[float], list[Figure]]
+Measure = Callable[[float], list[MeasuredFigure]]
 
 #: Correlation times between two samples of a Gauss-Markov process: with 0.8 the time is known
 #: best, to 2.49 / sqrt(n).
@@ -197,7 +197,7 @@ def is_vector(value: Any) -> bool:
     return isinstance(value, tuple)
 
 
-def certain(names: tuple[str, ...], measure: Callable[[], list[Figure]]) -> Experiment:
+def certain(names: tuple[str, ...], measure: Callable[[], list[MeasuredFigure]]) -> Experiment:
     """An experiment without chance."""
     return Experiment(names, 0, lambda confidence: measure())
 
@@ -209,7 +209,7 @@ def constant(rig: Rig, name: str) -> Iterator[Experiment]:
     """What is always the same: one reading in each situation, the worst one counts."""
     probes = rig.probes(name)
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         found: dict[int | None, list[tuple[float, float]]] = {}
         for probe in probes:
             row = rig.readings(name, probe, 1)[0]
@@ -232,7 +232,7 @@ def turn_on(rig: Rig, name: str) -> Iterator[Experiment]:
     """What is drawn for each unit or at each switch-on: the spread over many of them."""
     (probe,) = rig.probes(name)
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         wanted = trials_for_deviation(confidence)
         columns = len(rig.starts(name, probe, 1)[0])
         values = rig.starts(name, probe, math.ceil(wanted / columns))
@@ -249,7 +249,7 @@ def _deviations(
     stated = rig.of(name)
     components = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [None]
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         rows = values(probe, trials_for_deviation(confidence))
         return [
             rig.specified(name, confidence, i).deviation(
@@ -294,13 +294,13 @@ def gauss_markov(rig: Rig, name: str) -> Iterator[Experiment]:
     stated = rig.of(name)
     axes = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [0]
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         time_s = rig.of(time)
         dt_s = MARKOV_STEP * time_s
         shown = replace(probe, keeps=(*probe.keeps, time))
         readings = rig.readings(name, shown, markov_count(confidence), dt_s)
         return [
-            rig.specified(name, confidence, i if is_vector(stated) else None).wander(
+            rig.specified(name, confidence, i if is_vector(stated) else None).instability(
                 readings[:, i], dt_s, time_s
             )
             for i in axes
@@ -313,7 +313,7 @@ def quantisation(rig: Rig, name: str) -> Iterator[Experiment]:
     """Counts, over which the noise of the probe spreads the readings."""
     (probe,) = rig.probes(name)
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         step = count_step(rig.readings(name, probe, 2000))
         return [rig.specified(name).exactly(step, 1e-6 * rig.of(name))]
 
@@ -324,7 +324,7 @@ def dropout(rig: Rig, name: str) -> Iterator[Experiment]:
     """The share of readings that are missed."""
     (probe,) = rig.probes(name)
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         count = trials_for_share(probe.gain * rig.of(name), confidence)
         missed = int(np.isinf(rig.readings(name, probe, count)).sum())
         return [rig.specified(name, confidence).share(missed, count, 1.0 / probe.gain)]
@@ -336,7 +336,7 @@ def lag(rig: Rig, name: str) -> Iterator[Experiment]:
     """A first-order lag: how far it follows while what it reads rises evenly."""
     (probe,) = rig.probes(name)
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         time_s = rig.of(name)
         dt_s = 1e-3 * time_s
         # of a ramp over dt it follows 1 - (1 - exp(-x)) / x, x = dt / T; half of x
@@ -350,7 +350,7 @@ def warm_up(rig: Rig, name: str) -> Iterator[Experiment]:
     """How far a sensor warms itself, and how fast (``warm_up_s``)."""
     (probe,) = rig.probes(name)
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         time_s = rig.of("warm_up_s")
         risen = rig.readings(name, replace(probe, keeps=("warm_up_s",)), 400, 0.1 * time_s)[:, 0]
         left = risen[-1] - risen[[0, 9]]
@@ -367,7 +367,7 @@ def rotation(rig: Rig, name: str) -> Iterator[Experiment]:
     """How the sensor is turned: what each axis reads of a vector along each axis of the body."""
     probes = rig.probes(name)
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         found = Rotation.from_matrix([rig.readings(name, probe, 1)[0] for probe in probes])
         wanted = Rotation.from_euler("xyz", rig.of(name), degrees=True)
         off_deg = math.degrees((wanted.inv() * found).magnitude())
@@ -393,7 +393,7 @@ def clipped_deviation(sigma: float, bound: float) -> float:
 def rate(rig: Rig, name: str) -> Iterator[Experiment]:
     """Samples a second."""
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         _, stamps_ns, _ = rig.deliveries(name, rig.rate_periods + 1)
         found = 1e9 * rig.rate_periods / float(stamps_ns[-1] - stamps_ns[0])
         # stamps and periods are whole nanoseconds
@@ -405,7 +405,7 @@ def rate(rig: Rig, name: str) -> Iterator[Experiment]:
 def latency(rig: Rig, name: str) -> Iterator[Experiment]:
     """From the time of a sample to its publication."""
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         taken_ns, _, arrivals_ns = rig.deliveries(name, 10)
         late_s = 1e-9 * float(np.median(arrivals_ns - taken_ns))
         return [rig.specified(name).exactly(late_s, rig.clock_s)]
@@ -416,7 +416,7 @@ def latency(rig: Rig, name: str) -> Iterator[Experiment]:
 def jitter(rig: Rig, name: str) -> Iterator[Experiment]:
     """The stamp's error, which is cut below half a period."""
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         taken_ns, stamps_ns, _ = rig.deliveries(name, trials_for_deviation(confidence))
         cut_s = clipped_deviation(rig.of(name), LARGEST_JITTER / rig.params.rate_hz)
         said = rig.specified(name, confidence, value=cut_s)
@@ -428,7 +428,7 @@ def jitter(rig: Rig, name: str) -> Iterator[Experiment]:
 def loss(rig: Rig, name: str) -> Iterator[Experiment]:
     """The share of samples that never arrive."""
 
-    def measure(confidence: float) -> list[Figure]:
+    def measure(confidence: float) -> list[MeasuredFigure]:
         count = trials_for_share(rig.of(name), confidence)
         lost = int((rig.deliveries(name, count)[2] < 0).sum())
         return [rig.specified(name, confidence).share(lost, count)]

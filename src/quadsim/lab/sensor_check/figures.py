@@ -24,7 +24,7 @@ EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeasuredFigure:
     """One figure of a device.
 
     Attributes:
@@ -64,7 +64,7 @@ class Specified:
     """What a file says of a figure, and how sure the measured one shall be.
 
     Attributes:
-        name, unit, specified: as of :class:`Figure`.
+        name, unit, specified: as of :class:`MeasuredFigure`.
         confidence: of the interval.
     """
 
@@ -78,14 +78,14 @@ class Specified:
         """Probability beyond either end."""
         return 0.5 * (1.0 - self.confidence)
 
-    def within(self, measured: float, low: float, high: float) -> Figure:
+    def within(self, measured: float, low: float, high: float) -> MeasuredFigure:
         """The figure with its interval."""
         ok = bool(low <= self.specified <= high)
-        return Figure(
+        return MeasuredFigure(
             self.name, self.unit, self.specified, float(measured), float(low), float(high), ok
         )
 
-    def exactly(self, measured: float, tolerance: float = 0.0) -> Figure:
+    def exactly(self, measured: float, tolerance: float = 0.0) -> MeasuredFigure:
         """A figure without chance.
 
         Args:
@@ -95,9 +95,11 @@ class Specified:
         measured = float(measured)
         allowed = max(tolerance, EXACT * abs(self.specified))
         ok = abs(measured - self.specified) <= allowed
-        return Figure(self.name, self.unit, self.specified, measured, measured, measured, ok)
+        return MeasuredFigure(
+            self.name, self.unit, self.specified, measured, measured, measured, ok
+        )
 
-    def spread(self, variance: float, freedom: float, scale: float = 1.0) -> Figure:
+    def spread(self, variance: float, freedom: float, scale: float = 1.0) -> MeasuredFigure:
         """A deviation out of a variance of so many degrees of freedom.
 
         Args:
@@ -110,18 +112,18 @@ class Specified:
         high = measured * math.sqrt(freedom / stats.chi2.ppf(self.tail, freedom))
         return self.within(measured, low, high)
 
-    def deviation(self, values: ArrayLike, scale: float = 1.0) -> Figure:
+    def deviation(self, values: ArrayLike, scale: float = 1.0) -> MeasuredFigure:
         """Of independent normal values of unknown mean."""
         x = np.asarray(values, float)
         return self.spread(float(x.var(ddof=1)), len(x) - 1, scale)
 
-    def mean(self, values: ArrayLike, scale: float = 1.0) -> Figure:
+    def mean(self, values: ArrayLike, scale: float = 1.0) -> MeasuredFigure:
         """Of independent normal values."""
         x = scale * np.asarray(values, float)
         ends = stats.ttest_1samp(x, 0.0).confidence_interval(self.confidence)
         return self.within(x.mean(), *ends)
 
-    def share(self, hits: int, trials: int, scale: float = 1.0) -> Figure:
+    def share(self, hits: int, trials: int, scale: float = 1.0) -> MeasuredFigure:
         """Probability of independent events (Clopper and Pearson 1934).
 
         Args:
@@ -132,14 +134,14 @@ class Specified:
         low, high = stats.binomtest(hits, trials).proportion_ci(self.confidence)
         return self.within(scale * hits / trials, scale * low, scale * high)
 
-    def radius(self, distances: ArrayLike, part: float) -> Figure:
+    def radius(self, distances: ArrayLike, part: float) -> MeasuredFigure:
         """The distance that holds a part of independent ones, by order statistics."""
         x = np.sort(np.asarray(distances, float))
         ranks = stats.binom.ppf([self.tail, 1.0 - self.tail], len(x), part)
         low, high = (x[int(np.clip(rank, 0, len(x) - 1))] for rank in ranks)
         return self.within(np.quantile(x, part), low, high)
 
-    def persistence(self, values: ArrayLike, dt_s: float) -> Figure:
+    def persistence(self, values: ArrayLike, dt_s: float) -> MeasuredFigure:
         """Correlation time of a Gauss-Markov process of mean zero, sampled each dt_s.
 
         The lag-one correlation c of n samples has the variance (1 - c^2) / n (Bartlett 1946), its
@@ -152,7 +154,7 @@ class Specified:
         low, measured, high = -dt_s / np.log(np.sin(angles))
         return self.within(measured, low, high)
 
-    def wander(self, values: ArrayLike, dt_s: float, time_s: float) -> Figure:
+    def instability(self, values: ArrayLike, dt_s: float, time_s: float) -> MeasuredFigure:
         """Deviation of a Gauss-Markov process of mean zero and known correlation time.
 
         Neighbours are alike: n samples have n (1 - c^2) / (1 + c^2) degrees of freedom (Bartlett).
@@ -162,7 +164,9 @@ class Specified:
         return self.spread(float(np.mean(x**2)), len(x) * (1.0 - kept2) / (1.0 + kept2))
 
 
-def consistency(name: str, squares: float, freedom: float, confidence: float = 0.95) -> Figure:
+def consistency_figure(
+    name: str, squares: float, freedom: float, confidence: float = 0.95
+) -> MeasuredFigure:
     """Actual errors against what messages say of them: mean normalised square, 1 if they agree.
 
     Args:

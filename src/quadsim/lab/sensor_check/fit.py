@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.lab.sensor_check.allan import AllanCurve, allan_curve
-from quadsim.lab.sensor_check.allan_fit import Estimate, Identified, identify, select
+from quadsim.lab.sensor_check.allan_fit import AllanFit, Estimate, fit_allan, select
 from quadsim.lab.sensor_check.figures import count_step
-from quadsim.lab.sensor_check.recording import Recording
+from quadsim.lab.sensor_check.recording import ImuRecording
 from quadsim.sensors.imu import ImuParams
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ EXPLAINED, CLEAR, SHORTEST_S = 1e-3, 4.0, 2.0
 #: Gravity where nothing else is known.
 GRAVITY_MPS2 = 9.80665
 
-TERMS = ("white", "walk", "wander")
+TERMS = ("white", "walk", "instability")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Triad:
         from_s: shortest averaging time that was used.
     """
 
-    found: Identified
+    found: AllanFit
     curves: tuple[AllanCurve, ...]
     terms: tuple[str, ...]
     density: tuple[Estimate, ...]
@@ -65,7 +65,7 @@ class Triad:
 class Fitted:
     """All that was found of a recording."""
 
-    recording: Recording
+    recording: ImuRecording
     triads: dict[str, Triad] = field(default_factory=dict)
 
     @property
@@ -92,7 +92,7 @@ class Fitted:
                     "figures": [
                         {"name": figure, "axis": axis, "unit": unit, "value": estimate.value,
                          "low": estimate.low, "high": estimate.high}
-                        for figure, axis, unit, estimate in figures(name, triad)
+                        for figure, axis, unit, estimate in fitted_figures(name, triad)
                     ],
                 }
                 for name, triad in self.triads.items()
@@ -100,7 +100,7 @@ class Fitted:
         }  # fmt: skip
 
 
-def fit(recording: Recording) -> Fitted:
+def fit_recording(recording: ImuRecording) -> Fitted:
     """Estimate the figures of a recording at rest."""
     return Fitted(
         recording,
@@ -108,7 +108,7 @@ def fit(recording: Recording) -> Fitted:
     )
 
 
-def _fit_triad(recording: Recording, sensor: str) -> Triad:
+def _fit_triad(recording: ImuRecording, sensor: str) -> Triad:
     rows, rate_hz = recording.values[sensor], recording.rate_hz
     moving = [axis for axis in range(3) if rows[:, axis].min() < rows[:, axis].max()]
     if len(moving) < 3:
@@ -128,7 +128,7 @@ def _fit_triad(recording: Recording, sensor: str) -> Triad:
     return Triad(found, curves, terms, density, mean, step, from_s)
 
 
-def _beyond_filters(curves: Sequence[AllanCurve]) -> tuple[tuple[str, ...], Identified, float]:
+def _beyond_filters(curves: Sequence[AllanCurve]) -> tuple[tuple[str, ...], AllanFit, float]:
     """Fit the averages that are so long that filters inside the sensor do not matter.
 
     Those lower the shortest averages: twice as long ones then say a larger density, or nothing
@@ -138,10 +138,10 @@ def _beyond_filters(curves: Sequence[AllanCurve]) -> tuple[tuple[str, ...], Iden
         The terms, the fit, and the shortest average.
     """
 
-    def fitted(from_s: float) -> tuple[tuple[str, ...], Identified]:
+    def fitted(from_s: float) -> tuple[tuple[str, ...], AllanFit]:
         late = [curve.from_tau(from_s) for curve in curves]
         terms = select(late, TERMS)
-        return terms, identify(late, terms)
+        return terms, fit_allan(late, terms)
 
     first_s = from_s = float(curves[0].tau_s[0])
     terms, found = fitted(from_s)
@@ -174,18 +174,18 @@ def _without(white: Estimate, counted2: float) -> Estimate:
     return Estimate(*(math.sqrt(max(end**2 - counted2, 0.0)) for end in ends))
 
 
-def figures(sensor: str, triad: Triad) -> Iterator[tuple[str, str, str, Estimate]]:
+def fitted_figures(sensor: str, triad: Triad) -> Iterator[tuple[str, str, str, Estimate]]:
     """Name as in a file, axis, unit and estimate of all that was found."""
     units = {leaf.name: leaf.spec.unit for leaf in leaves(ImuParams)}
-    names = {"walk": f"{sensor}_bias_walk", "wander": f"{sensor}_instability"}
+    names = {"walk": f"{sensor}_bias_walk", "instability": f"{sensor}_instability"}
     density, time = f"{sensor}_noise_density", f"{sensor}_instability_time_s"
     for axis, estimate in zip("xyz", triad.density, strict=True):
         yield density, axis, units[density], estimate
     for term in triad.terms[1:]:
         for axis, found in zip("xyz", triad.found.estimates, strict=True):
             yield names[term], axis, units[names[term]], found[term]
-    if "wander" in triad.terms:
-        yield time, "", units[time], triad.found.estimates[0]["wander_time_s"]
+    if "instability" in triad.terms:
+        yield time, "", units[time], triad.found.estimates[0]["instability_time_s"]
 
 
 def floors(triad: Triad) -> list[float]:
@@ -219,7 +219,7 @@ def device_file(fitted: Fitted) -> str:
 
 def _lines(sensor: str, triad: Triad) -> Iterator[str]:
     rows: dict[str, list[Estimate]] = {}
-    for name, _, _, estimate in figures(sensor, triad):
+    for name, _, _, estimate in fitted_figures(sensor, triad):
         rows.setdefault(name, []).append(estimate)
     for name, estimates in rows.items():
         comment = ", ".join(f"{e.low:.4g} to {e.high:.4g}" for e in estimates)

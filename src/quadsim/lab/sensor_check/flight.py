@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import at_stamps
-from quadsim.lab.sensor_check.figures import Figure, Specified, consistency, independent
+from quadsim.lab.sensor_check.figures import (
+    MeasuredFigure,
+    Specified,
+    consistency_figure,
+    independent,
+)
 from quadsim.sensors import SENSORS
 from quadsim.sensors.mount import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
@@ -32,7 +37,7 @@ SETTLE_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
-class Flown:
+class DeviceFlight:
     """What one device did in a flight.
 
     Attributes:
@@ -44,7 +49,7 @@ class Flown:
         unit: of the errors.
     """
 
-    figures: list[Figure]
+    figures: list[MeasuredFigure]
     stamps_ns: NDArray[np.int64]
     late_ns: NDArray[np.int64]
     errors: Array | None = None
@@ -84,9 +89,9 @@ def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
     return replace(scenario, sensors=carried, estimator=estimator)
 
 
-def fly(
+def fly_devices(
     sensors: Mapping[str, Any], seed: int, confidence: float, progress: Progress | None = None
-) -> dict[str, Flown]:
+) -> dict[str, DeviceFlight]:
     """Fly with devices on the truth, so that each flight is the same, and judge them.
 
     Args:
@@ -105,12 +110,14 @@ def fly(
     }
 
 
-def intervals(kind: str) -> int:
+def flight_intervals(kind: str) -> int:
     """How many intervals a flight compares, at most."""
     return {"gnss": 3, "imu": 1}.get(kind, 2)
 
 
-def _judge(kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: float) -> Flown:
+def _judge(
+    kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: float
+) -> DeviceFlight:
     samples = loop.samples(kind)
     late_ns = np.array(loop.late_ns[kind], np.int64)
     figures = _timing(kind, params, loop, samples["stamp_ns"], late_ns, confidence)
@@ -119,12 +126,12 @@ def _judge(kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: f
     truth = at_stamps(log.truth, samples["stamp_ns"][known])[1]
     found = _errors(kind, params, loop, samples[known], truth)
     if found is None:
-        return Flown(figures, samples["stamp_ns"], late_ns)
+        return DeviceFlight(figures, samples["stamp_ns"], late_ns)
     figures += _covariances(found, confidence)
     errors = np.full((len(samples), found.errors.shape[1]), np.nan)
     sigma = errors.copy()
     errors[known], sigma[known] = found.errors, np.sqrt(found.variance)
-    return Flown(figures, samples["stamp_ns"], late_ns, errors, sigma, found.unit)
+    return DeviceFlight(figures, samples["stamp_ns"], late_ns, errors, sigma, found.unit)
 
 
 def _timing(
@@ -134,7 +141,7 @@ def _timing(
     stamps_ns: NDArray[np.int64],
     late_ns: NDArray[np.int64],
     confidence: float,
-) -> list[Figure]:
+) -> list[MeasuredFigure]:
     """Rate, samples that are missing, delay."""
     period_ns = round(1e9 / params.rate_hz)
     imu_ns = int(loop.setup.imu_period_ns)
@@ -175,7 +182,7 @@ class _Found:
     kept: float
 
 
-def _covariances(found: _Found, confidence: float) -> list[Figure]:
+def _covariances(found: _Found, confidence: float) -> list[MeasuredFigure]:
     """Actual errors against what messages say, for each group."""
     figures = []
     for name, columns in found.groups.items():
@@ -187,7 +194,7 @@ def _covariances(found: _Found, confidence: float) -> list[Figure]:
         lasting = 0.0 if name == "velocity" else found.lasting
         freedom = squares.shape[1] * independent(int(used.sum()), found.kept, lasting)
         words = f"{name}: error² over stated variance in flight".removeprefix(": ")
-        figures.append(consistency(words, float(squares.mean()), freedom, confidence))
+        figures.append(consistency_figure(words, float(squares.mean()), freedom, confidence))
     return figures
 
 

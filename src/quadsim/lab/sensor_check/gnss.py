@@ -25,7 +25,7 @@ from quadsim.lab.sensor_check.experiments import (
 )
 from quadsim.lab.sensor_check.figures import (
     WANTED,
-    Figure,
+    MeasuredFigure,
     Specified,
     trials_for_deviation,
     trials_for_radius,
@@ -59,7 +59,7 @@ TYPICAL = 0.1
 SKIES = 2000
 
 
-def accuracy(said: Specified, errors: Array, measure: str, factor: float) -> Figure:
+def accuracy(said: Specified, errors: Array, measure: str, factor: float) -> MeasuredFigure:
     """An accuracy as the data sheet measures it: a radius, or a root mean square.
 
     Args:
@@ -117,7 +117,7 @@ class GnssRig(Rig):
             yield certain(("first_fix_s",), self._first_fix)
         yield from self._covariances()
 
-    def _accuracy(self, name: str, confidence: float) -> list[Figure]:
+    def _accuracy(self, name: str, confidence: float) -> list[MeasuredFigure]:
         measure, factors, columns = ACCURACIES[name]
         word = self.of(measure)
         factor = factors[word]
@@ -128,7 +128,7 @@ class GnssRig(Rig):
         said = replace(self.specified(name, confidence), name=f"{name} ({word})")
         return [accuracy(said, errors, word, factor)]
 
-    def _vertical(self, confidence: float) -> list[Figure]:
+    def _vertical(self, confidence: float) -> list[MeasuredFigure]:
         """How much worse the vertical velocity is: a ratio of two variances, Snedecor's F."""
         name = "vertical_velocity_factor"
         count = trials_for_squares(confidence)
@@ -138,7 +138,7 @@ class GnssRig(Rig):
         ends = stats.f.ppf([1.0 - said.tail, said.tail], count, 2 * count)
         return [said.within(ratio, *(ratio / np.sqrt(ends)))]
 
-    def _correlation_time(self, confidence: float) -> list[Figure]:
+    def _correlation_time(self, confidence: float) -> list[MeasuredFigure]:
         name, dt_s = "correlation_time_s", MARKOV_STEP * self.of("correlation_time_s")
         errors = self.errors(
             name, markov_count(confidence), dt_s=dt_s, correlated_share=1.0,
@@ -146,7 +146,7 @@ class GnssRig(Rig):
         )  # fmt: skip
         return [self.specified(name, confidence).persistence(errors[:, 0], dt_s)]
 
-    def _correlated_share(self, confidence: float) -> list[Figure]:
+    def _correlated_share(self, confidence: float) -> list[MeasuredFigure]:
         """Half the mean square of the steps is what does not last, and what of the rest is lost."""
         name, time = "correlated_share", "correlation_time_s"
         count = trials_for_squares(confidence)
@@ -159,7 +159,7 @@ class GnssRig(Rig):
         ends = ((1.0 - value**2) / kept for value in (whole.measured, whole.high, whole.low))
         return [said.within(*ends)]
 
-    def _sky(self) -> list[Figure]:
+    def _sky(self) -> list[MeasuredFigure]:
         """Satellites over open ground, and the dilution that skies like that have."""
         params = self.alone("satellites", "elevation_mask_deg", "hdop", "vdop")
         samples = self.bench.switch_on(params, "sky", SKIES)[:, 0]
@@ -173,7 +173,7 @@ class GnssRig(Rig):
             ),
         ]
 
-    def _events(self, what: str, confidence: float) -> list[Figure]:
+    def _events(self, what: str, confidence: float) -> list[MeasuredFigure]:
         """How often something begins, and how long it lasts: a two-state Markov process."""
         rate, mean = f"{what}_rate_hz", f"{what}_mean_s"
         rate_hz, mean_s = self.of(rate), self.of(mean)
@@ -188,7 +188,7 @@ class GnssRig(Rig):
 
     def _markov(
         self, rate: str, mean: str, on: NDArray[np.bool_], dt_s: float, confidence: float
-    ) -> list[Figure]:
+    ) -> list[MeasuredFigure]:
         """Rate and mean time from the chances of the sampled chain, intervals to first order."""
         before, after = on[:-1], on[1:]
         begins, ends = float(after[~before].mean()), float((~after[before]).mean())
@@ -210,7 +210,7 @@ class GnssRig(Rig):
             for name, value, width in zip((rate, mean), found, half, strict=True)
         ]
 
-    def _multipath_size(self, confidence: float) -> list[Figure]:
+    def _multipath_size(self, confidence: float) -> list[MeasuredFigure]:
         """Deviation of the offsets, one for each time that it begins."""
         name, rate, mean = "multipath_sigma_m", "multipath_rate_hz", "multipath_mean_s"
         rate_hz, mean_s = self.of(rate), self.of(mean)
@@ -220,7 +220,7 @@ class GnssRig(Rig):
         errors = self.errors(name, count, rate, mean, dt_s=dt_s)[:, 0]
         return [self.specified(name, confidence).deviation(np.unique(errors[errors != 0.0]))]
 
-    def _first_fix(self) -> list[Figure]:
+    def _first_fix(self) -> list[MeasuredFigure]:
         """How long after switch-on the first fix comes."""
         name, rate_hz = "first_fix_s", self.params.rate_hz
         count = math.ceil(self.of(name) * rate_hz) + 2
@@ -232,7 +232,7 @@ class GnssRig(Rig):
         """What messages say against what is wrong: one fix of each of many switch-ons."""
         params = replace(self.params, position_B_m=(0.0, 0.0, 0.0), first_fix_s=0.0)
 
-        def measure(confidence: float) -> list[Figure]:
+        def measure(confidence: float) -> list[MeasuredFigure]:
             count = trials_for_squares(confidence)
             samples = self.bench.switch_on(params, "covariance", count)[:, 0]
             samples = samples[samples["status"] >= 0]

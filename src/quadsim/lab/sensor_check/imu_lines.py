@@ -11,7 +11,7 @@ from scipy import integrate, optimize, signal
 
 from quadsim.lab.sensor_check.bench import Truth
 from quadsim.lab.sensor_check.experiments import Experiment, Rig, certain
-from quadsim.lab.sensor_check.figures import Figure, trials_for_squares
+from quadsim.lab.sensor_check.figures import MeasuredFigure, trials_for_squares
 from quadsim.sensors.imu_channel import is_filtered
 from quadsim.sensors.vibration import VibrationParams
 
@@ -57,7 +57,7 @@ def bandwidth(rig: Rig, channel: str) -> Iterator[Experiment]:
     name, rate_hz = f"{channel}_bandwidth_hz", rig.params.rate_hz
     corner_hz = rig.of(name)
 
-    def by_noise(confidence: float) -> list[Figure]:
+    def by_noise(confidence: float) -> list[MeasuredFigure]:
         # what is let through grows as the corner does, its deviation as the root: half the
         # precision; far enough apart the samples are independent
         apart = math.ceil(rate_hz / corner_hz)
@@ -76,7 +76,7 @@ def bandwidth(rig: Rig, channel: str) -> Iterator[Experiment]:
         ]
         return [rig.specified(name, confidence).within(*ends)]
 
-    def by_line() -> list[Figure]:
+    def by_line() -> list[MeasuredFigure]:
         # about the corner, where a sample lasts a whole number of nanoseconds
         line_hz = 1e9 / (A_TURN * round(1e9 / (A_TURN * corner_hz)))
         speed_radps = 2.0 * math.pi * line_hz
@@ -102,7 +102,7 @@ def vibration_line(rig: Rig, amplitude: str) -> Iterator[Experiment]:
     name = f"vibration.{amplitude}"
     keeps = ("vibration.reference_speed_radps", "vibration.blades")
 
-    def measure() -> list[Figure]:
+    def measure() -> list[MeasuredFigure]:
         vibration = rig.params.vibration
         share = (vibration.reference_speed_radps / SLOW_ROTOR_RADPS) ** 2
         harmonic = 1 if "rotor" in amplitude else vibration.blades

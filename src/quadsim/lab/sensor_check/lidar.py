@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.records import KINEMATICS
-from quadsim.lab.sensor_check.bench import Bench, Truth, above, alone, at_rest
+from quadsim.lab.sensor_check.bench import Bench, Truth, above, alone, truth_at_rest
 from quadsim.lab.sensor_check.echo import EchoRig
 from quadsim.lab.sensor_check.experiments import Array, Experiment, Probe, certain, constant
-from quadsim.lab.sensor_check.figures import Figure
+from quadsim.lab.sensor_check.figures import MeasuredFigure
 from quadsim.sensors.lidar import Scan, SimulatedLidar
 from quadsim.world.environment import EnvironmentParams
 
@@ -96,7 +96,7 @@ class LidarRig(EchoRig):
 
     def readings(self, name: str, probe: Probe, count: int, dt_s: float | None = None) -> Array:
         """Of as many scans as are needed, after one switch-on."""
-        params, truth = self.device(name, probe), probe.truth or at_rest()
+        params, truth = self.device(name, probe), probe.truth or truth_at_rest()
         scans = self.bench.scans(params, name, math.ceil(count / RAYS), truth)
         if name == "reflectivity":
             return np.array([[scans[0][1].intensities[0, 0] / 100.0]])
@@ -105,7 +105,7 @@ class LidarRig(EchoRig):
 
     def starts(self, name: str, probe: Probe, count: int) -> Array:
         """Each after a switch-on of its own."""
-        params, truth = self.device(name, probe), probe.truth or at_rest()
+        params, truth = self.device(name, probe), probe.truth or truth_at_rest()
         first = [self.bench.scans(params, f"{name} {k}", 1, truth)[0][1] for k in range(count)]
         return probe.seen(np.array([[scan.ranges[0, 0]] for scan in first]))
 
@@ -143,24 +143,24 @@ class LidarRig(EchoRig):
         params = alone(self.params, *names, range_max_m=1e4, **others)
         return self.bench.scans(params, name, 1, truth)[0][1].ranges
 
-    def _numbers(self) -> list[Figure]:
+    def _numbers(self) -> list[MeasuredFigure]:
         shape = self._scan("pattern", above(5.0), *AZIMUTHS, *ELEVATIONS).shape
         counts = zip(("channels", "columns"), shape, strict=True)
         return [self.specified(name).exactly(count) for name, count in counts]
 
-    def _azimuth(self, name: str, column: int) -> list[Figure]:
+    def _azimuth(self, name: str, column: int) -> list[MeasuredFigure]:
         """On its side, turned so that a direction 30 degrees beside the ray points down."""
         down_deg = self.of(name) + 30.0
         upright = Rotation.from_euler("x", -90.0, degrees=True)
         x, y, z, w = (upright * Rotation.from_euler("z", 90.0 - down_deg, degrees=True)).as_quat()
-        ranges = self._scan("azimuth", at_rest((w, x, y, z), p_W=(0.0, 0.0, 10.0)), *AZIMUTHS)
+        ranges = self._scan("azimuth", truth_at_rest((w, x, y, z), p_W=(0.0, 0.0, 10.0)), *AZIMUTHS)
         found = down_deg - _off_vertical_deg(ranges[0, column])
         return [self.specified(name).exactly(found, 1e-4)]
 
-    def _elevation(self, name: str, channel: int) -> list[Figure]:
+    def _elevation(self, name: str, channel: int) -> list[MeasuredFigure]:
         """Nose down by 60 degrees: the ray is 30 degrees and its elevation off the vertical."""
         half = math.radians(30.0)
-        truth = at_rest((math.cos(half), 0.0, math.sin(half), 0.0), p_W=(0.0, 0.0, 10.0))
+        truth = truth_at_rest((math.cos(half), 0.0, math.sin(half), 0.0), p_W=(0.0, 0.0, 10.0))
         ranges = self._scan(name, truth, *ELEVATIONS, **ONE_COLUMN)
         found = _off_vertical_deg(ranges[channel, 0]) - 30.0
         return [self.specified(name).exactly(found, 1e-4 * max(1.0, abs(self.of(name))))]

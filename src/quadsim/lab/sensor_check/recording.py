@@ -31,7 +31,7 @@ UNITS = {"accel": "m/s^2", "gyro": "rad/s"}
 
 
 @dataclass(frozen=True)
-class Recording:
+class ImuRecording:
     """An IMU at rest.
 
     Attributes:
@@ -63,7 +63,7 @@ class Recording:
         return 1e-9 * float(self.stamp_ns[-1] - self.stamp_ns[0])
 
 
-def read(bag: Bag, namespace: str, name: str) -> Recording:
+def read(bag: Bag, namespace: str, name: str) -> ImuRecording:
     """The longest stretch of an IMU topic without gaps.
 
     Args:
@@ -93,7 +93,7 @@ def read(bag: Bag, namespace: str, name: str) -> Recording:
     for sensor, rows in values.items():
         if not np.isfinite(rows).all():
             raise InputError(f"{source}: {sensor}: readings that are no numbers")
-    return Recording(bag.path, full, stamp_ns[part], values)
+    return ImuRecording(bag.path, full, stamp_ns[part], values)
 
 
 def _blocks(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -124,7 +124,7 @@ def _steady(stamp_ns: NDArray[np.int64], source: str) -> slice:
     return part
 
 
-def refuse_motion(recording: Recording) -> None:
+def refuse_motion(recording: ImuRecording) -> None:
     """Refuse a recording in which the sensor moves.
 
     Raises:

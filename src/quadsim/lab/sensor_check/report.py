@@ -18,7 +18,7 @@ from quadsim.analysis.report.template import HEAD
 from quadsim.base.surroundings import versions
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.sensor_check.check import FALSE_ALARM, Check, Checked
-from quadsim.lab.sensor_check.flight import Flown
+from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.rest import Channel, Rested
 
 PAGE = (
@@ -62,7 +62,7 @@ _TITLES = {
 }
 
 
-def figure_text(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     """A number as a table shows it."""
     return "–" if value is None else f"{value:.4g}"
 
@@ -130,7 +130,7 @@ def histogram_plot(rested: Sequence[tuple[Channel, Rested]]) -> go.Figure:
     return figure
 
 
-def flight_plot(flown: Flown) -> go.Figure:
+def flight_plot(flown: DeviceFlight) -> go.Figure:
     """Errors over time in the band of three stated deviations."""
     assert flown.errors is not None
     assert flown.sigma is not None
@@ -152,7 +152,7 @@ def flight_plot(flown: Flown) -> go.Figure:
     return style(figure, 320, f"error, {flown.unit}")
 
 
-def delay_plot(flown: Flown) -> go.Figure:
+def delay_plot(flown: DeviceFlight) -> go.Figure:
     """From stamp to publication."""
     late_ms, counts = np.unique(np.round(flown.late_ns * 1e-6, 3), return_counts=True)
     figure = go.Figure(go.Bar(x=late_ms, y=counts, marker={"color": ESTIMATE}))
@@ -176,10 +176,10 @@ def _markup(figure: go.Figure) -> Markup:
     return Markup(figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG))
 
 
-def render(check: Check) -> str:
+def render_check(check: Check) -> str:
     """The page as text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters["figure"] = figure_text
+    environment.filters["figure"] = number_text
     devices = [
         {
             "name": name,
@@ -216,10 +216,10 @@ def render(check: Check) -> str:
     )
 
 
-def write_report(check: Check, path: Path) -> None:
+def write_check_report(check: Check, path: Path) -> None:
     """Write the report, whole or not at all.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_whole(path, render(check))
+    write_whole(path, render_check(check))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import signal
 from scipy.spatial.transform import Rotation
 
-from quadsim.lab.sensor_check.allan import AllanCurve, Noise, allan_curve
-from quadsim.lab.sensor_check.bench import Bench, Truth, above, at_rest
-from quadsim.lab.sensor_check.figures import Figure
+from quadsim.lab.sensor_check.allan import AllanCurve, AllanNoise, allan_curve
+from quadsim.lab.sensor_check.bench import Bench, Truth, above, truth_at_rest
+from quadsim.lab.sensor_check.figures import MeasuredFigure
 from quadsim.sensors.imu_channel import is_filtered
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Channel:
     unit: str
     field: str
     axis: int | None
-    noise: Noise
+    noise: AllanNoise
     rounding: float
     spread: float
     drift: Callable[[Array], Array] | None = None
@@ -72,7 +72,7 @@ class Rested:
         expected: (B,) counts of a normal error about the sensor's lasting one.
     """
 
-    figure: Figure
+    figure: MeasuredFigure
     curve: AllanCurve
     model: Array
     low: Array
@@ -111,24 +111,24 @@ def channels(kind: str, params: Any, bench: Bench, first: np.record) -> Iterator
     elif kind == "magnetometer":
         yield from _field_channels(params, bench, dt_s)
     elif kind == "barometer":
-        noise = Noise(white=params.noise_sigma_pa * math.sqrt(dt_s), walk=params.bias_walk)
+        noise = AllanNoise(white=params.noise_sigma_pa * math.sqrt(dt_s), walk=params.bias_walk)
         drift = warming(params, params.temperature_bias)
         yield Channel(
             "pressure", "Pa", "pressure_pa", None, noise, params.step_pa, params.noise_sigma_pa,
             drift,
         )  # fmt: skip
     elif kind == "rangefinder":
-        height_m = float(shown(kind, params).now["p_W"][0, 2])
+        height_m = float(rest_truth(kind, params).now["p_W"][0, 2])
         sigma_m = math.hypot(params.noise_sigma_m, params.noise_share * height_m)
-        noise = Noise(white=sigma_m * math.sqrt(dt_s))
+        noise = AllanNoise(white=sigma_m * math.sqrt(dt_s))
         yield Channel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
 
 
-def shown(kind: str, params: Any) -> Truth:
+def rest_truth(kind: str, params: Any) -> Truth:
     """Where a device rests: level, and a range finder half way into its range."""
     if kind == "rangefinder":
         return above(0.5 * (params.range_min_m + params.range_max_m))
-    return at_rest()
+    return truth_at_rest()
 
 
 def _imu_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
@@ -142,11 +142,11 @@ def _imu_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
                     "temperature_scale",
                 )
             }  # fmt: skip
-            noise = Noise(
+            noise = AllanNoise(
                 white=of["noise_density"],
                 walk=of["bias_walk"],
-                wander=of["instability"],
-                wander_time_s=getattr(params, f"{name}_instability_time_s"),
+                instability=of["instability"],
+                instability_time_s=getattr(params, f"{name}_instability_time_s"),
             )
             gravity_mps2 = bench.environment.gravity_and_gradient()[0]
             true = gravity_mps2 if (name, axis) == ("accel", "z") else 0.0
@@ -169,15 +169,15 @@ def _gnss_channels(params: Any, first: np.record, dt_s: float) -> Iterator[Chann
     axes = ("east", "north", "up")
     for i, axis in enumerate(axes):
         sigma_m = factors[i] * position[i]
-        noise = Noise(
+        noise = AllanNoise(
             white=sigma_m * math.sqrt((1.0 - share) * dt_s),
-            wander=sigma_m * math.sqrt(share),
-            wander_time_s=params.correlation_time_s,
+            instability=sigma_m * math.sqrt(share),
+            instability_time_s=params.correlation_time_s,
         )
         yield Channel(f"position {axis}", "m", "p_W", i, noise, 0.0, sigma_m, normal=normal)
     for i, axis in enumerate(axes):
         sigma_mps = factors[i] * velocity[i]
-        white = Noise(white=sigma_mps * math.sqrt(dt_s))
+        white = AllanNoise(white=sigma_mps * math.sqrt(dt_s))
         yield Channel(f"velocity {axis}", "m/s", "v_W", i, white, 0.0, sigma_mps, normal=normal)
 
 
@@ -186,7 +186,7 @@ def _field_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]
     alike = params.scale_sigma == params.cross_axis_sigma == 0.0  # else a unit turns it otherwise
     for i, axis in enumerate("xyz"):
         sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + across[i] + along[i])
-        noise = Noise(white=sigma_T * math.sqrt(dt_s), walk=params.bias_walk[i])
+        noise = AllanNoise(white=sigma_T * math.sqrt(dt_s), walk=params.bias_walk[i])
         drift = warming(params, params.temperature_bias[i])
         yield Channel(
             f"field {axis}", "T", "m_S", i, noise, params.step_T, sigma_T, drift,
@@ -264,7 +264,7 @@ def rest(
         confidence: of each interval; the figures of a channel hold only all together.
     """
     count = round(3600.0 * hours * params.rate_hz)
-    samples = bench.run(params, "rest", count, shown(kind, params))
+    samples = bench.run(params, "rest", count, rest_truth(kind, params))
     found = []
     for channel in channels(kind, params, bench, samples[0]):
         values = samples[channel.field]
@@ -275,7 +275,7 @@ def rest(
     return found
 
 
-def intervals(kind: str, params: Any, hours: float) -> int:
+def rest_intervals(kind: str, params: Any, hours: float) -> int:
     """How many intervals a rest compares, at most: octaves of each channel."""
     octaves = math.ceil(math.log2(max(2.0, 3600.0 * hours * params.rate_hz / 5.0)))
     return octaves * {"imu": 6, "gnss": 6, "magnetometer": 3}.get(kind, 1)
@@ -299,7 +299,7 @@ def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> R
     worst = int(np.argmax(off))
     ok = bool(((low <= expected) & (expected <= high)).all()) or not channel.judged
     tau_s = float(curve.tau_s[worst])
-    figure = Figure(
+    figure = MeasuredFigure(
         f"{channel.name}: Allan deviation at {tau_s:.3g} s",
         channel.unit,
         float(expected[worst]) if channel.judged else None,

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from quadsim.lab.sensor_check.bench import Bench, Truth, at_rest
+from quadsim.lab.sensor_check.bench import Bench, Truth, truth_at_rest
 from quadsim.lab.sensor_check.experiments import Array, Experiment, Probe, Rig
-from quadsim.lab.sensor_check.figures import Figure, Specified, trials_for_squares
+from quadsim.lab.sensor_check.figures import MeasuredFigure, Specified, trials_for_squares
 from quadsim.lab.sensor_check.imu_lines import LINES, bandwidth, turning, vibration_line
 from quadsim.world.air.atmosphere import density_at
 
@@ -23,7 +23,7 @@ X, Y, Z = np.eye(3)
 EVERY = np.ones(3)
 
 
-def scatter(confidence: float, name: str, squares: Array) -> list[Figure]:
+def scatter(confidence: float, name: str, squares: Array) -> list[MeasuredFigure]:
     """Squared errors over what messages state of their variance: 1 on the mean."""
     words = f"{name}: error² over stated variance".removeprefix(": ")
     return [Specified(words, "1", 1.0, confidence).mean(np.ravel(squares))]
@@ -41,7 +41,7 @@ class ImuRig(Rig):
 
     def pushed(self, f: Any = (0.0, 0.0, 0.0), w: Any = (0.0, 0.0, 0.0)) -> Truth:
         """A truth, level, whose specific force is f and whose rate is w, at one instant."""
-        return at_rest(a_W=(f[0], f[1], f[2] - self.gravity_mps2), w_B=w)
+        return truth_at_rest(a_W=(f[0], f[1], f[2] - self.gravity_mps2), w_B=w)
 
     def field_of(self, name: str) -> str:
         """Specific force, but for what is the gyroscope's."""
@@ -121,7 +121,7 @@ class ImuRig(Rig):
         stated = getattr(params, f"{channel}_variance")()
         apart = max(1, math.ceil(params.rate_hz / (self.of(names[1]) or math.inf)))
 
-        def measure(confidence: float) -> list[Figure]:
+        def measure(confidence: float) -> list[MeasuredFigure]:
             count = trials_for_squares(confidence) * apart
             samples = self.bench.run(params, f"{channel} covariance", count, self.calm)
             readings = samples[self.field_of(channel)]
@@ -147,7 +147,7 @@ class MagnetometerRig(Rig):
         """The vehicle turned so that the field lies along a direction of the body."""
         turn, _ = Rotation.align_vectors([self.field_T], [direction_B])
         x, y, z, w = turn.as_quat()
-        return at_rest((w, x, y, z))
+        return truth_at_rest((w, x, y, z))
 
     def _heading(self, readings: Array) -> Array:
         """Angle by which the field is turned about the vertical."""
@@ -182,7 +182,7 @@ class MagnetometerRig(Rig):
             )
         shown = Probe(ideal=self.field_T)
         if name == "motor_current_T_per_A":
-            return (replace(shown, truth=at_rest(motor_current_A=CURRENT_A), gain=CURRENT_A),)
+            return (replace(shown, truth=truth_at_rest(motor_current_A=CURRENT_A), gain=CURRENT_A),)
         if name == "temperature_bias":
             return (replace(shown, gain=WARM_K, others={"ambient_offset_K": WARM_K}),)
         if name in ("ambient_offset_K", "warm_up_K"):
@@ -198,10 +198,10 @@ class MagnetometerRig(Rig):
         )  # fmt: skip
         stated = params.variance(self.bench.environment.field_W_T())
 
-        def measure(confidence: float) -> list[Figure]:
+        def measure(confidence: float) -> list[MeasuredFigure]:
             count = trials_for_squares(confidence)
             attitudes = Rotation.random(count, random_state=1)
-            truths = [at_rest((w, x, y, z)) for x, y, z, w in attitudes.as_quat()]
+            truths = [truth_at_rest((w, x, y, z)) for x, y, z, w in attitudes.as_quat()]
             samples = self.bench.switch_on(params, "covariance", count, truths)
             errors = samples["m_S"][:, 0] - attitudes.inv().apply(self.field_T)
             return scatter(confidence, "", np.mean(errors**2 / stated, axis=1))
@@ -218,7 +218,7 @@ class BarometerRig(Rig):
 
     def __init__(self, bench: Bench, params: Any) -> None:
         super().__init__(bench, params)
-        self.still_pa = self._pressure(at_rest())
+        self.still_pa = self._pressure(truth_at_rest())
 
     def _pressure(self, truth: Truth) -> float:
         return float(self.bench.run(self.alone(), "certain", 1, truth)["pressure_pa"][0])
@@ -239,11 +239,11 @@ class BarometerRig(Rig):
             dynamic_pa = 0.5 * density_at(height_m, self.still_pa) * AIR_MPS**2
             speed = AIR_MPS if name == "ahead_error" else -AIR_MPS
             return tuple(
-                Probe(at_rest(v_W=speed * axis), self.still_pa, dynamic_pa, (0,), (i,))
+                Probe(truth_at_rest(v_W=speed * axis), self.still_pa, dynamic_pa, (0,), (i,))
                 for i, axis in enumerate((X, Y, Z))
             )
         if name == "response_time_s":  # a metre up in each interval
-            low, high = at_rest(), at_rest()
+            low, high = truth_at_rest(), truth_at_rest()
             high.now["p_W"][0, 2] += 1.0
             risen_pa = self._pressure(high) - self.still_pa
             return (Probe(Truth(low.previous, high.now), self.still_pa, risen_pa),)
@@ -253,7 +253,7 @@ class BarometerRig(Rig):
         """What messages say against the scatter: a barometer's lasting error is not in it."""
         params = self.alone("noise_sigma_pa", "step_pa", "turn_on_sigma_pa")
 
-        def measure(confidence: float) -> list[Figure]:
+        def measure(confidence: float) -> list[MeasuredFigure]:
             count = trials_for_squares(confidence)
             readings = self.bench.run(params, "covariance", count)["pressure_pa"]
             return scatter(confidence, "", (readings - readings.mean()) ** 2 / params.variance())
