@@ -229,7 +229,7 @@ class Bench:
         generator = self.stream(experiment)
         step_ns = round(1e9 * (1.0 / params.rate_hz if dt_s is None else dt_s))
         steps_ns = np.full(count, step_ns, np.int64)
-        return self._run(params, truth or at_rest(), steps_ns, generator)
+        return self._run(params, truth or truth_at_rest(), steps_ns, generator)
 
     def switch_on(
         self,
@@ -251,7 +251,7 @@ class Bench:
             (count, each) records.
         """
         generator = self.stream(experiment)
-        shown = truth or at_rest()
+        shown = truth or truth_at_rest()
         truths = [shown] * count if isinstance(shown, Truth) else shown
         samples: Samples = np.zeros((count, each), self.model.sample)
         steps_ns = np.full(each, round(1e9 / params.rate_hz), np.int64)
@@ -271,9 +271,9 @@ class Bench:
         period_ns = round(1e9 / params.rate_hz)
         taken_ns = period_ns * np.arange(1, count + 1)
         stamps_ns, arrivals_ns = np.zeros((2, count), np.int64)
-        slots = self._slot(params, self.stream("switch-on"), at_rest())
+        slots = self._slot(params, self.stream("switch-on"), truth_at_rest())
         white = self.stream(experiment).standard_normal((count, 2))
-        send_each(slots, at_rest().now, white, stamps_ns, arrivals_ns)
+        send_each(slots, truth_at_rest().now, white, stamps_ns, arrivals_ns)
         return taken_ns, stamps_ns, arrivals_ns
 
 
