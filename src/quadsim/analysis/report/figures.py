@@ -9,8 +9,12 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from plotly.io import templates
 
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
+
+#: Plotly.js' own look is white too. A template costs 30 ms in each figure, 0.4 s in a report.
+templates.default = "none"
 
 MAX_POINTS = 1200  # of a line: a page is hardly wider
 MAX_FIXES = 3000
@@ -74,7 +78,6 @@ def seconds(stamp_ns: Stamps, start_ns: int) -> NDArray[np.float32]:
 def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "time, s") -> go.Figure:
     """The look that all figures share."""
     figure.update_layout(
-        template="plotly_white",
         height=height,
         margin={"l": 60, "r": 20, "t": 30, "b": 45},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},

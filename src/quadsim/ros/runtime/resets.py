@@ -111,7 +111,8 @@ class Resets:
             return self._own()
         # Loaded here because a sensor node needs the code of scenarios at a reset only.
         graph = import_module("quadsim.ros.graph.graph")
-        said = graph.said_of(graph.load_scenario(self._scenario, **self._overrides))
+        scenarios = import_module("quadsim.sim.scenario")
+        said = graph.said_of(scenarios.load_scenario(self._scenario, **self._overrides))
         if self._executable not in said:
             raise InputError(f"{self._scenario}: has no {self._executable} any more")
         return said[self._executable]
