@@ -124,7 +124,7 @@ class Vehicles:
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
-        self._until_ns = np.zeros(1, np.int64)
+        self._until_ns = np.zeros(2, np.int64)
         self._ticks = ticks(
             self.states,
             self.setups,
@@ -183,8 +183,15 @@ class Vehicles:
         slots["previous"] = self.states[i]["truth"]
         return Source(generator, period_ns(params), model.white_width)
 
-    def advance(self, stamp_ns: int, until_ns: int) -> None:
-        """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later."""
+    def advance(self, stamp_ns: int, until_ns: int, tick_ns: int | None = None) -> None:
+        """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later.
+
+        Args:
+            stamp_ns, until_ns: from where to where.
+            tick_ns: length of the mission tick that begins now, 0: it has begun before; None: the
+                tick is from the one stamp to the other.
+        """
         self.noise.draw(stamp_ns, until_ns)
         self._until_ns[0] = until_ns
+        self._until_ns[1] = until_ns - stamp_ns if tick_ns is None else tick_ns
         next(self._ticks)
