@@ -51,8 +51,13 @@ VIEW = [
 CLUSTER = [
     "dask[distributed]>=2025.1",
 ]
+DOCS = [
+    "mkdocs-material>=9.5",
+    "mkdocstrings[python]>=0.26",
+]
 TEST = [
     *CLUSTER,
+    *DOCS,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -129,7 +134,7 @@ setup(
     zip_safe=False,
     options={"bdist_wheel": wheel_tags()},
     install_requires=CORE,
-    extras_require={"ros": ROS, "view": VIEW, "cluster": CLUSTER, "test": TEST},
+    extras_require={"ros": ROS, "view": VIEW, "cluster": CLUSTER, "docs": DOCS, "test": TEST},
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

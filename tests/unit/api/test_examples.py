@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.DOTALL | re.M)
+PAGES = ("python.md", "tutorials/your-controller.md")
+EXAMPLES = [
+    code
+    for page in PAGES
+    for code in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.M)
+]
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
