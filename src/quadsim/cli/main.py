@@ -29,6 +29,7 @@ _LINES = {
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",
     "doctor": "Say what is installed and whether DDS works.",
+    "selftest": "Try what works on this machine: fly, record, replay, ROS 2.",
 }
 #: Name: module and attribute of the click command, and the line of the overview.
 COMMANDS = {name: (f"quadsim.cli.{name}", name, line) for name, line in _LINES.items()}
