@@ -14,8 +14,14 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.records import KINEMATICS
 from quadsim.lab.sensor_check.bench import Bench, Truth, above, alone, truth_at_rest
 from quadsim.lab.sensor_check.echo import EchoRig
-from quadsim.lab.sensor_check.experiments import Array, Experiment, Probe, certain, constant
-from quadsim.lab.sensor_check.figures import MeasuredFigure
+from quadsim.lab.sensor_check.experiments import (
+    Array,
+    Experiment,
+    Figures,
+    Probe,
+    certain,
+    experiment_of,
+)
 from quadsim.sensors.lidar import Scan, SimulatedLidar
 from quadsim.world.environment import EnvironmentParams
 
@@ -89,22 +95,25 @@ class LidarRig(EchoRig):
     clock_s = 1e-9 * TRUTH_NS
 
     def probes(self, name: str) -> tuple[Probe, ...]:
-        """As of :class:`Rig`."""
+        """As of all that hears echoes, and the intensity."""
         if name == "reflectivity":
             return (Probe(above(self.height_m(0.5)), keeps=("intensity",), proves=("intensity",)),)
         return super().probes(name)
 
-    def readings(self, name: str, probe: Probe, count: int, dt_s: float | None = None) -> Array:
+    def readings(
+        self, name: str, count: int, probe: Probe | None = None, dt_s: float | None = None
+    ) -> Array:
         """Of as many scans as are needed, after one switch-on."""
-        params, truth = self.device(name, probe), probe.truth or truth_at_rest()
-        scans = self.bench.scans(params, name, math.ceil(count / RAYS), truth)
+        probe = probe or self.probes(name)[0]
+        truth = probe.truth or truth_at_rest()
+        scans = self.bench.scans(self.device(name, probe), name, math.ceil(count / RAYS), truth)
         if name == "reflectivity":
             return np.array([[scans[0][1].intensities[0, 0] / 100.0]])
-        ranges = np.concatenate([scan.ranges[0] for _, scan in scans])
-        return probe.seen(ranges[:count, None])
+        return probe.seen(np.concatenate([scan.ranges[0] for _, scan in scans])[:count, None])
 
-    def starts(self, name: str, probe: Probe, count: int) -> Array:
+    def starts(self, name: str, count: int) -> Array:
         """Each after a switch-on of its own."""
+        (probe,) = self.probes(name)
         params, truth = self.device(name, probe), probe.truth or truth_at_rest()
         first = [self.bench.scans(params, f"{name} {k}", 1, truth)[0][1] for k in range(count)]
         return probe.seen(np.array([[scan.ranges[0, 0]] for scan in first]))
@@ -130,7 +139,7 @@ class LidarRig(EchoRig):
         """What echoes have, and the pattern: by the distances that the outermost rays read."""
         yield from super().more()
         if self.of("intensity"):
-            yield from constant(self, "reflectivity")
+            yield from experiment_of(self, "reflectivity", "constant")
         if self.is_set(*AZIMUTHS, *ELEVATIONS):
             yield certain(("columns", "channels"), self._numbers)
         for measure, names in ((self._azimuth, AZIMUTHS), (self._elevation, ELEVATIONS)):
@@ -143,21 +152,22 @@ class LidarRig(EchoRig):
         params = alone(self.params, *names, range_max_m=1e4, **others)
         return self.bench.scans(params, name, 1, truth)[0][1].ranges
 
-    def _numbers(self) -> list[MeasuredFigure]:
+    def _numbers(self) -> Figures:
         shape = self._scan("pattern", above(5.0), *AZIMUTHS, *ELEVATIONS).shape
         counts = zip(("channels", "columns"), shape, strict=True)
         return [self.specified(name).exactly(count) for name, count in counts]
 
-    def _azimuth(self, name: str, column: int) -> list[MeasuredFigure]:
+    def _azimuth(self, name: str, column: int) -> Figures:
         """On its side, turned so that a direction 30 degrees beside the ray points down."""
         down_deg = self.of(name) + 30.0
         upright = Rotation.from_euler("x", -90.0, degrees=True)
-        x, y, z, w = (upright * Rotation.from_euler("z", 90.0 - down_deg, degrees=True)).as_quat()
-        ranges = self._scan("azimuth", truth_at_rest((w, x, y, z), p_W=(0.0, 0.0, 10.0)), *AZIMUTHS)
+        turn = upright * Rotation.from_euler("z", 90.0 - down_deg, degrees=True)
+        truth = truth_at_rest(np.roll(turn.as_quat(), 1), p_W=(0.0, 0.0, 10.0))
+        ranges = self._scan("azimuth", truth, *AZIMUTHS)
         found = down_deg - _off_vertical_deg(ranges[0, column])
         return [self.specified(name).exactly(found, 1e-4)]
 
-    def _elevation(self, name: str, channel: int) -> list[MeasuredFigure]:
+    def _elevation(self, name: str, channel: int) -> Figures:
         """Nose down by 60 degrees: the ray is 30 degrees and its elevation off the vertical."""
         half = math.radians(30.0)
         truth = truth_at_rest((math.cos(half), 0.0, math.sin(half), 0.0), p_W=(0.0, 0.0, 10.0))
