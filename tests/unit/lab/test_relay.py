@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.lab.tune.loop_margins import processes, spin_up_lead_s, ultimate
+from quadsim.lab.tune.loop_margins import control_loops, spin_up_lead_s, ultimate
 from quadsim.lab.tune.relay import RelayBench, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
 from quadsim.lab.tune.tuning import load_vehicle
@@ -81,7 +81,7 @@ def bench():
 )
 def test_a_relay_in_flight_finds_the_linear_models_phase_crossover(bench, name):
     params, vehicle = bench.scenario.autopilot, bench.scenario.vehicle
-    gain, period_s = ultimate(processes(params, vehicle, bench.delays(params))[name])
+    gain, period_s = ultimate(control_loops(params, vehicle, bench.delays(params))[name][1])
     found = bench.ultimate(name, params)
     assert found.gain == pytest.approx(gain, rel=GAIN_OFF)
     assert found.period_s == pytest.approx(period_s, rel=PERIOD_OFF)
