@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +15,6 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
 from quadsim.analysis.arrivals import Overheard
-from quadsim.analysis.comparison import titles
-from quadsim.analysis.exports import file_stem
 from quadsim.analysis.replay import Settings, estimator_params, replay
 from quadsim.bag.reading import Bag, BagMessage
 from quadsim.bag.storage import batched
@@ -403,23 +400,6 @@ def test_parameters_are_set_one_by_one():
     assert params.noise.accel_density == estimator_params("eskf").noise.accel_density
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("noise.gyro_density", "allowed: KEY=VALUE"),
-        ("noise.gyro_densit=1", "unknown parameter 'noise.gyro_densit'; close to it: noise.gyro_d"),
-        ("noise.gyro_density=soon", "'soon' is not a number"),
-        ("noise.gyro_density=-1", "-1.0 is out of range; allowed: > 0"),
-        ("noise.gnss_position_sigma_m=2", "'2' is not like [1.5, 1.5, 3.0]"),
-        ("noise.gyro_density={", "not valid YAML"),
-    ],
-)
-def test_bad_parameters_are_named(change, words):
-    with pytest.raises(InputError) as caught:
-        estimator_params(None, [change])
-    assert words in str(caught.value)
-
-
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -476,22 +456,6 @@ def test_several_bags_give_their_runs_the_means_and_the_worst(
     assert alone["estimators"] == again["estimators"]
 
 
-def test_the_keys_of_one_bag_stay(circle_bag):
-    summary = json.loads(run(str(circle_bag), "--json").stdout)
-    assert summary.keys() >= {
-        *("scenario", "seed", "duration_s", "wall_s", "real_time_factor", "passed", "criteria"),
-        *("estimator", "estimators", "tracking", "topics", "bag", "report", "digest", "counts"),
-        *("errors", "notes", "settle_s", "versions", "machine"),
-    }
-    assert summary["estimator"] == summary["estimators"]["eskf"]
-    assert summary["estimator"].keys() >= {
-        *("name", "position_rmse_m", "position_max_m", "velocity_rmse_mps", "yaw_rmse_rad"),
-        *("tilt_rmse_rad", "nees_mean", "count"),
-    }
-    assert summary["topics"]["imu/data_raw"]["count"] == 1200
-    assert "runs" not in summary
-
-
 def test_a_bad_bag_does_not_lose_the_others(circle_bag, tmp_path):
     missing = tmp_path / "missing"
     result = run(str(missing), str(circle_bag), "--json")
@@ -519,19 +483,6 @@ def test_a_bad_bag_does_not_lose_the_others(circle_bag, tmp_path):
     result = run(str(missing), str(tmp_path / "gone"), "--json")
     assert result.exit_code == 2
     assert result.stdout == ""
-
-
-def test_parameter_files_are_compared(circle_bag, tmp_path):
-    noisy = tmp_path / "noisy.yaml"
-    noisy.write_text("noise: {accel_density: 5.0}\n")
-    files = ("--config", "eskf", "--config", str(noisy))
-    summary = json.loads(run(str(circle_bag), *files, "--json").stdout)
-    assert [item["title"] for item in summary["runs"]] == ["circle, eskf", "circle, noisy"]
-    assert list(summary["estimators"]) == ["eskf, eskf", "eskf, noisy"]
-    result = run(str(circle_bag), *files)
-    assert result.exit_code == 0
-    for words in ("circle, noisy", "mean", "worst", "gnss_position", "10m"):
-        assert words in result.stdout
 
 
 def test_alignment_moves_what_is_scored(half, write_rows):
@@ -572,22 +523,6 @@ def test_absolute_errors_are_those_before_the_alignment(half, write_rows):
     assert moved["position_rmse_m"] == pytest.approx(moved["ate"]["sim3"]["rmse_m"])
 
 
-@pytest.mark.parametrize(
-    ("bags", "files"),
-    [
-        (["flight 1", "flight_1"], [None]),
-        (["a/x", "b/x (2)", "c/x"], [None]),
-        (["x", "x, y"], ["y, z", "z"]),
-    ],
-)
-def test_no_title_nor_file_name_is_given_twice(bags, files):
-    found = titles([Path(bag) for bag in bags], files)
-    count = len(bags) * len(files)
-    assert len({title for title, _ in found.values()}) == count
-    assert len({file_stem(title, "eskf") for title, _ in found.values()}) == count
-    assert found[0, 0][0].startswith(Path(bags[0]).name)
-
-
 def test_trajectories_and_errors_are_written(circle_bag, tmp_path):
     folder = tmp_path / "out"
     result = run(str(circle_bag), "--tum", str(folder), "--csv", str(folder), "--rpe", "2s")
@@ -611,27 +546,3 @@ def test_trajectories_and_errors_are_written(circle_bag, tmp_path):
     np.testing.assert_allclose(table["error_p_y_m"], error.position_W[:, 1], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(table["error_tilt_rad"], error.tilt, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(table["sigma_v_z_mps"], track.sigma[:, 5], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--rpe", "1km"], "'1km' is no span"),
-        (["--align", "se4"], "'se4' is not one of"),
-        (["--truth", "mocap"], "no message on /quad/mocap (--truth)"),
-        (["--set", "noise.gyro_density=0"], "gyro_density: 0.0 is out of range"),
-        (["--report", "x.html", *(f"--config=c{i}" for i in range(9))], "unknown estimator 'c0'"),
-    ],
-)
-def test_bad_input_is_one_line(circle_bag, arguments, words):
-    result = run(str(circle_bag), *arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr.splitlines()[-1]
-
-
-def test_a_file_in_the_folders_place_is_named(circle_bag, tmp_path):
-    taken = tmp_path / "taken"
-    taken.write_text("")
-    result = run(str(circle_bag), "--tum", str(taken / "out"))
-    assert result.exit_code == 2
-    assert "cannot be written" in result.stderr.splitlines()[-1]

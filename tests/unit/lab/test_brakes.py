@@ -24,7 +24,7 @@ from quadsim.base.parameters import Vec3, load, read_yaml
 from quadsim.cli import main
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, load_rehearsal
-from quadsim.hil.rehearsal.stand_in import StandIn, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import StandIn, VehicleCommand
 from quadsim.lab.identify.brakes import (
     BrakeFlight,
     Brakes,
@@ -199,7 +199,7 @@ def flown_stand_in(speeds: Sequence[float]) -> tuple[BrakeFlight, np.ndarray]:
             commands.append((now_ns * 1e-9, asked, 0.0, 0.0))
             under_way.append((now_ns + LINK_NS, (asked, 0.0, 0.0)))
         while under_way and under_way[0][0] <= now_ns:
-            vehicle.obey(VelocityCommand(now_ns, under_way.popleft()[1], 0.0))
+            vehicle.obey(VehicleCommand(now_ns, under_way.popleft()[1], 0.0))
     pose, command, true = np.array(poses), np.array(commands), np.array(truth)
     return BrakeFlight("it", pose[:, 0], pose[:, 1:], command[:, 0], command[:, 1:]), true
 
@@ -294,25 +294,3 @@ def test_a_bag_becomes_a_guard_file(tmp_path, monkeypatch):
     assert shown.exit_code == 0, shown.output
     assert "file: two.yaml" in shown.stdout
     assert (tmp_path / "two.yaml").read_text() == (tmp_path / "guard.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--output", "guard.yaml", "--vehicle", "x500"], "--vehicle: not used with --brakes"),
-        (["--output", "guard.txt"], "ends in .yaml"),
-        (["--guard", "nope"], "unknown guard 'nope'"),
-        (["--odometry", "odometry/filtered"], "no topic /quad/odometry/filtered"),
-        (["--odometry", "command_velocity/safe"], "give a pose or an odometry"),
-        (["--command", "/mavros/setpoint_velocity/cmd_vel"], "no topic /mavros/setpoint_velocity"),
-        (["--command", "/tracker/quad/pose"], "not geometry_msgs/msg/TwistStamped"),
-    ],
-)
-def test_what_cannot_be_used_is_named(tmp_path, monkeypatch, args, words):
-    monkeypatch.chdir(tmp_path)
-    record(flown((1.0, 2.0)), tmp_path / "bag")
-    result = run(*args)
-    assert result.exit_code == 2
-    assert words in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr
-    assert not list(tmp_path.glob("*guard.yaml"))

@@ -250,19 +250,6 @@ def test_without_commands_the_time_constants_are_kept():
     assert result.figures["thrust"].value == pytest.approx(truth_of("x500")["thrust"], rel=0.01)
 
 
-def test_another_vehicle_is_refused():
-    none = StampedValues.none(6)
-    data = FlightData(
-        "a bag", none, Track.empty(), True, StampedValues.none(6), StampedValues.none(6)
-    )
-    with pytest.raises(InputError, match=r"a bag: speeds of 6 rotors, but the vehicle .* has 4"):
-        identify_vehicle(data, vehicle("x500"))
-    with pytest.raises(InputError, match="a helicopter; allowed: a multirotor"):
-        identify_vehicle(data, vehicle("thesis_helicopter"))
-    with pytest.raises(InputError, match="a bag: 0 IMU samples; allowed: a flight of 10 s"):
-        identify_vehicle(replace(data, motor_speed=StampedValues.none(4)), vehicle("x500"))
-
-
 # ---- the command -------------------------------------------------------------------------------
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -398,29 +385,6 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
     again = run("identify", str(flown_bag), "--output", str(path))
     assert again.exit_code == 2
     assert again.stderr.startswith(f"quadsim: error: {path}: exists already")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--vehicle", "ufo"], "unknown vehicle 'ufo'; known: crazyflie2"),
-        (["--vehicle", "hexacopter"], "speeds of 4 rotors, but the vehicle"),
-        (["--vehicle", "thesis_helicopter"], "a helicopter; allowed: a multirotor"),
-        (["--namespace", "/quad7"], "vehicles in this bag: /quad"),
-        (["--odometry", "mocap/odom"], "no topic /quad/mocap/odom"),
-        (["--odometry", "/quad/imu/data_raw"], "is sensor_msgs/msg/Imu, not nav_msgs/msg/Odometry"),
-        (["--output", "mine.txt"], "a vehicle file ends in .yaml"),
-        (["--gravity", "3"], "'--gravity'"),
-        (["--guard", "default"], "--guard: not used without --brakes"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(circle_bag, tmp_path, monkeypatch, arguments, words):
-    monkeypatch.chdir(tmp_path)
-    result = run("identify", str(circle_bag), *arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr.splitlines()[-1]
-    assert "error:" in result.stderr.splitlines()[-1]
-    assert not list(tmp_path.glob("*.yaml"))
 
 
 def test_a_bag_with_too_little_in_it_is_refused(circle_bag, write_rows, circle_rows, tmp_path):

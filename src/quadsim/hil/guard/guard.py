@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, yaw_of
 from quadsim.hil.guard.faults import Fault, Watched
-from quadsim.hil.guard.frames import Alignment, Means, turned_words
+from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
 from quadsim.hil.guard.law import ZERO, Moment, entered, safe_command
-from quadsim.hil.guard.output import STATES, Event, GuardOutput
+from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import refused_pose
 from quadsim.hil.guard.sight import Shape
 
-__all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
+__all__ = ["STATES", "Guard", "GuardOutput", "GuardParams", "Shape"]
 
 Array = NDArray[np.float64]
 
@@ -64,13 +64,13 @@ class Guard:
         self._poses, self._sight = self._watched.poses, self._watched.sight
         vehicle = params.vehicle
         braking_s = params.limits.speed_max_mps / vehicle.brake_mps2
-        self._alignment = Alignment(
+        self._alignment = MotionAlignment(
             params.watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S
         )
         self._means = Means()
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
-        self._events: list[Event] = []
+        self._events: list[GuardEvent] = []
         self._state = DISABLED
         self._now_ns: int | None = None
         self.offboard: bool | None = None
@@ -431,7 +431,7 @@ class Guard:
     # ---- output --------------------------------------------------------------------------------
 
     def _tell(self, level: int, words: str) -> None:
-        self._events.append(Event(level, "guard", words))
+        self._events.append(GuardEvent(level, "guard", words))
 
     def _send(
         self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
@@ -451,7 +451,7 @@ class Guard:
             self._sent.popleft()
         return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
 
-    def take_events(self) -> tuple[Event, ...]:
+    def take_events(self) -> tuple[GuardEvent, ...]:
         """What has happened and was not given by a step yet."""
         events, self._events = tuple(self._events), []
         return events

@@ -239,6 +239,10 @@ class OccupancyMap:
         """(N, 2) cells of points; outside of the map they are too."""
         return np.floor((points_W[:, :2] - self.corner_m) / self._params.cell_m).astype(np.int64)
 
+    def inside(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(M, 2) those of (N, 2) cells that are in the map."""
+        return cells[((cells >= 0) & (cells < self.shape)).all(axis=1)]
+
     def middles_of(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         """(N, 2) middles of cells, m."""
         return (cells + 0.5) * self._params.cell_m + self.corner_m

@@ -66,8 +66,7 @@ class Routes:
         if self._way is None or self._taken.shape != self.map.shape:
             return False
         level = np.abs(points_W[:, 2] - self.map.height_m) <= self._params.map.half_band_m
-        cells = self.map.cells_of(points_W[level])
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(self.map.cells_of(points_W[level]))
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
 
     def _of_shapes(self, now_s: float, points_W: Array) -> NDArray[np.bool_]:
@@ -108,18 +107,14 @@ class Routes:
             self._way = None
             return None
         self._narrow(found, p, goal)
-        end_mps = 0.0 if last else self._passing_mps()
+        speed = self._params.speed
+        # at a goal that is passed: that with which it may stop beyond it
+        passing = math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
+        end_mps = 0.0 if last else min(speed.speed_mps, passing)
         self.reason = ""
         self._way = self._with_speeds(now_s, found, end_mps)
         self._mark_taken()
         return self._way
-
-    def _passing_mps(self) -> float:
-        """Speed at a goal that is passed: that with which it may stop beyond it."""
-        speed = self._params.speed
-        return min(
-            speed.speed_mps, math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
-        )
 
     # ---- the map's rectangle -------------------------------------------------------------------
 
@@ -255,8 +250,7 @@ class Routes:
     def _free_near(self, place: Array, reach_m: float) -> tuple[int, int] | None:
         """The cell of a place, or the nearest one whose middle is in reach and can be flown to."""
         here = self.map.cells_of(place[None])[0]
-        cells = here + disc(reach_m / self._params.map.cell_m + 1.0)
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(here + disc(reach_m / self._params.map.cell_m + 1.0))
         cells = cells[np.isfinite(self._cost_s[cells[:, 0], cells[:, 1]])]
         away_m = np.hypot(*(self.map.middles_of(cells) - place[:2]).T)
         away_m[(cells == here).all(axis=1)] = 0.0  # there the way ends at the place itself
@@ -291,8 +285,7 @@ class Routes:
     def _way_out(self, times: TimesToGoal, p: Array) -> tuple[Array, tuple[int, int]] | None:
         """The nearest place with a way to the goal, straight and through no obstacle."""
         reach = disc((self._params.keep_m + 1.0) / self._params.map.cell_m)
-        cells = self.map.cells_of(p[None])[0] + reach
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(self.map.cells_of(p[None])[0] + reach)
         cells = cells[np.isfinite(times.times_s[cells[:, 0], cells[:, 1]])]
         middles = self.map.middles_of(cells)
         for k in np.argsort(np.hypot(*(middles - p[:2]).T)):
@@ -362,6 +355,5 @@ class Routes:
         assert self._way is not None
         self._taken = np.zeros(self.map.shape, bool)
         cells = self.map.cells_of(self._way.points_W)[:, None, :] + self._body
-        cells = cells.reshape(-1, 2)
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(cells.reshape(-1, 2))
         self._taken[cells[:, 0], cells[:, 1]] = True

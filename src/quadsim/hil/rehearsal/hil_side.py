@@ -15,7 +15,7 @@ from quadsim.geometry.rotation import from_euler, to_matrix, yaw_of
 from quadsim.hil.guard.guard import Guard, GuardOutput, Shape
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.planner import Planner, PlannerOutput, PlannerParams
-from quadsim.hil.rehearsal.stand_in import Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.sensors.lidar import Scan, SimulatedLidar
 from quadsim.sensors.lidar_pattern import LidarParams
 from quadsim.sensors.pose_history import PoseHistory
@@ -28,7 +28,7 @@ from quadsim.world.scene.scene import Scene
 NAME = "hil"
 
 
-class SeenScan(NamedTuple):
+class WorldScan(NamedTuple):
     """A scan in the world: (N, 3) hits, and (M, 3) ends of rays that hit nothing, m.
 
     ``azimuths_W`` (N + M,) is where these rays looked, rad.
@@ -68,7 +68,7 @@ class VirtualLidar:
         offsets_ns = np.round(1e9 * params.offsets_s()).astype(np.int64)
         self._after_ns = np.tile(offsets_ns, params.channels)
 
-    def look(self, pose: Telemetry, movers: Movers) -> SeenScan | None:
+    def look(self, pose: Telemetry, movers: Movers) -> WorldScan | None:
         """Take a pose; give the newest scan that ends by its stamp, from where the lidar was."""
         self._device.see(scene_with(self._scene, movers.obstacles()))
         self._poses[0] = self._poses[1]
@@ -83,7 +83,7 @@ class VirtualLidar:
         """Attitude that the lidar is carried with."""
         return from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
 
-    def _in_world(self, scan: Scan) -> SeenScan:
+    def _in_world(self, scan: Scan) -> WorldScan:
         """Hits and misses of a scan, from where the lidar was at its stamp, or at each ray's."""
         if self._history is None:
             origin_W, R_WB = self._between(scan.stamp_ns)
@@ -96,7 +96,7 @@ class VirtualLidar:
             origin_W, rays_W = origins_W.mean(axis=0), turn.apply(self._rays_B)
         ranges = scan.ranges.ravel().astype(float)
         hit, free = np.isfinite(ranges), ranges == np.inf
-        return SeenScan(
+        return WorldScan(
             scan.stamp_ns,
             tuple(origin_W.tolist()),
             origins_W[hit] + ranges[hit, None] * rays_W[hit],
@@ -166,7 +166,7 @@ class HilSide:
         )
         self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
 
-    def step(self, now_ns: int, movers: Movers, enable: bool) -> VelocityCommand | None:
+    def step(self, now_ns: int, movers: Movers, enable: bool) -> VehicleCommand | None:
         """Plan, guard, and give what is sent to the vehicle; None: nothing is.
 
         Args:
@@ -190,4 +190,4 @@ class HilSide:
         if not said.send and not said.land:
             return None
         velocity_W = (float(said.v_W[0]), float(said.v_W[1]), float(said.v_W[2]))
-        return VelocityCommand(now_ns, velocity_W, float(said.yaw_rate_radps), said.land)
+        return VehicleCommand(now_ns, velocity_W, float(said.yaw_rate_radps), said.land)

@@ -15,7 +15,7 @@ from quadsim.hil.rehearsal.judge import Judge, hull_radius_m
 from quadsim.hil.rehearsal.link import Link
 from quadsim.hil.rehearsal.parameters import Y_UP
 from quadsim.hil.rehearsal.rehearsal import Rehearsal
-from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import StopWatch
 from quadsim.sim.scenario import Scenario
 from quadsim.world.scene.movers import Movers
@@ -50,7 +50,7 @@ class VehicleSide:
         self.vehicle = StandIn(scenario, params.motion_capture, params.dead_reckoning_s)
         self.vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
         self.poses: Link[Telemetry] = Link(params.pose_link, stream(seed, NAME, "pose_link"))
-        self.commands: Link[VelocityCommand] = Link(
+        self.commands: Link[VehicleCommand] = Link(
             params.command_link, stream(seed, NAME, "command_link")
         )
         self.movers = Movers(rehearsal.field.movers)

@@ -15,7 +15,7 @@ from quadsim.base.surroundings import versions
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.sensor_check.check import FALSE_ALARM, Check, Checked
 from quadsim.lab.sensor_check.flight import DeviceFlight
-from quadsim.lab.sensor_check.rest import Channel, Rested
+from quadsim.lab.sensor_check.rest import RestChannel, Rested
 
 _TITLES = {
     "alone": "Each figure alone",
@@ -24,7 +24,7 @@ _TITLES = {
 }
 
 
-def allan_plot(rested: Sequence[tuple[Channel, Rested]]) -> go.Figure:
+def allan_plot(rested: Sequence[tuple[RestChannel, Rested]]) -> go.Figure:
     """Measured Allan deviations with their intervals, and what the file makes of them."""
     figure, places = panels([f"{c.name}, {c.unit}" for c, _ in rested], 240)
     for (_, found), place in zip(rested, places, strict=True):
@@ -49,7 +49,7 @@ def allan_plot(rested: Sequence[tuple[Channel, Rested]]) -> go.Figure:
     return figure
 
 
-def histogram_plot(rested: Sequence[tuple[Channel, Rested]]) -> go.Figure:
+def histogram_plot(rested: Sequence[tuple[RestChannel, Rested]]) -> go.Figure:
     """Readings less their mean, and the normal error of one sample."""
     figure, places = panels([f"{c.name}, {c.unit}" for c, _ in rested], 200)
     for (_, found), place in zip(rested, places, strict=True):

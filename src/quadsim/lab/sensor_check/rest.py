@@ -28,7 +28,7 @@ POINTS = 20_000
 
 
 @dataclass(frozen=True)
-class Channel:
+class RestChannel:
     """One number of a sample, and what the file says of its error at rest.
 
     Attributes:
@@ -95,7 +95,7 @@ def rest_truth(kind: str, params: Any) -> Truth:
     return truth_at_rest()
 
 
-def _imu_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
+def _imu_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     for name, field, unit in (("accel", "f_S", "m/s^2"), ("gyro", "w_S", "rad/s")):
         corner_hz = getattr(params, f"{name}_bandwidth_hz")
         for i, axis in enumerate("xyz"):
@@ -109,7 +109,7 @@ def _imu_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Chann
             time_s = getattr(params, f"{name}_instability_time_s")
             gravity_mps2 = bench.environment.gravity_and_gradient()[0]
             true = gravity_mps2 if (name, axis) == ("accel", "z") else 0.0
-            yield Channel(
+            yield RestChannel(
                 f"{name} {axis}", unit, field, i, AllanNoise(density, walk, instability, time_s),
                 getattr(params, f"{name}_step"), density * math.sqrt(params.rate_hz),
                 warming(params, bias_per_K + scale_per_K * true),
@@ -117,7 +117,7 @@ def _imu_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Chann
             )  # fmt: skip
 
 
-def _gnss_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
+def _gnss_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     level, up = 1.0, 1.0
     if params.satellites > 0:
         level, up = float(first["hdop"]) / params.hdop, float(first["vdop"]) / params.vdop
@@ -133,33 +133,33 @@ def _gnss_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Chan
                 instability=sigma * math.sqrt(share),
                 instability_time_s=params.correlation_time_s,
             )
-            yield Channel(f"{what} {axis}", unit, field, i, noise, 0.0, sigma, normal=normal)
+            yield RestChannel(f"{what} {axis}", unit, field, i, noise, 0.0, sigma, normal=normal)
 
 
-def _field_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
+def _field_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     across, along = _turned(params, bench)
     alike = params.scale_sigma == params.cross_axis_sigma == 0.0  # else a unit turns it otherwise
     for i, axis in enumerate("xyz"):
         sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + across[i] + along[i])
         noise = AllanNoise(white=sigma_T / math.sqrt(params.rate_hz), walk=params.bias_walk[i])
         drift = warming(params, params.temperature_bias[i])
-        yield Channel(
+        yield RestChannel(
             f"field {axis}", "T", "m_S", i, noise, params.step_T, sigma_T, drift,
             normal=params.heading_sigma_rad == 0.0 or bool(alike and along[i] <= 0.01 * sigma_T**2),
         )  # fmt: skip
 
 
-def _pressure_channel(params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
+def _pressure_channel(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     sigma_pa, drift = params.noise_sigma_pa, warming(params, params.temperature_bias)
     noise = AllanNoise(white=sigma_pa / math.sqrt(params.rate_hz), walk=params.bias_walk)
-    yield Channel("pressure", "Pa", "pressure_pa", None, noise, params.step_pa, sigma_pa, drift)
+    yield RestChannel("pressure", "Pa", "pressure_pa", None, noise, params.step_pa, sigma_pa, drift)
 
 
-def _range_channel(params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
+def _range_channel(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     height_m = float(rest_truth("rangefinder", params).now["p_W"][0, 2])
     sigma_m = math.hypot(params.noise_sigma_m, params.noise_share * height_m)
     noise = AllanNoise(white=sigma_m / math.sqrt(params.rate_hz))
-    yield Channel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
+    yield RestChannel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
 
 
 #: Kind to its channels, by its parameters, the bench, and its first sample, which says how the sky
@@ -189,7 +189,7 @@ def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
     return np.asarray(sine2 * across**2), np.asarray(cosine2 * along**2)
 
 
-def model_variance(channel: Channel, dt_s: float, samples: int, count: Array) -> Array:
+def model_variance(channel: RestChannel, dt_s: float, samples: int, count: Array) -> Array:
     """Allan variance that the file makes of a channel.
 
     Args:
@@ -233,7 +233,7 @@ def _filtered(corner_hz: float, dt_s: float, count: Array) -> Array:
 
 def rest(
     kind: str, params: Any, bench: Bench, hours: float, confidence: float
-) -> list[tuple[Channel, Rested]]:
+) -> list[tuple[RestChannel, Rested]]:
     """Let a device rest and compare.
 
     Args:
@@ -269,7 +269,7 @@ def _edges(reach: float, rounding: float, mean: float) -> Array:
     return np.asarray(first + width * np.arange(math.ceil(2.0 * reach / width) + 3))
 
 
-def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> Rested:
+def _judge(channel: RestChannel, values: Array, dt_s: float, confidence: float) -> Rested:
     model = partial(model_variance, channel, dt_s, len(values))
     curve = allan_curve(values, 1.0 / dt_s, model, per_decade=3)
     expected = np.sqrt(model(curve.count.astype(float)))

@@ -31,7 +31,7 @@ RATE, YAW_RATE, TILT, VELOCITY, POSITION, CLIMB, HEIGHT, YAW = range(8)
 LEAST_COSINE, MOST_RATE = 0.3, 30.0
 
 
-class Relay(Record):
+class RelayState(Record):
     """A relay in place of one controller."""
 
     loop: int
@@ -45,7 +45,7 @@ class Relay(Record):
     lost: int
 
 
-RELAY = dtype_of(Relay)
+RELAY = dtype_of(RelayState)
 
 
 @kernel
@@ -77,7 +77,7 @@ def _measure(state: State, noise: Array) -> None:
 
 
 @kernel
-def _signal(state: State, relay: Relay) -> float:
+def _signal(state: State, relay: RelayState) -> float:
     """What a relay outside the attitude loop looks at."""
     odometry = state.odometry
     if relay.loop == VELOCITY or relay.loop == CLIMB:
@@ -88,7 +88,7 @@ def _signal(state: State, relay: Relay) -> float:
 
 
 @kernel
-def _outer(state: State, setup: Setup, relay: Relay, dt_s: float, row: Array) -> None:
+def _outer(state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array) -> None:
     """The outer loop's command, with the relay's output in it where it belongs.
 
     Args:
@@ -142,7 +142,7 @@ def _late(queue: Array, place: int, command: AttitudeCommand) -> None:
 
 @kernel
 def _inner(
-    state: State, setup: Setup, relay: Relay, dt_s: float, row: Array, rotor_speeds: Array
+    state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array, rotor_speeds: Array
 ) -> None:
     """The attitude loops with a relay for the rates of the body, or for the tilt.
 
@@ -192,7 +192,7 @@ def fly_relay(
     states: Records[State],
     setups: Records[Setup],
     scene: Scene,
-    relays: Records[Relay],
+    relays: Records[RelayState],
     queue: Array,
     noise: Array,
     trace: Array,

@@ -28,7 +28,7 @@ from quadsim.base.files import find, find_world
 from quadsim.base.options import option
 from quadsim.base.parameters import flatten, load
 from quadsim.drivers.driver import Driver, DriverTopic
-from quadsim.hil.guard.gate import GateParams
+from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.planner import PlannerParams
@@ -394,7 +394,7 @@ def _driver(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> NodeS
             "alone": True,
             "send": True,
             "relay": relay,
-            **prefixed(GateParams(guard.limits, guard.watch)),
+            **prefixed(CommandGateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
