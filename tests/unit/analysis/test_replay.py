@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +33,7 @@ TYPES = get_typestore(Stores.ROS2_JAZZY)
 # the circle that tests/unit/conftest.py flies
 START_NS = 1_000_000_000
 TRUTH, IMU, FIX = "/quad/ground_truth/odom", "/quad/imu/data_raw", "/quad/gps/fix"
+NAMES = {TRUTH: "truth", IMU: "imu", FIX: "fix", "/quad/imu/mag": "mag"}
 
 
 def run(*arguments: str) -> Any:
@@ -54,6 +56,20 @@ def first(rows: Any, seconds: float) -> list[Any]:
     return [item for item in rows if item.stamp_ns < START_NS + round(seconds * 1e9)]
 
 
+def edited(rows: Any, **edits: Callable[[int, Any], object]) -> list[Any]:
+    """Rows with other contents of some topics: ``edit(number from 1, content)`` changes them."""
+    counts = dict.fromkeys(edits, 0)
+    found = []
+    for item in rows:
+        if (name := NAMES.get(item.topic)) in edits:
+            content = content_of(item)
+            counts[name] += 1
+            edits[name](counts[name], content)
+            item = made(item, content)
+        found.append(item)
+    return found
+
+
 def settings(*names: str, **options: Any) -> Settings:
     return Settings(names or ("eskf",), params=estimator_params(None), **options)
 
@@ -61,33 +77,20 @@ def settings(*names: str, **options: Any) -> Settings:
 @pytest.fixture(scope="module")
 def tilted_bag(circle_rows: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The circle's messages with an IMU that has biases and sits askew, and one wild fix."""
-    turn_BS = Rotation.from_euler("ZYX", [90.0, 0.0, 90.0], degrees=True)
-    rows = []
-    fixes = 0
-    for item in circle_rows:
-        if item.topic == IMU:
-            content = content_of(item)
-            for vector, bias_B in (
-                (content.angular_velocity, GYRO_BIAS_B),
-                (content.linear_acceleration, np.zeros(3)),
-            ):
-                at = turn_BS.inv().apply(np.array([vector.x, vector.y, vector.z]) + bias_B)
-                vector.x, vector.y, vector.z = (float(x) for x in at)
-            item = made(item, content)
-        elif item.topic == "/quad/imu/mag":
-            content = content_of(item)
-            vector = content.magnetic_field
-            at = turn_BS.inv().apply([vector.x, vector.y, vector.z])
-            vector.x, vector.y, vector.z = (float(x) for x in at)
-            item = made(item, content)
-        elif item.topic == FIX:
-            fixes += 1
-            if fixes == WILD_FIX:
-                content = content_of(item)
-                content.altitude += 50.0
-                item = made(item, content)
-        rows.append(item)
-    return rows
+    turn_SB = Rotation.from_euler("ZYX", [90.0, 0.0, 90.0], degrees=True).inv()
+
+    def turn(vector: Any, bias_B: Any = 0.0) -> None:
+        at = turn_SB.apply(np.array([vector.x, vector.y, vector.z]) + bias_B)
+        vector.x, vector.y, vector.z = (float(x) for x in at)
+
+    def imu(number: int, content: Any) -> None:
+        turn(content.angular_velocity, GYRO_BIAS_B)
+        turn(content.linear_acceleration)
+
+    def fix(number: int, content: Any) -> None:
+        content.altitude += 50.0 * (number == WILD_FIX)
+
+    return edited(circle_rows, imu=imu, mag=lambda number, at: turn(at.magnetic_field), fix=fix)
 
 
 GYRO_BIAS_B = np.array([0.004, -0.006, 0.01])
@@ -156,20 +159,14 @@ def test_each_estimator_says_what_it_has(circle_bag):
 
 def test_a_fix_of_the_future_costs_no_innovation(circle_rows, write_rows):
     """One stamp a minute ahead, which the border refuses, and a magnetometer that is ever ahead."""
-    rows = []
-    fixes = 0
-    for item in first(circle_rows, 6.0):
-        ahead_s = 0
-        if item.topic == FIX:
-            fixes += 1
-            ahead_s = 60 * (fixes == 30)
-        elif item.topic == "/quad/imu/mag":
-            ahead_s = 5 * (item.stamp_ns > START_NS + 3 * 10**9)
-        if ahead_s:
-            content = content_of(item)
-            content.header.stamp.sec += ahead_s
-            item = made(item, content)
-        rows.append(item)
+
+    def mag(number: int, content: Any) -> None:
+        content.header.stamp.sec += 5 * (content.header.stamp.sec >= 4)
+
+    def fix(number: int, content: Any) -> None:
+        content.header.stamp.sec += 60 * (number == 30)
+
+    rows = edited(first(circle_rows, 6.0), mag=mag, fix=fix)
     result = replay(write_rows(rows), settings())
     counts = result.counts["eskf"]
     assert counts["gnss_position_too_early"] == 1
@@ -406,14 +403,11 @@ def test_parameters_are_set_one_by_one():
 @pytest.fixture(scope="module")
 def half(circle_rows: Any) -> list[Any]:
     """The circle's first 8 s with a truth that is off by 1 m eastwards."""
-    rows = []
-    for item in first(circle_rows, 8.0):
-        if item.topic == TRUTH:
-            content = content_of(item)
-            content.pose.pose.position.x -= 1.0
-            item = made(item, content)
-        rows.append(item)
-    return rows
+
+    def move(number: int, odometry: Any) -> None:
+        odometry.pose.pose.position.x -= 1.0
+
+    return edited(first(circle_rows, 8.0), truth=move)
 
 
 def test_several_bags_give_their_runs_the_means_and_the_worst(
@@ -504,15 +498,12 @@ def test_alignment_moves_what_is_scored(half, write_rows):
 
 def test_absolute_errors_are_those_before_the_alignment(half, write_rows):
     """The truth at twice the size: the scale that is told is the one that was applied."""
-    rows = []
-    for item in half:
-        if item.topic == TRUTH:
-            content = content_of(item)
-            position = content.pose.pose.position
-            position.x, position.y, position.z = 2 * position.x, 2 * position.y, 2 * position.z
-            item = made(item, content)
-        rows.append(item)
-    bag = write_rows(rows)
+
+    def double(number: int, odometry: Any) -> None:
+        position = odometry.pose.pose.position
+        position.x, position.y, position.z = 2 * position.x, 2 * position.y, 2 * position.z
+
+    bag = write_rows(edited(half, truth=double))
     options = ("--settle", "2", "--json")
     plain, moved = (
         json.loads(run(str(bag), "--align", kind, *options).stdout)["estimator"]

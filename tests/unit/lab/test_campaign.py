@@ -268,9 +268,7 @@ def test_another_s_first_row_is_seen_though_it_comes_after_the_first_look(tmp_pa
     monkeypatch.setattr(record_module, "_locked", late)
     with pytest.raises(InputError, match=r"other contents \(seed was 2, is 1\)"):
         CampaignRecord(tmp_path / "out", {"seed": 1}, 1, False)
-    with CampaignRecord(
-        tmp_path / "out", {"seed": 2}, 1, True
-    ) as record:  # the lock was let go
+    with CampaignRecord(tmp_path / "out", {"seed": 2}, 1, True) as record:  # the lock was let go
         assert len(record) == 1
 
 
