@@ -22,11 +22,7 @@ from quadsim.hil.rehearsal.parameters import PassParams, TroubleParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.hil.rehearsal.stand_in import Telemetry
 from quadsim.hil.rehearsal.stopping import StopWatch
-from quadsim.lab.rehearsals import (
-    criteria,
-    flights_to_draw,
-    rehearsal_summary,
-)
+from quadsim.lab.rehearsals import criteria, flights_to_draw, rehearsal_summary
 from quadsim.sensors.devices import load_device
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose, Sphere

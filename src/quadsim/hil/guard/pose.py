@@ -96,13 +96,7 @@ class PoseWatch:
         self._stamps: deque[int] = deque()  # of the last COUNTED_S
 
     def take(
-        self,
-        stamp_ns: int,
-        now_ns: int,
-        p_W: Vec3,
-        q_WB: Quat,
-        v_W: Vec3 | None,
-        in_flight: bool,
+        self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat, v_W: Vec3 | None, in_flight: bool
     ) -> str | None:
         """Take a pose; why not, or None.
 

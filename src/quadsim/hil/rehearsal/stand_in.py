@@ -106,10 +106,7 @@ class StandIn(ClosedLoop):
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        motion_capture: MotionCaptureParams,
-        dead_reckoning_s: float,
+        self, scenario: Scenario, motion_capture: MotionCaptureParams, dead_reckoning_s: float
     ) -> None:
         super().__init__(
             scenario, log_hz=scenario.imu.rate_hz, vehicle=VEHICLE_NAME, tick_hz=TICK_HZ

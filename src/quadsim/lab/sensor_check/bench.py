@@ -187,11 +187,7 @@ class Bench:
     """
 
     def __init__(
-        self,
-        kind: str,
-        environment: EnvironmentParams,
-        seed: int = 1,
-        scene: Scene = EMPTY_SCENE,
+        self, kind: str, environment: EnvironmentParams, seed: int = 1, scene: Scene = EMPTY_SCENE
     ) -> None:
         self.model = SENSORS[kind]
         self.environment = environment

@@ -104,8 +104,7 @@ class Fitted:
 def fit_recording(recording: ImuRecording) -> Fitted:
     """Estimate the figures of a recording at rest."""
     return Fitted(
-        recording,
-        {sensor: _fit_triad(recording, sensor) for sensor in ("accel", "gyro")},
+        recording, {sensor: _fit_triad(recording, sensor) for sensor in ("accel", "gyro")}
     )
 
 

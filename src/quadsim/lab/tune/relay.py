@@ -22,14 +22,7 @@ from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control
 from quadsim.lab.tune.loop_margins import INNER_DELAY_S, LOOPS, Delays
-from quadsim.lab.tune.relay_flight import (
-    HEIGHT,
-    RATE,
-    RELAY,
-    TILT,
-    YAW_RATE,
-    fly_relay,
-)
+from quadsim.lab.tune.relay_flight import HEIGHT, RATE, RELAY, TILT, YAW_RATE, fly_relay
 from quadsim.sim.log import Array
 from quadsim.sim.loop import MAX_DELAY, STATE
 from quadsim.sim.scenario import Scenario
