@@ -93,11 +93,14 @@ class Bench:
         if refusal:
             self.refused[name] = refusal
 
-    def flying(self) -> Bench:
-        """Enabled and settled."""
+    def flying(self, east_mps: float = 0.0) -> Bench:
+        """Enabled and settled; with a wish to the east for a second."""
         self.run(1.0)
         assert self.guard.enable(self.now_ns) is None
         self.run(0.1)
+        if east_mps:
+            self.wish_W = np.array((east_mps, 0.0, 0.0))
+            self.run(1.0)
         return self
 
 
@@ -333,9 +336,7 @@ def test_a_short_gap_of_poses_brakes_and_goes_on() -> None:
 
 def test_one_pose_that_jumps_is_not_taken() -> None:
     """By 2 m, once: the flight goes on."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench().flying(east_mps=1.0)
     bench.p_W = bench.p_W + 2.0
     assert bench.run(STEP_S).state == "passing"
     assert bench.refused["pose"].startswith("pose jumped by 3.4")
@@ -357,9 +358,7 @@ def test_the_heading_is_that_of_the_pose_that_was_taken_last() -> None:
 
 def test_a_pose_that_has_jumped_brakes_and_lands() -> None:
     """Where the vehicle is nobody knows; that the poses go on from there changes nothing."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench().flying(east_mps=1.0)
     bench.p_W = bench.p_W + np.array((0.0, 0.4, 0.0))
     output = bench.run(0.2)
     assert not output.v_W.any()
@@ -432,9 +431,7 @@ def test_a_vehicle_that_is_not_in_offboard_mode_is_not_landed() -> None:
 )
 def test_a_lost_link_brakes_holds_and_lands(silent: str, expected: str) -> None:
     """When the hold is over; if it comes back before, the flight goes on."""
-    bench = Bench(replace(PARAMS, watch=replace(PARAMS.watch, hold_s=2.0))).flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench(replace(PARAMS, watch=replace(PARAMS.watch, hold_s=2.0))).flying(east_mps=1.0)
     bench.silent = {silent}
     output = bench.run(0.44)
     assert not output.v_W.any()
@@ -449,9 +446,7 @@ def test_a_lost_link_brakes_holds_and_lands(silent: str, expected: str) -> None:
 
 def test_the_button_let_go_brakes_at_once() -> None:
     """In the very step."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench().flying(east_mps=1.0)
     bench.held = False
     output = bench.run(STEP_S)
     assert not output.v_W.any()
@@ -461,9 +456,7 @@ def test_the_button_let_go_brakes_at_once() -> None:
 
 def test_a_late_loop_brakes_until_it_is_well_again() -> None:
     """0.1 s between two steps."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench().flying(east_mps=1.0)
     bench.now_ns += 80_000_000
     output = bench.run(STEP_S)
     assert not output.v_W.any()
@@ -536,9 +529,7 @@ def test_a_vehicle_that_does_not_obey_is_landed() -> None:
 
 def test_a_velocity_of_another_frame_is_found() -> None:
     """In flight: the driver's twist is in the body's axes, the vehicle looks north."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((2.0, 0.0, 0.0))
-    bench.run(1.0)
+    bench = Bench().flying(east_mps=2.0)
     take = bench.guard.take_pose
     bench.guard.take_pose = lambda s, n, p, q, v: take(s, n, p, q, (v[1], -v[0], v[2]))  # type: ignore[method-assign]
     assert "velocity and poses disagree by" in bench.run(0.4).reason
@@ -964,9 +955,8 @@ def test_a_scan_of_one_ray_is_no_sight() -> None:
 
 def test_a_direction_is_forgotten_when_it_is_not_seen_any_more() -> None:
     """The lidar turns away in flight; what is flown into is not seen any more, and it stands."""
-    bench = Bench().flying()
-    bench.wish_W = np.array((1.0, 0.0, 0.0))
-    assert bench.run(1.0).v_W[0] == pytest.approx(1.0)
+    bench = Bench().flying(east_mps=1.0)
+    assert bench.run(STEP_S).v_W[0] == pytest.approx(1.0)
     looking(bench, 90.0, 270.0)
     output = bench.run(PARAMS.sight.timeout_s + 0.1)
     assert not output.v_W.any()

@@ -10,7 +10,8 @@ import pytest
 from planned_flight import BEGIN_NS, STEP_S, PlannedFlight, scan
 
 from quadsim.base.errors import InputError
-from quadsim.hil.planner.planner import MapParams, Planner, PlannerParams, SpeedParams
+from quadsim.hil.planner.parameters import MapParams, PlannerParams, SpeedParams
+from quadsim.hil.planner.planner import Planner
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacle_fields import clearances, make_field
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose

@@ -31,7 +31,7 @@ from quadsim.drivers.driver import Driver, DriverTopic
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.hil.guard.parameters import GuardParams
-from quadsim.hil.planner.planner import PlannerParams
+from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.driver_choice import Drivers, choose, definite
 from quadsim.ros.graph.graph import NodeSpec, prefixed
