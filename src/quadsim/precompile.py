@@ -177,7 +177,8 @@ def precompile_assisted(params: FlightParams) -> None:
 
 def precompile_planner() -> None:
     """The planner's map, as the planner marks a scan in it."""
-    from quadsim.hil.planner.planner import Planner, PlannerParams
+    from quadsim.hil.planner.parameters import PlannerParams
+    from quadsim.hil.planner.planner import Planner
 
     planner = Planner(PlannerParams())
     planner.take_goals(np.array([[5.0, 0.0, 2.0]]))

@@ -80,9 +80,9 @@ def campaign(options: CampaignOptions) -> int:
     if options.number is not None:
         return _fly_one(loaded, folder, options.number, options.bag, options.as_json)
     from quadsim.lab.campaign.engine import fly_campaign
-    from quadsim.lab.campaign.record import Record
+    from quadsim.lab.campaign.record import CampaignRecord
 
-    Record.check(folder, contents, resume)
+    CampaignRecord.check(folder, contents, resume)
     states: Counter[str] = Counter()
     try:
         with _pool(dask, options.processes) as pool, counting(loaded.name) as tell:

@@ -15,7 +15,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import Driver
 from quadsim.drivers.outward import VelocityCommand, sent_as
-from quadsim.hil.guard.gate import Gate, GateParams
+from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.ros.drivers.outlet import Outlet, publishers_of
 from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.drivers.relay import Relay
@@ -100,11 +100,11 @@ class Outputs:
         node: QuadsimNode,
         drivers: Sequence[Driver],
         before: str,
-        params: GateParams | None = None,
+        params: CommandGateParams | None = None,
         relay: str = "",
     ) -> None:
         self._node, self._before = node, before
-        params = params or GateParams()
+        params = params or CommandGateParams()
         self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
         self._outlets: list[Outlet[DriverCommand]] = []
         self._command = node.resolve_topic_name(COMMAND)

@@ -18,7 +18,7 @@ from std_msgs.msg import String
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, load
-from quadsim.hil.guard.gate import GateParams
+from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
     Place,
@@ -117,7 +117,7 @@ class DriverNode(QuadsimNode):
         self._outputs: Outputs | None = None
         guard = declare_text(self, "config", "default", "a file of config/guards, or a path")
         of_guard = load(GuardParams, find("guards", guard))
-        self._gate = declare(self, GateParams(of_guard.limits, of_guard.watch))
+        self._gate = declare(self, CommandGateParams(of_guard.limits, of_guard.watch))
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
             self._outputs = self._open(self._place.expected)

@@ -11,7 +11,8 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.geometry.rotation import quat, yaw_of
-from quadsim.hil.planner.planner import NO_SCAN, Planner, PlannerOutput, PlannerParams
+from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
+from quadsim.hil.planner.planner import NO_SCAN, Planner
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals

@@ -22,7 +22,7 @@ from quadsim.base.files import find_world
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-from quadsim.hil.rehearsal.stand_in import Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.ros.messages.cdr import MessageError, stamp_of
@@ -192,7 +192,7 @@ class StandInNode(QuadsimNode):
         v_W, yaw_rate = read_velocity_command(payload, self._estimate["q_WB"])
         if not math.isfinite(sum(v_W) + yaw_rate):
             raise MessageError("a number in it is not finite")
-        self._side.commands.send(self._now_ns(), VelocityCommand(stamp_of(payload), v_W, yaw_rate))
+        self._side.commands.send(self._now_ns(), VehicleCommand(stamp_of(payload), v_W, yaw_rate))
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class StandInNode(QuadsimNode):
         self._said_offboard = self.obeys
         self._mode.publish(Bool(data=self._said_offboard))
 
-    def _obey(self, command: VelocityCommand) -> None:
+    def _obey(self, command: VehicleCommand) -> None:
         self._vehicle.obey(command)
         if not self._vehicle.refused:
             self._side.begin()
