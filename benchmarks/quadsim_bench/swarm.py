@@ -104,7 +104,7 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     try:
         import psutil
 
-        from quadsim.ros.swarm.listener import SwarmListener
+        from quadsim_bench.swarm_listener import SwarmListener
     except ImportError as error:
         raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
     from quadsim.sim.scenario import load_scenario

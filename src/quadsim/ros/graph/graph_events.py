@@ -14,6 +14,7 @@ from std_srvs.srv import SetBool
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import values_of
 from quadsim.ros.runtime.topics import full_name
 from quadsim.sim.log import CRASH_REST_NS
 
@@ -77,7 +78,7 @@ class Watcher(Node):
             report = self.reports.setdefault(status.name, Report())
             report.count += 1
             report.message = status.message
-            report.values = {pair.key: pair.value for pair in status.values}
+            report.values = values_of(status)
 
     def _on_clock(self, message: Any) -> None:
         try:
@@ -91,7 +92,7 @@ class Watcher(Node):
         self.time_ns = time_ns
 
     def _on_mission(self, namespace: str, message: Any) -> None:
-        self.missions[namespace] = {pair.key: pair.value for pair in message.values}
+        self.missions[namespace] = values_of(message)
 
     def _on_event(self, namespace: str, message: Any) -> None:
         if message.name == "crash":

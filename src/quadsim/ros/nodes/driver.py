@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from rclpy.context import Context
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
@@ -37,7 +36,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.packages import installed, lost
 from quadsim.ros.runtime.params import declare, declare_bool, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.px4 import PACKAGE
 
@@ -297,22 +296,19 @@ class DriverNode(QuadsimNode):
         return [ours for name in silent for ours, _ in self._ways[name]]
 
 
-def make(context: Context, **kwargs: Any) -> DriverNode:
-    """Make the node in a context.
+def _checked(**kwargs: Any) -> DriverNode:
+    """The node.
 
     Raises:
         InputError: of the drivers; a type that its package does not have.
     """
     try:
-        return DriverNode(context=context, **kwargs)
+        return DriverNode(**kwargs)
     except ImportError as error:
         raise InputError(f"node driver: {error}; another version of it is needed") from None
 
 
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(_checked)
 
 if __name__ == "__main__":
     main()

@@ -29,7 +29,8 @@ from quadsim.ros.parts.scene_params import SCENE, declare_scene
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
+from quadsim.ros.runtime.latency import Latencies
+from quadsim.ros.runtime.pacing import Forbearance, Lockstep, WallClock, nearest
 from quadsim.ros.runtime.params import (
     ON_RESET,
     declare,

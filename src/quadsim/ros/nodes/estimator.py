@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
@@ -39,7 +38,7 @@ from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
 from quadsim.ros.runtime.params import ON_RESET, declare, declare_text, declare_texts
 from quadsim.ros.runtime.resets import Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.timing import due
 from quadsim.wire.encode import Template
@@ -420,15 +419,7 @@ class EstimatorNode(QuadsimNode):
         )
 
 
-def make(context: Context, **kwargs: Any) -> EstimatorNode:
-    """Make the node in a context."""
-    return EstimatorNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(EstimatorNode)
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -33,6 +32,7 @@ from quadsim.ros.parts.scan_input import ScanInput, SeenScan
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.latency import Latencies
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import Template
@@ -97,7 +97,7 @@ class GuardNode(QuadsimNode):
         self._pending: tuple[int, Any] | None = None  # when a landing was asked for, and the answer
         self._landing_ns: int | None = None
         self._rivals = ""
-        self._handled_ms: deque[float] = deque(maxlen=KEPT)
+        self._handled = Latencies(KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         _ = self.events  # made now: not between a fault and the next command
@@ -199,7 +199,7 @@ class GuardNode(QuadsimNode):
         self._take_others(now_ns, stamp_ns)
         if now_ns - self._stepped_ns >= SOON * self._period_ns:
             self._step(now_ns)
-            self._handled_ms.append(1e3 * (time.perf_counter() - began_s))
+            self._handled.add(time.perf_counter() - began_s)
 
     def _take_others(self, now_ns: int, stamp_ns: int) -> None:
         """Other vehicles, while all of them are heard, and stamped by our pose's clock."""
@@ -399,9 +399,9 @@ class GuardNode(QuadsimNode):
             "wishes_from": self.count_publishers(topics.COMMAND_VELOCITY.name),
         }
         self._least_m = np.inf
-        if self._handled_ms:
-            median, most = np.percentile(np.array(self._handled_ms), [50.0, 99.0])
-            values |= {"handled_ms": float(median), "handled_99_ms": float(most)}
+        if self._handled.count:
+            median, most = map(self._handled.percentile_ms, (50.0, 99.0))
+            values |= {"handled_ms": median, "handled_99_ms": most}
         words = [f"{said.state}: {said.reason}".rstrip(": "), self._rivals]
         level = max(LEVELS.get(said.state, 0), int(bool(self._rivals)))
         return level, "; ".join(filter(None, words)), values

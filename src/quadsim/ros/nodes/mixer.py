@@ -34,7 +34,7 @@ from quadsim.ros.parts.control_params import (
 from quadsim.ros.parts.gyro import Gyro
 from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.runtime import qos, topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.intra_process import Listening
 from quadsim.ros.runtime.params import declare_bool, value_of
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
@@ -236,9 +236,8 @@ class MixerNode(QuadsimNode):
         """Name a motor that is lost, once."""
         lost = int(self._losts[0])
         if lost > self._lost:
-            values = {"stamp_s": f"{now_ns * 1e-9:.3f}", "motor": lost - 1}
             words = f"motor {lost - 1} gives no thrust"
-            self.events.publish(make_status(2, MOTOR_LOST, words, values))
+            self.events.publish(make_event(now_ns, 2, MOTOR_LOST, words, motor=lost - 1))
             self.get_logger().error(words)
         self._lost = lost
 

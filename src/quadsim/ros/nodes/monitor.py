@@ -36,7 +36,7 @@ from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import ScanInput, SeenScan
 from quadsim.ros.runtime import qos, topics
-from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare, declare_text
 from quadsim.ros.runtime.runtime import entry_points
@@ -208,8 +208,7 @@ class MonitorNode(QuadsimNode):
         wanted = f"{self.get_namespace().rstrip('/')}/guard"
         for status in message.status:
             if status.name == wanted:
-                values = {pair.key: pair.value for pair in status.values}
-                self._guard.take(time.monotonic(), status.message, values)
+                self._guard.take(time.monotonic(), status.message, values_of(status))
 
     def _draw(self) -> None:
         """Publish rays, wish, command, others and the guard's words as they are now."""

@@ -19,7 +19,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rclpy.context import Context
 from rclpy.qos import QoSProfile
 
 from quadsim.bag.metadata import qos_yaml
@@ -36,7 +35,7 @@ from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.intra_process import Listening
 from quadsim.ros.runtime.params import declare, declare_int, declare_text, declare_texts
 from quadsim.ros.runtime.reset_times import Ahead
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sim.log import WARN
 
@@ -230,15 +229,7 @@ def _nothing(_: Any) -> None:
     """What a subscription calls that nobody wakes."""
 
 
-def make(context: Context, **kwargs: Any) -> RecorderNode:
-    """Make the node in a context."""
-    return RecorderNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
+make, main = entry_points(RecorderNode)
 
 if __name__ == "__main__":
     main()

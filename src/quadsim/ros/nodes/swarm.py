@@ -19,13 +19,14 @@ from quadsim.ros.graph.options import SwarmOptions
 from quadsim.ros.graph.vehicles import namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
+from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
 from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.swarm.outputs import Outputs
-from quadsim.ros.swarm.vehicle_commands import Steering
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -76,8 +77,8 @@ class SwarmNode(QuadsimNode):
         self._datum = self.offer(topics.DATUM)
         self.namespaces = namespaces(self._count)
         self._outputs = Outputs(self, self.namespaces, scenario, self.params.publish)
-        self._steering = [
-            Steering(self, namespace, self.params.steered) for namespace in self.namespaces
+        self._commands = [
+            VehicleCommands(self, namespace, self.params.steered) for namespace in self.namespaces
         ]
         self._descriptions = [Description(self, namespace) for namespace in self.namespaces]
         self._tell(scenario)
@@ -122,9 +123,12 @@ class SwarmNode(QuadsimNode):
     def _tell(self, scenario: Scenario) -> None:
         """Where the world lies, who flies the loops from now on, how the vehicles look."""
         self._datum.publish(make_datum(scenario.environment.datum))
-        pairs = zip(self._steering, self.swarm.loops, self._descriptions, strict=True)
-        for steering, loop, description in pairs:
-            steering.begin(loop, self._begun_ns)
+        parts = zip(self._commands, self.swarm.loops, self._descriptions, strict=True)
+        for commands, loop, description in parts:
+            commands.manager, commands.odometry = loop.manager, loop.state.odometry
+            commands.begun_ns = self._begun_ns
+            commands.tell_mission()
+            commands.tell(())
             description.tell(scenario.vehicle, scenario.file.sensors)
 
     @property
@@ -153,8 +157,8 @@ class SwarmNode(QuadsimNode):
         self.swarm, self._tied = swarm, False
         self._outputs.begin(scenario)
         self._tell(scenario)
-        for steering in self._steering:
-            steering.event(OK, "reset", "back at the start", self.stamp_ns)
+        for commands in self._commands:
+            commands.event(OK, RESET, "back at the start", self.stamp_ns)
         response.success = True
         return response
 
@@ -194,16 +198,17 @@ class SwarmNode(QuadsimNode):
         try:
             swarm.check()
         except FlightError as error:
-            self._steering[swarm.first_fault or 0].event(
-                ERROR, "physics", str(error), self.stamp_ns
-            )
+            broken = self._commands[swarm.first_fault or 0]
+            broken.event(ERROR, "physics", str(error), self.stamp_ns)
             raise
         self._computed_ns += time.thread_time_ns() - begin_ns
         self._clock_output.publish(make_clock(self.stamp_ns))
         self._outputs.publish(swarm, self._begun_ns)
         self._ticks += 1
-        for i, steering in enumerate(self._steering):
-            steering.tell(self._begun_ns, look=(self._ticks + i) % STATUS_TICKS == 0)
+        for i, (commands, loop) in enumerate(zip(self._commands, swarm.loops, strict=True)):
+            if loop.events or (self._ticks + i) % STATUS_TICKS == 0:
+                events, loop.events = loop.events, []
+                commands.tell(events)
 
     # ---- health --------------------------------------------------------------------------------
 

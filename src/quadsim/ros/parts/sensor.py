@@ -16,7 +16,7 @@ from quadsim.base.records import KINEMATICS
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.parts.truth_input import TruthInput
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.params import (
     ON_RESET,
     declare,
@@ -188,8 +188,7 @@ class SensorNode(QuadsimNode):
             self._tell_fault(self._truth_ns, "all faults end")
 
     def _tell_fault(self, stamp_ns: int, words: str) -> None:
-        stamp = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
-        self.events.publish(make_status(WARN, "fault", f"{self.get_name()}: {words}", stamp))
+        self.events.publish(make_event(stamp_ns, WARN, "fault", f"{self.get_name()}: {words}"))
 
     def _take(self, changed: dict[str, Any], _: bool) -> Callable[[], None]:
         """Make another device, for the flight that begins."""

@@ -54,6 +54,18 @@ def make_status(
     )
 
 
+def make_event(
+    stamp_ns: int, level: int, name: str, message: str, **values: Any
+) -> DiagnosticStatus:
+    """Something that happened at a time, for ``events``."""
+    return make_status(level, name, message, {"stamp_s": f"{stamp_ns * 1e-9:.3f}", **values})
+
+
+def values_of(status: DiagnosticStatus) -> dict[str, str]:
+    """Values of a status by their keys."""
+    return {pair.key: pair.value for pair in status.values}
+
+
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
@@ -12,7 +12,6 @@ from rcl_interfaces.msg import (
     FloatingPointRange,
     IntegerRange,
     ParameterDescriptor,
-    SetParametersResult,
 )
 from rclpy.exceptions import (
     InvalidParameterTypeException,
@@ -164,31 +163,6 @@ def declare_text(node: Any, name: str, default: str, doc: str, when: str = "") -
         InputError: what was given is no text.
     """
     return str(_declare_one(node, Leaf(name, str, Spec(doc), default), when))
-
-
-def declare_live_text(node: Any, name: str, doc: str, take: Callable[[str], None]) -> str:
-    """Declare a text that may change in flight, empty by default.
-
-    Args:
-        node: the node.
-        name: of the parameter.
-        doc: what it is.
-        take: takes what is set in flight, or refuses it with an InputError.
-    """
-
-    def on_set(parameters: Sequence[Parameter]) -> SetParametersResult:
-        try:
-            for parameter in parameters:
-                if parameter.name == name:
-                    take(str(parameter.value))
-        except InputError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
-
-    about = ParameterDescriptor(type=Parameter.Type.STRING.value, description=doc)
-    given = node.declare_parameter(name, "", about).value
-    node.add_on_set_parameters_callback(on_set)
-    return str(given)
 
 
 def declare_int(node: Any, name: str, default: int, doc: str, least: int, when: str = "") -> int:

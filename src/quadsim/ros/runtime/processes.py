@@ -157,6 +157,20 @@ class GraphProcess:
         self._process.close()
 
 
+def end_all(processes: Sequence[GraphProcess]) -> tuple[tuple[str, ...], str]:
+    """Stop processes, recorders last, and forget them.
+
+    Returns:
+        Labels of what had to be killed; the recorder that ended with an error, in words.
+    """
+    recorders = [p for p in processes if p.specs[-1].executable == "recorder"]
+    killed = (*stop_all([p for p in processes if p not in recorders]), *stop_all(recorders))
+    failed = next((f"node {p.label} {p.cause()}" for p in recorders if p.failed), "")
+    for process in processes:
+        process.close()
+    return killed, failed
+
+
 def prepare(*nodes: str) -> None:
     """Start the server in the background; the first process waits until it is ready.
 

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import rclpy
 from rclpy.context import Context
@@ -43,14 +43,6 @@ END_S = 10.0
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 
 Watching = TypeVar("Watching", bound=Node)
-
-
-class Make(Protocol):
-    """Makes a node in a context; keyword arguments as of :class:`QuadsimNode`."""
-
-    def __call__(self, context: Context, **kwargs: Any) -> Node:
-        """Make it."""
-        ...
 
 
 def in_order_of_arrival() -> bool:
@@ -277,30 +269,25 @@ def run(
     return PASSED
 
 
-def main_of(make: Make, stop: threading.Event | None = None) -> None:
-    """What a node's executable does: ``ros2 run quadsim imu --ros-args ...``.
-
-    Args:
-        make: makes the node.
-        stop: set by a node that comes to an end by itself.
-    """
-    unknown = remove_ros_args(sys.argv)[1:]
-    if unknown:
-        sys.stderr.write(f"quadsim: error: {unknown[0]!r} is no ROS argument (see --ros-args -p)\n")
-        sys.exit(BAD_INPUT)
-    sys.exit(run([make], sys.argv, stop=stop))
-
-
 def entry_points(
-    node: Callable[..., Watching],
+    node: Callable[..., Watching], stops: bool = False
 ) -> tuple[Callable[..., Watching], Callable[[], None]]:
     """What a module of ``ros/nodes`` gives: what makes its node in a context, and its executable.
 
     Args:
         node: makes the node; keyword arguments as of :class:`QuadsimNode`.
+        stops: whether the node ends by itself: it takes the event ``stop``, and sets it.
     """
 
     def make(context: Context, **kwargs: Any) -> Watching:
         return node(context=context, **kwargs)
 
-    return make, partial(main_of, make)
+    def main() -> None:
+        if unknown := remove_ros_args(sys.argv)[1:]:
+            words = f"{unknown[0]!r} is no ROS argument (see --ros-args -p)"
+            sys.stderr.write(f"quadsim: error: {words}\n")
+            sys.exit(BAD_INPUT)
+        stop = threading.Event()
+        sys.exit(run([partial(make, stop=stop) if stops else make], sys.argv, stop=stop))
+
+    return make, main
