@@ -36,12 +36,10 @@ from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.markers import mission_markers
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import (
-    FIXED,
     MOTOR_LOST,
-    LiveGains,
+    changed_controller,
     declare_controller,
     read_controller,
-    when,
 )
 from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
@@ -51,12 +49,10 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_bool,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
-    value_of,
 )
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
@@ -116,16 +112,15 @@ class AutopilotNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
-        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
-        self._airframe = airframe
-        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
-        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
-        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        use_truth = declare_bool(
+        self._gains, self._airframe = declare_controller(self, "autopilot")
+        mission = declare_one(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = declare_one(self, "auto_start", False, "arm and start when possible")
+        reliable = declare_one(self, "odometry_reliable", True, "ask for a reliable odometry")
+        use_truth = declare_one(
             self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
         )
         words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
-        joystick = declare_text(self, "joystick", "", words)
+        joystick = declare_one(self, "joystick", "", words)
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
@@ -150,19 +145,13 @@ class AutopilotNode(QuadsimNode):
         self._listen()
         self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
         self.create_service(SetBool, "use_truth", self._on_use_truth)
-        self._live = LiveGains(
-            "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
+        self._resets = Resets(
+            self, "autopilot", partial(read_controller, self), self._take, self._restart
         )
-        self._resets = Resets(self, "autopilot", self._read_files, self._take, self._restart, FIXED)
         self.listen(topics.EVENTS, self._on_event, raw=False)
         self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
         self.wall_timer(self._period_ns * 1e-9, self._watch)
-
-    def _read_files(self) -> dict[str, Any]:
-        """Gains and airframe as their files say now."""
-        config, vehicle = (value_of(self, name) for name in ("config", "vehicle"))
-        return read_controller(config, vehicle)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on; another way to fly begins on the ground."""
@@ -178,7 +167,8 @@ class AutopilotNode(QuadsimNode):
 
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Gains, the map of the ground, and what is flown on."""
-        apply_gains = self._live.take(changed, reset)
+        turning = None if reset else self.manager.armed
+        apply_gains = changed_controller(self, "autopilot", changed, turning, self._apply)
         in_scene = any(name.startswith(SCENE) for name in changed)
         ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
 
@@ -241,7 +231,7 @@ class AutopilotNode(QuadsimNode):
         """The map of the ground and the height around it, of parameters that change and others."""
         if not self._gains.flight.ground.map:
             return NO_TERRAIN, 0.0
-        environment = taken(self, EnvironmentParams, "environment.", changed)
+        environment = current(self, EnvironmentParams, "environment.", changed)
         return self._make_scene(changed).terrain, environment.ground_height_m
 
     def _make_manager(self) -> None:

@@ -17,7 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from quadsim.base.errors import InputError
 from quadsim.ros.graph.graph import NodeSpec
-from quadsim.ros.runtime.params import declare_text
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.processes import maker
 from quadsim.ros.runtime.runtime import BAD_INPUT, run, secured
 
@@ -61,7 +61,7 @@ def given_nodes(args: list[str]) -> list[NodeSpec]:
         with secured():
             rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
             node: Any = Node("composed", context=context)
-        text = declare_text(node, "nodes", "", "the nodes, as JSON")
+        text = declare_one(node, "nodes", "", "the nodes, as JSON")
         node.destroy_node()
     finally:
         context.try_shutdown()

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, load
+from quadsim.base.parameters import load
 from quadsim.hil.guard.gate import GateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
@@ -35,7 +34,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.packages import installed, lost
-from quadsim.ros.runtime.params import declare, declare_bool, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.px4 import PACKAGE
@@ -56,20 +55,6 @@ EVERY = "*"
 OWN_ODOMETRY = ("odometry/autopilot",)
 
 
-@dataclass(frozen=True)
-class RelayParams:
-    """What the vehicle's own estimator gets."""
-
-    relay: Annotated[
-        str,
-        Spec(
-            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
-            " odometry (external/odom); empty: none",
-            choices=("", "pose", "odometry"),
-        ),
-    ] = ""
-
-
 Take = Callable[[bytes], "bytes | None"]
 
 
@@ -83,14 +68,18 @@ class DriverNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("driver", **kwargs)
-        chain = declare_text(self, "drivers", "", "files of config/drivers, or paths, with commas")
-        wanted = declare_text(
+        chain = declare_one(self, "drivers", "", "files of config/drivers, or paths, with commas")
+        wanted = declare_one(
             self, "topics", EVERY, "of ours, with spaces; *: all that nodes of ours do not publish"
         )
-        before = declare_text(self, "driver_namespace", "", "before the driver's topics: /uav1")
-        alone = declare_bool(self, "alone", True, "there is one vehicle")
-        send = declare_bool(self, "send", True, "take commands, and ask the vehicle for things")
-        self._relay = declare(self, RelayParams()).relay
+        before = declare_one(self, "driver_namespace", "", "before the driver's topics: /uav1")
+        alone = declare_one(self, "alone", True, "there is one vehicle")
+        send = declare_one(self, "send", True, "take commands, and ask the vehicle for things")
+        words = (
+            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
+            " odometry (external/odom); empty: none"
+        )
+        self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
@@ -114,7 +103,7 @@ class DriverNode(QuadsimNode):
         self._late = self._heard = False
         self._before: str | None = None
         self._outputs: Outputs | None = None
-        guard = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        guard = declare_one(self, "config", "default", "a file of config/guards, or a path")
         of_guard = load(GuardParams, find("guards", guard))
         self._gate = declare(self, GateParams(of_guard.limits, of_guard.watch))
         awaited = any(driver in self._senders for driver, _ in self._missing.values())

@@ -33,11 +33,10 @@ from quadsim.ros.runtime.latency import Latencies
 from quadsim.ros.runtime.pacing import Forbearance, Lockstep, WallClock, nearest
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_int,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
     value_of,
 )
 from quadsim.ros.runtime.resets import RESET, Resets
@@ -112,7 +111,7 @@ class DynamicsNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("dynamics", **kwargs)
-        vehicle = declare_text(
+        vehicle = declare_one(
             self, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
         )
         declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
@@ -120,13 +119,13 @@ class DynamicsNode(QuadsimNode):
         declare(self, EnvironmentParams(), "environment.", on_reset)
         declare(self, StartParams(), "start.", on_reset)
         declare(self, PhysicsParams(), "physics.", on_reset)
-        declare_int(self, "seed", 1, "of the wind", 0, ON_RESET)
+        declare_one(self, "seed", 1, "of the wind", ON_RESET, ge=0)
         self._make_scene = declare_scene(self)
         self._scene = self._make_scene({})
         self.params = declare(
             self, DynamicsParams(), when=lambda name: ON_RESET if name == "imu_latency_s" else ""
         )
-        declare_text(self, "sampled", "", SAMPLED, ON_RESET)
+        declare_one(self, "sampled", "", SAMPLED, ON_RESET)
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
         words = "what befalls the vehicles, a YAML list"
         self._disturbances = TimedParameter(self, "disturbances", words, self._read_disturbances)
@@ -173,7 +172,6 @@ class DynamicsNode(QuadsimNode):
             lambda: flatten(load(VehicleParams, find("vehicles", vehicle))),
             self._take,
             self._start_over,
-            ("truth_rate_hz", "motor_rate_hz"),
             self._tell_all,
         )
         self._timer: Any = None
@@ -191,12 +189,12 @@ class DynamicsNode(QuadsimNode):
     ) -> Fleet:
         """The vehicles by the node's parameters, but for those that change."""
         count = self.params.count
-        start = taken(self, StartParams, "start.", changed)
+        start = current(self, StartParams, "start.", changed)
         return Fleet(
-            taken(self, VehicleParams, "", changed),
-            taken(self, EnvironmentParams, "environment.", changed),
+            current(self, VehicleParams, "", changed),
+            current(self, EnvironmentParams, "environment.", changed),
             start.poses(count),
-            taken(self, PhysicsParams, "physics.", changed),
+            current(self, PhysicsParams, "physics.", changed),
             scene,
             disturbances,
             [namespace.strip("/") for namespace in namespaces(count)],
@@ -214,7 +212,7 @@ class DynamicsNode(QuadsimNode):
         """Disturbances of a text, in the flight's time, and what happens when to which vehicle."""
         given = disturbances_from_text(text, "disturbances")
         count = self.params.count
-        check_disturbances(given, taken(self, VehicleParams), count, "disturbances")
+        check_disturbances(given, current(self, VehicleParams), count, "disturbances")
         found = [replace(item, at_s=item.at_s + begin_s) for item in given]
         reports = [
             (stamp_ns, (i, words))
@@ -326,14 +324,14 @@ class DynamicsNode(QuadsimNode):
         """Make other vehicles, or the same in another world, for the flight that begins."""
         if not reset:
             return lambda: None
-        params = taken(self, VehicleParams, "", changed)
+        params = current(self, VehicleParams, "", changed)
         refuse_other_commands(self.fleet.params.commands, params.commands)
         if (params.load.rope_length_m > 0.0) != (self.fleet.params.load.rope_length_m > 0.0):
             raise InputError("load: a load comes or goes with a restart of the graph only")
         in_scene = any(name.startswith(SCENE) for name in changed)
         scene = self._make_scene(changed) if in_scene else self._scene
         fleet = self._make_fleet(changed, (), scene)
-        node_params = taken(self, DynamicsParams, "", changed)
+        node_params = current(self, DynamicsParams, "", changed)
         self._sampled(changed)
         sensors = changed.get("sensors", value_of(self, "sensors"))
         load_suite(sensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from std_srvs.srv import Trigger
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import flatten, load
+from quadsim.base.parameters import flatten, leaves, load
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.assumptions import Unknown, date_year_of
 from quadsim.estimation.blind import BlindIns
@@ -26,9 +27,9 @@ from quadsim.ros.messages.world import datum_at, datum_of, stamp_ns_of
 from quadsim.ros.parts.estimator_health import innovations, judge
 from quadsim.ros.parts.estimator_params import (
     BESIDE,
+    SAFE,
     EstimatorNodeParams,
-    LiveParams,
-    when,
+    when_of_filter,
     when_of_node,
 )
 from quadsim.ros.parts.imu_watch import ImuWatch
@@ -36,7 +37,14 @@ from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, pose_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
-from quadsim.ros.runtime.params import ON_RESET, declare, declare_text, declare_texts
+from quadsim.ros.runtime.params import (
+    ON_RESET,
+    current,
+    declare,
+    declare_one,
+    declare_texts,
+    value_of,
+)
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
@@ -67,10 +75,11 @@ class EstimatorNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("estimator", **kwargs)
-        config = declare_text(
+        config = declare_one(
             self, "config", "eskf", "a file of config/estimators, or a path", ON_RESET
         )
-        params = declare(self, load(EstimatorParams, find("estimators", config)), when=when)
+        params = load(EstimatorParams, find("estimators", config))
+        params = declare(self, params, when=when_of_filter)
         node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
         names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
         datum = node_params.datum if node_params.datum_source == "parameter" else None
@@ -91,12 +100,11 @@ class EstimatorNode(QuadsimNode):
         self._listen_to_sensors(node_params)
         self._listen_to_others(node_params)
         self.create_service(Trigger, "reset", self._on_reset)
-        live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
         self._resets = Resets(
             self,
             "estimator",
             lambda: flatten(load(EstimatorParams, find("estimators", config))),
-            live.take,
+            self._take,
             lambda *_: self._begin_anew(),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
@@ -352,8 +360,25 @@ class EstimatorNode(QuadsimNode):
         for estimator in (self.filter, self._blind, *self._beside.values()):
             estimator.datum = datum
 
-    def _apply(self, params: EstimatorParams) -> None:
-        self._set_params(params if self._unknown is None else self._unknown.update(params))
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
+        """Parameters of the filter and the datum, all of one request or none."""
+        ours = {leaf.name for leaf in leaves(EstimatorParams)} & changed.keys()
+        place = [name for name in changed if name.startswith("datum.")]
+        for name in () if reset or not self.filter.running else (*ours, *place):
+            if not name.startswith(SAFE):
+                raise InputError(f"{name}: needs a restart of the estimator (service reset)")
+        if place and value_of(self, "datum_source") != "parameter":
+            raise InputError(f"{place[0]}: counts only with datum_source: parameter")
+        params = current(self, EstimatorParams, "", changed)
+        datum = current(self, Datum, "datum.", changed)
+
+        def apply() -> None:
+            if ours:
+                self._set_params(params if self._unknown is None else self._unknown.update(params))
+            if place:
+                self._move(datum)
+
+        return apply
 
     def _set_params(self, params: EstimatorParams) -> None:
         for estimator in (self.filter, self._blind, *self._beside.values()):

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from std_srvs.srv import SetBool, Trigger
@@ -19,7 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, load
+from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
@@ -33,7 +32,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latencies
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import Template
 
@@ -49,28 +48,10 @@ KEPT = 1000
 LEVELS = {"braking": 2, "landing": 2, "limiting": 1}
 
 
-@dataclass(frozen=True)
-class DeadManParams:
-    """Where the dead-man button is."""
-
-    button: Annotated[
-        int,
-        Spec("which of joy's buttons; -1: the topic dead_man (Bool) instead", ge=-1, le=63),
-    ] = -1
-
-
-@dataclass(frozen=True)
-class AutopilotParams:
-    """What is known of the frame that commands are flown in."""
-
-    odometry: Annotated[
-        str,
-        Spec(
-            "own: the pose is the autopilot's own; beside: the autopilot's own comes as"
-            " odometry/autopilot, and has to agree with the pose; none: nobody gives it",
-            choices=("own", "beside", "none"),
-        ),
-    ] = "own"
+OWN_ODOMETRY = (
+    "own: the pose is the autopilot's own; beside: the autopilot's own comes as odometry/autopilot,"
+    " and has to agree with the pose; none: nobody gives it"
+)
 
 
 class GuardNode(QuadsimNode):
@@ -82,7 +63,7 @@ class GuardNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("guard", **kwargs)
-        config = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        config = declare_one(self, "config", "default", "a file of config/guards, or a path")
         self._params = declare(self, load(GuardParams, find("guards", config)))
         self._guard: Guard | Emergency = Guard(self._params)
         self._failed: Exception | None = None  # what nobody expected
@@ -112,7 +93,8 @@ class GuardNode(QuadsimNode):
         self._others = Others(self, self._pose.frame, self._now_ns)
         if self._others.tracks:
             self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
-        self._button = declare(self, DeadManParams(), "dead_man.").button
+        words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
+        self._button = declare_one(self, "dead_man.button", -1, words, ge=-1, le=63)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
         if self._button >= 0:
             self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
@@ -123,7 +105,9 @@ class GuardNode(QuadsimNode):
         self.listen(
             topics.VEHICLE_RESET, lambda message: self._guard.take_reset(message.data), raw=False
         )
-        self._autopilot = declare(self, AutopilotParams(), "autopilot.").odometry
+        self._autopilot = declare_one(
+            self, "autopilot.odometry", "own", OWN_ODOMETRY, choices=("own", "beside", "none")
+        )
         self._ready = (0, "")
         self._own = new_record(KINEMATICS)
         self._own_reader = OdometryReader(self._own)

@@ -38,7 +38,7 @@ from quadsim.ros.parts.scan_input import ScanInput, SeenScan
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic, message_class
 from quadsim.wire.encode import SECOND_NS
@@ -158,9 +158,9 @@ class MonitorNode(QuadsimNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("monitor", **kwargs)
         self._params = declare(self, MonitorParams())
-        pose = declare_text(self, "pose", "", "the driver's topic of poses: NAME TYPE")
-        setpoint = declare_text(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
-        world = declare_text(self, "world", "", "a file of worlds, or a path; empty: no markers")
+        pose = declare_one(self, "pose", "", "the driver's topic of poses: NAME TYPE")
+        setpoint = declare_one(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
+        world = declare_one(self, "world", "", "a file of worlds, or a path; empty: no markers")
         where = self.get_fully_qualified_name()
         self._latency = Latency()
         for topic, callback in (

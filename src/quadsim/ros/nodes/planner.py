@@ -20,7 +20,7 @@ from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import ScanInput, SeenScan
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.timing import due
 from quadsim.wire.encode import Template
@@ -43,7 +43,7 @@ class PlannerNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("planner", **kwargs)
-        config = declare_text(self, "config", "default", "a file of config/planners, or a path")
+        config = declare_one(self, "config", "default", "a file of config/planners, or a path")
         self._planner = Planner(declare(self, load(PlannerParams, find("planners", config))))
         self._said: PlannerOutput | None = None
         self._stamp_ns = self._stepped_ns = self._map_ns = 0

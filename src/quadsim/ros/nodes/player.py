@@ -31,7 +31,7 @@ from quadsim.ros.player.control import PlayControl
 from quadsim.ros.player.outputs import PlayedTopics
 from quadsim.ros.player.playback import TICKS, Item, Playback, Selection, parse_remap
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare, declare_text, declare_texts
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.waiting import InStep
 
@@ -95,8 +95,8 @@ class PlayerNode(QuadsimNode):
         self.params = declare(
             self, PlayerParams(), when=lambda name: ANY_TIME if name in LIVE else ""
         )
-        path = declare_text(self, "bag", "", "rosbag2 folder or file")
-        driver = declare_text(self, "driver", "", "who published it, if not quadsim")
+        path = declare_one(self, "bag", "", "rosbag2 folder or file")
+        driver = declare_one(self, "driver", "", "who published it, if not quadsim")
         selection = Selection(
             tuple(declare_texts(self, "topics", "patterns of what is played; empty: all")),
             tuple(declare_texts(self, "exclude", "patterns of what is left out")),

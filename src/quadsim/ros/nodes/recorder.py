@@ -33,7 +33,7 @@ from quadsim.ros.parts.estimator_params import BESIDE
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.intra_process import Listening
-from quadsim.ros.runtime.params import declare, declare_int, declare_text, declare_texts
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.reset_times import Ahead
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
@@ -54,11 +54,11 @@ class RecorderNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("recorder", **kwargs)
-        output = declare_text(self, "output", "", "folder of the bag; it must not exist")
+        output = declare_one(self, "output", "", "folder of the bag; it must not exist")
         recording = declare(self, Recording())
-        metadata = declare_text(self, "metadata", "", "kept in the bag: texts by name, as JSON")
-        count = declare_int(self, "count", 1, "vehicles", 1)
-        running = declare_text(
+        metadata = declare_one(self, "metadata", "", "kept in the bag: texts by name, as JSON")
+        count = declare_one(self, "count", 1, "vehicles", ge=1)
+        running = declare_one(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
         self._profile = recording.profile()

@@ -31,7 +31,7 @@ from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare_int, declare_text
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import Template
@@ -109,15 +109,15 @@ class StandInNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("stand_in", **kwargs)
-        name = declare_text(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
-        seed = declare_int(self, "seed", 1, "of field, vehicle and noise", 0)
+        name = declare_one(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
+        seed = declare_one(self, "seed", 1, "of field, vehicle and noise", ge=0)
         self.rehearsal = rehearsal = load_rehearsal(name, seed)
         refuse_on_dds(rehearsal)
-        last_s = declare_int(self, "duration_s", 600, "it is switched off after this time, s", 1)
+        last_s = declare_one(self, "duration_s", 600, "it is switched off after this time, s", ge=1)
         scenario = replace(
             rehearsal.scenario, file=replace(rehearsal.scenario.file, duration_s=float(last_s))
         )
-        world = declare_text(self, "world", "", "what the judge sees; empty: as the rehearsal")
+        world = declare_one(self, "world", "", "what the judge sees; empty: as the rehearsal")
         scene = _standing(world) if world else rehearsal.scene
         self._side = VehicleSide(rehearsal, scenario, scene)
         self._vehicle = self._side.vehicle

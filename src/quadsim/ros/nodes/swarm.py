@@ -23,7 +23,7 @@ from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.swarm.outputs import Outputs
@@ -58,9 +58,9 @@ class SwarmNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("swarm", **kwargs)
-        self._name = declare_text(self, "scenario", "formation", "what they fly")
+        self._name = declare_one(self, "scenario", "formation", "what they fly")
         self._overrides = yaml.safe_load(
-            declare_text(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
+            declare_one(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
         )
         self.params = declare(self, SwarmNodeParams())
         self._count = self.params.count

@@ -17,6 +17,7 @@ from quadsim.ros.messages.conversion import (
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
+from quadsim.ros.runtime.params import declare_one
 
 
 class PoseReader:
@@ -53,6 +54,12 @@ POSES: dict[str, tuple[topics.Topic, Any]] = {
     "odometry": (topics.TRUTH, OdometryReader),
     "pose": (topics.EXTERNAL_POSE_STAMPED, PoseReader),
 }
+
+
+def declare_pose_frame(node: QuadsimNode) -> str:
+    """Declare the parameter ``frames.pose``; its value."""
+    return declare_one(node, "frames.pose", "map", "of the vehicle's pose, and of others'")
+
 
 #: Takes the stamp of a truth, and what reads it into the record.
 Use = Callable[[int, Callable[[], None]], None]

@@ -24,6 +24,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import IsDataclass, Leaf, Spec, flatten, leaves, unflatten
 
 P = TypeVar("P", bound=IsDataclass)
+T = TypeVar("T", bool, int, float, str)
 
 INT64_MAX = 2**63 - 1
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -38,8 +39,9 @@ def on_reset(_: str) -> str:
 
 
 def _kind(leaf: Leaf) -> Parameter.Type:
-    if get_origin(leaf.kind) is tuple:
-        return Parameter.Type.DOUBLE_ARRAY
+    if get_origin(leaf.kind) in (tuple, list):
+        texts = leaf.kind == list[str]
+        return Parameter.Type.STRING_ARRAY if texts else Parameter.Type.DOUBLE_ARRAY
     return {
         bool: Parameter.Type.BOOL,
         int: Parameter.Type.INTEGER,
@@ -99,24 +101,56 @@ def declare(
     Raises:
         InputError: naming the node, the parameter, the value and what is allowed.
     """
-    where = f"node {node.get_fully_qualified_name()}"
     values = flatten(defaults)
-    given = {}
-    for leaf in leaves(type(defaults)):
-        name = prefix + leaf.name
-        value: Any = values[leaf.name]
-        if value == []:  # an empty list alone has no type
-            value = Parameter.Type.DOUBLE_ARRAY
-        try:
-            found = node.declare_parameter(name, value, descriptor(leaf, when(leaf.name))).value
-            given[leaf.name] = [] if found is None else found
-        except (
-            InvalidParameterTypeException,
-            InvalidParameterValueException,
-            ParameterUninitializedException,
-        ) as error:
-            raise InputError(f"{where}: parameter {name}: {error}") from None
-    return unflatten(type(defaults), given, where)
+    given = {
+        leaf.name: _declare(node, leaf, values[leaf.name], when(leaf.name), prefix)
+        for leaf in leaves(type(defaults))
+    }
+    return unflatten(type(defaults), given, f"node {node.get_fully_qualified_name()}")
+
+
+def _declare(node: Any, leaf: Leaf, value: Any, when: str = "", prefix: str = "") -> Any:
+    """Declare one parameter; its value."""
+    about = descriptor(leaf, when)
+    name, where = prefix + leaf.name, f"node {node.get_fully_qualified_name()}"
+    try:  # an empty list alone has no type
+        found = node.declare_parameter(name, _kind(leaf) if value == [] else value, about).value
+    except ParameterUninitializedException:
+        found = None
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(f"{where}: parameter {name}: {error}") from None
+    return [] if found is None else found
+
+
+def declare_one(node: Any, name: str, default: T, doc: str, when: str = "", **spec: Any) -> T:
+    """Declare one parameter that is in no class.
+
+    Args:
+        node: the node.
+        name: of the parameter.
+        default: what holds else; it says the type.
+        doc: what it is.
+        when: as of :func:`descriptor`.
+        spec: unit, range or choices, as of Spec.
+
+    Raises:
+        InputError: what was given cannot be.
+    """
+    leaf = Leaf(name, type(default), Spec(doc, **spec), default)
+    found: T = _declare(node, leaf, default, when)
+    if leaf.spec.choices and found not in leaf.spec.choices:
+        where = f"node {node.get_fully_qualified_name()}: parameter {name}"
+        raise InputError(f"{where}: {found!r}; allowed: {leaf.spec.allowed()}")
+    return found
+
+
+def declare_texts(node: Any, name: str, doc: str) -> list[str]:
+    """Declare a list of texts, empty by default.
+
+    Raises:
+        InputError: what was given is no list of texts.
+    """
+    return [str(text) for text in _declare(node, Leaf(name, list[str], Spec(doc), []), [])]
 
 
 def value_of(node: Any, name: str) -> Any:
@@ -127,7 +161,7 @@ def value_of(node: Any, name: str) -> Any:
     return value if isinstance(value, bool | int | float | str) else list(value)
 
 
-def taken(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] = NOTHING) -> P:
+def current(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] = NOTHING) -> P:
     """A class of parameters as a node has them now, but for those that change.
 
     Args:
@@ -146,57 +180,3 @@ def taken(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] 
         for leaf in leaves(cls)
     }
     return unflatten(cls, given, f"node {node.get_fully_qualified_name()}")
-
-
-def _declare_one(node: Any, leaf: Leaf, when: str = "") -> Any:
-    where = f"node {node.get_fully_qualified_name()}"
-    try:
-        return node.declare_parameter(leaf.name, leaf.default, descriptor(leaf, when)).value
-    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-        raise InputError(f"{where}: parameter {leaf.name}: {error}") from None
-
-
-def declare_text(node: Any, name: str, default: str, doc: str, when: str = "") -> str:
-    """Declare one text parameter, such as the name of a file.
-
-    Raises:
-        InputError: what was given is no text.
-    """
-    return str(_declare_one(node, Leaf(name, str, Spec(doc), default), when))
-
-
-def declare_int(node: Any, name: str, default: int, doc: str, least: int, when: str = "") -> int:
-    """Declare one whole number.
-
-    Raises:
-        InputError: what was given is no whole number, or too small.
-    """
-    return int(_declare_one(node, Leaf(name, int, Spec(doc, ge=least), default), when))
-
-
-def declare_bool(node: Any, name: str, default: bool, doc: str, when: str = "") -> bool:
-    """Declare one switch.
-
-    Raises:
-        InputError: what was given is not true or false.
-    """
-    return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default), when))
-
-
-def declare_texts(node: Any, name: str, doc: str) -> list[str]:
-    """Declare a list of texts, empty by default.
-
-    Raises:
-        InputError: what was given is no list of texts.
-    """
-    where = f"node {node.get_fully_qualified_name()}"
-    about = ParameterDescriptor(
-        name=name, type=Parameter.Type.STRING_ARRAY.value, description=doc, read_only=True
-    )
-    try:
-        found = node.declare_parameter(name, Parameter.Type.STRING_ARRAY, about).value
-    except ParameterUninitializedException:
-        return []
-    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-        raise InputError(f"{where}: parameter {name}: {error}") from None
-    return [str(text) for text in found or ()]
