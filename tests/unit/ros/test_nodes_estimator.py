@@ -13,7 +13,7 @@ pytest.importorskip("rclpy")
 from quadsim.base.parameters import leaves
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.parts.estimator_health import judge
+from quadsim.ros.parts.estimator_health import judge_estimate
 from quadsim.ros.parts.estimator_params import when_of_filter
 from quadsim.ros.parts.imu_watch import ImuWatch
 from quadsim.ros.parts.mocap_and_landed_input import Standing
@@ -142,4 +142,4 @@ def test_what_may_change_in_flight_is_stated_of_each_parameter():
     ],
 )
 def test_what_is_worst_gives_the_level(values, waits, trouble, frames, level, words):
-    assert judge(values, waits, trouble, frames) == (level, words)
+    assert judge_estimate(values, waits, trouble, frames) == (level, words)

@@ -23,7 +23,7 @@ from quadsim.bag.repair import repair
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.runtime.cpu import CpuShare, CpuUse
 from quadsim.ros.runtime.processes import GraphProcess, end_all
 from quadsim.ros.runtime.runtime import own_node, stop_on_signals
@@ -213,7 +213,7 @@ class Supervisor:
         progress: Progress,
     ) -> None:
         self._graph: RunningGraph[Watcher] = RunningGraph(specs, domain, bag, composed)
-        self._namespaces = namespaces(count)
+        self._namespaces = vehicle_namespaces(count)
         swarm = next((spec.full_name for spec in specs if spec.executable == SWARM), "")
         self._world = swarm or "/dynamics"
         self._heights = swarm or f"{self._namespaces[0]}/autopilot"

@@ -48,7 +48,7 @@ def make_datum(datum: Any) -> NavSatFix:
     return message
 
 
-def datum_of(message: NavSatFix) -> Datum:
+def read_datum(message: NavSatFix) -> Datum:
     """The origin of ``map`` out of ``/datum``.
 
     Raises:

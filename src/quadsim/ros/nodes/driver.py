@@ -19,9 +19,9 @@ from quadsim.base.parameters import load
 from quadsim.hil.guard.gate import GateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
-    Place,
+    DriverPlace,
+    DriverSource,
     ResetWatch,
-    Source,
     converter,
     find_source,
     profile_of,
@@ -33,7 +33,7 @@ from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
@@ -85,7 +85,7 @@ class DriverNode(QuadsimNode):
             raise InputError(
                 f"node {self.get_fully_qualified_name()}: drivers: {SIM} needs no node"
             )
-        self._place = Place(self.get_namespace(), before, alone)
+        self._place = DriverPlace(self.get_namespace(), before, alone)
         self._prefix = frame_prefix(self.get_namespace())
         self._missing: dict[str, Any] = {}  # our topic to driver and what its file says of it
         self._offered: dict[str, Any] = {}
@@ -99,7 +99,7 @@ class DriverNode(QuadsimNode):
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
         check_commands(self._senders)
-        self._candidates: dict[str, tuple[Source, float]] = {}  # since when
+        self._candidates: dict[str, tuple[DriverSource, float]] = {}  # since when
         self._late = self._heard = False
         self._before: str | None = None
         self._outputs: Outputs | None = None
@@ -125,7 +125,7 @@ class DriverNode(QuadsimNode):
             driver = chosen.entry(name).driver
             known = [topic for topic in driver.topics if topic.ours == ours]
             needs += [(ours, topic.type) for topic in known]
-            usable = [topic for topic in known if installed(topic.type)]
+            usable = [topic for topic in known if is_installed(topic.type)]
             if not usable:
                 continue
             for topic in usable:
@@ -168,7 +168,7 @@ class DriverNode(QuadsimNode):
             self.destroy_timer(self._finding)
             self._finding = self.wall_timer(LATE_SEARCH_PERIOD_S, self._find)
 
-    def _is_settled(self, ours: str, found: Source | None, now_s: float) -> bool:
+    def _is_settled(self, ours: str, found: DriverSource | None, now_s: float) -> bool:
         """Whether no other topic is likely to turn out to be one of ours instead."""
         if found is None:
             self._candidates.pop(ours, None)
@@ -179,7 +179,7 @@ class DriverNode(QuadsimNode):
         self._candidates[ours] = found, since_s
         return found.certain or now_s - since_s >= PATIENCE_S
 
-    def _bind(self, ours: str, driver: Any, found: Source) -> None:
+    def _bind(self, ours: str, driver: Any, found: DriverSource) -> None:
         """Take one of ours from a driver's topic from now on."""
         del self._missing[ours], self._candidates[ours]
         self._sources[ours] = found.full

@@ -23,8 +23,8 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
-from quadsim.ros.messages.world import datum_at, datum_of, stamp_ns_of
-from quadsim.ros.parts.estimator_health import innovations, judge
+from quadsim.ros.messages.world import datum_at, read_datum, stamp_ns_of
+from quadsim.ros.parts.estimator_health import innovations, judge_estimate
 from quadsim.ros.parts.estimator_params import (
     BESIDE,
     SAFE,
@@ -33,7 +33,7 @@ from quadsim.ros.parts.estimator_params import (
     when_of_node,
 )
 from quadsim.ros.parts.imu_watch import ImuWatch
-from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, pose_of
+from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, external_pose_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
@@ -338,13 +338,13 @@ class EstimatorNode(QuadsimNode):
         self._tell("range", stamp_ns, distance_m, variance)
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
-        self._tell("external_pose", stamp_ns, *pose_of(view))
+        self._tell("external_pose", stamp_ns, *external_pose_of(view))
 
     def _on_landed(self, message: Any) -> None:
         self._standing.tell(bool(message.data))
 
     def _on_datum(self, message: Any) -> None:
-        self._datum_heard = datum_of(message)
+        self._datum_heard = read_datum(message)
         self._set_datum(self._datum_heard)
 
     def _set_datum(self, datum: Datum) -> None:
@@ -430,7 +430,7 @@ class EstimatorNode(QuadsimNode):
         values = self.filter.health()
         waits = self.filter.datum is None and not self.filter.running
         frames = "; ".join(check.recent for check in self._checks if check.recent)
-        level, words = judge(values, waits, self._trouble_now(), frames)
+        level, words = judge_estimate(values, waits, self._trouble_now(), frames)
         return (
             level,
             words,

@@ -27,7 +27,7 @@ from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
-from quadsim.ros.parts.scan_input import ScanInput, SeenScan
+from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
@@ -203,7 +203,7 @@ class GuardNode(QuadsimNode):
         if refusal:
             self.fault("others", refusal)
 
-    def _on_scan(self, scan: SeenScan) -> None:
+    def _on_scan(self, scan: PlacedScan) -> None:
         refusal = self._guard.take_scan(
             scan.stamp_ns,
             self._now_ns(),

@@ -34,7 +34,7 @@ from quadsim.ros.messages.markers import (
 )
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
-from quadsim.ros.parts.scan_input import ScanInput, SeenScan
+from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
@@ -110,7 +110,7 @@ class GuardReport:
         return now_s - self._sends_since_s if self._sends_since_s is not None else 0.0
 
 
-def judge(
+def judge_flight(
     latency: Latency, guard: GuardReport, params: MonitorParams, now_ns: int
 ) -> tuple[int, str, dict[str, float]]:
     """Level and message for /diagnostics, and the latency's values."""
@@ -176,7 +176,7 @@ class MonitorNode(QuadsimNode):
         self._markers = self.offer(topics.FLIGHT_MARKERS)
         self._pose = PoseInput(self, self._on_pose)
         self._motion = self._pose.record
-        self._scan: tuple[float, SeenScan] | None = None
+        self._scan: tuple[float, PlacedScan] | None = None
         self._scans = ScanInput(self, self._on_scan)
         self._others = Others(self, self._pose.frame)
         self._wishes: dict[str, Any] = {}
@@ -200,7 +200,7 @@ class MonitorNode(QuadsimNode):
     def _on_pose(self, stamp_ns: int) -> None:
         self._scans.poses.take(stamp_ns, self._motion["p_W"], self._motion["q_WB"])
 
-    def _on_scan(self, scan: SeenScan) -> None:
+    def _on_scan(self, scan: PlacedScan) -> None:
         self._scan = time.monotonic(), scan
 
     def _on_report(self, message: Any) -> None:
@@ -235,7 +235,7 @@ class MonitorNode(QuadsimNode):
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Whether commands are late or missing, and whether the guard is there."""
         now_ns = time.monotonic_ns()
-        level, message, values = judge(self._latency, self._guard, self._params, now_ns)
+        level, message, values = judge_flight(self._latency, self._guard, self._params, now_ns)
         return level, message, {"guard": self._guard.words(now_ns * 1e-9), **values}
 
 

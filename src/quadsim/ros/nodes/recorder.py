@@ -26,7 +26,7 @@ from quadsim.bag.origin import surroundings
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import FlightError, InputError
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.estimator_params import BESIDE
@@ -72,15 +72,17 @@ class RecorderNode(QuadsimNode):
         self._simulated = bool(
             {"dynamics", "swarm"} & set(running)
         )  # what is latched is heard before the clock
-        for name, topic in topics.every_topic(namespaces(count)):
+        for name, topic in topics.every_topic(vehicle_namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
             self._record_also(text)
-        for namespace in namespaces(count):
+        for namespace in vehicle_namespaces(count):
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
                 self._record(topics.full_name(namespace, topic.name), topic, needed=False)
-        self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces(count)[0], "events"))
+        self._stops = self.offer(
+            topics.EVENTS, topics.full_name(vehicle_namespaces(count)[0], "events")
+        )
         self.wall_timer(FLUSH_PERIOD_S, self._flush)
         self.wall_timer(TAKE_PERIOD_S, self._take)
 

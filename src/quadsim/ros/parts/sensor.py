@@ -80,7 +80,7 @@ class SensorKind:
         return SensorNode(self, context=context, **kwargs)
 
 
-def kind_of(
+def sensor_kind(
     model: SensorModel,
     device: str,
     messages: Callable[[SensorNode], Messages],

@@ -210,7 +210,7 @@ def _nothing() -> None:
 _of_contexts: WeakKeyDictionary[Context, Handing] = WeakKeyDictionary()
 
 
-def share(context: Context, executor: Executor) -> Handing:
+def share_context(context: Context, executor: Executor) -> Handing:
     """Let the nodes that are made in a context hand over to each other.
 
     Args:

@@ -58,7 +58,7 @@ def maker(spec: NodeSpec) -> Any:
     )
 
 
-def give_way(specs: Sequence[NodeSpec]) -> None:
+def lower_priority(specs: Sequence[NodeSpec]) -> None:
     """Let a message that wakes this process not interrupt another, where all nodes are patient.
 
     Threads that are started afterwards inherit it, so it comes before those of DDS.
@@ -74,7 +74,7 @@ def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
 
     os.setpgid(0, 0)  # a Ctrl-C on the terminal is for the supervisor, which stops in order
     _set_title(title)
-    give_way(specs)
+    lower_priority(specs)
     stop = threading.Event()
     parent = multiprocessing.parent_process()
     assert parent is not None

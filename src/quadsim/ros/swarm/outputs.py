@@ -35,7 +35,7 @@ def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
     return samples.sensor_messages(kind, params, environment, prefix)
 
 
-class Batch:
+class VehiclesTopic:
     """One topic of all vehicles.
 
     Args:
@@ -78,7 +78,7 @@ class Batch:
         self.count += len(payloads)
 
 
-class Outputs:
+class SwarmOutputs:
     """Truth, estimates and sensors of all vehicles.
 
     Args:
@@ -93,7 +93,7 @@ class Outputs:
     ) -> None:
         bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
         self._truth, self._estimate = (
-            Batch(
+            VehiclesTopic(
                 node,
                 namespaces,
                 topic,
@@ -101,7 +101,7 @@ class Outputs:
             )
             for topic in (topics.TRUTH, topics.ODOMETRY)
         )
-        self._reference = Batch(
+        self._reference = VehiclesTopic(
             node,
             namespaces,
             topics.REFERENCE,
@@ -110,7 +110,7 @@ class Outputs:
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
         wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
         self._sensors = {
-            kind: Batch(node, namespaces, SENSOR_TOPICS[kind])
+            kind: VehiclesTopic(node, namespaces, SENSOR_TOPICS[kind])
             for kind in wanted
             if kind in scenario.sensors
         }
