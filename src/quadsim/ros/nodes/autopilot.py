@@ -22,7 +22,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, pack, read_yaml
 from quadsim.base.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
 from quadsim.control.airframe import AirframeParams, pack_airframe
-from quadsim.control.joystick import Sticks
+from quadsim.control.joystick import Joystick, load_joystick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.mission.flight.flight import FlightManager
@@ -41,7 +41,6 @@ from quadsim.ros.parts.control_params import (
     declare_controller,
     read_controller,
 )
-from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.parts.scene_params import SCENE, declare_scene
 from quadsim.ros.parts.vehicle_commands import VehicleCommands
@@ -143,7 +142,9 @@ class AutopilotNode(QuadsimNode):
         self._source_output.publish(String(data=self._source.name))
         self._commands.tell(())
         self._listen()
-        self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
+        if joystick:
+            self._joystick = Joystick(load_joystick(joystick))
+            self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
         self.create_service(SetBool, "use_truth", self._on_use_truth)
         self._resets = Resets(
             self, "autopilot", partial(read_controller, self), self._take, self._restart
@@ -278,9 +279,19 @@ class AutopilotNode(QuadsimNode):
             self.get_logger().info(f"joystick: {name} refused: {refused}")
         self._report_events()
 
-    def _on_sticks(self, sticks: Sticks) -> None:
-        """Fly by them, in the states in which somebody may."""
-        self.manager.take_sticks(sticks)
+    def _on_joy(self, message: Any) -> None:
+        """Obey buttons, and fly by the sticks in the states in which somebody may.
+
+        Buttons are timed by the node's clock: a driver's stamps are of its own.
+        """
+        now_ns = self.get_clock().now().nanoseconds
+        try:
+            reading = self._joystick.read(message.axes, message.buttons, now_ns)
+        except InputError as error:
+            raise MessageError(str(error)) from None
+        for name in reading.asked:
+            self._on_button(name)
+        self.manager.take_sticks(reading.sticks)
 
     def _on_range(self, message: Any) -> None:
         """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""

@@ -111,7 +111,7 @@ class EstimatorNode(QuadsimNode):
         self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
         self._trouble = ""
-        self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
+        self.wall_timer(WATCH_PERIOD_S, self._look)
 
     def _make_beside(
         self, names: list[str], params: EstimatorParams, datum: Datum | None
@@ -164,18 +164,13 @@ class EstimatorNode(QuadsimNode):
         self._imu_reader = Reader(topics.IMU_RAW.type_name)
         self._imu_check = self._check(topics.IMU_RAW, "imu", frames.imu)
         self.listen(topics.IMU_RAW, self._on_imu, needed=True)
+        gnss_velocity = self._check(
+            topics.GPS_VELOCITY, "gnss_velocity", frames.gnss_velocity, world=True
+        )
+        field = self._check(topics.MAGNETIC_FIELD, "magnetic_field", frames.magnetic_field)
         self._listen(topics.GPS_FIX, self._on_fix)
-        velocity, field = topics.GPS_VELOCITY, topics.MAGNETIC_FIELD
-        self._listen(
-            velocity,
-            self._on_gps_velocity,
-            self._check(velocity, "gnss_velocity", frames.gnss_velocity, world=True),
-        )
-        self._listen(
-            field,
-            self._on_magnetic_field,
-            self._check(field, "magnetic_field", frames.magnetic_field),
-        )
+        self._listen(topics.GPS_VELOCITY, self._on_gps_velocity, gnss_velocity)
+        self._listen(topics.MAGNETIC_FIELD, self._on_magnetic_field, field)
         self._listen(topics.PRESSURE, self._on_pressure)
         self._range_check = self._check(topics.RANGE, "range", frames.range)
         self.listen(topics.RANGE, self._on_range, raw=False)
@@ -269,7 +264,7 @@ class EstimatorNode(QuadsimNode):
                     stamp_ns,
                     q_xyzw=self._q_WS[[1, 2, 3, 0]],
                     q_covariance=pose_covariance[3:, 3:],
-                    **{name: view[name] for name in ("f", "w", "f_covariance", "w_covariance")},
+                    **{name: view[name] for name in IMU_FIELDS},
                 )
             )
         self._follow_blind()

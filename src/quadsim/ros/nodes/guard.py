@@ -22,7 +22,7 @@ from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
-from quadsim.ros.messages.cdr import MessageError, brief, stamp_of
+from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.other_vehicles import Others
@@ -171,11 +171,8 @@ class GuardNode(QuadsimNode):
         began_s, now_ns = time.perf_counter(), self._now_ns()
         pose = self._pose.record
         v_W = tuple(pose["v_W"].tolist()) if self._pose.has_velocity else None
-        refusal = self._guard.take_pose(
-            stamp_ns, now_ns, tuple(pose["p_W"].tolist()), tuple(pose["q_WB"].tolist()), v_W
-        )
-        if refusal:
-            raise MessageError(refusal)
+        p_W, q_WB = tuple(pose["p_W"].tolist()), tuple(pose["q_WB"].tolist())
+        refuse(self._guard.take_pose(stamp_ns, now_ns, p_W, q_WB, v_W))
         self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
         if stamp_ns < self._stamp_ns:  # of a driver that has begun anew, before a flight
             self._sent_ns = 0
@@ -204,22 +201,12 @@ class GuardNode(QuadsimNode):
             self.fault("others", refusal)
 
     def _on_scan(self, scan: PlacedScan) -> None:
-        refusal = self._guard.take_scan(
-            scan.stamp_ns,
-            self._now_ns(),
-            scan.origin_W,
-            scan.points_W,
-            scan.range_m,
-            scan.azimuths_W,
-        )
-        if refusal:
-            raise MessageError(refusal)
+        seen = (scan.origin_W, scan.points_W, scan.range_m, scan.azimuths_W)
+        refuse(self._guard.take_scan(scan.stamp_ns, self._now_ns(), *seen))
 
     def _on_wish(self, payload: bytes) -> None:
         v_W, yaw_rate = read_velocity_command(payload, self._guard.q_WB)
-        refusal = self._guard.take_wish(self._now_ns(), v_W, yaw_rate)
-        if refusal:
-            raise MessageError(refusal)
+        refuse(self._guard.take_wish(self._now_ns(), v_W, yaw_rate))
 
     def _on_dead_man(self, message: Any) -> None:
         self._guard.take_dead_man(self._now_ns(), bool(message.data))
@@ -243,14 +230,8 @@ class GuardNode(QuadsimNode):
     def _on_autopilot(self, payload: bytes) -> None:
         """The autopilot's own estimate, beside the pose of somebody else."""
         self._own_reader.read(payload)
-        refusal = self._guard.take_autopilot(
-            stamp_of(payload),
-            self._now_ns(),
-            tuple(self._own["p_W"].tolist()),
-            tuple(self._own["q_WB"].tolist()),
-        )
-        if refusal:
-            raise MessageError(refusal)
+        p_W, q_WB = tuple(self._own["p_W"].tolist()), tuple(self._own["q_WB"].tolist())
+        refuse(self._guard.take_autopilot(stamp_of(payload), self._now_ns(), p_W, q_WB))
 
     def _on_asked(self, request: Any, response: Any) -> Any:
         """As :meth:`_on_enable`, whatever goes wrong in it."""

@@ -26,7 +26,7 @@ from std_srvs.srv import SetBool, Trigger
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
-from quadsim.ros.messages.cdr import stamp_of
+from quadsim.ros.messages.cdr import put_xyz, stamp_of
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
@@ -157,8 +157,7 @@ class KeysNode(QuadsimNode):
         message = WrenchStamped()
         message.header.frame_id = "map"
         message.header.stamp = make_time(stamp_of(self._truth))
-        force = message.wrench.force
-        force.x, force.y, force.z = force_W_N
+        put_xyz(message.wrench.force, force_W_N)
         self._output.publish(message)
 
     def destroy_node(self) -> None:

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 from visualization_msgs.msg import Marker
 
-from quadsim.base.errors import InputError
 from quadsim.base.files import find_world
 from quadsim.base.parameters import Spec
 from quadsim.ros.messages.cdr import MessageError, checked_stamp, stamp_of
@@ -35,12 +34,12 @@ from quadsim.ros.messages.markers import (
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
-from quadsim.ros.runtime import qos, topics
+from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
 from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic, message_class
+from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.px4 import PACKAGE
 from quadsim.world.sdf.world_file import load_world
@@ -127,26 +126,6 @@ def judge_flight(
     return 0, "running", values
 
 
-def _heard(text: str, what: str, where: str) -> Topic | None:
-    """A topic given as ``NAME TYPE``; None of an empty text.
-
-    Raises:
-        InputError: it is not given so, or the type's package is not installed.
-    """
-    if not text:
-        return None
-    name, _, type_name = text.partition(" ")
-    try:
-        message_class(type_name)
-    except (ValueError, ImportError, AttributeError):
-        raise InputError(
-            f"node {where}: parameter {what}: {text!r}; allowed: a topic and its type,"
-            " /mavros/local_position/odom nav_msgs/msg/Odometry"
-        ) from None
-    profile = qos.profile(10, reliable=False)
-    return Topic(name, type_name, profile, profile, ())
-
-
 class MonitorNode(QuadsimNode):
     """Watches a flight among virtual obstacles.
 
@@ -161,14 +140,14 @@ class MonitorNode(QuadsimNode):
         pose = declare_one(self, "pose", "", "the driver's topic of poses: NAME TYPE")
         setpoint = declare_one(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
         world = declare_one(self, "world", "", "a file of worlds, or a path; empty: no markers")
-        where = self.get_fully_qualified_name()
+        where = f"node {self.get_fully_qualified_name()}"
         self._latency = Latency()
-        for topic, callback in (
-            (_heard(pose, "pose", where), self._latency.asked),
-            (_heard(setpoint, "setpoint", where), self._latency.answered),
+        for name, text, callback in (
+            ("pose", pose, self._latency.asked),
+            ("setpoint", setpoint, self._latency.answered),
         ):
-            if topic is not None:
-                self._time(topic, callback)
+            if text:
+                self._time(topics.foreign(text, f"{where}: parameter {name}"), callback)
         self._world = self.offer(topics.WORLD_MARKERS)
         if world:
             obstacles = load_world(find_world(world)).obstacles

@@ -69,13 +69,15 @@ class RecorderNode(QuadsimNode):
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = self._flushed_ns = 0
         self._ahead = Ahead()
-        self._simulated = bool(
-            {"dynamics", "swarm"} & set(running)
-        )  # what is latched is heard before the clock
+        # what is latched is heard before the clock
+        self._simulated = bool({"dynamics", "swarm"} & set(running))
         for name, topic in topics.every_topic(vehicle_namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
-            self._record_also(text)
+            if text.partition(" ")[0] not in self._kept:  # of the table
+                where = f"node {self.get_fully_qualified_name()}: parameter also"
+                topic = topics.foreign(text, where)
+                self._record(topic.name, topic, needed=False)
         for namespace in vehicle_namespaces(count):
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
@@ -95,23 +97,6 @@ class RecorderNode(QuadsimNode):
         except (ValueError, AttributeError):
             where = f"node {self.get_fully_qualified_name()}: parameter metadata"
             raise InputError(f"{where}: no JSON object of texts by their names") from None
-
-    def _record_also(self, text: str) -> None:
-        """Record a topic that the table need not know, however it is offered.
-
-        Raises:
-            InputError: this is no name and type, or the type is not installed.
-        """
-        name, _, type_name = text.partition(" ")
-        if name in self._kept:  # of the table
-            return
-        try:
-            topic = Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
-            _ = topic.message
-        except (ValueError, ImportError, AttributeError):
-            where = f"node {self.get_fully_qualified_name()}"
-            raise InputError(f"{where}: parameter also: {text!r}; allowed: NAME TYPE") from None
-        self._record(name, topic, needed=False)
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:
         """Subscribe to one topic, reliable where it is offered so.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from quadsim.base.records import MAX_ROTORS
-from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
+from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of, xyz
 from quadsim.ros.messages.conversion import (
     OdometryReader,
     finite,
@@ -145,7 +145,7 @@ class TruthInput:
         self._record.motor_current_A = current_A
 
     def _on_wind(self, message: Any) -> None:
-        wind_W = message.vector.x, message.vector.y, message.vector.z
+        wind_W = xyz(message.vector)
         if not all(map(math.isfinite, wind_W)):
             raise MessageError("the wind is not finite")
         self._record.wind_W[:] = wind_W

@@ -11,7 +11,7 @@ from rclpy.serialization import serialize_message
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.cdr import refuse, stamp_of
 from quadsim.ros.messages.commands import (
     make_path,
     read_pose_command,
@@ -121,8 +121,7 @@ class VehicleCommands:
     def _obey(self, refused: str | None) -> None:
         """Say what a command did now: while time stands still, no step will."""
         self.tell(self.manager.take_events())
-        if refused:
-            raise MessageError(refused)
+        refuse(refused)
 
     # ---- what it says --------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rclpy.qos import QoSProfile
 
+from quadsim.base.errors import InputError
 from quadsim.ros.runtime import qos
 
 
@@ -222,6 +223,23 @@ def sampled_truth(kind: str) -> Topic:
 def beside_odometry(name: str) -> Topic:
     """Where an estimator that runs beside the vehicle's own publishes."""
     return _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
+
+
+def foreign(text: str, where: str) -> Topic:
+    """A topic that the table need not know, of ``NAME TYPE``, taken however it is offered.
+
+    Raises:
+        InputError: it is not given so, or the type's package is not installed.
+    """
+    name, _, type_name = text.partition(" ")
+    try:
+        message_class(type_name)
+    except (ValueError, ImportError, AttributeError):
+        raise InputError(
+            f"{where}: {text!r}; allowed: NAME TYPE, such as /mavros/local_position/odom"
+            " nav_msgs/msg/Odometry"
+        ) from None
+    return _external(name, type_name)
 
 
 def full_name(namespace: str, name: str) -> str:

@@ -92,21 +92,11 @@ class SwarmOutputs:
         self, node: Any, namespaces: Sequence[str], scenario: Scenario, level: str
     ) -> None:
         bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
-        self._truth, self._estimate = (
-            VehiclesTopic(
-                node,
-                namespaces,
-                topic,
-                [samples.odometry_messages(body).template for body in bodies],
-            )
-            for topic in (topics.TRUTH, topics.ODOMETRY)
-        )
-        self._reference = VehiclesTopic(
-            node,
-            namespaces,
-            topics.REFERENCE,
-            [samples.reference_messages().template] * len(namespaces),
-        )
+        motions = [samples.odometry_messages(body).template for body in bodies]
+        references = [samples.reference_messages().template] * len(namespaces)
+        self._truth = VehiclesTopic(node, namespaces, topics.TRUTH, motions)
+        self._estimate = VehiclesTopic(node, namespaces, topics.ODOMETRY, motions)
+        self._reference = VehiclesTopic(node, namespaces, topics.REFERENCE, references)
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
         wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
         self._sensors = {
