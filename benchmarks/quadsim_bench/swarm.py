@@ -72,7 +72,7 @@ def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[by
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "quadsim.ros.nodes.swarm", "--ros-args", *arguments],
+        [sys.executable, "-m", "quadsim.ros", "swarm", "--ros-args", *arguments],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

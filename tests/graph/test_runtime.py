@@ -89,7 +89,7 @@ def test_a_bad_keystore_is_one_line(domain, tmp_path, node, keys):
                      "governance.p7s", "permissions.p7s"):  # fmt: skip
             (store / "enclaves" / name).write_text("no key")
     done = subprocess.run(
-        [sys.executable, "-m", f"quadsim.ros.nodes.{node}"],
+        [sys.executable, "-m", "quadsim.ros", node],
         env={**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_SECURITY_ENABLE": "true",
              "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": str(store)},
         capture_output=True,

@@ -392,6 +392,3 @@ class AutopilotNode(QuadsimNode):
 
 
 make, main = entry_points(AutopilotNode)
-
-if __name__ == "__main__":
-    main()

@@ -18,6 +18,3 @@ def barometer_messages(node: SensorNode) -> Messages:
 BAROMETER = sensor_kind(MODEL, "bmp390", barometer_messages)
 
 make, main = entry_points(BAROMETER.make)
-
-if __name__ == "__main__":
-    main()

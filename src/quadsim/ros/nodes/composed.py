@@ -71,7 +71,3 @@ def main() -> None:
     except InputError as error:
         sys.exit(report_error(error))
     sys.exit(run([maker(spec) for spec in specs]))
-
-
-if __name__ == "__main__":
-    main()

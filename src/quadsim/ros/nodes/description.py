@@ -66,6 +66,3 @@ class DescriptionNode(QuadsimNode):
 
 
 make, main = entry_points(DescriptionNode)
-
-if __name__ == "__main__":
-    main()

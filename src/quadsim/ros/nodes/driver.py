@@ -298,6 +298,3 @@ def _checked(**kwargs: Any) -> DriverNode:
 
 
 make, main = entry_points(_checked)
-
-if __name__ == "__main__":
-    main()

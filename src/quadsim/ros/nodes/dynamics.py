@@ -456,6 +456,3 @@ class DynamicsNode(QuadsimNode):
 
 
 make, main = entry_points(DynamicsNode)
-
-if __name__ == "__main__":
-    main()

@@ -440,6 +440,3 @@ class EstimatorNode(QuadsimNode):
 
 
 make, main = entry_points(EstimatorNode)
-
-if __name__ == "__main__":
-    main()

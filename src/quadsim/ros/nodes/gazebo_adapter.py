@@ -252,6 +252,3 @@ class GazeboAdapterNode(QuadsimNode):
 
 
 make, main = entry_points(GazeboAdapterNode)
-
-if __name__ == "__main__":
-    main()

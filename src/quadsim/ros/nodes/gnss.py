@@ -38,6 +38,3 @@ def fix_health(node: SensorNode) -> Health:
 GNSS = sensor_kind(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
 
 make, main = entry_points(GNSS.make)
-
-if __name__ == "__main__":
-    main()

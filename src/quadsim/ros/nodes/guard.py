@@ -91,8 +91,6 @@ class GuardNode(QuadsimNode):
             )
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
-        if self._others.tracks:
-            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
         self._button = declare_one(self, "dead_man.button", -1, words, ge=-1, le=63)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
@@ -123,6 +121,8 @@ class GuardNode(QuadsimNode):
     def _expect(self) -> None:
         """Tell a new guard what it may count on."""
         if isinstance(self._guard, Guard):
+            if self._others.tracks:
+                self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
             if self._autopilot == "beside":
                 self._guard.expect_autopilot()
             elif self._autopilot == "none":
@@ -158,8 +158,6 @@ class GuardNode(QuadsimNode):
             return
         self._guard = Guard(self._params)
         self._others.forget()
-        if self._others.tracks:
-            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         self._expect()
         self._said = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
@@ -373,6 +371,3 @@ class GuardNode(QuadsimNode):
 
 
 make, main = entry_points(GuardNode)
-
-if __name__ == "__main__":
-    main()

@@ -18,6 +18,3 @@ def raw_imu_messages(node: SensorNode) -> Messages:
 IMU = sensor_kind(MODEL, "adis16448", raw_imu_messages, fixed=("rate_hz",))
 
 make, main = entry_points(IMU.make)
-
-if __name__ == "__main__":
-    main()

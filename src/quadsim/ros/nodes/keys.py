@@ -213,6 +213,3 @@ def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]
 
 
 make, main = entry_points(KeysNode)
-
-if __name__ == "__main__":
-    main()

@@ -19,6 +19,3 @@ def magnetometer_messages(node: SensorNode) -> Messages:
 MAGNETOMETER = sensor_kind(MODEL, "ist8310", magnetometer_messages)
 
 make, main = entry_points(MAGNETOMETER.make)
-
-if __name__ == "__main__":
-    main()

@@ -256,6 +256,3 @@ class MixerNode(QuadsimNode):
 
 
 make, main = entry_points(MixerNode)
-
-if __name__ == "__main__":
-    main()

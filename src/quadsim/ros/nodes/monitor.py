@@ -219,6 +219,3 @@ class MonitorNode(QuadsimNode):
 
 
 make, main = entry_points(MonitorNode)
-
-if __name__ == "__main__":
-    main()

@@ -179,6 +179,3 @@ class PilotNode(QuadsimNode):
 
 
 make, main = entry_points(PilotNode)
-
-if __name__ == "__main__":
-    main()

@@ -182,6 +182,3 @@ def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShap
 
 
 make, main = entry_points(PlannerNode)
-
-if __name__ == "__main__":
-    main()

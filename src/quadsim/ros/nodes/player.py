@@ -329,6 +329,3 @@ class PlayerNode(QuadsimNode):
 
 
 make, main = entry_points(PlayerNode, stops=True)
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,3 @@ RANGEFINDER = sensor_kind(
 )
 
 make, main = entry_points(RANGEFINDER.make)
-
-if __name__ == "__main__":
-    main()

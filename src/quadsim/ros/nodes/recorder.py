@@ -116,7 +116,7 @@ class RecorderNode(QuadsimNode):
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
-        listening = self.pause_messages(self.listen(waiting, _nothing, name))
+        listening = self.pause_messages(self.listen(waiting, lambda _: None, name))
         self._heard.append(
             (listening, partial(self._hear, name, topic.type_name, offered, time_of))
         )
@@ -212,11 +212,4 @@ def _clock_ns(payload: bytes) -> int:
     return stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock)
 
 
-def _nothing(_: Any) -> None:
-    """What a subscription calls that nobody wakes."""
-
-
 make, main = entry_points(RecorderNode)
-
-if __name__ == "__main__":
-    main()

@@ -314,6 +314,3 @@ def stop_values(stops: Sequence[Stop]) -> dict[str, float | str]:
 
 
 make, main = entry_points(StandInNode)
-
-if __name__ == "__main__":
-    main()

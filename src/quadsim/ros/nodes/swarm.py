@@ -207,6 +207,3 @@ class SwarmNode(QuadsimNode):
 
 
 make, main = entry_points(SwarmNode)
-
-if __name__ == "__main__":
-    main()

@@ -325,17 +325,13 @@ class QuadsimNode(Node):
 
     def subscription_events(self, topic: str) -> SubscriptionEventCallbacks:
         """Callbacks that name a topic whose quality of service does not fit."""
-        return SubscriptionEventCallbacks(
-            incompatible_qos=lambda event: self._incompatible(topic, event),
-            use_default_callbacks=False,
-        )
+        named = partial(self._incompatible, topic)
+        return SubscriptionEventCallbacks(incompatible_qos=named, use_default_callbacks=False)
 
     def publisher_events(self, topic: str) -> PublisherEventCallbacks:
         """The same for a publisher."""
-        return PublisherEventCallbacks(
-            incompatible_qos=lambda event: self._incompatible(topic, event),
-            use_default_callbacks=False,
-        )
+        named = partial(self._incompatible, topic)
+        return PublisherEventCallbacks(incompatible_qos=named, use_default_callbacks=False)
 
     # ---- diagnostics ---------------------------------------------------------------------------
 

@@ -65,25 +65,20 @@ def descriptor(leaf: Leaf, when: str = "") -> ParameterDescriptor:
         additional_constraints=f"allowed: {spec.allowed()}; {when or 'read when the node starts'}",
         read_only=not when,
     )
-    bounded = any(bound is not None for bound in (spec.gt, spec.ge, spec.lt, spec.le))
-    if leaf.kind is float and bounded:
-        low = spec.ge if spec.gt is None else np.nextafter(spec.gt, math.inf)
-        high = spec.le if spec.lt is None else np.nextafter(spec.lt, -math.inf)
+    low = spec.ge if spec.gt is None else spec.gt
+    high = spec.le if spec.lt is None else spec.lt
+    if leaf.kind is float and (low, high) != (None, None):
+        first, last = -math.inf if low is None else low, math.inf if high is None else high
         result.floating_point_range = [
             FloatingPointRange(
-                from_value=-math.inf if low is None else float(low),
-                to_value=math.inf if high is None else float(high),
+                from_value=float(first if spec.gt is None else np.nextafter(first, math.inf)),
+                to_value=float(last if spec.lt is None else np.nextafter(last, -math.inf)),
             )
         ]
-    if leaf.kind is int and bounded:
-        least = spec.ge if spec.gt is None else spec.gt + 1
-        most = spec.le if spec.lt is None else spec.lt - 1
-        result.integer_range = [
-            IntegerRange(
-                from_value=-INT64_MAX if least is None else int(least),
-                to_value=INT64_MAX if most is None else int(min(most, INT64_MAX)),
-            )
-        ]
+    if leaf.kind is int and (low, high) != (None, None):
+        least = -INT64_MAX if low is None else int(low) + (spec.gt is not None)
+        most = INT64_MAX if high is None else int(min(high, INT64_MAX)) - (spec.lt is not None)
+        result.integer_range = [IntegerRange(from_value=least, to_value=most)]
     return result
 
 

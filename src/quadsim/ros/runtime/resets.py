@@ -183,8 +183,7 @@ class Resets:
         apply()
 
 
-def _nothing() -> None:
-    """Nothing waits to be applied."""
+def _nothing() -> None: ...
 
 
 def _parameter(name: str, value: Any) -> Parameter:
