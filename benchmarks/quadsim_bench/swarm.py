@@ -72,7 +72,7 @@ def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[by
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "quadsim.ros.nodes.swarm", "--ros-args", *arguments],
+        [sys.executable, "-m", "quadsim.ros", "swarm", "--ros-args", *arguments],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     try:
         import psutil
 
-        from quadsim.ros.swarm.listener import SwarmListener
+        from quadsim_bench.swarm_listener import SwarmListener
     except ImportError as error:
         raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
     from quadsim.sim.scenario import load_scenario

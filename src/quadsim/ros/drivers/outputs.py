@@ -24,7 +24,7 @@ from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import LEVELS, QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.ros.runtime.topics import full_name, message_class
 
 #: The one command that goes to a vehicle: what the guard has let pass.
@@ -64,7 +64,7 @@ def check_commands(drivers: Sequence[Driver]) -> None:
     """
     standing = VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
     for command in (command for driver in drivers for command in driver.commands):
-        if not installed(command.type):
+        if not is_installed(command.type):
             continue
         message = message_class(command.type)()
         try:
@@ -118,7 +118,7 @@ class Outputs:
         for driver in takers[:1]:
             for command in driver.commands_of(COMMAND):
                 needs.append((command.ours, command.type))
-                if installed(command.type):
+                if is_installed(command.type):
                     self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
         self.services = Services(node, drivers, self._full)
         for line in lost([*self.services.needs, *needs]):
