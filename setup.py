@@ -43,6 +43,10 @@ ROS = [
     "setproctitle>=1.3",
     "prompt_toolkit>=3.0.36",
 ]
+FIRMWARE = [
+    "pymavlink>=2.4.40",
+    "pyulog>=1.2",
+]
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
@@ -51,6 +55,7 @@ CLUSTER = [
 ]
 TEST = [
     *CLUSTER,
+    *FIRMWARE,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -118,7 +123,7 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     install_requires=CORE,
-    extras_require={"ros": ROS, "view": VIEW, "cluster": CLUSTER, "test": TEST},
+    extras_require={"ros": ROS, "firmware": FIRMWARE, "view": VIEW, "cluster": CLUSTER, "test": TEST},
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,8 @@ class Vehicles:
         linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
         attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
+        outside: called with each stamp of the IMU, after its samples: who flies a vehicle from
+            outside writes its next motor command into ``pending``.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class Vehicles:
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
+        self.outside: list[Callable[[int], None]] = []
         self._until_ns = np.zeros(1, np.int64)
         self._ticks = ticks(
             self.states,
@@ -186,5 +189,9 @@ class Vehicles:
     def advance(self, stamp_ns: int, until_ns: int) -> None:
         """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later."""
         self.noise.draw(stamp_ns, until_ns)
-        self._until_ns[0] = until_ns
-        next(self._ticks)
+        period_ns = int(self.setups[0].imu_period_ns) if self.outside else until_ns - stamp_ns
+        for now_ns in range(stamp_ns + period_ns, until_ns + 1, period_ns or 1):
+            self._until_ns[0] = now_ns
+            next(self._ticks)
+            for fly in self.outside:
+                fly(now_ns)
