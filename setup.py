@@ -123,7 +123,13 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     install_requires=CORE,
-    extras_require={"ros": ROS, "firmware": FIRMWARE, "view": VIEW, "cluster": CLUSTER, "test": TEST},
+    extras_require={
+        "ros": ROS,
+        "firmware": FIRMWARE,
+        "view": VIEW,
+        "cluster": CLUSTER,
+        "test": TEST,
+    },
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

@@ -21,7 +21,7 @@ from quadsim.base.errors import FlightError
 from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
-from quadsim.firmware.transport import Process, TcpStream, UdpPort
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained
 from quadsim.geometry.rotation import yaw_of
 from quadsim.sim.loop import ALL_OUTSIDE
 
@@ -122,6 +122,7 @@ class ArduPilot:
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
             "LOG_BACKEND_TYPE": 1, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
+            "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
         }  # fmt: skip
         text = "".join(f"{name} {value}\n" for name, value in lines.items())
         if self._parameters is not None:
@@ -134,8 +135,16 @@ class ArduPilot:
             words = f"{words}; {self._process.last_words()}"
         raise FlightError(f"{self.name}: {words}")
 
-    def exchange(self, now_ns: int) -> Sequence[float]:
-        """Send what the devices say, and wait for the servos of the step that it makes of it."""
+    def send(self, now_ns: int) -> None:
+        """Send what the devices say."""
+        with explained(self._process):
+            self._send(now_ns)
+
+    def receive(self, now_ns: int) -> Sequence[float]:
+        """Wait for the servos of the step that it has made of it."""
+        return self._receive(ANSWER_S)
+
+    def _send(self, now_ns: int) -> None:
         craft, devices = self._craft, self._craft.devices
         f_B, w_B = devices.imu()
         fix = devices.take("gnss")
@@ -152,7 +161,6 @@ class ArduPilot:
             self._range_m,
         )  # fmt: skip
         self._servos.write(line)
-        return self._receive(ANSWER_S)
 
     def _receive(self, timeout_s: float) -> Sequence[float]:
         """The throttles of the next frame.

@@ -249,7 +249,7 @@ class Betaflight:
                 return int.from_bytes(answer[:2], "little")
         raise FlightError(f"betaflight: no answer to MSP {MSP_STATUS} on tcp {SERIAL_PORT}")
 
-    def exchange(self, now_ns: int) -> Sequence[float]:
+    def send(self, now_ns: int) -> None:
         """Wait for the wall clock, take the newest motor command, send state and sticks."""
         self._pace(now_ns)
         self._take_motors(now_ns)
@@ -262,6 +262,9 @@ class Betaflight:
         if not self.ready and now_ns * 1e-9 >= BOOT_S and self._answered_ns >= 0:
             self._check_loop()
             self.ready = True
+
+    def receive(self, now_ns: int) -> Sequence[float]:
+        """Throttles of the newest motor command; it is not waited for."""
         return self._throttles
 
     def _check_loop(self) -> None:

@@ -20,7 +20,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.control.airframe import AirframeParams
 from quadsim.firmware.axes import Rotor, rotor_order
 from quadsim.geometry.geodesy import Datum
-from quadsim.geometry.rotation import Quat, from_euler, rotate
+from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import OK, WARN, Event
@@ -100,6 +100,7 @@ class Craft:
         datum: origin of the world.
         setpoints, commands, odometries: (1,) records of the flight: wish of the mission, of the
             position loop, and what both are decided on.
+        imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
         truth: (1,) KINEMATICS, for what a simulator in the firmware makes devices of.
     """
 
@@ -113,11 +114,20 @@ class Craft:
         self.datum: Datum = loop.scenario.environment.datum
         self.setpoints, self.commands = states["setpoint"], states["command"]
         self.odometries, self.truth = states["odometry"], states["truth"][:, 0]
+        gnss = loop.scenario.sensors.get("gnss")
+        self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
         """Keep what the firmware says as an event."""
         self._loop.events.append(Event(now_ns, WARN if warns else OK, self.name, words))
+
+    def here(self) -> np.record:
+        """A setpoint: stay where the odometry says."""
+        setpoint: np.record = np.zeros(1, self.setpoints.dtype)[0]
+        setpoint["p_W"] = self.odometries["p_W"][0]
+        setpoint["yaw"] = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
+        return setpoint
 
     def tell_odometry(
         self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
@@ -136,7 +146,7 @@ class Firmware(Protocol):
         name: of it.
         outside: what it does, MOTORS_OUTSIDE or ALL_OUTSIDE.
         frames: number of rotors to the motors as it numbers them.
-        """
+    """
 
     name: str
     outside: int
@@ -151,8 +161,12 @@ class Firmware(Protocol):
         """Start it, and connect."""
         ...
 
-    def exchange(self, now_ns: int) -> Sequence[float]:
-        """Hand it what the devices say at a stamp; the throttles of its motors, 0 to 1."""
+    def send(self, now_ns: int) -> None:
+        """Hand it what the devices say at a stamp."""
+        ...
+
+    def receive(self, now_ns: int) -> Sequence[float]:
+        """Throttles of its motors, 0 to 1, as it answers; several compute at once meanwhile."""
         ...
 
     def close(self) -> None:
@@ -195,11 +209,11 @@ class Bridge:
             loop.flies_on = firmware.name
         firmware.open(Craft(loop, vehicles, index, firmware.name))
         loop.held = True
-        vehicles.outside.append(self.exchange)
+        vehicles.outside.append((firmware.send, self.receive))
 
-    def exchange(self, now_ns: int) -> None:
-        """One exchange at a stamp of the IMU."""
-        throttles = self._firmware.exchange(now_ns)
+    def receive(self, now_ns: int) -> None:
+        """Take the firmware's answer at a stamp of the IMU."""
+        throttles = self._firmware.receive(now_ns)
         self._loop.held = not self._firmware.ready
         command, top_radps, squares = self._command, self._top_radps, 0.0
         for rotor, throttle in zip(self._order, throttles, strict=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from quadsim.base.errors import InputError
 from quadsim.base.files import share_dir
 from quadsim.firmware.bridge import Bridge, Firmware
 from quadsim.sim.closed_loop import ClosedLoop
@@ -23,7 +24,12 @@ def make_firmware(
     """A firmware by its name, not started yet."""
     from quadsim.firmware.ardupilot import ArduPilot
     from quadsim.firmware.betaflight import Betaflight
+    from quadsim.firmware.px4 import Px4
 
+    if port and name != "px4":
+        raise InputError(f"--port: of a board with PX4; {name} has ports of its own")
+    if name == "px4":
+        return Px4(executable, parameters, port, rate)
     if name == "ardupilot":
         return ArduPilot(executable, parameters)
     return Betaflight(executable, parameters, rate)

@@ -23,11 +23,16 @@ SYSTEM, COMPONENT = 255, 190  # ours: a ground station's, MAV_COMP_ID_MISSIONPLA
 TICK_NS, SECOND_NS = 20_000_000, 1_000_000_000
 #: Deviations that are taken for the firmware's, m, m/s, rad: it states none of its own.
 SIGMAS = (0.3, 0.2, 0.03)
+#: So far it may be from the reference before that waits, in height, m.
+APART_M = 0.2
 #: Bits of type_mask that say what is not wanted (POSITION_TARGET_TYPEMASK).
 NO_PLACE, NO_ACCELERATION, NO_YAW, NO_YAW_RATE = 7, 448, 1024, 2048
 FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
+
+
+Message = Any
 
 
 def dialect() -> Any:
@@ -75,7 +80,7 @@ class Port:
                 yield message
             data = self.stream.read()
 
-    def _count(self, message: Any, name: str) -> None:
+    def _count(self, message: Message, name: str) -> None:
         self.counts[name] += 1
         who, number = (message.get_srcSystem(), message.get_srcComponent()), message.get_seq()
         before = self._sequences.get(who)
@@ -87,6 +92,7 @@ class Port:
         """Send a message of a type, its fields in the order of its definition."""
         message = getattr(self.messages, f"MAVLink_{name}_message")(*fields)
         self.stream.write(message.pack(self._link))
+        self._link.seq = (self._link.seq + 1) % 256
 
 
 class Ways(NamedTuple):
@@ -139,8 +145,7 @@ class Companion:
     def step(self, now_ns: int) -> None:
         """Take what has arrived; at each tick command, and tell where the vehicle is."""
         for message in self._port.receive():
-            if message.get_srcSystem() == self._system:
-                self._take(message, now_ns)
+            self.take(message, now_ns)
         if now_ns >= self._told_ns:
             self._told_ns = now_ns + ODOMETRY_NS
             self._tell(now_ns)
@@ -150,12 +155,15 @@ class Companion:
 
     # what it says
 
-    def _take(self, message: Any, now_ns: int) -> None:
+    def take(self, message: Message, now_ns: int) -> None:
+        """Take a message of the autopilot."""
+        if message.get_srcSystem() != self._system:
+            return
         take = getattr(self, f"_take_{message.get_type().lower()}", None)
         if take is not None:
             take(message, now_ns)
 
-    def _take_heartbeat(self, message: Any, now_ns: int) -> None:
+    def _take_heartbeat(self, message: Message, now_ns: int) -> None:
         if message.get_srcComponent() != 1:
             return
         self._heard, number = True, message.custom_mode
@@ -163,30 +171,30 @@ class Companion:
         px4 = self._ways is PX4
         self._mode = ((number >> 16) & 255, number >> 24) if px4 else (number, 0)
 
-    def _take_sys_status(self, message: Any, now_ns: int) -> None:
+    def _take_sys_status(self, message: Message, now_ns: int) -> None:
         bit = self._port.messages.MAV_SYS_STATUS_PREARM_CHECK
         self._prearmed = bool(message.onboard_control_sensors_health & bit)
 
-    def _take_statustext(self, message: Any, now_ns: int) -> None:
+    def _take_statustext(self, message: Message, now_ns: int) -> None:
         self._craft.tell(now_ns, message.text, message.severity <= 4)
 
-    def _take_gps_global_origin(self, message: Any, now_ns: int) -> None:
+    def _take_gps_global_origin(self, message: Message, now_ns: int) -> None:
         place = message.latitude * 1e-7, message.longitude * 1e-7, message.altitude * 1e-3
         x, y, z = self._craft.datum.to_enu(*place).tolist()
         self._origin_W = (x, y, z)
 
-    def _take_local_position_ned(self, message: Any, now_ns: int) -> None:
+    def _take_local_position_ned(self, message: Message, now_ns: int) -> None:
         boot_ns = now_ns - message.time_boot_ms * 1_000_000
         self._boot_ns = boot_ns if self._boot_ns is None else min(self._boot_ns, boot_ns)
         place = swapped((message.x, message.y, message.z))
         speed = swapped((message.vx, message.vy, message.vz))
         self._motion = (message.time_boot_ms * 1_000_000, place, speed)
 
-    def _take_attitude_quaternion(self, message: Any, now_ns: int) -> None:
+    def _take_attitude_quaternion(self, message: Message, now_ns: int) -> None:
         q_WB = attitude_in((message.q1, message.q2, message.q3, message.q4))
         self._turn = (q_WB, flipped((message.rollspeed, message.pitchspeed, message.yawspeed)))
 
-    def _take_command_ack(self, message: Any, now_ns: int) -> None:
+    def _take_command_ack(self, message: Message, now_ns: int) -> None:
         takeoff = self._port.messages.MAV_CMD_NAV_TAKEOFF
         if message.command == takeoff and message.result == ACCEPTED:
             self._taken_off = True
@@ -234,6 +242,7 @@ class Companion:
                 self._long(names.MAV_CMD_COMPONENT_ARM_DISARM, 0.0, FORCE)
         elif manager.state in LANDINGS:
             self._set_mode(self._ways.land, now_ns)
+            self._wait_for_it()
         elif self._mode != self._ways.guided and self._left_by_itself(now_ns):
             manager.land()
         else:
@@ -268,6 +277,15 @@ class Companion:
                 self._long(names.MAV_CMD_NAV_TAKEOFF, *(0.0,) * 6, height_m)
         elif ways.takes_off and manager.state != "takeoff":
             self._set_target()
+        if manager.state == "takeoff":
+            self._wait_for_it()
+
+    def _wait_for_it(self) -> None:
+        """Let the mission's reference wait for a firmware that climbs and sinks as it will."""
+        craft = self._craft
+        apart_m = craft.setpoints["p_W"][0, 2] - craft.odometries["p_W"][0, 2]
+        if abs(apart_m) > APART_M:
+            craft.manager.give_way(TICK_NS)
 
     def _set_mode(self, mode: tuple[int, int], now_ns: int) -> bool:
         """Ask for a mode until it is flown; whether it is."""
@@ -298,8 +316,10 @@ class Companion:
         """Send the mission's wish, NED about the firmware's origin."""
         setpoint = self._craft.setpoints[0]
         mode = int(setpoint["mode"])
-        if mode not in (MODE_POSITION, MODE_VELOCITY) or self._origin_W is None:
+        if self._origin_W is None:
             return
+        if mode not in (MODE_POSITION, MODE_VELOCITY):  # on the ground: stay
+            setpoint, mode = self._craft.here(), MODE_POSITION
         held = mode == MODE_POSITION
         mask = NO_YAW_RATE if held else NO_PLACE | NO_ACCELERATION | NO_YAW
         x, y, z = self._origin_W

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ HOST = "127.0.0.1"
 LARGEST = 65536
 #: What a firmware that is asked to stop is given, s.
 STOP_S = 2.0
+#: A connection breaks so long before its process has ended, s.
+DYING_S = 0.3
 
 
 class Stream(Protocol):
@@ -200,6 +202,18 @@ class SerialStream:
     def close(self) -> None:
         """Give the port back."""
         self._port.close()
+
+
+@contextlib.contextmanager
+def explained(process: Process | None) -> Iterator[None]:
+    """Where a connection breaks since the process ended, say that instead."""
+    try:
+        yield
+    except FlightError:
+        if process is not None:
+            time.sleep(DYING_S)
+            process.check()
+        raise
 
 
 class Process:

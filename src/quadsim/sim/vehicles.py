@@ -93,8 +93,9 @@ class Vehicles:
         linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
         attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
-        outside: called with each stamp of the IMU, after its samples: who flies a vehicle from
-            outside writes its next motor command into ``pending``.
+        outside: pairs of functions of who flies a vehicle from outside, called with each stamp of
+            the IMU, after its samples: first all that send, then all that wait for an answer and
+            write the next motor command into ``pending``.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Vehicles:
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
-        self.outside: list[Callable[[int], None]] = []
+        self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(1, np.int64)
         self._ticks = ticks(
             self.states,
@@ -193,5 +194,7 @@ class Vehicles:
         for now_ns in range(stamp_ns + period_ns, until_ns + 1, period_ns or 1):
             self._until_ns[0] = now_ns
             next(self._ticks)
-            for fly in self.outside:
-                fly(now_ns)
+            for send, _ in self.outside:
+                send(now_ns)
+            for _, receive in self.outside:
+                receive(now_ns)
