@@ -45,6 +45,10 @@ ROS = [
     "setproctitle>=1.3",
     "prompt_toolkit>=3.0.36",
 ]
+FIRMWARE = [
+    "pymavlink>=2.4.40",
+    "pyulog>=1.2",
+]
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
@@ -58,6 +62,7 @@ DOCS = [
 TEST = [
     *CLUSTER,
     *DOCS,
+    *FIRMWARE,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -134,7 +139,14 @@ setup(
     zip_safe=False,
     options={"bdist_wheel": wheel_tags()},
     install_requires=CORE,
-    extras_require={"ros": ROS, "view": VIEW, "cluster": CLUSTER, "docs": DOCS, "test": TEST},
+    extras_require={
+        "ros": ROS,
+        "firmware": FIRMWARE,
+        "view": VIEW,
+        "cluster": CLUSTER,
+        "docs": DOCS,
+        "test": TEST,
+    },
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,23 @@ from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
 if TYPE_CHECKING:
     from quadsim.bag.origin import Origin
     from quadsim.sim.log import FlightLog
+    from quadsim.sim.recorded import RecordedLoop
     from quadsim.sim.scenario import Scenario
+    from quadsim.sim.vehicles import Vehicles
+
+
+@dataclass(frozen=True)
+class FlightOptions:
+    """What a flight without ROS leaves behind."""
+
+    bag: Path | None = option(
+        None, "write a bag here, as the graph would; the folder must not exist"
+    )
+    recording: Recording = field(default_factory=Recording)
+    output: RunFolder = None
+    report: Report = True
+    pictures: Pictures = None
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True)
@@ -43,17 +60,10 @@ class SimOptions:
     duration_s: Duration = None
     changes: Changes = ()
     count: int | None = option(None, "vehicles in one world", ge=1, le=1000, unset=SCENARIO_SAYS)
-    bag: Path | None = option(
-        None, "write a bag here, as the graph would; the folder must not exist"
-    )
     from_bag: Path | None = option(
         None, "repeat the run that this bag was made by, from its metadata alone"
     )
-    recording: Recording = field(default_factory=Recording)
-    output: RunFolder = None
-    report: Report = True
-    pictures: Pictures = None
-    as_json: AsJson = False
+    flight: FlightOptions = field(default_factory=FlightOptions)
 
     def load(self) -> tuple[Scenario, Origin | None]:
         """The scenario with what is given instead, or the one of a bag as it was.
@@ -74,10 +84,25 @@ class SimOptions:
         return origin.scenario, origin
 
 
+#: Makes the loop of a vehicle that keeps what a bag wants.
+MakeRecorded = Callable[["Scenario", str, "Vehicles", int], "RecordedLoop"]
+
+
 def fly_once(
-    scenario: Scenario, bag: Path | None, recording: Recording, progress: Any
+    scenario: Scenario,
+    bag: Path | None,
+    recording: Recording,
+    progress: Any,
+    make: MakeRecorded | None = None,
 ) -> tuple[dict[str, FlightLog], str]:
     """Fly, with a bag where one is wanted: made before the flight, filled behind it.
+
+    Args:
+        scenario: what flies.
+        bag: its folder.
+        recording: of the bag.
+        progress: as of :meth:`ClosedLoop.fly`.
+        make: makes the loop of a vehicle, if ours will not do.
 
     Returns:
         The flight of each vehicle by its name, and the digest of all.
@@ -89,23 +114,24 @@ def fly_once(
     from quadsim.sim.closed_loop import vehicle_names
     from quadsim.sim.recorded import RecordedLoop
     from quadsim.sim.swarm import run_all
-    from quadsim.sim.vehicles import Vehicles
 
-    names = vehicle_names(scenario.file.vehicles)
+    names, rate_hz = vehicle_names(scenario.file.vehicles), scenario.imu.rate_hz
     if bag is None:
-        logs, digest = run_all(scenario, progress)
+        if make is None:
+            logs, digest = run_all(scenario, progress)
+        else:
+            logs, digest = run_all(scenario, progress, make, rate_hz, keep_samples=True)
         return dict(zip(names, logs, strict=True)), digest
     loops: list[RecordedLoop] = []
 
-    def make(flown: Scenario, vehicle: str, vehicles: Vehicles, index: int) -> RecordedLoop:
-        loops.append(RecordedLoop(flown, vehicle, vehicles, index))
+    def keep(flown: Scenario, vehicle: str, vehicles: Vehicles, index: int) -> RecordedLoop:
+        loops.append((make or RecordedLoop)(flown, vehicle, vehicles, index))
         return loops[-1]
 
     recording.profile()
     with BagWriter(bag, run_facts(scenario), storage=recording.storage()) as writer:
         try:
-            rate_hz = scenario.imu.rate_hz
-            logs, digest = run_all(scenario, progress, make, rate_hz, keep_samples=True)
+            logs, digest = run_all(scenario, progress, keep, rate_hz, keep_samples=True)
             writer.tell(DIGEST, digest)
         finally:
             if loops:  # else whatever ended it came before there was a flight
@@ -116,33 +142,40 @@ def fly_once(
     return dict(zip(names, logs, strict=True)), digest
 
 
-@command(SimOptions)
-def sim(options: SimOptions) -> int:
-    """Fly a scenario without ROS, as fast as the machine goes.
+def fly_and_report(
+    loaded: Scenario,
+    options: FlightOptions,
+    make: MakeRecorded | None = None,
+    tell: Callable[[dict[str, Any]], None] = lambda summary: None,
+    notes: Callable[[str], list[str]] = lambda digest: [],
+) -> int:
+    """Fly a scenario, and leave a summary and a report in the run's folder.
 
-    The run's folder gets summary.json and report.html. The same scenario and seed give the same
-    digest every time. Exit status: 0 passed, 1 failed a criterion, 2 bad input.
+    Args:
+        loaded: the scenario.
+        options: what is left behind.
+        make: as of :func:`fly_once`.
+        tell: adds to the summary.
+        notes: for the first vehicle's report, of the digest.
+
+    Returns:
+        The exit status.
     """
-    with loading("loading"):
-        from quadsim.analysis.criteria import check_signals
-        from quadsim.analysis.summary import summarize_all
-        from quadsim.base.whole_files import write_whole
-        from quadsim.cli.show import show_summary
+    from quadsim.analysis.criteria import check_signals
+    from quadsim.analysis.summary import summarize_all
+    from quadsim.base.whole_files import write_whole
+    from quadsim.cli.show import show_summary
 
-        loaded, origin = options.load()
     folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
-        logs, digest = fly_once(loaded, options.bag, options.recording, progress.update)
-    if origin is not None:
-        next(iter(logs.values())).notes += origin.compare(digest)
+        logs, digest = fly_once(loaded, options.bag, options.recording, progress.update, make)
+    next(iter(logs.values())).notes += notes(digest)
     with staged(folder) as scratch:
         page = folder / "report.html" if options.report else None
         summary = summarize_all(logs, loaded.criteria, bag=options.bag, report=page)
         summary["digest"] = digest
-        if origin is not None:
-            summary["repeated"] = {"bag": options.from_bag, "digest": origin.digest or None}
-            summary["repeated"]["same"] = digest == origin.digest
+        tell(summary)
         if options.report or options.pictures is not None:
             from quadsim.analysis.report.page import runs_of, write_report
 
@@ -152,3 +185,24 @@ def sim(options: SimOptions) -> int:
             write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
     return show_summary(summary, options.as_json)
+
+
+@command(SimOptions)
+def sim(options: SimOptions) -> int:
+    """Fly a scenario without ROS, as fast as the machine goes.
+
+    The run's folder gets summary.json and report.html. The same scenario and seed give the same
+    digest every time. Exit status: 0 passed, 1 failed a criterion, 2 bad input.
+    """
+    with loading("loading"):
+        loaded, origin = options.load()
+    if origin is None:
+        return fly_and_report(loaded, options.flight)
+    repeated = origin
+
+    def tell(summary: dict[str, Any]) -> None:
+        digest = summary["digest"]
+        summary["repeated"] = {"bag": options.from_bag, "digest": repeated.digest or None}
+        summary["repeated"]["same"] = digest == repeated.digest
+
+    return fly_and_report(loaded, options.flight, tell=tell, notes=repeated.compare)

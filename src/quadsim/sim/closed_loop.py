@@ -170,6 +170,10 @@ class ClosedLoop:
         self._flown = 0
         self.events: list[Event] = []
         self._faults = fault_events(scenario, index + 1)
+        #: Name of the estimate that is flown on.
+        self.flies_on: str = scenario.estimator.filter
+        #: Whether the take-off waits, for firmware that is not ready yet.
+        self.held = False
         self._crash_ns = 0
         self._battery_ns = 0  # when the battery next says how it is
         self._lost = 0
@@ -314,7 +318,7 @@ class ClosedLoop:
     def take_off_when_ready(self) -> None:
         """Arm as soon as the checks pass, once, and start the mission."""
         manager = self.manager
-        if manager.armed or manager.finished or self._odometry_now_ns.item() <= 0:
+        if self.held or manager.armed or manager.finished or self._odometry_now_ns.item() <= 0:
             return
         if manager.state == "disarmed" and manager.arm() is None:
             manager.start()
@@ -389,11 +393,7 @@ class ClosedLoop:
             scenario=self.scenario.name,
             seed=self.scenario.file.seed,
             truth=Track(rows["stamp_ns"], rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"]),
-            estimates={
-                self.scenario.estimator.filter: track_of(
-                    estimated["estimate"], estimated["stamp_ns"]
-                )
-            },
+            estimates={self.flies_on: track_of(estimated["estimate"], estimated["stamp_ns"])},
             reference=reference,
             motor_stamps_ns=rows["stamp_ns"],
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],

@@ -80,6 +80,10 @@ IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE, A
 
 Covariance = Annotated[Array, 9]
 
+#: What of a vehicle is flown by somebody outside (:mod:`quadsim.firmware`): nothing; rates and
+#: motors, on our attitude command; estimation, position control and all that follows.
+NOTHING_OUTSIDE, MOTORS_OUTSIDE, ALL_OUTSIDE = range(3)
+
 
 class Setup(Record):
     """What stays the same over a run, but for the mean wind."""
@@ -88,6 +92,7 @@ class Setup(Record):
     imu_period_ns: int
     log_period_ns: int
     landed_by_contact: int  # 1: contact tells the filter that the vehicle stands
+    outside: int  # what is flown outside, MOTORS_OUTSIDE for example
     physics: PhysicsParams
     vehicle: VehicleParams
     disturbances: DisturbanceTable
@@ -149,7 +154,7 @@ SampleLogs = tuple[Any, ...]
 White = tuple[Array, ...]
 
 
-@kernel
+@template
 def move(
     states: Records[State],
     setups: Records[Setup],
@@ -342,6 +347,21 @@ def take_rest(state: State, setup: Setup, linear: Any, logs: SampleLogs) -> None
             accept(state.line, RANGE, reading.stamp_ns, reading.values, variance)
 
 
+@template
+def take_nothing(state: State, logs: SampleLogs) -> None:
+    """Deliver what has arrived, for an estimator outside."""
+    while deliver(state.imu, state.stamp_ns, logs[0]):
+        pass
+    while deliver(state.gnss, state.stamp_ns, logs[1]):
+        pass
+    while deliver(state.magnetometer, state.stamp_ns, logs[2]):
+        pass
+    while deliver(state.barometer, state.stamp_ns, logs[3]):
+        pass
+    while deliver(state.rangefinder, state.stamp_ns, logs[4]):
+        pass
+
+
 @kernel
 def is_running(state: State, linear: Any) -> bool:
     """Whether there is an estimate."""
@@ -351,8 +371,8 @@ def is_running(state: State, linear: Any) -> bool:
 
 
 @template
-def control(state: State, setup: Setup, linear: Any, use_truth: int) -> None:
-    """Odometry, inner loop, and the motor command at the end of the queue."""
+def take_odometry(state: State, linear: Any, use_truth: int) -> bool:
+    """Write the odometry that is flown on; whether there is one."""
     line, true = state.line[0], state.truth[0]
     running = is_running(state, linear)
     odometry = state.odometry
@@ -369,7 +389,13 @@ def control(state: State, setup: Setup, linear: Any, use_truth: int) -> None:
             odometry.w_B[i] = true.w_B[i]
         for i in range(4):
             odometry.q_WB[i] = true.q_WB[i]
-    known = running or use_truth != 0
+    return running or use_truth != 0
+
+
+@template
+def control(state: State, setup: Setup, known: bool) -> None:
+    """Inner loop on the odometry, if there is one; the motor command at the end of the queue."""
+    odometry = state.odometry
     now_ns = odometry.stamp_ns if known else state.stamp_ns
     command_age_s = np.inf
     if state.command.stamp_ns > 0:
@@ -395,7 +421,8 @@ def log_row(state: State, setup: Setup, linear: Any, use_truth: int, row: LogRow
     """Truth, estimate, speeds and command of the rotors at this instant."""
     estimate = state.estimate if use_truth != 0 else state.odometry
     row.stamp_ns = state.stamp_ns
-    row.estimated = 1 if is_running(state, linear) else 0
+    told = setup.outside == ALL_OUTSIDE and state.odometry.stamp_ns > 0
+    row.estimated = 1 if told or is_running(state, linear) else 0
     true = state.truth[0]
     for i in range(3):
         row.p_W[i], row.v_W[i], row.w_B[i] = true.p_W[i], true.v_W[i], true.w_B[i]
@@ -434,24 +461,30 @@ def answer(
         log: (rows,) of the vehicle.
         samples: for each kind (rows,) records.
     """
-    arrived = take_imu(state, setup, linear, samples[0])
-    if linear.shape[0] > 0:
-        take_attitude(state, attitude, linear, samples[5])
-    take_gnss(state, linear, samples[1])
-    take_rest(state, setup, linear, samples)
-    if linear.shape[0] == 0:
-        run(state.line[0])
+    arrived = False
+    if setup.outside == ALL_OUTSIDE:
+        take_nothing(state, samples)
+    else:
+        arrived = take_imu(state, setup, linear, samples[0])
+        if linear.shape[0] > 0:
+            take_attitude(state, attitude, linear, samples[5])
+        take_gnss(state, linear, samples[1])
+        take_rest(state, setup, linear, samples)
+        if linear.shape[0] == 0:
+            run(state.line[0])
     for k in range(setup.delay):
         for i in range(MAX_ROTORS):
             state.pending[k, i] = state.pending[k + 1, i]
-    if arrived or use_truth != 0:
-        control(state, setup, linear, use_truth)
+    if setup.outside != ALL_OUTSIDE and (arrived or use_truth != 0):
+        known = take_odometry(state, linear, use_truth)
+        if setup.outside == NOTHING_OUTSIDE:
+            control(state, setup, known)
     if is_due(setup.log_period_ns, state.stamp_ns, setup.imu_period_ns):
         log_row(state, setup, linear, use_truth, log[state.log_count])
         state.log_count += 1
 
 
-@kernel
+@template
 def advance(
     states: Records[State],
     setups: Records[Setup],
@@ -488,7 +521,8 @@ def advance(
     """
     for i in range(states.shape[0]):
         state = states[i]
-        if tick_ns > 0 and state.odometry.stamp_ns > 0:
+        begins = tick_ns > 0 and setups[i].outside != ALL_OUTSIDE
+        if begins and state.odometry.stamp_ns > 0:
             position_control(
                 state.position, setups[i].autopilot, state.odometry, state.setpoint,
                 tick_ns * 1e-9, state.command,

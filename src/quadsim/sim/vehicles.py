@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,9 @@ class Vehicles:
         linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
         attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
+        outside: pairs of functions of who flies a vehicle from outside, called with each stamp of
+            the IMU, after its samples: first all that send, then all that wait for an answer and
+            write the next motor command into ``pending``.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class Vehicles:
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
+        self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(2, np.int64)
         self._ticks = ticks(
             self.states,
@@ -192,6 +196,13 @@ class Vehicles:
                 tick is from the one stamp to the other.
         """
         self.noise.draw(stamp_ns, until_ns)
-        self._until_ns[0] = until_ns
         self._until_ns[1] = until_ns - stamp_ns if tick_ns is None else tick_ns
-        next(self._ticks)
+        period_ns = int(self.setups[0].imu_period_ns) if self.outside else until_ns - stamp_ns
+        for now_ns in range(stamp_ns + period_ns, until_ns + 1, period_ns or 1):
+            self._until_ns[0] = now_ns
+            next(self._ticks)
+            self._until_ns[1] = 0
+            for send, _ in self.outside:
+                send(now_ns)
+            for _, receive in self.outside:
+                receive(now_ns)

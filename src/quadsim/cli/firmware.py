@@ -1,0 +1,79 @@
+"""``quadsim firmware``: a scenario flown by Betaflight, ArduPilot or PX4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from quadsim.base.errors import InputError
+from quadsim.base.options import argument, option
+from quadsim.cli.common import loading
+from quadsim.cli.options import Changes, Duration, command
+from quadsim.cli.sim import FlightOptions, fly_and_report
+from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
+
+
+@dataclass(frozen=True)
+class FirmwareOptions:
+    """Options of ``quadsim firmware``."""
+
+    firmware: str = argument("betaflight|ardupilot|px4")
+    scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
+    duration_s: Duration = None
+    changes: Changes = ()
+    count: int | None = option(None, "vehicles in one world", ge=1, le=100, unset=SCENARIO_SAYS)
+    executable: Path | None = option(
+        None, "the firmware's own program for simulation", path="file", unset="it runs already"
+    )
+    parameters: Path | None = option(
+        None,
+        "a file of the firmware's parameters",
+        path="file",
+        unset="that of config/firmware for the vehicle, if there is one",
+    )
+    rate: float = option(
+        1.0, "simulated over wall time, of Betaflight and of boards", gt=0.0, le=1.0
+    )
+    port: str = option(
+        "", "of a board: a serial port, or udp:PORT", metavar="NAME", unset="an executable's"
+    )
+    flight: FlightOptions = field(default_factory=FlightOptions)
+
+
+@command(FirmwareOptions)
+def firmware(options: FirmwareOptions) -> int:
+    """Fly a scenario by other people's firmware.
+
+    The firmware takes the place of estimator, autopilot and mixer. Vehicle, world, sensors, faults,
+    criteria and report are ours. docs/firmware.md says how to build each. Exit status: 0 passed, 1
+    failed a criterion or the firmware broke off, 2 bad input.
+    """
+    with loading("loading"):
+        from quadsim.base.changes import parse_changes
+        from quadsim.firmware.fly import BOOT_S, FIRMWARE, Flown, found_parameters, make_firmware
+
+        name = options.firmware
+        if name not in FIRMWARE:
+            raise InputError(f"firmware {name!r}; known: {', '.join(FIRMWARE)}")
+        for path in (options.executable, options.parameters):
+            if path is not None and not path.is_file():
+                raise InputError(f"{path}: there is no such file")
+        others = {"duration_s": options.duration_s, "vehicles": options.count}
+        loaded = options.scenario.load(parse_changes(options.changes), **others)
+        if options.duration_s is None:
+            duration_s = loaded.file.duration_s + BOOT_S[name]
+            loaded = replace(loaded, file=replace(loaded.file, duration_s=duration_s))
+        parameters = options.parameters or found_parameters(name, loaded)
+    flown = Flown(
+        lambda: make_firmware(name, options.executable, parameters, options.port, options.rate)
+    )
+
+    def tell(summary: dict[str, Any]) -> None:
+        counts = [dict(of.counts()) for of in flown.firmware]
+        summary["firmware"] = {"name": name, "parameters": parameters, "packets": counts}
+
+    try:
+        return fly_and_report(loaded, options.flight, flown, tell)
+    finally:
+        flown.close()

@@ -1,0 +1,1 @@
+"""Other people's firmware flies our vehicles: Betaflight, ArduPilot and PX4."""

@@ -1,0 +1,230 @@
+"""Firmware as a controller of the closed loop: devices in, motor commands out, at each IMU sample.
+
+The vehicle, its world, its devices with their errors and faults, the log, criteria and reports are
+those of :class:`quadsim.sim.closed_loop.ClosedLoop`. The firmware takes the place of inner loop and
+mixer (Betaflight, which is sent an attitude and a thrust) or of all that estimates and controls
+(ArduPilot, PX4, which are sent places to fly to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import plain
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
+from quadsim.control.airframe import AirframeParams
+from quadsim.firmware.axes import Rotor, rotor_order
+from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
+from quadsim.mission.flight.flight import FlightManager
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.log import OK, WARN, Event
+from quadsim.sim.loop import ALL_OUTSIDE
+from quadsim.sim.vehicles import Vehicles
+
+#: How often a firmware's odometry is carried on to now, ns.
+ODOMETRY_NS = 10_000_000
+
+
+class Devices:
+    """What the devices of one vehicle have published, in body axes (FLU).
+
+    Args:
+        loop: its flight.
+        states: (1,) STATE of it.
+    """
+
+    def __init__(self, loop: ClosedLoop, states: NDArray[np.record]) -> None:
+        sensors = loop.scenario.sensors
+        self.kinds = tuple(sensors)
+        self._counts = {kind: states[kind]["count"][:, 0] for kind in sensors}
+        self._samples = {kind: states[kind]["sample"][:, 0] for kind in sensors}
+        self._taken = dict.fromkeys(sensors, 0)
+        self._mounts: dict[str, Quat] = {
+            kind: plain(from_euler)(*np.radians(params.rotation_deg).tolist())
+            for kind, params in sensors.items()
+            if hasattr(params, "rotation_deg")
+        }
+        self._imu: tuple[Vec3, Vec3] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+    def take(self, kind: str) -> NDArray[np.record] | None:
+        """(1,) newest sample of a device, if it is whole and was not taken before."""
+        if kind not in self._counts:
+            return None
+        count = self._counts[kind].item()
+        if count == self._taken[kind]:
+            return None
+        self._taken[kind] = count
+        sample = self._samples[kind]
+        return sample if np.isfinite(sample["values"]).all() else None
+
+    def imu(self) -> tuple[Vec3, Vec3]:
+        """Newest specific force, m/s^2, and rate, rad/s, in B; held while there is no new one."""
+        sample = self.take("imu")
+        if sample is not None:
+            self._imu = self._turned("imu", sample["f_S"]), self._turned("imu", sample["w_S"])
+        return self._imu
+
+    def field_B_T(self) -> Vec3 | None:
+        """A new magnetic field in B, T."""
+        sample = self.take("magnetometer")
+        if sample is None:
+            return None
+        return self._turned("magnetometer", sample["m_S"])
+
+    def _turned(self, kind: str, vectors: NDArray[np.float64]) -> Vec3:
+        """The first of some vectors, out of a device's axes into B."""
+        x, y, z = vectors[0].tolist()
+        return plain(rotate)(self._mounts[kind], (x, y, z))
+
+    def value(self, kind: str, name: str) -> float | None:
+        """A new number of a device that gives one."""
+        sample = self.take(kind)
+        return None if sample is None else float(sample[name][0])
+
+
+class Craft:
+    """What a firmware is connected to: one vehicle and its flight.
+
+    Attributes:
+        index: which vehicle of its world it is, from 0.
+        name: of the firmware.
+        devices: what it feels.
+        manager: what the mission wants; it looks at the odometry.
+        airframe: the vehicle as its installer knows it.
+        datum: origin of the world.
+        setpoints, commands, odometries: (1,) records of the flight: wish of the mission, of the
+            position loop, and what both are decided on.
+        imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
+        truth: (1,) KINEMATICS, for what a simulator in the firmware makes devices of.
+    """
+
+    def __init__(self, loop: ClosedLoop, vehicles: Vehicles, index: int, name: str) -> None:
+        states = vehicles.states[index : index + 1]
+        self._loop = loop
+        self.index, self.name = index, name
+        self.devices = Devices(loop, states)
+        self.manager: FlightManager = loop.manager
+        self.airframe: AirframeParams = loop.scenario.airframe
+        self.datum: Datum = loop.scenario.environment.datum
+        self.setpoints, self.commands = states["setpoint"], states["command"]
+        self.odometries, self.truth = states["odometry"], states["truth"][:, 0]
+        gnss = loop.scenario.sensors.get("gnss")
+        self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
+        self.imu_hz: float = loop.scenario.imu.rate_hz
+
+    def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
+        """Keep what the firmware says as an event."""
+        self._loop.events.append(Event(now_ns, WARN if warns else OK, self.name, words))
+
+    def here(self) -> np.record:
+        """A setpoint: stay where the odometry says."""
+        setpoint: np.record = np.zeros(1, self.setpoints.dtype)[0]
+        setpoint["p_W"] = self.odometries["p_W"][0]
+        setpoint["yaw"] = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
+        return setpoint
+
+    def tell_odometry(
+        self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
+    ) -> None:
+        """Write what the firmware says of the vehicle's motion now."""
+        odometry = self.odometries
+        odometry["stamp_ns"] = now_ns
+        odometry["p_W"], odometry["v_W"] = p_W, v_W
+        odometry["q_WB"], odometry["w_B"] = q_WB, w_B
+
+
+class Firmware(Protocol):
+    """One firmware that flies one vehicle.
+
+    Attributes:
+        name: of it.
+        outside: what it does, MOTORS_OUTSIDE or ALL_OUTSIDE.
+        frames: number of rotors to the motors as it numbers them.
+    """
+
+    name: str
+    outside: int
+    frames: Mapping[int, tuple[Rotor, ...]]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it would arm."""
+        ...
+
+    def open(self, craft: Craft) -> None:
+        """Start it, and connect."""
+        ...
+
+    def send(self, now_ns: int) -> None:
+        """Hand it what the devices say at a stamp."""
+        ...
+
+    def receive(self, now_ns: int) -> Sequence[float]:
+        """Throttles of its motors, 0 to 1, as it answers; several compute at once meanwhile."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """How many packets came, and how many were lost, late or doubled."""
+        ...
+
+
+class Bridge:
+    """Flies one vehicle by firmware.
+
+    Args:
+        loop: the vehicle's flight.
+        vehicles: among which it is.
+        index: which of them.
+        firmware: flies it.
+    """
+
+    def __init__(
+        self, loop: ClosedLoop, vehicles: Vehicles, index: int, firmware: Firmware
+    ) -> None:
+        if loop.use_truth or loop.scenario.file.switch_at_s:
+            raise InputError(f"{firmware.name}: flies on its own estimate, not on the truth")
+        airframe = loop.scenario.airframe
+        if airframe.kind != "multirotor":
+            raise InputError(f"{firmware.name}: flies multirotors, the vehicle is a helicopter")
+        self._order = rotor_order(airframe, firmware.frames, firmware.name)
+        self._loop, self._firmware = loop, firmware
+        states, setup = vehicles.states[index : index + 1], vehicles.setups[index]
+        setup["outside"] = firmware.outside
+        self._command = states["pending"][0, int(setup["delay"])]
+        self._thrust = states["command"]["thrust"]
+        self._top_radps = airframe.rotor_speed_max_radps
+        self._lift_N_s2, self._mass_kg = airframe.thrust_coefficient_N_s2, airframe.mass_kg
+        self._tells_thrust = firmware.outside == ALL_OUTSIDE
+        if self._tells_thrust:
+            loop.flies_on = firmware.name
+        firmware.open(Craft(loop, vehicles, index, firmware.name))
+        loop.held = True
+        vehicles.outside.append((firmware.send, self.receive))
+
+    def receive(self, now_ns: int) -> None:
+        """Take the firmware's answer at a stamp of the IMU."""
+        throttles = self._firmware.receive(now_ns)
+        self._loop.held = not self._firmware.ready
+        command, top_radps, squares = self._command, self._top_radps, 0.0
+        for rotor, throttle in zip(self._order, throttles, strict=False):
+            speed_radps = min(max(throttle, 0.0), 1.0) * top_radps
+            command[rotor] = speed_radps
+            squares += speed_radps * speed_radps
+        if self._tells_thrust:  # by which the mission feels the ground
+            self._thrust[0] = self._lift_N_s2 * squares / self._mass_kg
+
+
+def state_sigmas(odometries: Any, p_m: float, v_mps: float, tilt_rad: float) -> None:
+    """State how sure a firmware is of its motion, where it does not say that itself."""
+    odometries["p_variance"], odometries["v_variance"] = p_m * p_m, v_mps * v_mps
+    odometries["attitude_variance"] = tilt_rad * tilt_rad

@@ -1,0 +1,74 @@
+"""A flight of a scenario by firmware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from quadsim.base.errors import InputError
+from quadsim.base.files import share_dir
+from quadsim.firmware.bridge import Bridge, Firmware
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.recorded import RecordedLoop
+from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import Vehicles
+
+#: What can fly, and how long each takes on the ground until it can arm, s.
+BOOT_S = {"betaflight": 8.0, "ardupilot": 45.0, "px4": 20.0}
+FIRMWARE = tuple(BOOT_S)
+
+
+def make_firmware(
+    name: str, executable: Path | None, parameters: Path | None, port: str = "", rate: float = 1.0
+) -> Firmware:
+    """A firmware by its name, not started yet."""
+    from quadsim.firmware.ardupilot import ArduPilot
+    from quadsim.firmware.betaflight import Betaflight
+    from quadsim.firmware.px4 import Px4
+
+    if port and name != "px4":
+        raise InputError(f"--port: of a board with PX4; {name} has ports of its own")
+    if name == "px4":
+        return Px4(executable, parameters, port, rate)
+    if name == "ardupilot":
+        return ArduPilot(executable, parameters)
+    return Betaflight(executable, parameters, rate)
+
+
+def found_parameters(name: str, scenario: Scenario) -> Path | None:
+    """The file of ``config/firmware`` for a firmware on a scenario's vehicle, if there is one."""
+    path = share_dir() / "config/firmware" / f"{name}_{Path(scenario.file.vehicle).stem}.txt"
+    return path if path.is_file() else None
+
+
+class Flown:
+    """Makes the loops of a scenario's vehicles, each flown by firmware; see ``Make`` of the swarm.
+
+    Args:
+        start: makes a firmware.
+    """
+
+    def __init__(self, start: Callable[[], Firmware]) -> None:
+        self._start = start
+        self.firmware: list[Firmware] = []
+        self.loops: list[RecordedLoop] = []
+
+    def __call__(
+        self, scenario: Scenario, vehicle: str, vehicles: Vehicles, index: int
+    ) -> RecordedLoop:
+        """The loop of one vehicle; what it keeps is what a bag wants."""
+        loop = RecordedLoop(scenario, vehicle, vehicles, index)
+        self.attach(loop, vehicles, index)
+        self.loops.append(loop)
+        return loop
+
+    def attach(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> None:
+        """Let firmware fly a vehicle."""
+        firmware = self._start()
+        self.firmware.append(firmware)
+        Bridge(loop, vehicles, index, firmware)
+
+    def close(self) -> None:
+        """End all."""
+        for firmware in self.firmware:
+            firmware.close()

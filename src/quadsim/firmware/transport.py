@@ -1,0 +1,302 @@
+"""Ports and processes: how bytes and executables get in and out. Nothing here knows a protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from quadsim.base.errors import FlightError, InputError
+
+HOST = "127.0.0.1"
+#: Most bytes of a packet.
+LARGEST = 65536
+#: What a firmware that is asked to stop is given, s.
+STOP_S = 2.0
+#: A connection breaks so long before its process has ended, s.
+DYING_S = 0.3
+
+
+class Stream(Protocol):
+    """Bytes in both directions."""
+
+    def read(self, timeout_s: float = 0.0) -> bytes:
+        """What has arrived, waiting for at most so long; empty: nothing."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    def close(self) -> None:
+        """Give the port back."""
+        ...
+
+
+def _bound(kind: socket.SocketKind, host: str, port: int) -> socket.socket:
+    """A socket on a port of this machine.
+
+    Raises:
+        InputError: somebody has the port.
+    """
+    made = socket.socket(socket.AF_INET, kind)
+    if kind == socket.SOCK_STREAM:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        name = "udp" if kind == socket.SOCK_DGRAM else "tcp"
+        raise InputError(f"port {name} {host}:{port}: {error.strerror}") from None
+    return made
+
+
+class UdpPort:
+    """A UDP port of this machine; answers go to whoever was heard last.
+
+    Args:
+        port: where it listens.
+        to: the port it sends to; None: that of the newest sender.
+        host: address to listen at.
+    """
+
+    def __init__(self, port: int, to: int | None = None, host: str = HOST) -> None:
+        self.port = port
+        self._socket = _bound(socket.SOCK_DGRAM, host, port)
+        self._socket.setblocking(False)
+        self._to = (HOST, to) if to is not None else None
+        self._follows = to is None
+
+    def read(self, timeout_s: float = 0.0) -> bytes:
+        """The oldest packet that has arrived, waiting for at most so long; empty: none."""
+        if timeout_s > 0.0 and not select.select([self._socket], [], [], timeout_s)[0]:
+            return b""
+        try:
+            data, sender = self._socket.recvfrom(LARGEST)
+        except (BlockingIOError, ConnectionRefusedError):
+            return b""
+        if self._follows:
+            self._to = sender
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Send a packet; nobody listening is no error."""
+        if self._to is not None:
+            with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+                self._socket.sendto(data, self._to)
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
+
+
+class TcpStream:
+    """A TCP connection to a port, or from whoever connects to one.
+
+    Args:
+        port: of this machine.
+        listens: wait for somebody to connect.
+    """
+
+    def __init__(self, port: int, listens: bool) -> None:
+        self.port = port
+        self._server = _bound(socket.SOCK_STREAM, HOST, port) if listens else None
+        if self._server is not None:
+            self._server.listen(1)
+            self._server.setblocking(False)
+        self._connection: socket.socket | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody is at the other end."""
+        return self._connection is not None
+
+    def open(self, timeout_s: float) -> bool:
+        """Connect, waiting for at most so long; whether that came about."""
+        until_s = time.monotonic() + timeout_s
+        while self._connection is None and time.monotonic() < until_s:
+            with contextlib.suppress(OSError):
+                if self._server is None:
+                    self._connection = socket.create_connection((HOST, self.port), 1.0)
+                elif select.select([self._server], [], [], 0.1)[0]:
+                    self._connection, _ = self._server.accept()
+            if self._connection is None and self._server is None:
+                time.sleep(0.05)
+        if self._connection is not None:
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connection.setblocking(False)
+        return self.is_open
+
+    def read(self, timeout_s: float = 0.0) -> bytes:
+        """What has arrived.
+
+        Raises:
+            FlightError: the other end closed the connection.
+        """
+        if self._connection is None:
+            return b""
+        if timeout_s > 0.0 and not select.select([self._connection], [], [], timeout_s)[0]:
+            return b""
+        try:
+            data = self._connection.recv(LARGEST)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise FlightError(f"port tcp {self.port}: {error.strerror}") from None
+        if not data:
+            raise FlightError(f"port tcp {self.port}: the firmware closed the connection")
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            FlightError: the other end closed the connection, or takes nothing.
+        """
+        if self._connection is None:
+            return
+        try:
+            self._connection.setblocking(True)
+            self._connection.sendall(data)
+            self._connection.setblocking(False)
+        except OSError as error:
+            raise FlightError(f"port tcp {self.port}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Give the port back."""
+        for made in (self._connection, self._server):
+            if made is not None:
+                made.close()
+
+
+class SerialStream:
+    """A serial port of this machine, by pyserial."""
+
+    def __init__(self, device: str, baud: int = 921600) -> None:
+        try:
+            import serial
+        except ImportError:
+            raise InputError(f"{device}: needs pyserial; pip install pyserial") from None
+        try:
+            self._port: Any = serial.Serial(device, baud, timeout=0.0)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{device}: {error}") from None
+
+    def read(self, timeout_s: float = 0.0) -> bytes:
+        """What has arrived, waiting for at most so long."""
+        self._port.timeout = timeout_s
+        return bytes(self._port.read(max(1, self._port.in_waiting)))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._port.write(data)
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._port.close()
+
+
+@contextlib.contextmanager
+def explained(process: Process | None) -> Iterator[None]:
+    """Where a connection breaks since the process ended, say that instead."""
+    try:
+        yield
+    except FlightError:
+        if process is not None:
+            time.sleep(DYING_S)
+            process.check()
+        raise
+
+
+class Process:
+    """A firmware's executable, in a scratch folder of its own; what it prints is kept there.
+
+    Args:
+        executable: its path.
+        arguments: of the command line.
+        name: for errors.
+
+    Attributes:
+        folder: where it runs: its parameters and logs are written there.
+    """
+
+    def __init__(self, executable: Path, arguments: Sequence[str], name: str) -> None:
+        self._name = name
+        self._scratch = tempfile.TemporaryDirectory(prefix=f"quadsim-{name}-")
+        self.folder = Path(self._scratch.name)
+        self._command = [str(executable.resolve()), *arguments]
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def run_once(self, arguments: Sequence[str], timeout_s: float) -> None:
+        """Run it to its end with other arguments, as it takes a configuration in.
+
+        Raises:
+            FlightError: it does not end.
+        """
+        with (self.folder / "configure.txt").open("wb") as log:
+            try:
+                subprocess.run(
+                    [self._command[0], *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, timeout=timeout_s, check=False,
+                )  # fmt: skip
+            except OSError as error:
+                raise InputError(f"{self._command[0]}: {error.strerror}") from None
+            except subprocess.TimeoutExpired:
+                raise FlightError(
+                    f"{self._name}: does not take its configuration in {timeout_s:g} s"
+                ) from None
+
+    def start(self) -> None:
+        """Start it.
+
+        Raises:
+            InputError: it is no executable of this machine.
+        """
+        with (self.folder / "output.txt").open("wb") as log:
+            try:
+                self._running = subprocess.Popen(
+                    self._command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=log, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise InputError(f"{self._command[0]}: {error.strerror}") from None
+
+    def check(self) -> None:
+        """See that it still runs.
+
+        Raises:
+            FlightError: it ended, with what it said last.
+        """
+        status = None if self._running is None else self._running.poll()
+        if status is not None:
+            raise FlightError(f"{self._name}: ended with status {status}; {self.last_words()}")
+
+    def output(self) -> str:
+        """What it has printed."""
+        path = self.folder / "output.txt"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def last_words(self) -> str:
+        """The last line that it has printed."""
+        lines = [line.strip() for line in self.output().splitlines() if line.strip()]
+        return f"it said: {lines[-1][:200]}" if lines else "it said nothing"
+
+    def stop(self) -> None:
+        """End it, with all that it started, and its folder."""
+        if self._running is not None and self._running.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, signal.SIGTERM)
+            try:
+                self._running.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._running.pid, signal.SIGKILL)
+                self._running.wait()
+        self._scratch.cleanup()

@@ -1,0 +1,192 @@
+"""ArduCopter's stand-in: its JSON interface and MAVLink port, strict about what it is sent.
+
+By libraries/SITL/SIM_JSON.cpp and the message definitions. It ends with status 3 and a line that
+says what was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+
+from pymavlink.dialects.v20 import ardupilotmega as mavlink
+from stand_in_copter import Copter, matrix
+
+REQUIRED = ("timestamp", "imu", "position", "quaternion", "velocity")
+
+
+def refuse(words):
+    print(f"refused: {words}", flush=True)
+    os._exit(3)
+
+
+def need(true, words):
+    if not true:
+        refuse(words)
+
+
+class StandIn:
+    def __init__(self, instance, faults):
+        self.faults = faults
+        server = socket.create_server(("127.0.0.1", 5760 + 10 * instance))
+        self.link, _ = server.accept()
+        self.link.setblocking(False)
+        self.mav = mavlink.MAVLink(None, instance + 1, 1)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.settimeout(1.0)
+        self.to = ("127.0.0.1", 9002 + 10 * instance)
+        self.copter, self.mode, self.frame = Copter(), 0, 0
+        self.rates, self.sent, self.fixes, self.targets = {}, {}, 0, 0
+        self.state = None
+        self.home = None
+
+    def send(self, message):
+        self.link.setblocking(True)
+        self.link.sendall(message.pack(self.mav))
+        self.mav.seq = (self.mav.seq + 1) % 256
+        self.link.setblocking(False)
+
+    def run(self):
+        while True:
+            self.send_servos()
+            try:
+                data = self.udp.recv(65536)
+            except TimeoutError:
+                continue
+            self.take_line(data)
+            self.take_mavlink()
+            self.tell()
+            self.frame += 1
+            if self.faults.get("stop") and self.frame > self.faults["stop"]:
+                print("an internal error", flush=True)
+                sys.exit(7)
+
+    def throttles(self):
+        if self.state is None:
+            return [0.0] * 4
+        s = self.state
+        return self.copter.motors(
+            s["quaternion"], s["imu"]["gyro"], s["position"], s["velocity"], s["timestamp"]
+        )
+
+    def send_servos(self):
+        pwm = [1000 + round(1000 * u) for u in self.throttles()] + [0] * 12
+        packet = struct.pack("<HHI16H", 18458, 400, self.frame, *pwm)
+        if self.faults.get("magic"):
+            packet = struct.pack("<HHI32H", 29569, 400, self.frame, *pwm, *[0] * 16)
+        for _ in range(2 if self.frame % 100 == 99 and self.faults.get("doubled") else 1):
+            self.udp.sendto(packet, self.to)
+
+    def take_line(self, data):
+        need(data[:1] == b"\n" and data[-1:] == b"\n", "a line begins and ends with a line break")
+        state = json.loads(data)
+        need(all(key in state for key in REQUIRED), f"keys {sorted(state)}")
+        numbers = [*state["imu"]["gyro"], *state["imu"]["accel_body"], *state["position"],
+                   *state["quaternion"], *state["velocity"], state["timestamp"]]  # fmt: skip
+        need(len(numbers) == 17 and all(map(math.isfinite, numbers)), f"numbers {numbers}")
+        need(abs(sum(v * v for v in state["quaternion"]) - 1) < 1e-6, "a unit quaternion")
+        if self.state is not None:
+            step = state["timestamp"] - self.state["timestamp"]
+            need(0 < step < 0.1, f"time goes on by {step}")
+        else:
+            down = matrix(state["quaternion"])[2]
+            along = sum(d * f for d, f in zip(down, state["imu"]["accel_body"], strict=True))
+            need(abs(along + 9.81) < 1.0, f"at rest specific force points up, {along}")
+            self.home = list(state["position"])
+        self.state = state
+
+    def take_mavlink(self):
+        try:
+            data = self.link.recv(65536)
+        except BlockingIOError:
+            return
+        for message in self.mav.parse_buffer(data) or ():
+            name = message.get_type()
+            need(name != "BAD_DATA", "MAVLink that cannot be read")
+            getattr(self, f"take_{name.lower()}", lambda m: refuse(f"{m.get_type()} is not known"))(
+                message
+            )
+
+    def take_heartbeat(self, message):
+        need(message.autopilot == mavlink.MAV_AUTOPILOT_INVALID, "we are no autopilot")
+
+    def take_gps_input(self, message):
+        need(message.fix_type == 3 and message.gps_id == 0, "a fix in three dimensions")
+        need(abs(message.lat - 473977420) < 20000 and abs(message.lon - 85455940) < 20000, "place")
+        need(480 < message.alt < 520 and 5 <= message.satellites_visible < 50, "altitude")
+        need(0 < message.horiz_accuracy < 10 and 0 < message.hdop < 10, "accuracy")
+        self.fixes += 1
+
+    def take_command_long(self, message):
+        need((message.target_system, message.target_component) == (self.mav.srcSystem, 1), "target")
+        command, result = message.command, 0
+        if command == mavlink.MAV_CMD_SET_MESSAGE_INTERVAL:
+            self.rates[int(message.param1)] = message.param2 * 1e-6
+        elif command == mavlink.MAV_CMD_REQUEST_MESSAGE:
+            need(message.param1 == mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN, "the origin alone")
+            if self.fixes > 5:
+                self.send(mavlink.MAVLink_gps_global_origin_message(473977420, 85455940, 488000))
+        elif command == mavlink.MAV_CMD_DO_SET_MODE:
+            need(message.param1 == 1 and message.param2 in (4, 9), "GUIDED or LAND")
+            self.mode = int(message.param2)
+            self.copter.landing = self.mode == 9
+        elif command == mavlink.MAV_CMD_COMPONENT_ARM_DISARM:
+            need(self.mode == 4 or message.param1 == 0, "armed in GUIDED")
+            self.copter.armed = message.param1 == 1
+        elif command == mavlink.MAV_CMD_NAV_TAKEOFF:
+            need(self.copter.armed and self.mode == 4 and 0.5 < message.param7 < 100, "take-off")
+            north, east, down = self.home
+            self.copter.place = (north, east, down - message.param7)
+        else:
+            refuse(f"command {command}")
+        self.send(mavlink.MAVLink_command_ack_message(command, result))
+
+    def take_set_position_target_local_ned(self, m):
+        need(m.coordinate_frame == mavlink.MAV_FRAME_LOCAL_NED, "the local frame")
+        need(m.type_mask in (2048, 1479), f"type_mask {m.type_mask}")
+        need(self.mode == 4 and self.copter.armed, "setpoints are for GUIDED")
+        self.targets += 1
+        self.copter.place, self.copter.speed = (m.x, m.y, m.z), (m.vx, m.vy, m.vz)
+        self.copter.heading = m.yaw
+
+    def tell(self):
+        now, s = self.state["timestamp"], self.state
+        boot_ms = round(now * 1e3)
+        motion = mavlink.MAVLink_local_position_ned_message(boot_ms, *s["position"], *s["velocity"])
+        turn = mavlink.MAVLink_attitude_quaternion_message(
+            boot_ms, *s["quaternion"], *s["imu"]["gyro"]
+        )
+        good = mavlink.MAV_SYS_STATUS_PREARM_CHECK if self.fixes > 5 else 0
+        status = mavlink.MAVLink_sys_status_message(0, 0, good, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        base = 1 | (128 if self.copter.armed else 0)
+        beat = mavlink.MAVLink_heartbeat_message(2, 3, base, self.mode, 4, 3)
+        for message in (motion, turn, status):
+            self.due(message, self.rates.get(message.get_msgId()), now)
+        self.due(beat, 1.0, now)
+
+    def due(self, message, period_s, now):
+        number = message.get_msgId()
+        if period_s is not None and now >= self.sent.get(number, 0.0):
+            self.sent[number] = now + period_s
+            self.send(message)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("--model", "--speedup", "--home", "--defaults", "--faults"):
+        parser.add_argument(name)
+    parser.add_argument("--instance", type=int)
+    parser.add_argument("--sysid", type=int)
+    parser.add_argument("--wipe", action="store_true")
+    given = parser.parse_args()
+    need(given.model == "JSON:127.0.0.1" and given.sysid == given.instance + 1, "arguments")
+    need("GPS1_TYPE 14" in Path(given.defaults).read_text(), "our receiver")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        StandIn(given.instance, json.loads(given.faults or "{}")).run()

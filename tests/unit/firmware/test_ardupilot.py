@@ -1,0 +1,93 @@
+"""ArduPilot: the line of JSON, flights of a strict stand-in, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from quadsim.base.errors import FlightError, InputError
+from quadsim.firmware import ardupilot
+
+pytest.importorskip("pymavlink")
+
+
+def test_the_line_has_what_the_firmware_looks_for():
+    """By SIM_JSON.cpp: behind a key come two characters, then the number or ``[a, b, c]``."""
+    line = ardupilot.json_line(
+        2_000_000, (1, 2, 3), (4, 5, 6), (7, 8, 9), (1, 0, 0, 0), (10, 11, 12), 1.5
+    )
+    text = line.decode()
+    assert text[0] == text[-1] == "\n"
+    for key, words in (
+        ("timestamp", "0.002"), ("gyro", "[4, 5, 6]"), ("accel_body", "[1, 2, 3]"),
+        ("quaternion", "[1, 0, 0, 0]"), ("rng_1", "1.5"),
+    ):  # fmt: skip
+        assert text[text.index(key) + len(key) + 2 :].startswith(words)
+    assert json.loads(text)["velocity"] == [10, 11, 12]
+    without = ardupilot.json_line(0, (0,) * 3, (0,) * 3, (0,) * 3, (1, 0, 0, 0), (0,) * 3, None)
+    assert "rng_1" not in json.loads(without)
+
+
+def test_it_flies_the_square(stand_in, fly):
+    logs, loops, firmware = fly("ardupilot", stand_in("ardupilot"), "square", duration_s=60.0)
+    log, loop = logs[0], loops[0]
+    assert loop.manager.finished
+    assert not loop.crashed
+    assert list(log.estimates) == ["ardupilot"]
+    landed = log.truth.p_W[-1]
+    assert math.hypot(*landed[:2]) < 0.3
+    corners = np.array([(4, 0), (4, 4), (0, 4)])
+    for corner in corners:
+        assert np.linalg.norm(log.truth.p_W[:, :2] - corner, axis=1).min() < 0.3
+    counts = firmware[0].counts()
+    assert counts["frames"] > 10_000
+    assert (counts["lost"], counts["doubled"], counts["mavlink_lost"]) == (0, 0, 0)
+
+
+def test_two_vehicles_have_ports_of_their_own(stand_in, fly):
+    logs, loops, _ = fly("ardupilot", stand_in("ardupilot"), duration_s=40.0, vehicles=2)
+    assert all(loop.manager.finished and not loop.crashed for loop in loops)
+    assert logs[1].truth.p_W[-1, 1] == pytest.approx(logs[0].truth.p_W[-1, 1] - 5.0, abs=0.5)
+
+
+def test_doubled_packets_are_counted_and_change_nothing(stand_in, fly):
+    _, loops, firmware = fly("ardupilot", stand_in("ardupilot", doubled=True), duration_s=40.0)
+    assert loops[0].manager.finished
+    assert firmware[0].counts()["doubled"] > 10
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ({"stop": 500}, "ardupilot: ended with status 7; it said: an internal error"),
+        ({"magic": True}, "no servo packet of 16 channels"),
+    ],
+)
+def test_a_firmware_that_stops_or_is_another_is_named(stand_in, fly, faults, words):
+    with pytest.raises(FlightError, match=words):
+        fly("ardupilot", stand_in("ardupilot", **faults))
+
+
+def test_no_firmware_is_named(fly, monkeypatch):
+    monkeypatch.setattr(ardupilot, "START_S", 0.3)
+    with pytest.raises(FlightError, match=r"nothing on tcp 5760 in 0\.3 s"):
+        fly("ardupilot", None)
+
+
+def test_what_is_no_executable_is_named(fly, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("no program")
+    with pytest.raises(InputError, match="text: Permission denied"):
+        fly("ardupilot", path)
+
+
+def test_a_taken_port_is_named(fly):
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 9002))
+        with pytest.raises(InputError, match=r"port udp 127\.0\.0\.1:9002: Address already in use"):
+            fly("ardupilot", None)
