@@ -18,6 +18,7 @@ from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
 _LINES = {
     "fly": "Fly a scenario as a graph of ROS 2 nodes; record, report.",
     "sim": "Fly a scenario without ROS, as fast as the machine goes.",
+    "convert": "Write a log of another format as a bag.",
     "replay": "Run estimators over a bag and score them.",
     "experiment": "Fly many times and say what the flights show together.",
     "campaign": "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
