@@ -19,6 +19,7 @@ _LINES = {
     "fly": "Fly a scenario as a graph of ROS 2 nodes; record, report.",
     "sim": "Fly a scenario without ROS, as fast as the machine goes.",
     "firmware": "Fly a scenario by Betaflight, ArduPilot or PX4.",
+    "convert": "Write a log of another format as a bag.",
     "replay": "Run estimators over a bag and score them.",
     "experiment": "Fly many times and say what the flights show together.",
     "campaign": "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
