@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from quadsim.base.files import find, find_world, known_worlds
 from quadsim.base.parameters import load
-from quadsim.gazebo.shapes import height_over_ground_m, parts_of
+from quadsim.gazebo.shapes import height_over_ground_m, shape_parts
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.scene.obstacles import Obstacle, Pose
 from quadsim.world.scene.scene import Scene, cast_rays, scene_of
@@ -55,7 +55,7 @@ def scene_named(name: str) -> Scene:
     vehicle = load(VehicleParams, find("vehicles", name))
     stands = Pose((0.0, 0.0, height_over_ground_m(vehicle)))
     return scene_of(
-        [Obstacle(part.name, part.shape, stands @ part.pose_B) for part in parts_of(vehicle)]
+        [Obstacle(part.name, part.shape, stands @ part.pose_B) for part in shape_parts(vehicle)]
     )
 
 

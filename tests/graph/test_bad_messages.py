@@ -48,7 +48,6 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 from quadsim.geometry.geodesy import Datum
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard
-from quadsim.hil.guard.law import Law
 from quadsim.hil.guard.parameters import WatchParams
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.nodes import (
@@ -638,7 +637,7 @@ def test_a_guard_that_fails_brakes_lands_is_named_and_ends_then(bench, sent, mon
     def fail(*_: Any, **__: Any) -> None:
         raise Broken("here")
 
-    monkeypatch.setattr(Law, "safe", fail)
+    monkeypatch.setattr("quadsim.hil.guard.guard.safe_command", fail)
     monkeypatch.setattr("quadsim.hil.guard.emergency.LAST_S", 12.0)
     asked = []
     client = next(c for c in fed.node.clients if c.srv_name.endswith("vehicle/land"))

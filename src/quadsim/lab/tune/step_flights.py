@@ -180,7 +180,7 @@ class StepFlight(ClosedLoop):
         time_s = (rows["stamp_ns"] - rows["stamp_ns"][0]) * 1e-9
         estimate = rows["estimate"]
         if axis == "yaw":
-            values = np.unwrap(yaws_of(estimate["q_WB"])) - start
+            values: np.ndarray[Any, Any] = np.unwrap(yaws_of(estimate["q_WB"])) - start
             values = values - 2.0 * math.pi * round(float(values[0]) / (2.0 * math.pi))
         else:
             values = estimate["p_W"][:, AXES.index(axis)] - start
