@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import kernel, owning_kernel, record_dtype
 from quadsim.base.records import MAX_ROTORS, MODE_VELOCITY
-from quadsim.control.attitude import attitude_control, tilt_error, wanted_acceleration, wanted_rates
+from quadsim.control.attitude import attitude_control, tilt_error, wanted_rates, wanted_w_dot
 from quadsim.control.mixer import mix
 from quadsim.control.position import position_control
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
 from quadsim.geometry.vector import cross, store, vec3
-from quadsim.sim.loop import move
+from quadsim.sim.loop import move_vehicles
 
 Array = NDArray[np.float64]
 
@@ -164,7 +164,7 @@ def _inner(
             output if axis == 1 else w_wanted[1],
             w_wanted[2],
         )
-    wish = wanted_acceleration(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
+    wish = wanted_w_dot(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     w = vec3(attitude.w_B)
     if relay.loop != TILT:
         for i in range(3):
@@ -212,7 +212,7 @@ def fly_relay(
         _outer(state, setup, relay, dt_s, trace[k])
         if queue.shape[0] > 0:
             _late(queue, k % queue.shape[0], state.command)
-        move(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
+        move_vehicles(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
         _measure(state, noise[k])
         for n in range(setup.delay):
             for i in range(MAX_ROTORS):

@@ -12,7 +12,7 @@ from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import MOST_STEP_S
 from quadsim.ros.runtime.params import ON_RESET, declare, declare_text
-from quadsim.sim.scenario import airframe_of
+from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
 
 AIRFRAME = "airframe."
@@ -55,7 +55,7 @@ def read_controller(config: str, vehicle: str) -> dict[str, Any]:
         InputError: one of them cannot be read.
     """
     gains = load(AutopilotParams, find("autopilots", config))
-    return _flat(gains, airframe_of(load(VehicleParams, find("vehicles", vehicle))))
+    return _flat(gains, known_airframe(load(VehicleParams, find("vehicles", vehicle))))
 
 
 def _flat(gains: AutopilotParams, airframe: AirframeParams) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def declare_controller(
         node, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
     )
     gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
-    known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
+    known = known_airframe(load(VehicleParams, find("vehicles", vehicle)))
     body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))
     return gains, body
 
