@@ -24,7 +24,7 @@ from quadsim.analysis.report.pictures import save_picture
 from quadsim.base.records import KINEMATICS
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.layout import BA, BG, TERRAIN, THETA, WIND, N, P, V
-from quadsim.estimation.eskf.parameters import MountParams, NoiseParams, StartParams
+from quadsim.estimation.eskf.parameters import AlignParams, MountingParams, NoiseParams
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams
 from quadsim.sensors.model import SimulatedSensor
@@ -50,8 +50,8 @@ MATCHED = replace(
         gnss_correlated_share=0.5,
         gnss_correlation_s=20.0,
     ),
-    start=StartParams(field_bias_T=5e-8, field_T=5e-8),
-    mount=MountParams(
+    start=AlignParams(field_bias_T=5e-8, field_T=5e-8),
+    mount=MountingParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
         antenna_position_B_m=(0.05, -0.02, 0.03),
@@ -162,7 +162,7 @@ def told(device: ImuParams) -> EstimatorParams:
     walking = replace(
         EstimatorParams(),
         noise=NoiseParams(accel_bias_walk=accel_walk, gyro_bias_walk=gyro_walk),
-        start=StartParams(accel_bias_mps2=1e-6, gyro_bias_radps=1e-6),
+        start=AlignParams(accel_bias_mps2=1e-6, gyro_bias_radps=1e-6),
     )
     known = installed(walking, {"imu": device}, EnvironmentParams())
     return replace(EstimatorParams(), noise=known.noise, start=known.start)

@@ -23,7 +23,7 @@ from plotly.subplots import make_subplots
 from quadsim.analysis.report.figures import REFERENCE, RUNS, style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.step_response import StepFigures, step_figures
-from quadsim.control.pid import clamp, derivative, integral_step, low_pass, low_pass_weight
+from quadsim.control.pid import clamp, integral_step, low_pass, low_pass_weight, rate_of_change
 from quadsim.lab.tune.relay import LimitCycle, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
 from quadsim.lab.tune.tuned import tuning_picture
@@ -104,7 +104,7 @@ def ride(
         integral = integral_step(
             integral, error, pid.i, cut if pid.anti_windup else 0.0, limit, DT_S
         )
-        wish = pid.p * error + integral - pid.d * derivative(before, filtered, DT_S)
+        wish = pid.p * error + integral - pid.d * rate_of_change(before, filtered, DT_S)
         u = clamp(wish, -train.force_max_N, train.force_max_N)
         cut = wish - u
         rows.append((k * DT_S, x, u))

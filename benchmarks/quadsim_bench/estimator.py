@@ -35,14 +35,14 @@ FLIGHTS = ("eskf", "ekf7", "gps_ins", "blind", "smoother")
 def everything() -> EstimatorParams:
     """Parameters that ask for all 28 states instead of 17."""
     from quadsim.estimation.eskf.parameters import (
+        AlignParams,
         EstimatorParams,
         FusionParams,
         NoiseParams,
-        StartParams,
     )
 
     return EstimatorParams(
-        start=StartParams(field_bias_T=1e-7, field_T=1e-7),
+        start=AlignParams(field_bias_T=1e-7, field_T=1e-7),
         noise=NoiseParams(gnss_correlated_share=0.5),
         fusion=FusionParams(drag_per_s=0.3),
     )

@@ -8,7 +8,7 @@ from quadsim.base.compiled import kernel
 from quadsim.estimation.eskf.gnss import fuse_gnss_position
 from quadsim.estimation.eskf.heights import fuse_pressure
 from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
-from quadsim.estimation.eskf.mechanisation import predict_or_align
+from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 
 
 @kernel
@@ -18,8 +18,8 @@ def predictions(lines: Any, count: int) -> None:
     for k in range(count):
         f_S = (0.1, -0.1 + 1e-6 * k, 9.8)
         predict_or_align(
-            state, params, state.imu_stamp_ns + 2_000_000, f_S, (0.01, 0.02, -0.01),
-            (1e-2, 1e-2, 1e-2), (1e-4, 1e-4, 1e-4),
+            state, params, state.imu_stamp_ns + 2_000_000, ImuInput(f_S, (0.01, 0.02, -0.01),
+            (1e-2, 1e-2, 1e-2), (1e-4, 1e-4, 1e-4)),
         )  # fmt: skip
 
 

@@ -19,9 +19,9 @@ from quadsim.base.records import KINEMATICS
 from quadsim.lab.sensor_check.bench import LOOPS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_suite
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import start_slot
-from quadsim.sensors.timing import SensorParams
 from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of

@@ -18,15 +18,15 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
-from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.kernel_folder import BASELINES, baseline, set_filled
-from quadsim.base.parameters import pack
-from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
+from quadsim.base.parameters import new, pack
+from quadsim.base.records import MAX_ROTORS, ODOMETRY, SETPOINT, AttitudeCommand
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
     assisted_step,
@@ -39,10 +39,8 @@ from quadsim.control.inner_loop import INNER_LOOP, inner_loop_from_python
 from quadsim.control.parameters import FlightParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.estimation import ESTIMATORS
-from quadsim.estimation.blind import BlindIns
-from quadsim.estimation.eskf.filter import ErrorStateEkf
 from quadsim.estimation.eskf.standing import STANDING, node_stands
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.sensors import SENSORS
@@ -136,10 +134,11 @@ def stand(estimator: Estimator, scenario: Scenario, lasting_s: float = ALL_S) ->
 
 def precompile_control(scenario: Scenario) -> None:
     """Position loop, inner loop and flight manager, as autopilot and mixer call them."""
-    gains, airframe = pack(scenario.autopilot), pack_airframe(scenario.airframe)
+    gains: Any = pack(scenario.autopilot)
+    airframe = pack_airframe(scenario.airframe)
     odometries, setpoints = np.zeros(1, ODOMETRY), np.zeros(1, SETPOINT)
     odometry, setpoint = odometries[0], setpoints[0]
-    command = new_record(ATTITUDE_COMMAND)
+    command = new(AttitudeCommand)
     odometry.q_WB[0] = 1.0
     manager = FlightManager(scenario.autopilot.flight, scenario.items)
     manager.ground.use()

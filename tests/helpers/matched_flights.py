@@ -19,12 +19,12 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf import layout
-from quadsim.estimation.eskf.driver import run
-from quadsim.estimation.eskf.input_validation import accept, accept_imu
+from quadsim.estimation.eskf.driver import run_events
+from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import N
-from quadsim.estimation.eskf.measurement_buffer import new_timeline
+from quadsim.estimation.eskf.measurement_buffer import IMU, new_timeline
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
-from quadsim.estimation.eskf.parameters import MountParams
+from quadsim.estimation.eskf.parameters import MountingParams
 from quadsim.world.air.atmosphere import pressure_at
 
 Array = NDArray[np.float64]
@@ -116,7 +116,7 @@ class Flight:
     cosine: Array  # of the tilt
 
 
-def rotation_of(mount: MountParams) -> Rotation:
+def rotation_of(mount: MountingParams) -> Rotation:
     """R_BS."""
     roll, pitch, yaw = mount.imu_roll_pitch_yaw_deg
     return Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True)
@@ -125,11 +125,11 @@ def rotation_of(mount: MountParams) -> Rotation:
 def flight(
     duration_s: float,
     dt: float = 0.01,
-    mount: MountParams | None = None,
+    mount: MountingParams | None = None,
     motion: Motion | Turn | None = None,
 ) -> Flight:
     """Truth and noise-free samples of a motion."""
-    mount, motion = mount or MountParams(), motion or Motion()
+    mount, motion = mount or MountingParams(), motion or Motion()
     t = np.arange(round(duration_s / dt) + 1) * dt
     R_BS = rotation_of(mount)
 
@@ -271,8 +271,9 @@ class MatchedRun:
         self.messages = self.measurements()
         self.f_covariance = self.stated("accel", np.diag(np.square(sensors.accel_mps2)))
         self.w_covariance = self.stated("gyro", np.diag(np.square(sensors.gyro_radps)))
-        zero = np.zeros(3)  # tells the time only
-        accept_imu(self.lines, START_NS, zero, zero, self.f_covariance, self.w_covariance)
+        self.covariance = np.concatenate((self.f_covariance, self.w_covariance))
+        # tells the time only
+        accept(self.lines, IMU, START_NS, np.zeros(6), self.covariance)
 
     def stated(self, name: str, covariance: Array) -> Array:
         """Covariance in a message, flat."""
@@ -317,17 +318,15 @@ class MatchedRun:
         """Let the filter take the messages of so many seconds."""
         for _ in range(round(duration_s / self.path.dt)):
             stamp_ns = START_NS + (self.k + 1) * self.period_ns
-            accept_imu(
-                self.lines, stamp_ns, self.f_S[self.k], self.w_S[self.k],
-                self.f_covariance, self.w_covariance,
-            )  # fmt: skip
+            sample = np.concatenate((self.f_S[self.k], self.w_S[self.k]))
+            accept(self.lines, IMU, stamp_ns, sample, self.covariance)
             for name, (kind, values, covariance) in self.messages.items():
                 if self.heard(name):
                     accept(self.lines, kind, stamp_ns, values[self.k + 1], covariance)
             self.k += 1
             if self.k % 500 == 0:  # well below what a timeline holds
-                run(self.lines[0])
-        run(self.lines[0])
+                run_events(self.lines[0])
+        run_events(self.lines[0])
 
     def put_on_truth(self) -> None:
         """Start the filter where the flight is, without a window."""

@@ -17,14 +17,14 @@ from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range
 from quadsim.estimation.eskf.layout import BG, THETA, N, P, V
 from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
-from quadsim.estimation.eskf.mechanisation import predict_or_align
-from quadsim.estimation.eskf.parameters import EstimatorParams, MountParams
+from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
+from quadsim.estimation.eskf.parameters import EstimatorParams, MountingParams
 
 Array = NDArray[np.float64]
 FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 PARAMS = replace(
     EstimatorParams(),
-    mount=MountParams(imu_position_B_m=(0.1, 0.0, 0.05), antenna_position_B_m=(-0.2, 0.1, 0.3)),
+    mount=MountingParams(imu_position_B_m=(0.1, 0.0, 0.05), antenna_position_B_m=(-0.2, 0.1, 0.3)),
 )
 
 seeds = st.integers(0, 2**31 - 1)
@@ -58,7 +58,7 @@ def apply(state: Any, params: Any, kinds: list[str], seed: int, turn: Rotation) 
             f, w = rng.normal([0.0, 0.0, 9.8], 2.0), rng.normal(0.0, 1.0, 3)
             stamp_ns = int(state.imu_stamp_ns) + 10_000_000
             noise = (0.01, 0.02, 0.03)
-            predict_or_align(state, params, stamp_ns, tuple(f), tuple(w), noise, noise)
+            predict_or_align(state, params, stamp_ns, ImuInput(tuple(f), tuple(w), noise, noise))
         elif kind in ("position", "velocity"):
             at = state.p_W if kind == "position" else state.v_W
             A = rng.normal(size=(3, 3))

@@ -25,12 +25,7 @@ from quadsim.mission.flight.flight import STATES, FlightManager
 from quadsim.mission.items import Goto, Hover, Land, Takeoff
 
 TICK_NS = 20_000_000
-MISSION = (
-    Takeoff(height_m=2.0),
-    Goto(position_W_m=(6.0, 0.0, 2.0)),
-    Hover(duration_s=1.0),
-    Land(),
-)
+MISSION = (Takeoff(height_m=2.0), Goto(position_W_m=(6.0, 0.0, 2.0)), Hover(duration_s=1.0), Land())
 #: Short times, so that a sequence of a few seconds meets every state.
 PARAMS = FlightParams(
     failsafe=FailsafeParams(hold_s=1.0, recovery_s=1.0, command_land_s=1.0, estimate_return_s=0.2),

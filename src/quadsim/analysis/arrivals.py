@@ -10,7 +10,7 @@ import numpy as np
 from quadsim.bag.reading import Bag, BagMessage, Batch
 from quadsim.bag.topics import topic as topic_of
 from quadsim.base.errors import QuadsimError
-from quadsim.sim.disk_arrays import KeptRows, forget, slices
+from quadsim.sim.disk_arrays import KeptRows, give_back, slices
 from quadsim.sim.log import Arrivals, Stamps
 from quadsim.wire.decode import HEADER, STAMP_END
 from quadsim.wire.definitions import standard_types
@@ -124,7 +124,7 @@ def _arrivals(log_ns: Stamps, stamp_ns: Stamps | None) -> Arrivals:
         latency_s = np.zeros(len(log_ns))
         for rows in slices(len(log_ns)):
             latency_s[rows] = (log_ns[rows] - stamp_ns[rows]) * 1e-9
-            forget(log_ns, stamp_ns)
+            give_back(log_ns, stamp_ns)
         latency_median_s = float(np.median(latency_s, overwrite_input=True))
         latency_p99_s = float(np.percentile(latency_s, 99.0, overwrite_input=True))
         del latency_s
@@ -132,7 +132,7 @@ def _arrivals(log_ns: Stamps, stamp_ns: Stamps | None) -> Arrivals:
     steps_ns = np.zeros(max(len(clock_ns) - 1, 0), np.int64)
     for rows in slices(len(steps_ns)):
         steps_ns[rows] = np.diff(clock_ns[rows.start : rows.stop + 1])
-        forget(clock_ns)
+        give_back(clock_ns)
     rising = steps_ns > 0
     median_ns = None
     if rising.any():

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv  # scipy.stats takes half a second to load
 
 from quadsim.analysis.metrics import MAX_GAP_S, Errors, Mean
-from quadsim.sim.disk_arrays import forget, slices
+from quadsim.sim.disk_arrays import give_back, slices
 from quadsim.sim.log import Array, Innovations, Stamps
 
 #: Two-sided, of the chi-square intervals.
@@ -129,7 +129,7 @@ def nis(innovations: Innovations, from_ns: int) -> Figures:
     figures["mean_interval"] = interval(dof, count) if count else None
     figures["refused"] = int((~accepted).sum())
     figures["refused_share"] = float(np.mean(~accepted)) if len(accepted) else None
-    forget(innovations.nis)
+    give_back(innovations.nis)
     return figures
 
 
@@ -153,7 +153,7 @@ def availability(
     for rows in slices(len(stamp_ns)):
         steps_ns = np.diff(stamp_ns[rows.start : rows.stop + 1])
         covered_ns += int(np.sum(steps_ns[steps_ns <= MAX_GAP_S * 1e9]))
-        forget(stamp_ns)
+        give_back(stamp_ns)
     flown_ns = last_ns - first_ns
     return {
         "share": min(1.0, covered_ns / flown_ns) if flown_ns > 0 else None,

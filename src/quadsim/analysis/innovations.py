@@ -12,7 +12,7 @@ from quadsim.estimation.eskf.layout import DRAG, GRAVITY, SENSORS, VECTORS
 from quadsim.estimation.eskf.measurement_buffer import INNOVATION
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.running import BIAS_STEP_NS, BIASES, Found
-from quadsim.sim.disk_arrays import KeptRows, forget
+from quadsim.sim.disk_arrays import KeptRows, give_back
 from quadsim.sim.log import Array, Innovations, Inside
 from quadsim.wire.axes import rotation_matrices
 
@@ -52,14 +52,14 @@ class Believed:
         rows = self._biases.whole()
         covariances = rows["gyro_covariance_S"], rows["accel_covariance_S"]
         found = _turned(rows["stamp_ns"], rows, self._q_BS, covariances, innovations)
-        forget(rows)
+        give_back(rows)
         return found
 
 
 def _innovations(rows: NDArray[Any], width: int) -> Innovations:
     """Of one sensor; deviations are where the variances were."""
     accepted = rows["accepted"].astype(bool)
-    forget(rows)
+    give_back(rows)
     value, sigma = rows["value"][:, :width], rows["variance"][:, :width]
     return Innovations(rows["stamp_ns"], value, sigma, rows["nis"], accepted)
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.sim.disk_arrays import forget_track, parts_of
+from quadsim.sim.disk_arrays import blocks_of_track, forget_track
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
 from quadsim.wire.axes import multiply_rows
 
@@ -192,7 +192,7 @@ def errors(estimate: Track, truth: Track) -> Errors:
 
 def errors_in_parts(estimate: Track, truth: Track, from_ns: int | None = None) -> Iterator[Errors]:
     """Errors from a stamp on, in blocks: a long flight's are more than memory need hold."""
-    for part in parts_of(estimate, from_ns):
+    for part in blocks_of_track(estimate, from_ns):
         yield errors(part, truth)
         forget_track(truth)
 
@@ -282,7 +282,7 @@ def tracking_rmse_m(log: FlightLog) -> float | None:
     if log.reference is None:
         return None
     mean = Mean()
-    for part in parts_of(log.truth):
+    for part in blocks_of_track(log.truth):
         known, wanted_W = positions_at(log.reference, part.stamp_ns)
         mean.take(squares(part.p_W[known] - wanted_W))
         forget_track(log.reference)

@@ -12,7 +12,7 @@ from quadsim.analysis.replay import Replay
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
 from quadsim.base.errors import InputError
-from quadsim.sim.disk_arrays import forget, forget_track
+from quadsim.sim.disk_arrays import forget_track, give_back
 from quadsim.sim.log import Arrivals, FlightLog, Track
 
 
@@ -87,7 +87,7 @@ def judge_replay(
             figures |= arrival_figures(log.arrivals[name])
     for track in (log.truth, *result.log.estimates.values(), *log.estimates.values()):
         forget_track(track)
-    forget(log.motor_speed_radps, log.command_radps)
+    give_back(log.motor_speed_radps, log.command_radps)
     return ScoredRun(title, log, summary)
 
 

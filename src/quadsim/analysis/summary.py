@@ -16,7 +16,7 @@ from quadsim.analysis.signals import SIGNALS
 from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
-from quadsim.sim.disk_arrays import forget, slices
+from quadsim.sim.disk_arrays import give_back, slices
 from quadsim.sim.log import FlightLog
 
 Criteria = Sequence[AnyCriterion]
@@ -37,7 +37,7 @@ def digest(log: FlightLog) -> str:
         result.update(str(array.shape).encode())
         for rows in slices(len(array)):
             result.update(array[rows].tobytes())
-            forget(array)
+            give_back(array)
     return result.hexdigest()
 
 

@@ -17,7 +17,14 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.metrics import at_stamps, conjugates, rms, rotation_vector
 from quadsim.base.errors import InputError
-from quadsim.sim.disk_arrays import KeptTrack, forget, forget_track, parts_of, slices, taken
+from quadsim.sim.disk_arrays import (
+    KeptTrack,
+    blocks_of_track,
+    forget_track,
+    give_back,
+    slices,
+    taken_rows,
+)
 from quadsim.sim.log import Array, Stamps, Track
 from quadsim.wire.axes import multiply_rows
 
@@ -104,7 +111,7 @@ def similarity(points: Array, true: Array, kind: str) -> Similarity | None:
         x, y = points[rows] - mean, true[rows] - mean_true
         C += y.T @ x
         spread += float(np.sum(np.sum(x**2, axis=1)))
-        forget(points, true)
+        give_back(points, true)
     C /= len(points)
     spread /= len(points)
     scale = 1.0
@@ -129,7 +136,7 @@ def _mean(points: Array) -> Array:
     total = np.zeros(3)
     for rows in slices(len(points)):
         total += points[rows].sum(axis=0)
-        forget(points)
+        give_back(points)
     return total / len(points)
 
 
@@ -156,7 +163,7 @@ def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None
         )
     q_R = np.roll(Rotation.from_matrix(found.R).as_quat(), 1)
     moved = KeptTrack(with_sigma=False)
-    for part in parts_of(estimate):
+    for part in blocks_of_track(estimate):
         v_W = found.scale * part.v_W @ found.R.T
         q_WB = multiply_rows(np.broadcast_to(q_R, (len(part), 4)), part.q_WB)
         moved.append(Track(part.stamp_ns, found.applied(part.p_W), v_W, q_WB, part.w_B))
@@ -166,7 +173,7 @@ def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None
 def compared(estimate: Track, truth: Track, from_ns: int | None = None) -> tuple[Track, Track]:
     """An estimate and the truth at the stamps where both are known, from a stamp on."""
     chosen, true = KeptTrack(with_sigma=False), KeptTrack(with_sigma=False)
-    for part in parts_of(estimate, from_ns):
+    for part in blocks_of_track(estimate, from_ns):
         known, at = at_stamps(truth, part.stamp_ns)
         chosen.append(part[known])
         true.append(at)
@@ -195,7 +202,7 @@ def absolute(estimate: Track, truth: Track) -> dict[str, dict[str, float] | None
         for rows in slices(len(estimate)):
             gap = found.applied(estimate.p_W[rows]) - truth.p_W[rows]
             away[rows] = np.linalg.norm(gap, axis=1)
-            forget(estimate.p_W, truth.p_W)
+            give_back(estimate.p_W, truth.p_W)
         figures = {
             "rmse_m": float(np.sqrt(np.mean(away**2))),
             "mean_m": float(np.mean(away)),
@@ -232,7 +239,7 @@ def _length_of_path(points: Array) -> Array:
     for rows in slices(len(points) - 1):
         step = np.diff(points[rows.start : rows.stop + 1], axis=0)
         steps[rows.start + 1 : rows.stop + 1] = np.linalg.norm(step, axis=1)
-        forget(points)
+        give_back(points)
     return np.cumsum(steps)
 
 
@@ -257,11 +264,11 @@ def relative(estimate: Track, truth: Track, span: Span) -> dict[str, float | int
     first, second = pairs(truth, span)
     moves = []
     for track in (estimate, truth):
-        back = conjugates(taken(track.q_WB, first))
-        step_W = taken(track.p_W, second) - taken(track.p_W, first)
+        back = conjugates(taken_rows(track.q_WB, first))
+        step_W = taken_rows(track.p_W, second) - taken_rows(track.p_W, first)
         R_BW = Rotation.from_quat(np.roll(back, -1, axis=1)) if len(first) else None
         step_B = step_W if R_BW is None else R_BW.apply(step_W)
-        moves.append((step_B, multiply_rows(back, taken(track.q_WB, second))))
+        moves.append((step_B, multiply_rows(back, taken_rows(track.q_WB, second))))
     (step, turn), (true_step, true_turn) = moves
     away = np.linalg.norm(step - true_step, axis=1)
     angle = np.linalg.norm(rotation_vector(multiply_rows(conjugates(true_turn), turn)), axis=1)

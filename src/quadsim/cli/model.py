@@ -14,7 +14,7 @@ from quadsim.base.options import Option, argument, option
 from quadsim.cli.options import Suite, Vehicle, command
 
 if TYPE_CHECKING:
-    from quadsim.sensors.timing import SensorParams
+    from quadsim.sensors.error_terms import SensorParams
     from quadsim.vehicle.parameters import VehicleParams
 
 Fortress = Annotated[bool, Option("with the names of Gazebo Fortress; else Harmonic and later")]

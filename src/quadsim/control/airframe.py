@@ -12,13 +12,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import new_record, record_dtype
+from quadsim.base.compiled import Array, Record, Vector
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Spec, Vec3, dtype_of, new
 from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 from quadsim.geometry.linear import pseudo_inverse, solve
-
-Array = NDArray[np.float64]
 
 #: What is left of a vehicle that has lost a rotor: nothing that can be flown; thrust and every
 #: torque; the same without yaw torque; a spin about an axis near the vertical.
@@ -28,31 +26,31 @@ NO_SURVIVAL, FULL, WITHOUT_YAW, SPIN = range(4)
 #: Weight over mass, to which a helicopter's lift is given, m/s^2.
 STANDARD_GRAVITY_MPS2 = 9.80665
 
-#: The airframe of the kernels. ``allocation`` (MAX_ROTORS, 4) gives rotor thrusts in N from the
-#: wrench (collective thrust in N, torque about x, y, z in N m); ``effectiveness`` (4, MAX_ROTORS)
-#: is the way back. A helicopter has the limits of its lift and of its stick instead.
-AIRFRAME = record_dtype(
-    [
-        ("kind", np.int64),
-        ("mass_kg", np.float64),
-        ("inertia_kg_m2", np.float64, (3,)),
-        ("rotors", np.int64),
-        ("allocation", np.float64, (MAX_ROTORS, 4)),
-        ("effectiveness", np.float64, (4, MAX_ROTORS)),
-        ("thrust_coefficient_N_s2", np.float64),
-        ("rotor_speed_min_radps", np.float64),
-        ("rotor_speed_max_radps", np.float64),
-        ("rotor_thrust_min_N", np.float64),
-        ("rotor_thrust_max_N", np.float64),
-        ("thrust_min_mps2", np.float64),
-        ("thrust_max_mps2", np.float64),
-        ("stick_rate_max_radps", np.float64, (3,)),
-        ("motor_lag_s", np.float64),
-        ("rotor_inertia_kg_m2", np.float64),
-        ("survival", np.int64, (MAX_ROTORS,)),  # what is left without a rotor, of SURVIVALS
-        ("allocation_without", np.float64, (MAX_ROTORS, MAX_ROTORS, 4)),  # and how it is mixed
-    ]
-)
+
+class Airframe(Record):
+    """What control knows of the airframe."""
+
+    kind: int
+    mass_kg: float
+    inertia_kg_m2: Vector
+    rotors: int
+    allocation: Annotated[Array, MAX_ROTORS, 4]
+    effectiveness: Annotated[Array, 4, MAX_ROTORS]
+    thrust_coefficient_N_s2: float
+    rotor_speed_min_radps: float
+    rotor_speed_max_radps: float
+    rotor_thrust_min_N: float
+    rotor_thrust_max_N: float
+    thrust_min_mps2: float
+    thrust_max_mps2: float
+    stick_rate_max_radps: Vector
+    motor_lag_s: float
+    rotor_inertia_kg_m2: float
+    survival: Annotated[NDArray[np.int64], MAX_ROTORS]  # what is left without a rotor, of SURVIVALS
+    allocation_without: Annotated[Array, MAX_ROTORS, MAX_ROTORS, 4]  # and how it is mixed
+
+
+AIRFRAME = dtype_of(Airframe)
 
 
 @dataclass(frozen=True)
@@ -200,9 +198,9 @@ def _square(x: float) -> float:
     return x * x
 
 
-def pack_airframe(params: AirframeParams) -> np.record:
+def pack_airframe(params: AirframeParams) -> Airframe:
     """The AIRFRAME record of the kernels; the allocation is the pseudo-inverse (least thrusts)."""
-    record = new_record(AIRFRAME)
+    record = new(Airframe)
     record.kind = VEHICLE_KINDS.index(params.kind)
     record.mass_kg = params.mass_kg
     record.inertia_kg_m2[:] = params.inertia_kg_m2

@@ -11,14 +11,14 @@ can be climbed; at the guard's height only climbing is left.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
 from quadsim.base.elementary import cos, sin
-from quadsim.base.parameters import Vec3
-from quadsim.base.records import MODE_POSITION
+from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.records import MODE_POSITION, Setpoint
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import GRAVITY_MPS2, AssistedParams, ManualParams
 from quadsim.control.pid import clamp, limit_horizontal
@@ -45,20 +45,21 @@ HELD_LEAD_M = 1.0
 #: Slopes below this are level, and speeds below this are none.
 LEAST = 1e-3
 
-#: Wish: forward and left of the heading, up in m/s, yaw rate in rad/s. ``held_m`` is the height
-#: above ground while ``seen``, and the reference's own height in W while not.
-ASSISTED = record_dtype(
-    [
-        ("wish", np.float64, (4,)),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("a_W", np.float64, (3,)),
-        ("yaw", np.float64),
-        ("yaw_rate", np.float64),
-        ("seen", np.int64),
-        ("held_m", np.float64),
-    ]
-)
+
+class Assisted(Record):
+    """The reference that sticks move."""
+
+    wish: Annotated[Array, 4]
+    p_W: Vector
+    v_W: Vector
+    a_W: Vector
+    yaw: float
+    yaw_rate: float
+    seen: int
+    held_m: float
+
+
+ASSISTED = dtype_of(Assisted)
 
 #: Whether the ground is seen, its height in W in m, how it rises east and north in m/m, and a limit
 #: of the speed in m/s. Where it is not seen, the height is what no held one may come near.
@@ -106,7 +107,7 @@ def manual_wish(params: ManualParams, sticks: Sticks) -> Sticks:
 
 @kernel
 def begin_assisted(
-    states: Any, p_W: Vec3, v_W: Vec3, a_W: Vec3, yaw: float, yaw_rate: float
+    states: Records[Assisted], p_W: Vec3, v_W: Vec3, a_W: Vec3, yaw: float, yaw_rate: float
 ) -> None:
     """Take the reference up in a motion, with no wish; the height that is flown is held."""
     state = states[0]
@@ -128,7 +129,7 @@ def _steepness(ground: Ground, x: float, y: float) -> float:
 
 
 @kernel
-def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> float:
+def speed_limit(params: AssistedParams, ground: Ground, height_m: float, slope: float) -> float:
     """Fastest horizontal speed in m/s at a height above ground.
 
     Args:
@@ -149,7 +150,7 @@ def speed_limit(params: Any, ground: Ground, height_m: float, slope: float) -> f
 
 
 @kernel
-def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> None:
+def _move(state: Assisted, params: AssistedParams, ground: Ground, z_m: float, dt_s: float) -> None:
     """Horizontal part: the wanted velocity, within acceleration and jerk."""
     c, s = cos(state.yaw), sin(state.yaw)
     forward, left = state.wish[0], state.wish[1]
@@ -182,7 +183,9 @@ def _move(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> N
 
 
 @kernel
-def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: float) -> None:
+def _hold_height(
+    state: Assisted, params: AssistedParams, ground: Ground, z_m: float, dt_s: float
+) -> None:
     """Vertical part: the stick moves the held height, the reference goes there with the ground."""
     seen, ground_m, east, north, _ = ground
     if seen != state.seen:  # the height that is flown now is the one to hold
@@ -210,7 +213,12 @@ def _hold_height(state: Any, params: Any, ground: Ground, z_m: float, dt_s: floa
 
 @kernel
 def assisted_step(
-    states: Any, all_params: Any, p_W: Vec3, ground: Ground, turn_radps2: float, dt_s: float
+    states: Records[Assisted],
+    all_params: Records[AssistedParams],
+    p_W: Vec3,
+    ground: Ground,
+    turn_radps2: float,
+    dt_s: float,
 ) -> None:
     """Advance the reference by one tick.
 
@@ -237,7 +245,7 @@ def assisted_step(
 
 
 @kernel
-def at_rest(states: Any) -> bool:
+def at_rest(states: Records[Assisted]) -> bool:
     """Whether the reference stands and nothing is wished."""
     state = states[0]
     total: float = abs(state.v_W[0]) + abs(state.v_W[1]) + abs(state.yaw_rate)
@@ -248,7 +256,7 @@ def at_rest(states: Any) -> bool:
 
 
 @kernel
-def write_assisted(states: Any, setpoints: Any) -> None:
+def write_assisted(states: Records[Assisted], setpoints: Records[Setpoint]) -> None:
     """Write the reference into a (1,) SETPOINT array."""
     setpoint = setpoints[0]
     state = states[0]

@@ -10,53 +10,55 @@ helicopter turns as it is told, so the wanted rates are its command.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import atan2, cos, power, sin
-from quadsim.base.parameters import Vec3
-from quadsim.base.records import HELICOPTER, MAX_ROTORS
-from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW
+from quadsim.base.parameters import Vec3, dtype_of, new
+from quadsim.base.records import HELICOPTER, AttitudeCommand, Odometry, PerRotor
+from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW, Airframe
 from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
-from quadsim.control.pid import derivative, integral_step, low_pass, low_pass_weight
+from quadsim.control.parameters import AttitudeParams, AutopilotParams
+from quadsim.control.pid import integral_step, low_pass, low_pass_weight, rate_of_change
 from quadsim.control.three_rotor_flight import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 
-Array = NDArray[np.float64]
-
 #: Specific thrust that means "armed, motors at their lowest speed", in m/s^2.
 IDLE_THRUST = 1e-3
 
-#: State of the attitude and rate loops.
-ATTITUDE_CONTROL = record_dtype(
-    [
-        ("running", np.int64),
-        ("lost", np.int64),  # a motor that gives no thrust, from 1; 0: none
-        ("spinning", np.int64),  # whether ``speeds`` are followed
-        ("speeds", np.float64, (MAX_ROTORS,)),  # of the rotors by their mean lag, rad/s
-        ("w_B", np.float64, (3,)),  # low-passed body rates, rad/s
-        ("integral", np.float64, (3,)),  # rad/s^2
-        ("cut", np.float64, (3,)),  # angular acceleration that the rotors did not give
-        # the mixer's account, for whoever reads and clears it: wrenches mixed, those that the
-        # rotors could not give, and the most that was missing of thrust (N) and each torque (N m)
-        ("mixed", np.int64),
-        ("short", np.int64),
-        ("missing", np.float64, (4,)),
-    ]
-)
+
+class AttitudeControl(Record):
+    """State of the attitude loop.
+
+    The mixer's account, for whoever reads and clears it: wrenches ``mixed``, those that fell
+    ``short``, and the most that was ``missing`` of thrust (N) and each torque (N m).
+    """
+
+    running: int
+    lost: int  # a motor that gives no thrust, from 1; 0: none
+    spinning: int  # whether ``speeds`` are followed
+    speeds: PerRotor  # of the rotors by their mean lag, rad/s
+    w_B: Vector  # low-passed body rates, rad/s
+    integral: Vector  # rad/s^2
+    cut: Vector  # angular acceleration that the rotors did not give
+    # the mixer's account, for whoever reads and clears it: wrenches mixed, those that the
+    # rotors could not give, and the most that was missing of thrust (N) and each torque (N m)
+    mixed: int
+    short: int
+    missing: Annotated[Array, 4]
 
 
-def new_attitude_control() -> np.record:
+ATTITUDE_CONTROL = dtype_of(AttitudeControl)
+
+
+def new_attitude_control() -> AttitudeControl:
     """State of the attitude and rate loops before their first step."""
-    return new_record(ATTITUDE_CONTROL)
+    return new(AttitudeControl)
 
 
 @kernel
-def thrust_limits(reserve: float, airframe: Any) -> tuple[float, float]:
+def thrust_limits(reserve: float, airframe: Airframe) -> tuple[float, float]:
     """Least and most collective specific thrust in m/s^2 that leave room for roll and pitch."""
     least, most = airframe.thrust_min_mps2, airframe.thrust_max_mps2
     kept = reserve * (most - least)
@@ -64,7 +66,7 @@ def thrust_limits(reserve: float, airframe: Any) -> tuple[float, float]:
 
 
 @kernel
-def is_idle(thrust: float, airframe: Any) -> bool:
+def is_idle(thrust: float, airframe: Airframe) -> bool:
     """Whether a commanded specific thrust asks for no more than the lowest rotor speeds."""
     return bool(thrust <= max(airframe.thrust_min_mps2, 2.0 * IDLE_THRUST))
 
@@ -97,7 +99,7 @@ def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
 
 
 @kernel
-def wanted_rates(params: Any, q_WB: Quat, q_command: Quat, yaw_rate: float) -> Vec3:
+def wanted_rates(params: AutopilotParams, q_WB: Quat, q_command: Quat, yaw_rate: float) -> Vec3:
     """Body rates in rad/s that reduce the tilt error and turn about the vertical."""
     error = tilt_error(q_WB, q_command)
     size = math.sqrt(error[0] * error[0] + error[1] * error[1])
@@ -109,7 +111,7 @@ def wanted_rates(params: Any, q_WB: Quat, q_command: Quat, yaw_rate: float) -> V
 
 
 @kernel
-def reset_attitude_control(state: Any) -> None:
+def reset_attitude_control(state: AttitudeControl) -> None:
     """Forget the integrals and the filter, as when the motors idle."""
     state.running = state.spinning = 0
     for i in range(3):
@@ -118,7 +120,7 @@ def reset_attitude_control(state: Any) -> None:
 
 
 @kernel
-def rate_gain_and_lead(attitude: Any, motor_lag_s: float) -> tuple[float, float]:
+def rate_gain_and_lead(attitude: AttitudeParams, motor_lag_s: float) -> tuple[float, float]:
     """What the gain and the lead of roll and pitch rate are multiplied by for slower motors.
 
     The lead is against the motors' lag, so it grows with that, and the gain with its root, which
@@ -135,8 +137,13 @@ def rate_gain_and_lead(attitude: Any, motor_lag_s: float) -> tuple[float, float]
 
 
 @kernel
-def wanted_acceleration(
-    state: Any, params: Any, airframe: Any, w_B: Vec3, w_wanted: Vec3, dt_s: float
+def wanted_w_dot(
+    state: AttitudeControl,
+    params: AutopilotParams,
+    airframe: Airframe,
+    w_B: Vec3,
+    w_wanted: Vec3,
+    dt_s: float,
 ) -> Vec3:
     """Angular acceleration in rad/s^2 by the rate loop's PID; advances its state.
 
@@ -164,7 +171,7 @@ def wanted_acceleration(
         lead, gain = 0.0, params.attitude.rate_gain[i]
         if i < 2:
             lead, gain = more_lead * params.attitude.rate_lead_s, more_gain * gain
-        turned = derivative(before, state.w_B[i], dt_s)
+        turned = rate_of_change(before, state.w_B[i], dt_s)
         value = gain * (error - lead * turned) + state.integral[i]
         if i == 0:
             x = value
@@ -176,7 +183,7 @@ def wanted_acceleration(
 
 
 @kernel
-def _account(state: Any, missing: tuple[float, float, float, float]) -> None:
+def _account(state: AttitudeControl, missing: tuple[float, float, float, float]) -> None:
     """Note what of a wrench the rotors did not give."""
     state.mixed += 1
     if missing[0] != 0.0 or missing[1] != 0.0 or missing[2] != 0.0 or missing[3] != 0.0:
@@ -187,11 +194,11 @@ def _account(state: Any, missing: tuple[float, float, float, float]) -> None:
 
 @kernel
 def attitude_control(
-    state: Any,
-    params: Any,
-    airframe: Any,
-    odometry: Any,
-    command: Any,
+    state: AttitudeControl,
+    params: AutopilotParams,
+    airframe: Airframe,
+    odometry: Odometry,
+    command: AttitudeCommand,
     dt_s: float,
     rotor_speeds: Array,
 ) -> None:
@@ -228,7 +235,7 @@ def attitude_control(
     if survival == SPIN:
         spin_control(state, params, airframe, odometry, command, thrust_N, dt_s, rotor_speeds)
         return
-    w_dot = wanted_acceleration(state, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
+    w_dot = wanted_w_dot(state, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     inertia = airframe.inertia_kg_m2
     w = vec3(state.w_B)
     gyroscopic = cross(w, (inertia[0] * w[0], inertia[1] * w[1], inertia[2] * w[2]))

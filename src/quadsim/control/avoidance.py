@@ -24,12 +24,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from quadsim.base.compiled import kernel
-
-Array = NDArray[np.float64]
+from quadsim.base.compiled import Array, kernel
 
 #: Iterations after which Gilbert's bound is taken as it is.
 MOST_STEPS = 24

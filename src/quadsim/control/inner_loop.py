@@ -8,29 +8,26 @@ from the last known height takes. A message with a NaN counts as not received. S
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel, new_record, record_dtype
-from quadsim.base.records import ATTITUDE_COMMAND, HELICOPTER, MAX_ROTORS, ODOMETRY
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.parameters import dtype_of, new
+from quadsim.base.records import HELICOPTER, MAX_ROTORS, AttitudeCommand, Odometry, PerRotor
+from quadsim.control.airframe import Airframe
 from quadsim.control.attitude import (
-    ATTITUDE_CONTROL,
+    AttitudeControl,
     attitude_control,
     is_idle,
     reset_attitude_control,
     thrust_limits,
 )
-from quadsim.control.blind_descent import DESCENT, along_body_z, descent_force, start_descent
-from quadsim.control.inputs import is_attitude, is_usable, size
+from quadsim.control.inputs import is_attitude, is_within_limits, size
 from quadsim.control.mixer import equal_speeds
-from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor, reset_motor_watch
+from quadsim.control.motor_loss import MotorWatch, lost_motor, reset_motor_watch
+from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
+from quadsim.control.position import Descent, along_body_z, descent_force, start_descent
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import store, vec3
-
-Array = NDArray[np.float64]
 
 #: waiting: rotors stopped, nothing to fly. flying: commands are obeyed (idling included).
 #: command lost: level descent. odometry lost: open loop. stopped: landed by the watchdog; a
@@ -44,32 +41,34 @@ STILL_SHARE = 0.35
 #: Time constant with which the thrust that hovers is learned, s.
 HOVER_LEARNING_S = 2.0
 
-#: State of the inner loop.
-INNER_LOOP = record_dtype(
-    [
-        ("phase", np.int64),
-        ("airborne", np.int64),  # the last command asked for more than idling
-        ("attitude", ATTITUDE_CONTROL),
-        ("descent", DESCENT),
-        ("odometry", ODOMETRY),  # the last one that was whole
-        ("odometry_age_s", np.float64),
-        ("command", ATTITUDE_COMMAND),  # likewise
-        ("command_age_s", np.float64),
-        ("hover", np.float64),  # vertical specific force that carries the vehicle, m/s^2
-        ("ground_m", np.float64),  # p_W z when it last stood
-        ("still_s", np.float64),
-        ("time_left_s", np.float64),  # of the open-loop descent
-        ("motors", MOTOR_WATCH),
-        ("measured", np.float64, (MAX_ROTORS,)),  # rotor speeds, rad/s; NaN without telemetry
-        ("commanded", np.float64, (MAX_ROTORS,)),  # in the last step
-        ("gyro_B", np.float64, (3,)),  # the newest rates without their bias, rad/s; NaN: none
-    ]
-)
+
+class InnerLoop(Record):
+    """State of the inner loop and its watchdogs."""
+
+    phase: int
+    airborne: int  # the last command asked for more than idling
+    attitude: AttitudeControl
+    descent: Descent
+    odometry: Odometry  # the last one that was whole
+    odometry_age_s: float
+    command: AttitudeCommand  # likewise
+    command_age_s: float
+    hover: float  # vertical specific force that carries the vehicle, m/s^2
+    ground_m: float  # p_W z when it last stood
+    still_s: float
+    time_left_s: float  # of the open-loop descent
+    motors: MotorWatch
+    measured: PerRotor  # rotor speeds, rad/s; NaN without telemetry
+    commanded: PerRotor  # in the last step
+    gyro_B: Vector  # the newest rates without their bias, rad/s; NaN: none
 
 
-def new_inner_loop() -> np.record:
+INNER_LOOP = dtype_of(InnerLoop)
+
+
+def new_inner_loop() -> InnerLoop:
     """State before anything was received."""
-    state = new_record(INNER_LOOP)
+    state = new(InnerLoop)
     state.odometry_age_s = math.inf
     state.command_age_s = math.inf
     state.measured[:] = math.nan
@@ -78,10 +77,10 @@ def new_inner_loop() -> np.record:
 
 
 @kernel
-def _coast(state: Any, dt_s: float) -> bool:
+def _coast(state: InnerLoop, dt_s: float) -> bool:
     """Carry the last attitude on by the gyroscope; whether there is one."""
     w_B = vec3(state.gyro_B)
-    if not (is_usable(size(w_B)) and is_attitude(state.odometry.q_WB)):
+    if not (is_within_limits(size(w_B)) and is_attitude(state.odometry.q_WB)):
         return False
     turn = exp((w_B[0] * dt_s, w_B[1] * dt_s, w_B[2] * dt_s))
     store(state.odometry.q_WB, normalize(multiply(quat(state.odometry.q_WB), turn)))
@@ -90,13 +89,13 @@ def _coast(state: Any, dt_s: float) -> bool:
 
 
 @kernel
-def _receive_odometry(state: Any, odometry: Any, age_s: float, dt_s: float) -> None:
+def _receive_odometry(state: InnerLoop, odometry: Odometry, age_s: float, dt_s: float) -> None:
     """Keep a whole odometry; one with a NaN was not received, the last one grows older.
 
     Between two odometries the attitude goes on by the gyroscope, where there is one.
     """
     total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
-    if not (is_attitude(odometry.q_WB) and is_usable(total) and math.isfinite(age_s)):
+    if not (is_attitude(odometry.q_WB) and is_within_limits(total) and math.isfinite(age_s)):
         state.odometry_age_s += dt_s
         _coast(state, dt_s)
         return
@@ -113,10 +112,10 @@ def _receive_odometry(state: Any, odometry: Any, age_s: float, dt_s: float) -> N
 
 
 @kernel
-def _receive_command(state: Any, command: Any, age_s: float, dt_s: float) -> None:
+def _receive_command(state: InnerLoop, command: AttitudeCommand, age_s: float, dt_s: float) -> None:
     """Keep a whole command; see :func:`_receive_odometry`."""
     total = abs(command.thrust) + abs(command.yaw_rate)
-    if not (is_attitude(command.q_WB) and is_usable(total) and math.isfinite(age_s)):
+    if not (is_attitude(command.q_WB) and is_within_limits(total) and math.isfinite(age_s)):
         state.command_age_s += dt_s
         return
     state.command_age_s = age_s
@@ -127,7 +126,7 @@ def _receive_command(state: Any, command: Any, age_s: float, dt_s: float) -> Non
 
 
 @kernel
-def _next_phase(state: Any, params: Any) -> int:
+def _next_phase(state: InnerLoop, params: AutopilotParams) -> int:
     """Phase that the ages and the last command call for."""
     commanded = state.command_age_s <= params.watchdog.command_timeout_s
     located = state.odometry_age_s <= params.watchdog.odometry_timeout_s
@@ -143,7 +142,7 @@ def _next_phase(state: Any, params: Any) -> int:
 
 
 @kernel
-def _enter(state: Any, params: Any, phase: int) -> None:
+def _enter(state: InnerLoop, params: AutopilotParams, phase: int) -> None:
     """Start of a phase: what the descents need to know."""
     if phase == COMMAND_LOST:
         start_descent(state.descent, state.odometry.v_W[2])
@@ -159,7 +158,7 @@ def _enter(state: Any, params: Any, phase: int) -> None:
 
 
 @kernel
-def _watch_motors(state: Any, airframe: Any, dt_s: float) -> None:
+def _watch_motors(state: InnerLoop, airframe: Airframe, dt_s: float) -> None:
     """Find a motor that gives no thrust; the first one counts until the rotors are stopped."""
     if airframe.kind == HELICOPTER:
         return
@@ -170,10 +169,12 @@ def _watch_motors(state: Any, airframe: Any, dt_s: float) -> None:
 
 
 @kernel
-def _fly(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
+def _fly(
+    state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
+) -> None:
     """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
     recent = state.odometry_age_s <= params.watchdog.odometry_hold_s
-    if recent or is_usable(size(state.gyro_B)):
+    if recent or is_within_limits(size(state.gyro_B)):
         _watch_motors(state, airframe, dt_s)
         for i in range(MAX_ROTORS):
             rotor_speeds[i] = state.commanded[i]
@@ -189,7 +190,9 @@ def _fly(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arra
 
 
 @kernel
-def _obey(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> None:
+def _obey(
+    state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
+) -> None:
     """Follow the attitude command and learn what thrust hovers."""
     command, odometry = state.command, state.odometry
     gravity = params.gravity_mps2
@@ -209,7 +212,9 @@ def _obey(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arr
 
 
 @kernel
-def _descend(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> bool:
+def _descend(
+    state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
+) -> bool:
     """Level descent on the odometry, yaw rate 0; tells whether the vehicle has landed."""
     odometry, command = state.odometry, state.command
     v_up = odometry.v_W[2]
@@ -228,7 +233,9 @@ def _descend(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: 
 
 
 @kernel
-def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Array) -> int:
+def _act(
+    state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
+) -> int:
     """Rotor speeds of the phase that the inputs call for; the phase."""
     phase = _next_phase(state, params)
     if phase != state.phase:
@@ -245,7 +252,7 @@ def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arra
         thrust = params.watchdog.open_loop_thrust * state.hover
         if state.time_left_s > 0.0:
             cosine = rotate(quat(state.odometry.q_WB), (0.0, 0.0, 1.0))[2]
-            coasts = is_usable(size(state.gyro_B))
+            coasts = is_within_limits(size(state.gyro_B))
             least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
             state.command.thrust = along_body_z(thrust, cosine, least, most) if coasts else thrust
             state.command.yaw_rate = 0.0
@@ -261,12 +268,12 @@ def _act(state: Any, params: Any, airframe: Any, dt_s: float, rotor_speeds: Arra
 
 @kernel
 def inner_loop(
-    state: Any,
-    params: Any,
-    airframe: Any,
-    odometry: Any,
+    state: InnerLoop,
+    params: AutopilotParams,
+    airframe: Airframe,
+    odometry: Odometry,
     odometry_age_s: float,
-    command: Any,
+    command: AttitudeCommand,
     command_age_s: float,
     dt_s: float,
     rotor_speeds: Array,
@@ -301,12 +308,12 @@ def inner_loop(
 
 @kernel
 def inner_loop_from_python(
-    states: Any,
-    params: Any,
-    airframes: Any,
-    odometries: Any,
+    states: Records[InnerLoop],
+    params: Records[AutopilotParams],
+    airframes: Records[Airframe],
+    odometries: Records[Odometry],
     odometry_age_s: float,
-    commands: Any,
+    commands: Records[AttitudeCommand],
     command_age_s: float,
     dt_s: float,
     rotor_speeds: Array,

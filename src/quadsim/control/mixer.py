@@ -10,16 +10,11 @@ A helicopter has a rate loop of its own: it is given body rates and a throttle.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER
-
-Array = NDArray[np.float64]
+from quadsim.control.airframe import Airframe
 
 
 @kernel
@@ -33,7 +28,9 @@ def _room(value: float, change: float, lowest: float, highest: float) -> float:
 
 
 @kernel
-def _tilt_share(allocation: Array, rotors: int, tx: float, ty: float, limits: Any) -> float:
+def _tilt_share(
+    allocation: Array, rotors: int, tx: float, ty: float, limits: tuple[float, float]
+) -> float:
     """Largest share in [0, 1] of a roll and pitch torque that some collective thrust allows.
 
     Rotor i gives ``b_i T + s d_i``; a thrust T suits rotors i and j if ``(lowest - s d_i) / b_i <=
@@ -55,7 +52,7 @@ def _tilt_share(allocation: Array, rotors: int, tx: float, ty: float, limits: An
 
 @kernel
 def mix_by(
-    airframe: Any, allocation: Array, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
+    airframe: Airframe, allocation: Array, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
 ) -> tuple[float, float, float]:
     """What :func:`mix` does, by another allocation; rotors without a share of the thrust stop.
 
@@ -100,7 +97,7 @@ def mix_by(
 
 @kernel
 def mix(
-    airframe: Any, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
+    airframe: Airframe, thrust_N: float, torque_B: Vec3, rotor_speeds: Array
 ) -> tuple[float, float, float]:
     """Rotor speeds that give a wrench, or the nearest to it by the order above.
 
@@ -121,7 +118,7 @@ def mix(
 
 
 @kernel
-def stick(airframe: Any, thrust_N: float, w_B: Vec3, command: Array) -> None:
+def stick(airframe: Airframe, thrust_N: float, w_B: Vec3, command: Array) -> None:
     """A helicopter's command: body rates and throttle within their limits.
 
     Args:
@@ -143,7 +140,7 @@ def stick(airframe: Any, thrust_N: float, w_B: Vec3, command: Array) -> None:
 
 
 @kernel
-def equal_speeds(airframe: Any, thrust_N: float, rotor_speeds: Array) -> None:
+def equal_speeds(airframe: Airframe, thrust_N: float, rotor_speeds: Array) -> None:
     """Command of a collective thrust without torque or turn; zero thrust stops the rotors."""
     if airframe.kind == HELICOPTER:
         stick(airframe, thrust_N, (0.0, 0.0, 0.0), rotor_speeds)

@@ -9,20 +9,15 @@ difference is the lost one.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import exp
-from quadsim.base.parameters import Vec3
-from quadsim.base.records import MAX_ROTORS
+from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.records import MAX_ROTORS, PerRotor
+from quadsim.control.airframe import Airframe
 from quadsim.control.pid import low_pass, low_pass_weight
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import cross
-
-Array = NDArray[np.float64]
 
 #: Share of the expected speed below which a rotor is lost: a third of its thrust.
 LOST_SPEED = 0.6
@@ -40,24 +35,26 @@ LOST_SHARE, LOST_SHARE_S, UNEXPLAINED = 0.6, 0.04, 0.5
 #: Cut-off of the difference in angular acceleration, Hz.
 DIFFERENCE_CUTOFF_HZ = 6.0
 
-#: What is remembered of the motors.
-MOTOR_WATCH = record_dtype(
-    [
-        ("recent", np.float64, (MAX_ROTORS,)),  # least command of the present span, rad/s
-        ("earlier", np.float64, (MAX_ROTORS,)),  # and of the one before, rad/s
-        ("span_s", np.float64),  # since the present one began
-        ("least", np.float64, (MAX_ROTORS,)),  # speed that each must have reached, rad/s
-        ("likely", np.float64, (MAX_ROTORS,)),  # speed by the mean lag, rad/s
-        ("missing_s", np.float64, (MAX_ROTORS,)),
-        ("running", np.int64),
-        ("w_B", np.float64, (3,)),  # body rates a sample ago
-        ("difference", np.float64, (3,)),  # low-passed, rad/s^2
-    ]
-)
+
+class MotorWatch(Record):
+    """What is remembered of commands and rates."""
+
+    recent: PerRotor  # least command of the present span, rad/s
+    earlier: PerRotor  # and of the one before, rad/s
+    span_s: float  # since the present one began
+    least: PerRotor  # speed that each must have reached, rad/s
+    likely: PerRotor  # speed by the mean lag, rad/s
+    missing_s: PerRotor
+    running: int
+    w_B: Vector  # body rates a sample ago
+    difference: Vector  # low-passed, rad/s^2
+
+
+MOTOR_WATCH = dtype_of(MotorWatch)
 
 
 @kernel
-def reset_motor_watch(watch: Any) -> None:
+def reset_motor_watch(watch: MotorWatch) -> None:
     """Forget what the motors did."""
     watch.running = 0
     watch.span_s = 0.0
@@ -67,7 +64,7 @@ def reset_motor_watch(watch: Any) -> None:
 
 
 @kernel
-def _follow(watch: Any, airframe: Any, commands: Array, dt_s: float) -> None:
+def _follow(watch: MotorWatch, airframe: Airframe, commands: Array, dt_s: float) -> None:
     """Speeds that the commands of the last step bring about."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
     slow, mean = 1.0 - exp(-0.5 * dt_s / lag_s), 1.0 - exp(-dt_s / lag_s)
@@ -86,7 +83,7 @@ def _follow(watch: Any, airframe: Any, commands: Array, dt_s: float) -> None:
 
 
 @kernel
-def _difference(watch: Any, airframe: Any, w_B: Vec3, dt_s: float) -> None:
+def _difference(watch: MotorWatch, airframe: Airframe, w_B: Vec3, dt_s: float) -> None:
     """Angular acceleration that there is, less what the thrusts should give, low-passed."""
     inertia = airframe.inertia_kg_m2
     gyroscopic = cross(w_B, (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2]))
@@ -105,7 +102,7 @@ def _difference(watch: Any, airframe: Any, w_B: Vec3, dt_s: float) -> None:
 
 
 @kernel
-def _explains(watch: Any, airframe: Any, i: int) -> bool:
+def _explains(watch: MotorWatch, airframe: Airframe, i: int) -> bool:
     """Whether the absence of a rotor's thrust, and little else, makes the difference."""
     thrust = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
     x = -airframe.effectiveness[1, i] * thrust / airframe.inertia_kg_m2[0]
@@ -121,7 +118,7 @@ def _explains(watch: Any, airframe: Any, i: int) -> bool:
 
 @kernel
 def lost_motor(
-    watch: Any, airframe: Any, commands: Array, measured: Array, w_B: Vec3, dt_s: float
+    watch: MotorWatch, airframe: Airframe, commands: Array, measured: Array, w_B: Vec3, dt_s: float
 ) -> int:
     """Index of a motor that gives no thrust, or -1; to be called at each step in flight.
 

@@ -19,14 +19,19 @@ off, both are flown at that speed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2, cos, sin, tan
 from quadsim.base.parameters import Spec
+from quadsim.base.records import Odometry, Setpoint
 from quadsim.control.pid import clamp
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import wrap
+
+if TYPE_CHECKING:
+    from quadsim.control.parameters import AutopilotParams
+
 
 #: Ways to navigate, in ``position.navigation``.
 NAVIGATIONS = ("trajectory", "nose_on", "acceleration", "velocity")
@@ -58,7 +63,7 @@ def is_cyclic(navigation: int) -> bool:
 
 
 @kernel
-def _pull(params: Any, error: float, drift: float, speed: float) -> float:
+def _pull(params: NavigationParams, error: float, drift: float, speed: float) -> float:
     """PD on one axis, its proportional part limited to what flies at a speed.
 
     Args:
@@ -73,7 +78,7 @@ def _pull(params: Any, error: float, drift: float, speed: float) -> float:
 
 @kernel
 def cyclic(
-    params: Any, odometry: Any, setpoint: Any, yaw: float
+    params: AutopilotParams, odometry: Odometry, setpoint: Setpoint, yaw: float
 ) -> tuple[float, float, float, bool]:
     """Horizontal acceleration wanted on the body's heading.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Choice, Spec, Vec3
 from quadsim.control.navigation import NAVIGATIONS, NavigationParams
 from quadsim.estimation.terrain import GroundParams
 
@@ -22,7 +22,7 @@ class PositionParams:
     """Position and velocity loops and the limits that the flight keeps."""
 
     navigation: Annotated[
-        str, Spec("how places are flown to; see docs/navigation.md", choices=NAVIGATIONS)
+        Choice, Spec("how places are flown to; see docs/navigation.md", choices=NAVIGATIONS)
     ] = "trajectory"
     rate_hz: Annotated[float, Spec("rate of the position loop", "Hz", ge=50.0, le=100.0)] = 50.0
     position_gain_xy: Annotated[

@@ -53,7 +53,7 @@ def low_pass(filtered: float, sample: float, weight: float) -> float:
 
 
 @kernel
-def derivative(filtered_before: float, filtered: float, dt_s: float) -> float:
+def rate_of_change(filtered_before: float, filtered: float, dt_s: float) -> float:
     """Derivative of a low-passed signal by its last difference."""
     return (filtered - filtered_before) / dt_s
 

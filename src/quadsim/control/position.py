@@ -4,18 +4,21 @@ P on position, PI on velocity, the reference's velocity and acceleration fed for
 specific force F = a + g e_z gives the direction of body z, within the tilt limit, and with it roll
 and pitch at the present heading; the collective thrust is what gives F's vertical part at the
 present tilt, so that height does not suffer while the attitude follows.
+
+A level descent that a wrong vertical velocity turns neither into a climb nor into a fall.
+
+Beside the estimate, the descent keeps the vertical velocity that its own thrust commands would
+give (``v_model``); the thrust may push that model neither above zero nor below twice the wanted
+speed. Where there is no estimate, the model takes its place.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
-from quadsim.base.compiled import kernel, new_record, record_dtype
+from quadsim.base.compiled import Record, Vector, kernel
 from quadsim.base.elementary import atan2, cos, sin, tan
-from quadsim.base.parameters import Vec3, pack
+from quadsim.base.parameters import Vec3, dtype_of, new, pack
 from quadsim.base.records import (
     MODE_ATTITUDE,
     MODE_DESCEND,
@@ -23,51 +26,110 @@ from quadsim.base.records import (
     MODE_POSITION,
     MODE_STOP,
     MODE_VELOCITY,
+    AttitudeCommand,
+    Odometry,
+    Setpoint,
 )
+from quadsim.control.airframe import Airframe
 from quadsim.control.attitude import IDLE_THRUST, thrust_limits
-from quadsim.control.blind_descent import DESCENT, along_body_z, descent_force, start_descent
-from quadsim.control.inputs import is_attitude, is_usable, size
+from quadsim.control.inputs import is_attitude, is_within_limits, size
 from quadsim.control.navigation import cyclic, is_cyclic
 from quadsim.control.parameters import AutopilotParams
-from quadsim.control.pid import (
-    LEAST_STEP_S,
-    MOST_STEP_S,
-    clamp,
-    integral_step,
-    limit_horizontal,
-)
+from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp, integral_step, limit_horizontal
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import add, store, subtract, vec3
 
-#: State of the position and velocity loops.
-POSITION_CONTROL = record_dtype(
-    [
-        ("mode", np.int64),
-        ("thrust_min", np.float64),  # what the airframe can do, m/s^2
-        ("thrust_max", np.float64),
-        ("integral", np.float64, (3,)),  # m/s^2, world axes
-        ("a_before", np.float64, (3,)),  # the reference's acceleration a step ago
-        ("v_wanted_up", np.float64),
-        ("descent", DESCENT),
-    ]
-)
+
+class Descent(Record):
+    """The vertical velocity (upwards, m/s) by its own model."""
+
+    v_model: float
 
 
-def new_position_control(params: AutopilotParams, airframe: Any) -> np.record:
+DESCENT = dtype_of(Descent)
+
+#: Least tilt compensation: the cosine of 60 degrees.
+LEAST_COSINE = 0.5
+
+
+@kernel
+def start_descent(descent: Descent, v_up: float) -> None:
+    """Begin at a vertical velocity (upwards, m/s) that is still trusted."""
+    descent.v_model = v_up if math.isfinite(v_up) else 0.0
+
+
+@kernel
+def descent_force(
+    descent: Descent, params: AutopilotParams, wanted: float, v_up: float, hover: float, dt_s: float
+) -> float:
+    """Vertical specific force in m/s^2 of one step of a descent.
+
+    Args:
+        descent: DESCENT record, advanced in place.
+        params: packed AutopilotParams.
+        wanted: vertical velocity, at most 0, in m/s.
+        v_up: estimated vertical velocity in m/s; not finite means there is none.
+        hover: vertical specific force that carries the vehicle, in m/s^2.
+        dt_s: length of the step.
+    """
+    wanted = min(wanted, 0.0)
+    v = v_up if math.isfinite(v_up) else descent.v_model
+    gain = params.position.velocity_gain_z
+    highest = hover - gain * descent.v_model
+    lowest = min(hover + gain * (2.0 * wanted - descent.v_model), 0.95 * hover)
+    force = clamp(hover + gain * (wanted - v), lowest, max(highest, lowest))
+    force = clamp(
+        force, params.position.blind_thrust_min * hover, params.position.blind_thrust_max * hover
+    )
+    descent.v_model = max(descent.v_model + (force - hover) * dt_s, 2.0 * wanted)
+    return force
+
+
+@kernel
+def along_body_z(force_up: float, cosine: float, least: float, most: float) -> float:
+    """Collective specific thrust whose vertical part is ``force_up``, within limits.
+
+    Args:
+        force_up: wanted vertical specific force in m/s^2.
+        cosine: of the tilt, vertical part of body z; upside down, the least thrust is best.
+        least: lowest thrust in m/s^2.
+        most: highest thrust in m/s^2.
+    """
+    if cosine <= 0.0:
+        return least
+    return clamp(force_up / max(cosine, LEAST_COSINE), least, most)
+
+
+class PositionControl(Record):
+    """State of the position and velocity loops."""
+
+    mode: int
+    thrust_min: float  # what the airframe can do, m/s^2
+    thrust_max: float
+    integral: Vector  # m/s^2, world axes
+    a_before: Vector  # the reference's acceleration a step ago
+    v_wanted_up: float
+    descent: Descent
+
+
+POSITION_CONTROL = dtype_of(PositionControl)
+
+
+def new_position_control(params: AutopilotParams, airframe: Airframe) -> PositionControl:
     """State before the first step.
 
     Args:
         params: parameters of the autopilot.
         airframe: AIRFRAME record, for the limits of the thrust.
     """
-    state = new_record(POSITION_CONTROL)
+    state = new(PositionControl)
     limits = thrust_limits(pack(params).attitude.thrust_reserve, airframe)
     state.thrust_min, state.thrust_max = limits
     return state
 
 
 @kernel
-def _reset(state: Any) -> None:
+def _reset(state: PositionControl) -> None:
     state.v_wanted_up = 0.0
     for i in range(3):
         state.integral[i] = 0.0
@@ -91,7 +153,7 @@ def approach_speed(distance: float, gain: float, braking: float) -> float:
 
 
 @kernel
-def _wanted_velocity(params: Any, odometry: Any, setpoint: Any) -> Vec3:
+def _wanted_velocity(params: AutopilotParams, odometry: Odometry, setpoint: Setpoint) -> Vec3:
     """Velocity in W that follows the setpoint, within the limits of speed."""
     v = vec3(setpoint.v_W)
     if setpoint.mode == MODE_POSITION:
@@ -109,7 +171,9 @@ def _wanted_velocity(params: Any, odometry: Any, setpoint: Any) -> Vec3:
 
 
 @kernel
-def _fed_forward(state: Any, params: Any, setpoint: Any, dt_s: float) -> Vec3:
+def _fed_forward(
+    state: PositionControl, params: AutopilotParams, setpoint: Setpoint, dt_s: float
+) -> Vec3:
     """The reference's acceleration, ahead by the lag of the attitude loop."""
     a = vec3(setpoint.a_W)
     lead = params.position.attitude_lag_s / dt_s if state.mode == setpoint.mode else 0.0
@@ -120,7 +184,13 @@ def _fed_forward(state: Any, params: Any, setpoint: Any, dt_s: float) -> Vec3:
 
 
 @kernel
-def _wanted_force(state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: float) -> Vec3:
+def _wanted_force(
+    state: PositionControl,
+    params: AutopilotParams,
+    odometry: Odometry,
+    setpoint: Setpoint,
+    dt_s: float,
+) -> Vec3:
     """Specific force in W within the limits; advances the integrals against those limits."""
     limits = params.position
     v_wanted = _wanted_velocity(params, odometry, setpoint)
@@ -153,7 +223,7 @@ def _wanted_force(state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: f
 
 
 @kernel
-def _wanted_yaw_rate(params: Any, yaw: float, setpoint: Any) -> float:
+def _wanted_yaw_rate(params: AutopilotParams, yaw: float, setpoint: Setpoint) -> float:
     """Yaw rate about the vertical in rad/s; the shortest way to the wanted yaw."""
     rate = setpoint.yaw_rate
     if setpoint.mode == MODE_POSITION:
@@ -163,16 +233,22 @@ def _wanted_yaw_rate(params: Any, yaw: float, setpoint: Any) -> float:
 
 
 @kernel
-def _usable(odometry: Any, setpoint: Any) -> bool:
+def _usable(odometry: Odometry, setpoint: Setpoint) -> bool:
     """Whether everything that following a setpoint needs is a number."""
     total = size(odometry.v_W) + size(setpoint.v_W) + size(setpoint.a_W) + abs(setpoint.yaw_rate)
     if setpoint.mode == MODE_POSITION:
         total += size(odometry.p_W) + size(setpoint.p_W) + abs(setpoint.yaw)
-    return is_attitude(odometry.q_WB) and is_usable(total)
+    return is_attitude(odometry.q_WB) and is_within_limits(total)
 
 
 @kernel
-def _descend(state: Any, params: Any, odometry: Any, v_wanted: float, dt_s: float) -> float:
+def _descend(
+    state: PositionControl,
+    params: AutopilotParams,
+    odometry: Odometry,
+    v_wanted: float,
+    dt_s: float,
+) -> float:
     """Thrust of a level descent; the integral tells what carries the vehicle."""
     if state.mode != MODE_DESCEND:
         start_descent(state.descent, state.v_wanted_up)
@@ -186,7 +262,13 @@ def _descend(state: Any, params: Any, odometry: Any, v_wanted: float, dt_s: floa
 
 
 @kernel
-def _pass_on(state: Any, params: Any, odometry: Any, setpoint: Any, command: Any) -> None:
+def _pass_on(
+    state: PositionControl,
+    params: AutopilotParams,
+    odometry: Odometry,
+    setpoint: Setpoint,
+    command: AttitudeCommand,
+) -> None:
     """Yaw rate and thrust of an attitude setpoint, within the limits."""
     most = params.position.yaw_rate_max_radps
     command.yaw_rate = clamp(setpoint.yaw_rate, -most, most)
@@ -196,7 +278,12 @@ def _pass_on(state: Any, params: Any, odometry: Any, setpoint: Any, command: Any
 
 @kernel
 def position_control(
-    state: Any, params: Any, odometry: Any, setpoint: Any, dt_s: float, command: Any
+    state: PositionControl,
+    params: AutopilotParams,
+    odometry: Odometry,
+    setpoint: Setpoint,
+    dt_s: float,
+    command: AttitudeCommand,
 ) -> None:
     """One step of the outer loop; its command is finite whatever the inputs are.
 
@@ -234,7 +321,7 @@ def position_control(
         roll = atan2(-left, math.sqrt(forward * forward + force[2] * force[2]))
         body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
         command.thrust = along_body_z(force[2], body_z[2], state.thrust_min, state.thrust_max)
-    elif mode == MODE_ATTITUDE and is_usable(
+    elif mode == MODE_ATTITUDE and is_within_limits(
         size((setpoint.roll, setpoint.pitch, setpoint.thrust)) + abs(setpoint.yaw_rate)
     ):
         roll = clamp(setpoint.roll, -params.position.tilt_max_rad, params.position.tilt_max_rad)

@@ -22,11 +22,10 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import Array, kernel, owning_kernel
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Spec
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -45,13 +44,11 @@ class GiveWayParams:
     """How vehicles of a swarm avoid each other."""
 
     radius_m: Annotated[
-        float,
-        Spec("half of what two vehicles keep between their axes", "m", gt=0.0, le=100.0),
+        float, Spec("half of what two vehicles keep between their axes", "m", gt=0.0, le=100.0)
     ] = 1.0
     horizon_s: Annotated[float, Spec("how far ahead they look", "s", gt=0.0, le=60.0)] = 3.0
     height_m: Annotated[
-        float,
-        Spec("vehicles farther above or below are no neighbours", "m", gt=0.0, le=1000.0),
+        float, Spec("vehicles farther above or below are no neighbours", "m", gt=0.0, le=1000.0)
     ] = 3.0
     right_deg: Annotated[
         float, Spec("turn of a wish that leads to another vehicle", "deg", ge=0.0, le=60.0)

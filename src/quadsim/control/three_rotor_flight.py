@@ -22,20 +22,22 @@ least thrust, and is damped.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import atan2, exp
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import AttitudeCommand, Odometry
+from quadsim.control.airframe import Airframe
+from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import clamp, low_pass, low_pass_weight
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import cross, dot, norm
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from quadsim.control.attitude import AttitudeControl
+
 
 #: Damping of the axis and of the body's nutation about it, 1/s.
 AXIS_DAMPING, NUTATION_DAMPING = 6.0, 6.0
@@ -57,7 +59,7 @@ MOST_LEAN = 0.3
 
 
 @kernel
-def opposite_of(airframe: Any, lost: int) -> int:
+def opposite_of(airframe: Airframe, lost: int) -> int:
     """The rotor across: the one farthest from the lost one."""
     found, farthest = -1, -1.0
     y, x = airframe.effectiveness[1], airframe.effectiveness[2]
@@ -69,7 +71,7 @@ def opposite_of(airframe: Any, lost: int) -> int:
 
 
 @kernel
-def _beside(airframe: Any, lost: int, opposite: int) -> tuple[int, int]:
+def _beside(airframe: Airframe, lost: int, opposite: int) -> tuple[int, int]:
     """The two rotors beside the lost one."""
     a, b = -1, -1
     for i in range(airframe.rotors):
@@ -79,13 +81,13 @@ def _beside(airframe: Any, lost: int, opposite: int) -> tuple[int, int]:
 
 
 @kernel
-def _arm(airframe: Any, i: int) -> complex:
+def _arm(airframe: Airframe, i: int) -> complex:
     """Roll and pitch torque per thrust of a rotor, in m."""
     return complex(airframe.effectiveness[1, i], airframe.effectiveness[2, i])
 
 
 @kernel
-def planned_thrusts(airframe: Any, thrust_N: float, spin: float) -> tuple[float, float]:
+def planned_thrusts(airframe: Airframe, thrust_N: float, spin: float) -> tuple[float, float]:
     """What the rotor opposite, and each beside the lost one, give in N when nothing disturbs.
 
     Args:
@@ -103,7 +105,7 @@ def planned_thrusts(airframe: Any, thrust_N: float, spin: float) -> tuple[float,
 
 @kernel
 def steady_spin(
-    airframe: Any, lost: int, thrust_N: float, spin: float, h: float
+    airframe: Airframe, lost: int, thrust_N: float, spin: float, h: float
 ) -> tuple[complex, complex]:
     """Steady roll and pitch rate in rad/s at a spin, and the torque in N m that they take.
 
@@ -160,7 +162,9 @@ def spin_gains(
 
 
 @kernel
-def _give(airframe: Any, lost: int, thrust_N: float, torque: complex, rotor_speeds: Array) -> None:
+def _give(
+    airframe: Airframe, lost: int, thrust_N: float, torque: complex, rotor_speeds: Array
+) -> None:
     """Rotor speeds for a thrust, roll and pitch torque; the rotor opposite first, thrust last."""
     lowest, highest = airframe.rotor_thrust_min_N, airframe.rotor_thrust_max_N
     opposite = opposite_of(airframe, lost)
@@ -196,7 +200,12 @@ def _give(airframe: Any, lost: int, thrust_N: float, torque: complex, rotor_spee
 
 @kernel
 def _follow(
-    state: Any, params: Any, airframe: Any, odometry: Any, speeds: Array, dt_s: float
+    state: AttitudeControl,
+    params: AutopilotParams,
+    airframe: Airframe,
+    odometry: Odometry,
+    speeds: Array,
+    dt_s: float,
 ) -> None:
     """Advance the low-passed rates, and the rotor speeds by the commands of the last step."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
@@ -211,7 +220,7 @@ def _follow(
 
 
 @kernel
-def _off_axis(odometry: Any, command: Any, n_B: Vec3) -> complex:
+def _off_axis(odometry: Odometry, command: AttitudeCommand, n_B: Vec3) -> complex:
     """Where the wanted direction is, seen from the axis ``n_B``: angle by direction across."""
     up = rotate(quat(command.q_WB), (0.0, 0.0, 1.0))
     lean = hypot(up[0], up[1])
@@ -227,11 +236,11 @@ def _off_axis(odometry: Any, command: Any, n_B: Vec3) -> complex:
 
 @kernel
 def spin_control(
-    state: Any,
-    params: Any,
-    airframe: Any,
-    odometry: Any,
-    command: Any,
+    state: AttitudeControl,
+    params: AutopilotParams,
+    airframe: Airframe,
+    odometry: Odometry,
+    command: AttitudeCommand,
     thrust_N: float,
     dt_s: float,
     rotor_speeds: Array,

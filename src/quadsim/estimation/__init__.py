@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quadsim.estimation.blind import BlindIns
-from quadsim.estimation.eskf.filter import ErrorStateEkf
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
 from quadsim.estimation.reference_filters.filter import Ekf7, GpsIns
 from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum

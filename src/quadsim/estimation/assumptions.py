@@ -241,12 +241,9 @@ class Unknown:
 
     def __init__(self, params: EstimatorParams) -> None:
         self.notes: list[str] = []
+        self._heard = Heard()
+        self._sensors: dict[str, bool] = {}  # whether its messages state a covariance
         self.update(params)
-        self._place: Datum | None = None
-        self._date_year: float | None = None
-        self._fix_sigma_m: float | None = None
-        self._strength_T: float | None = None
-        self._sensors: dict[str, bool] = {}
 
     def update(self, params: EstimatorParams) -> EstimatorParams:
         """Take other parameters, and give them with what is assumed already."""
@@ -259,38 +256,34 @@ class Unknown:
 
     def hear_place(self, place: Datum, now_ns: int) -> None:
         """Take the datum, and a time since 1970 that may be a date."""
-        self._place, self._date_year = place, date_year_of(now_ns)
+        self._heard = replace(self._heard, place=place, date_year=date_year_of(now_ns))
 
     def hear_fix(self, covariance: NDArray[np.float64]) -> None:
         """Take the covariance (3, 3) of a fix, m^2; all zero: unknown."""
         covariance = covariance.reshape(-1)
         self.hear("gnss_position", covariance)
-        if self._fix_sigma_m is None:
+        if self._heard.fix_sigma_m is None:
             sigma_m = math.sqrt(max(0.5 * (covariance[0] + covariance[4]), 0.0))
-            self._fix_sigma_m = sigma_m or math.inf
+            self._heard = replace(self._heard, fix_sigma_m=sigma_m or math.inf)
 
     def hear_field(self, m_S: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
         """Take a field (3,), T, and its covariance (9,)."""
         self.hear("magnetic_field", covariance)
-        if self._strength_T is None:
-            self._strength_T = math.hypot(*m_S)
+        if not self._heard.has_field:
+            strength_T = math.hypot(*m_S)
+            self._heard = replace(self._heard, has_field=True, field_strength_T=strength_T)
 
     @property
     def is_ready(self) -> bool:
         """Whether enough was heard, and nothing is assumed yet."""
-        heard = (self._place, self._fix_sigma_m, self._strength_T)
-        return not self.notes and all(part is not None for part in heard)
+        heard = self._heard
+        known = heard.place is not None and heard.fix_sigma_m is not None and heard.has_field
+        return known and not self.notes
 
     def assume(self) -> EstimatorParams:
         """The parameters with an assumption for all that is not known; it says which in notes."""
-        heard = Heard(
-            place=self._place,
-            date_year=self._date_year,
-            has_field=True,
-            field_strength_T=self._strength_T or 0.0,
-            has_range="range" in self._sensors,
-            fix_sigma_m=self._fix_sigma_m,
-            without_covariance=[name for name, stated in self._sensors.items() if not stated],
-        )
+        silent = [name for name, stated in self._sensors.items() if not stated]
+        has_range = "range" in self._sensors
+        heard = replace(self._heard, has_range=has_range, without_covariance=silent)
         params, self.notes = assumed(self._params, self._known, heard)
         return params

@@ -43,6 +43,7 @@ _ARGUMENTS = {
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.
 NUMBERS = np.array([sum(_ARGUMENTS.get(kind, ())) for kind in range(len(KINDS))])
 COVARIANCE = np.array([_ARGUMENTS.get(kind, (0,))[-1] for kind in range(len(KINDS))])
+COVARIANCE[IMU] = 18
 _SHAPES: dict[int, tuple[int, ...]] = {1: (), 9: (3, 3), 36: (6, 6)}
 
 

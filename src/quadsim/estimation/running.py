@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array, Record, Records, Vector, inlined_kernel, kernel
 from quadsim.base.parameters import dtype_of
 from quadsim.base.records import ODOMETRY
-from quadsim.estimation.eskf.input_validation import offer, offer_imu
+from quadsim.estimation.eskf.input_validation import offer
 from quadsim.estimation.eskf.layout import BA, BG, EXTERNAL_ATTITUDE, EXTERNAL_POSITION
 from quadsim.estimation.eskf.measurement_buffer import (
     CAPACITY,
@@ -23,14 +23,14 @@ from quadsim.estimation.eskf.measurement_buffer import (
     INNOVATION,
     NEVER_NS,
     OK,
-    Timeline,
+    Buffer,
 )
 from quadsim.estimation.eskf.outputs import line_odometry
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import COVARIANCE, NUMBERS, Messages
-from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
-from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.reference_filters.update import direct_odometry
+from quadsim.estimation.reference_filters.ekf7 import ekf7_offer
+from quadsim.estimation.reference_filters.fusion import direct_odometry
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 
 #: Biases change slowly: they are kept so often.
 BIAS_STEP_NS = 100_000_000
@@ -49,6 +49,10 @@ class Biases(Record):
 BIASES = dtype_of(Biases)
 
 
+#: Kinds, stamps in ns, places of the numbers, and the numbers of messages.
+Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]
+
+
 class Found(NamedTuple):
     """What a block of messages gives.
 
@@ -65,7 +69,7 @@ class Found(NamedTuple):
     biases: NDArray[Any]
 
 
-class Progress(Record):
+class RunProgress(Record):
     """What is remembered between blocks."""
 
     odometry_ns: int  # of the newest output that was kept
@@ -73,11 +77,11 @@ class Progress(Record):
     innovations: int  # that have been read
 
 
-PROGRESS = dtype_of(Progress)
+PROGRESS = dtype_of(RunProgress)
 
 
 @kernel
-def take_biases(line: Timeline, progress: Progress, found: Found, stamp_ns: int) -> None:
+def take_biases(line: Buffer, progress: RunProgress, found: Found, stamp_ns: int) -> None:
     """Keep the biases of an error-state filter, if they are due at an estimate."""
     if stamp_ns < progress.biases_ns or line.motion.running == 1:
         return
@@ -94,7 +98,7 @@ def take_biases(line: Timeline, progress: Progress, found: Found, stamp_ns: int)
 
 
 @kernel
-def take_innovations(line: Timeline, progress: Progress, found: Found) -> None:
+def take_innovations(line: Buffer, progress: RunProgress, found: Found) -> None:
     """Read the innovations that late messages cannot change; what the ring has lost is left out."""
     count = unchangeable = line.state.innovation_count
     if line.snapshot_count > 0:  # the filter goes back to none before its oldest copy
@@ -112,19 +116,17 @@ def take_innovations(line: Timeline, progress: Progress, found: Found) -> None:
 
 @inlined_kernel
 def run_through(
-    take_imu: Callable[..., int],
     take: Callable[..., int],
     fill_odometry: Callable[..., bool],
-    lines: Records[Timeline],
-    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array],
-    progresses: Records[Progress],
+    lines: Records[Buffer],
+    columns: Columns,
+    progresses: Records[RunProgress],
     found: Found,
 ) -> None:
     """Give messages to an estimator; with its kernels filled in, the kernels below.
 
     Args:
-        take_imu: the estimator's ``offer_imu``.
-        take: its ``offer``.
+        take: the estimator's ``offer``.
         fill_odometry: its ``fill_odometry``.
         lines: (1,) its record.
         columns: kinds, stamps, places and numbers, as of
@@ -136,11 +138,16 @@ def run_through(
     line, progress = lines[0], progresses[0]
     for i in range(kinds.size):
         kind, stamp_ns, a = kinds[i], stamps_ns[i], at[i]
+        end = a + NUMBERS[kind]
+        known = end - COVARIANCE[kind]
+        sensor, last = kind, EXTERNAL_ATTITUDE if kind == EXTERNAL_POSITION else kind
+        while sensor <= last:  # one call: each is a copy of the filter in machine code
+            b = a + 3 if sensor != last else known
+            verdict = take(lines, sensor, stamp_ns, numbers[a:b], numbers[known:end])
+            if sensor != last and verdict != OK:
+                break
+            sensor, a = sensor + 1, b
         if kind == IMU:
-            take_imu(
-                lines, stamp_ns, numbers[a : a + 3], numbers[a + 3 : a + 6],
-                numbers[a + 6 : a + 15], numbers[a + 15 : a + 24],
-            )  # fmt: skip
             n = found.counts[0]
             if fill_odometry(lines, found.odometry[n : n + 1]):
                 now_ns = found.odometry[n].stamp_ns
@@ -148,36 +155,31 @@ def run_through(
                     progress.odometry_ns = now_ns
                     found.counts[0] = n + 1
                     take_biases(line, progress, found, now_ns)
-        else:
-            end = a + NUMBERS[kind]
-            known = end - COVARIANCE[kind]
-            sensor, last = kind, EXTERNAL_ATTITUDE if kind == EXTERNAL_POSITION else kind
-            while sensor <= last:  # one call: each is a copy of the filter in machine code
-                b = a + 3 if sensor != last else known
-                if take(lines, sensor, stamp_ns, numbers[a:b], numbers[known:end]) != OK:
-                    break
-                sensor, a = sensor + 1, b
         take_innovations(line, progress, found)
 
 
 @kernel
-def eskf_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+def eskf_messages(
+    lines: Records[Buffer], columns: Columns, progresses: Records[RunProgress], found: Found
+) -> None:
     """The error-state filter over messages; see :func:`run_through`."""
-    run_through(offer_imu, offer, line_odometry, lines, columns, progresses, found)
+    run_through(offer, line_odometry, lines, columns, progresses, found)
 
 
 @kernel
-def ekf7_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+def ekf7_messages(
+    lines: Records[Buffer], columns: Columns, progresses: Records[RunProgress], found: Found
+) -> None:
     """The EKF of seven states over messages; see :func:`run_through`."""
-    run_through(ekf7_offer_imu, ekf7_offer, direct_odometry, lines, columns, progresses, found)
+    run_through(ekf7_offer, direct_odometry, lines, columns, progresses, found)
 
 
 @kernel
-def gps_ins_messages(lines: Any, columns: Any, progresses: Any, found: Any) -> None:
+def gps_ins_messages(
+    lines: Records[Buffer], columns: Columns, progresses: Records[RunProgress], found: Found
+) -> None:
     """The linear GPS/INS filter over messages; see :func:`run_through`."""
-    run_through(
-        gps_ins_offer_imu, gps_ins_offer, direct_odometry, lines, columns, progresses, found
-    )
+    run_through(gps_ins_offer, direct_odometry, lines, columns, progresses, found)
 
 
 #: The kernel of an estimator for many messages, by that for one.

@@ -19,10 +19,10 @@ import pymap3d.rcurve
 
 from quadsim.geometry.geodesy import Datum
 from quadsim.sensors.barometer import BarometerParams
-from quadsim.sensors.echo import EchoParams
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
+from quadsim.sensors.rangefinder import EchoParams
 
 #: Gazebo takes a smaller precision for none.
 LEAST_PRECISION = 1e-6

@@ -20,10 +20,9 @@ from quadsim.gazebo.noise import (
 from quadsim.gazebo.xml import add_child, add_pose
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
-from quadsim.sensors.lidar_pattern import LidarParams
-from quadsim.sensors.mount import Position, Rotation
+from quadsim.sensors.error_terms import Position, Rotation, SensorParams
+from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.rangefinder import RangefinderParams
-from quadsim.sensors.timing import SensorParams
 from quadsim.world.scene.obstacles import Pose
 
 #: Topic of each sensor in Gazebo, in the vehicle's namespace: what ours is called in ROS.

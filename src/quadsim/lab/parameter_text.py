@@ -7,12 +7,14 @@ from typing import Any
 
 import yaml
 
-from quadsim.sim.scenario_text import plain
+from quadsim.sim.scenario_text import plain_values
 
 
 def one_line_yaml(value: Any) -> str:
     """A value on one line, as ``--set`` reads it."""
-    text = yaml.safe_dump([plain(value)], default_flow_style=True, sort_keys=False, width=10**9)
+    text = yaml.safe_dump(
+        [plain_values(value)], default_flow_style=True, sort_keys=False, width=10**9
+    )
     return str(text).strip()[1:-1]
 
 

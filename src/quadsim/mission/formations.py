@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.elementary import cos, each, sin
 from quadsim.base.parameters import Spec
 from quadsim.mission.waypoint import Acceleration, Height, Place, Speed, Yaw
-
-Array = NDArray[np.float64]
 
 SHAPES = ("row", "grid", "circle", "vee")
 #: Angle of a vee's arms to its course, as birds' and aircraft's, deg.

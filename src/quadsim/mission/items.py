@@ -259,7 +259,7 @@ def name_of(item: Item) -> str:
     return "follow" if isinstance(item, TimedFollow) else _NAMES[type(item)]
 
 
-def check_mission(items: Sequence[Item], where: str) -> None:
+def check_order(items: Sequence[Item], where: str) -> None:
     """Refuse missions that cannot be flown: take-off comes first, landing last, each once.
 
     Raises:
@@ -298,7 +298,7 @@ def items_from(content: object, where: str, whole: bool = True) -> tuple[Item, .
     items: list[Item] = []
     _read(content, f"{where}: mission", height, items)
     if whole:
-        check_mission(items, where)
+        check_order(items, where)
     return tuple(items)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.linear import lengths
@@ -23,15 +23,8 @@ from quadsim.mission.formations import Formation, Gather, places
 from quadsim.mission.items import Follow, Goto, Item, Takeoff
 from quadsim.mission.reference.legs import PEAK_SPEED, rest_duration
 from quadsim.mission.script import Command, ScriptedPose
-from quadsim.mission.trajectories.items import (
-    FigureOfEight,
-    MinimumSnap,
-    Round,
-    TimedFollow,
-)
+from quadsim.mission.trajectories.items import FigureOfEight, MinimumSnap, Round, TimedFollow
 from quadsim.mission.waypoint import Waypoint
-
-Array = NDArray[np.float64]
 
 
 def _shifted(p_W: Vec3, offset_W_m: Vec3) -> Vec3:

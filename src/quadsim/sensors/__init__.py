@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name not in ("SENSORS", "DEVICES"):
         raise AttributeError(f"module 'quadsim.sensors' has no attribute {name!r}")
     from quadsim.sensors import barometer, gnss, imu, lidar, magnetometer, rangefinder
-    from quadsim.sensors.lidar_pattern import LidarParams
+    from quadsim.sensors.lidar import LidarParams
 
     modules = (imu, gnss, magnetometer, barometer, rangefinder)
     sensors = {module.MODEL.name: module.MODEL for module in modules}

@@ -18,11 +18,9 @@ from quadsim.base.parameters import Spec
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
+from quadsim.sensors.error_terms import Latency, LossProbability, StampJitter
 from quadsim.sensors.model import SensorModel
-from quadsim.sensors.slot import Sample, Slot
-from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.scene import Scene
+from quadsim.sensors.slot import SensorWorld, Slot
 
 KIND = "ahrs"
 
@@ -50,9 +48,10 @@ class AhrsState(Record):
     error_W: Vector
 
 
-class AhrsSample(Sample):
+class AhrsSample(Record):
     """An attitude."""
 
+    stamp_ns: int
     q_WB: Quaternion
     values: Annotated[Array, 4, Over("q_WB")]
 
@@ -60,18 +59,14 @@ class AhrsSample(Sample):
 AhrsSlot = Slot[AhrsParams, AhrsState, AhrsSample]
 
 
-def start(state: AhrsState, params: AhrsParams, generator: np.random.Generator) -> None:
+def start_ahrs(state: AhrsState, params: AhrsParams, generator: np.random.Generator) -> None:
     """Nothing has been drawn yet."""
     state.drawn = -1
 
 
 @kernel
 def ahrs_step(
-    slots: Records[AhrsSlot],
-    environments: Records[EnvironmentParams],
-    scene: Scene,
-    nows: Records[Kinematics],
-    white: Array,
+    slots: Records[AhrsSlot], world: SensorWorld, nows: Records[Kinematics], white: Array
 ) -> None:
     """The attitude with its error: q = exp(e) q_true, e a rotation in the world."""
     slot, true = slots[0], nows[0]
@@ -85,4 +80,4 @@ def ahrs_step(
     store(slot.sample.q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
 
 
-MODEL = SensorModel(KIND, AhrsSlot, 3, start, ahrs_step)
+MODEL = SensorModel(KIND, AhrsSlot, 3, start_ahrs, ahrs_step)

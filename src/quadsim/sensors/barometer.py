@@ -20,14 +20,26 @@ from quadsim.base.parameters import Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
-from quadsim.sensors.error_terms import Constant, Lag, Quantisation, RandomWalk, Rate, TurnOn, White
+from quadsim.sensors.error_terms import (
+    AmbientOffset,
+    Constant,
+    Lag,
+    Latency,
+    LossProbability,
+    Quantisation,
+    RandomWalk,
+    Rate,
+    StampJitter,
+    TurnOn,
+    WarmUp,
+    WarmUpTime,
+    White,
+    warmth_K,
+)
 from quadsim.sensors.model import SensorModel, read_out
-from quadsim.sensors.slot import Sample, Slot
-from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
-from quadsim.sensors.timing import Latency, LossProbability, StampJitter
+from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.world.air.atmosphere import air_pressure, density_at
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.scene import Scene
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -83,9 +95,10 @@ class BarometerState(Record):
     age_s: float  # since switch-on
 
 
-class BarometerSample(Sample):
+class BarometerSample(Record):
     """A static pressure."""
 
+    stamp_ns: int
     pressure_pa: float
     values: Annotated[Array, 1, Over("pressure_pa")]
 
@@ -93,7 +106,9 @@ class BarometerSample(Sample):
 BarometerSlot = Slot[BarometerParams, BarometerState, BarometerSample]
 
 
-def start(state: BarometerState, params: BarometerParams, generator: np.random.Generator) -> None:
+def start_barometer(
+    state: BarometerState, params: BarometerParams, generator: np.random.Generator
+) -> None:
     """Begin with the constant error and that of this switch-on."""
     state.bias_pa = params.bias_pa + params.turn_on_sigma_pa * float(draw_normals(generator, 1)[0])
 
@@ -132,16 +147,12 @@ def lagged(
 
 @kernel
 def barometer_step(
-    slots: Records[BarometerSlot],
-    environments: Records[EnvironmentParams],
-    scene: Scene,
-    nows: Records[Kinematics],
-    white: Array,
+    slots: Records[BarometerSlot], world: SensorWorld, nows: Records[Kinematics], white: Array
 ) -> None:
     """One sample of the pressure in Pa."""
     slot, true = slots[0], nows[0]
     state, device, sample = slot.state, slot.params, slot.sample
-    before, environment = slot.previous, environments[0]
+    before, environment = slot.previous, world.environments[0]
     dt_s = (true.stamp_ns - before.stamp_ns) * 1e-9
     before_pa = port_pressure(device, environment, before)
     reading = lagged(state, device, before_pa, port_pressure(device, environment, true), dt_s)
@@ -155,17 +166,11 @@ def barometer_step(
     sample.pressure_pa = min(max(reading, device.range_min_pa), device.range_max_pa)
 
 
-def needs(params: BarometerParams) -> frozenset[str]:
-    """It feels the wind where the air presses on its port."""
-    pressed = any(params.ahead_error) or any(params.back_error)
-    return frozenset({"wind"}) if pressed else frozenset()
-
-
 MODEL = SensorModel(
     "barometer",
     BarometerSlot,
     2,
-    start,
+    start_barometer,
     barometer_step,
-    needs=needs,
+    needs=lambda params: frozenset({"wind"} if any(params.ahead_error + params.back_error) else ()),
 )

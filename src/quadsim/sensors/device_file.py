@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from quadsim.base.changes import set_keys
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import from_mapping, read_yaml
-from quadsim.sensors.timing import SensorParams
+from quadsim.sensors.error_terms import SensorParams
 
 #: Reads the content of a file, which is then changed.
 Read = Callable[[Path], dict[str, Any]]
@@ -23,7 +22,7 @@ def read_device(
     installed: Mapping[str, Any] | None = None,
     where: str = "",
     read: Read = read_yaml,
-    changes: Mapping[str, Any] | None = None,
+    change: Callable[[dict[str, Any], str], str] | None = None,
 ) -> SensorParams:
     """Parameters of one device.
 
@@ -34,7 +33,7 @@ def read_device(
         installed: keys that are set instead of the file's, such as where it sits.
         where: what errors of these keys name.
         read: reads the file.
-        changes: dotted keys that are set after all, as of :func:`quadsim.base.changes.set_keys`.
+        change: sets keys of the content after all, given the path too, and gives their names.
 
     Raises:
         InputError: the file is missing, of another kind of sensor, or has a key that is refused.
@@ -48,7 +47,6 @@ def read_device(
     if installed:
         content |= installed
         params = from_mapping(params_type, content, where or str(path))
-    if changes:
-        set_keys(content, changes, params_type, str(path))
-        params = from_mapping(params_type, content, f"{path} with {', '.join(changes)} set")
+    if change:
+        params = from_mapping(params_type, content, f"{path} with {change(content, str(path))} set")
     return params

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quadsim.base.changes import parts_of
+from quadsim.base.changes import parts_of, set_keys
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
 from quadsim.sensors.device_file import Read, read_device
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SimulatedSensor, set_faults
-from quadsim.sensors.timing import SensorParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
@@ -33,14 +33,18 @@ def _entry(
     kind: str, entry: object, where: str, read: Read, changes: Mapping[str, Any]
 ) -> SensorParams:
     """A device of a suite: its name, or a mapping with the key ``device`` and what differs."""
-    if isinstance(entry, str):
-        return load_device(kind, entry, read=read, changes=changes)
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("device"), str):
+    parts = dict(entry) if isinstance(entry, Mapping) else {"device": entry}
+    device = parts.pop("device", None)
+    if not isinstance(device, str):
         raise InputError(
             f"{where}: {kind}: {shown(entry)} is not the name of a device, nor keys with 'device'"
         )
-    installed = {key: value for key, value in entry.items() if key != "device"}
-    return load_device(kind, entry["device"], installed, f"{where}: {kind}", read, changes)
+
+    def change(content: dict[str, Any], path: str) -> str:
+        set_keys(content, changes, KINDS[kind], path)
+        return ", ".join(changes)
+
+    return load_device(kind, device, parts, f"{where}: {kind}", read, change if changes else None)
 
 
 def _with_devices(content: dict[str, Any], devices: Mapping[str, Any], where: str) -> None:

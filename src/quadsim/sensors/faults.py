@@ -74,18 +74,18 @@ class FaultList(Record):
 FAULT_LIST = dtype_of(FaultList)
 
 
-def _width(params: FaultParams, channel_width: int) -> Sequence[int]:
-    """How many numbers the value may have."""
-    return {
-        "stuck": (0, 1, channel_width),
-        "frozen": (0,),
-        "noisier": (1,),
-        "bias": (1, channel_width),
-        "dropout": (0, 1),
-        "delay": (1,),
-        "outage": (0,),
-        "spoofing": (3,),
-    }[params.fault]
+#: Of each kind how many numbers its value may have (-1: one for each of the channel), and the range
+#: of the first.
+_VALUES: dict[str, tuple[tuple[int, ...], float, float]] = {
+    "stuck": ((0, 1, -1), -math.inf, math.inf),
+    "frozen": ((0,), -math.inf, math.inf),
+    "noisier": ((1,), 0.0, math.inf),
+    "bias": ((1, -1), -math.inf, math.inf),
+    "dropout": ((0, 1), 0.0, 1.0),
+    "delay": ((1,), 0.0, math.inf),
+    "outage": ((0,), -math.inf, math.inf),
+    "spoofing": ((3,), -math.inf, math.inf),
+}
 
 
 def add_fault(
@@ -116,13 +116,21 @@ def add_fault(
     first, count = channels[params.channel]
     if params.fault in ("outage", "spoofing") and sensor != "gnss":
         raise InputError(f"{where}fault: {params.fault!r} is a fault of gnss, not of {sensor}")
-    allowed = _width(params, count)
+    widths, least, most = _VALUES[params.fault]
+    allowed = {count if width < 0 else width for width in widths}
     if len(params.value) not in allowed:
         raise InputError(
             f"{where}value: {len(params.value)} numbers for {params.fault!r} of {sensor}; allowed: "
-            + " or ".join(str(number) for number in sorted(set(allowed)))
+            + " or ".join(str(number) for number in sorted(allowed))
         )
-    _check_value(params, longest_delay_s, where)
+    value = params.value or ((1.0,) if params.fault == "dropout" else (0.0,))
+    most = longest_delay_s if params.fault == "delay" else most
+    if not least <= value[0] <= most:
+        bound = "" if most == math.inf else f" and <= {most:g}"
+        unit = " s" if params.fault == "delay" else ""
+        raise InputError(
+            f"{where}value: {value[0]!r} is out of range; allowed: >= {least:g}{bound}{unit}"
+        )
     if faults.count >= MAX_FAULTS:
         raise InputError(f"more than {MAX_FAULTS} faults of {sensor}")
     item = faults["items"][int(faults.count)]
@@ -132,22 +140,8 @@ def add_fault(
         item.start_ns + round(params.duration_s * 1e9) if params.duration_s else FOR_EVER_NS
     )
     item.first, item.count, item.holds = first, count, 0
-    value = params.value or ((1.0,) if params.fault == "dropout" else (0.0,))
     item.value[:] = value[0] if len(value) == 1 else np.resize(value, MAX_VALUES)
     faults.count += 1
-
-
-def _check_value(params: FaultParams, longest_delay_s: float, where: str) -> None:
-    """Refuse a number that its kind cannot have."""
-    number = params.value[0] if params.value else 0.0
-    if params.fault == "noisier" and number < 0.0:
-        raise InputError(f"{where}value: {number!r} is out of range; allowed: >= 0")
-    if params.fault == "dropout" and not 0.0 <= number <= 1.0:
-        raise InputError(f"{where}value: {number!r} is out of range; allowed: >= 0 and <= 1")
-    if params.fault == "delay" and not 0.0 <= number <= longest_delay_s:
-        raise InputError(
-            f"{where}value: {number!r} is out of range; allowed: >= 0 and <= {longest_delay_s:g} s"
-        )
 
 
 @kernel
@@ -177,7 +171,7 @@ def loss_probability(faults: FaultList, now_ns: int, own: float) -> float:
 
 
 @kernel
-def delay_s(faults: FaultList, now_ns: int) -> float:
+def fault_delay_s(faults: FaultList, now_ns: int) -> float:
     """Further latency of a sample taken now."""
     result = 0.0
     for k in range(faults.count):
@@ -197,7 +191,7 @@ def in_outage(faults: FaultList, now_ns: int) -> bool:
 
 
 @kernel
-def disturb(faults: FaultList, now_ns: int, values: NDArray[np.float64]) -> None:
+def apply_faults(faults: FaultList, now_ns: int, values: NDArray[np.float64]) -> None:
     """Change the numbers of a sample as the faults that act on it do.
 
     Args:
@@ -228,14 +222,16 @@ def disturb(faults: FaultList, now_ns: int, values: NDArray[np.float64]) -> None
                 values[3 + i] += fault.value[i]
 
 
-def changes(faults: Sequence[FaultParams]) -> list[tuple[int, str]]:
+def fault_changes(faults: Sequence[FaultParams]) -> list[tuple[int, str]]:
     """When each fault begins and ends, in order: stamp in ns and words for an event."""
     found = []
     for fault in faults:
         begin_ns = round(fault.at_s * 1e9)
-        found.append((begin_ns, f"{describe(fault)} begins"))
+        found.append((begin_ns, f"{fault_in_words(fault)} begins"))
         if fault.duration_s:
-            found.append((begin_ns + round(fault.duration_s * 1e9), f"{describe(fault)} ends"))
+            found.append(
+                (begin_ns + round(fault.duration_s * 1e9), f"{fault_in_words(fault)} ends")
+            )
     return sorted(found)
 
 
@@ -256,7 +252,7 @@ def faults_to_text(faults: Sequence[FaultParams]) -> str:
     return str(yaml.safe_dump(items, default_flow_style=True, width=math.inf)).strip()
 
 
-def describe(fault: FaultParams) -> str:
+def fault_in_words(fault: FaultParams) -> str:
     """One fault in words."""
     numbers = " ".join(f"{number:g}" for number in fault.value)
     return " ".join(part for part in (fault.fault, fault.channel, numbers) if part)

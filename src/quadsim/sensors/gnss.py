@@ -2,6 +2,12 @@
 
 Error of a position: white and first-order Gauss-Markov parts that share the variance of the data
 sheet's accuracy, scaled by the dilution of precision, and offsets by multipath for a while.
+
+Satellites over the antenna: which it sees, and the dilution of precision that they give.
+
+Langley, *Dilution of precision*, GPS World 10(5), 1999: with rows (e, n, u, 1) of the unit vectors
+to the satellites the covariance of position and clock is (H^T H)^-1 of the ranges' variance. Here
+the clock is eliminated first: what is left are the second moments of the vectors about their mean.
 """
 
 from __future__ import annotations
@@ -14,21 +20,136 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Over, Record, Records, Vector, kernel
-from quadsim.base.elementary import exp, log
+from quadsim.base.elementary import cos, each, exp, log, sin
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Spec, Vec3, dtype_of
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
-from quadsim.sensors.chance import next_state, share, uniform
-from quadsim.sensors.error_terms import Rate
-from quadsim.sensors.gnss_sky import MAX_SATELLITES, Sky, draw_sky, has_position, look_up
+from quadsim.sensors.error_terms import (
+    Latency,
+    LossProbability,
+    Position,
+    Rate,
+    StampJitter,
+    next_state,
+    share_of_time,
+    uniform,
+)
 from quadsim.sensors.model import SensorModel
-from quadsim.sensors.mount import Position
-from quadsim.sensors.slot import Sample, Slot
-from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.scene import Scene
+from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.world.scene.scene import Scene, cast_ray
+
+#: One bit for each in an int64.
+MAX_SATELLITES = 60
+
+#: Fewer give no position and clock.
+LEAST_SATELLITES = 4
+
+#: No fix with a worse geometry: the default of u-blox receivers (CFG-NAVSPG-OUTFIL_PDOP, 25.0).
+WORST_PDOP = 25.0
+
+#: What stands for a dilution that is not known, as in NMEA 0183.
+NO_DOP = 99.99
+
+#: Farther away nothing hides a satellite.
+VIEW_M = 2000.0
+
+
+class Sky(Record):
+    """The satellites above the mask, and what is seen of them."""
+
+    count: int  # above the mask
+    hidden: int  # one bit each
+    visible: int
+    hdop: float
+    vdop: float
+    direction_W: Annotated[Array, MAX_SATELLITES, 3]
+
+
+SKY = dtype_of(Sky)
+
+
+def draw_sky(sky: Sky, count: int, mask_deg: float, generator: np.random.Generator) -> None:
+    """Spread satellites evenly over the sky above a mask.
+
+    Args:
+        sky: SKY record.
+        count: of satellites.
+        mask_deg: least elevation.
+        generator: the sensor's stream; takes the same number of draws for any count.
+    """
+    sine = sin(math.radians(mask_deg))
+    up = sine + (1.0 - sine) * generator.random(MAX_SATELLITES)
+    azimuth = 2.0 * np.pi * generator.random(MAX_SATELLITES)
+    level = np.sqrt(1.0 - up * up)
+    sky["count"] = count
+    sky["direction_W"][:] = np.column_stack(
+        [level * each(sin, azimuth), level * each(cos, azimuth), up]
+    )
+    dilute(sky, 0)
+
+
+@kernel
+def dilute(sky: Sky, hidden: int) -> None:
+    """Write how many satellites are seen and the dilution of precision that they give.
+
+    Args:
+        sky: SKY record.
+        hidden: one bit for each satellite that is not seen.
+    """
+    sky.hidden, sky.visible = hidden, 0
+    x, y, z = 0.0, 0.0, 0.0
+    xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(sky.count):
+        if hidden & (1 << i):
+            continue
+        e, n, u = vec3(sky.direction_W[i])
+        sky.visible += 1
+        x, y, z = x + e, y + n, z + u
+        xx, yy, zz = xx + e * e, yy + n * n, zz + u * u
+        xy, xz, yz = xy + e * n, xz + e * u, yz + n * u
+    sky.hdop, sky.vdop = NO_DOP, NO_DOP
+    if sky.visible < LEAST_SATELLITES:
+        return
+    m = 1.0 / sky.visible
+    xx, yy, zz = xx - m * x * x, yy - m * y * y, zz - m * z * z
+    xy, xz, yz = xy - m * x * y, xz - m * x * z, yz - m * y * z
+    # diagonal of the inverse of the symmetric matrix
+    east, north, up = yy * zz - yz * yz, xx * zz - xz * xz, xx * yy - xy * xy
+    determinant = xx * east - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
+    if determinant > 1e-9:
+        sky.hdop = min(NO_DOP, math.sqrt((east + north) / determinant))
+        sky.vdop = min(NO_DOP, math.sqrt(up / determinant))
+
+
+@kernel
+def has_position(sky: Sky) -> bool:
+    """Whether what is seen gives a fix."""
+    dop2 = sky.hdop * sky.hdop + sky.vdop * sky.vdop
+    return bool(sky.visible >= LEAST_SATELLITES and dop2 <= WORST_PDOP * WORST_PDOP)
+
+
+@kernel
+def look_up(sky: Sky, scene: Scene, ground_height_m: float, antenna_W: Vec3) -> None:
+    """Find out which satellites terrain and obstacles hide.
+
+    Args:
+        sky: SKY record.
+        scene: what is there beside the flat ground.
+        ground_height_m: height of the flat ground.
+        antenna_W: where the antenna is.
+    """
+    hidden = 0
+    obstacles = scene.planes.shape[0] + scene.shapes.boxes.shape[0]
+    if obstacles + scene.terrain.heights.shape[0] > 0:
+        for i in range(sky.count):
+            direction_W = vec3(sky.direction_W[i])
+            if cast_ray(scene, ground_height_m, antenna_W, direction_W, VIEW_M)[0] < VIEW_M:
+                hidden |= 1 << i
+    if hidden != sky.hidden:
+        dilute(sky, hidden)
+
 
 #: Accuracies in deviations of one axis, of equal independent normal axes (Langley, *The mathematics
 #: of GPS*, GPS World 2(7), 1991): radius that holds half (CEP) or 95 % of two axes (Rayleigh
@@ -135,9 +256,10 @@ class GnssState(Record):
     sky: Sky
 
 
-class GnssSample(Sample):
+class GnssSample(Record):
     """A fix."""
 
+    stamp_ns: int
     p_W: Vector
     v_W: Vector
     p_variance: Vector
@@ -152,7 +274,7 @@ class GnssSample(Sample):
 GnssSlot = Slot[GnssParams, GnssState, GnssSample]
 
 
-def start(state: GnssState, params: GnssParams, generator: np.random.Generator) -> None:
+def start_gnss(state: GnssState, params: GnssParams, generator: np.random.Generator) -> None:
     """Draw the sky, and errors that have wandered for long."""
     state.position_sigma_m[:] = params.position_sigma_m()
     state.velocity_sigma_mps[:] = params.velocity_sigma_mps()
@@ -160,8 +282,8 @@ def start(state: GnssState, params: GnssParams, generator: np.random.Generator) 
     state.wander[:] = draw_normals(generator, 3)
     state.offset[:] = draw_normals(generator, 3)
     chance = generator.random(2)
-    state.outage = chance[0] < share(params.outage_rate_hz, params.outage_mean_s)
-    state.multipath = chance[1] < share(params.multipath_rate_hz, params.multipath_mean_s)
+    state.outage = chance[0] < share_of_time(params.outage_rate_hz, params.outage_mean_s)
+    state.multipath = chance[1] < share_of_time(params.multipath_rate_hz, params.multipath_mean_s)
 
 
 @kernel
@@ -194,10 +316,10 @@ def dilution(state: GnssState, device: GnssParams) -> tuple[float, float]:
 
 
 @kernel
-def describe(state: GnssState, device: GnssParams, found: bool, sample: GnssSample) -> None:
+def state_accuracy(state: GnssState, device: GnssParams, found: bool, sample: GnssSample) -> None:
     """What the receiver says of its fix: the variance is that of all its errors."""
     level, up = dilution(state, device)
-    multipath2 = device.multipath_sigma_m**2 * share(
+    multipath2 = device.multipath_sigma_m**2 * share_of_time(
         device.multipath_rate_hz, device.multipath_mean_s
     )
     for i in range(3):
@@ -211,11 +333,7 @@ def describe(state: GnssState, device: GnssParams, found: bool, sample: GnssSamp
 
 @kernel
 def gnss_step(
-    slots: Records[GnssSlot],
-    environments: Records[EnvironmentParams],
-    scene: Scene,
-    nows: Records[Kinematics],
-    white: Array,
+    slots: Records[GnssSlot], world: SensorWorld, nows: Records[Kinematics], white: Array
 ) -> None:
     """One fix: antenna position and velocity with their errors, or NaN where there is none."""
     slot, true = slots[0], nows[0]
@@ -228,11 +346,11 @@ def gnss_step(
     wander(state, device, dt_s, white)
     state.age_s += dt_s
     if device.satellites > 0:
-        look_up(state.sky, scene, environments[0].ground_height_m, p_W)
+        look_up(state.sky, world.scene, world.environments[0].ground_height_m, p_W)
     # half a sample: the sum of the intervals rounds
     started = state.age_s + 0.5 / device.rate_hz >= device.first_fix_s
     found = started and state.outage == 0 and (device.satellites == 0 or has_position(state.sky))
-    describe(state, device, found, sample)
+    state_accuracy(state, device, found, sample)
     level, up = dilution(state, device)
     apart, together = math.sqrt(1.0 - device.correlated_share), math.sqrt(device.correlated_share)
     multipath_m = device.multipath_sigma_m if state.multipath != 0 else 0.0
@@ -245,17 +363,12 @@ def gnss_step(
         sample.v_W[i] = v_W[i] + error_mps if found else np.nan
 
 
-def needs(params: GnssParams) -> frozenset[str]:
-    """It sees the sky past the world."""
-    return frozenset({"scene"})
-
-
 MODEL = SensorModel(
     "gnss",
     GnssSlot,
     16,
-    start,
+    start_gnss,
     gnss_step,
     {"position": (0, 3), "velocity": (3, 3)},
-    needs,
+    lambda _: frozenset({"scene"}),
 )

@@ -29,7 +29,7 @@ CHANNEL_WHITE = 9
 CHANNEL_DRAWN = 15
 
 
-class Channel(Record):
+class ImuChannel(Record):
     """One triad of axes: what its parameters come to, and what it remembers."""
 
     matrix: Annotated[Array, 3, 3]  # scale and cross-axis
@@ -59,7 +59,7 @@ class Channel(Record):
     noise_memory: Annotated[Array, 3, 2]
 
 
-CHANNEL = dtype_of(Channel)
+CHANNEL = dtype_of(ImuChannel)
 
 
 def is_filtered(bandwidth_hz: float, rate_hz: float) -> bool:
@@ -81,7 +81,7 @@ def noise_gain(bandwidth_hz: float, rate_hz: float) -> float:
 
 
 def start_channel(
-    channel: Channel, params: Any, name: str, floor: NDArray[np.float64], drawn: Any
+    channel: ImuChannel, params: Any, name: str, floor: NDArray[np.float64], drawn: Any
 ) -> None:
     """Switch one triad on.
 
@@ -113,7 +113,7 @@ def start_channel(
     start_low_pass(channel, of("bandwidth_hz"), params.rate_hz)
 
 
-def start_low_pass(channel: Channel, bandwidth_hz: float, rate_hz: float) -> None:
+def start_low_pass(channel: ImuChannel, bandwidth_hz: float, rate_hz: float) -> None:
     """Second-order Butterworth, by the bilinear transform with its corner where it belongs."""
     if bandwidth_hz > 0.0:
         channel.corner_s = 0.5 / (math.pi * bandwidth_hz)
@@ -123,15 +123,11 @@ def start_low_pass(channel: Channel, bandwidth_hz: float, rate_hz: float) -> Non
         total = 1.0 + damping + c * c
         channel.filtered = 1
         channel.b[:] = np.array([c * c, 2.0 * c * c, c * c]) / total
-        channel.a[:] = [
-            1.0,
-            2.0 * (c * c - 1.0) / total,
-            (1.0 - damping + c * c) / total,
-        ]
+        channel.a[:] = [1.0, 2.0 * (c * c - 1.0) / total, (1.0 - damping + c * c) / total]
 
 
 @kernel
-def low_pass(memory: Array, b: Array, a: Array, value: float) -> float:
+def biquad(memory: Array, b: Array, a: Array, value: float) -> float:
     """One step of a second-order filter, direct form II transposed."""
     passed = b[0] * value + memory[0]
     memory[0] = b[1] * value - a[1] * passed + memory[1]
@@ -140,7 +136,7 @@ def low_pass(memory: Array, b: Array, a: Array, value: float) -> float:
 
 
 @kernel
-def settle(channel: Channel, x: Vec3) -> None:
+def settle_filter(channel: ImuChannel, x: Vec3) -> None:
     """Bring the low-pass to where it comes to rest at x, which is its past before switch-on."""
     b, a = channel.b, channel.a
     for i in range(3):
@@ -149,20 +145,20 @@ def settle(channel: Channel, x: Vec3) -> None:
 
 
 @kernel
-def band_limit(channel: Channel, x: Vec3) -> Vec3:
+def band_limit(channel: ImuChannel, x: Vec3) -> Vec3:
     """The motion behind the low-pass."""
     if channel.filtered == 0:
         return x
     b, a, memory = channel.b, channel.a, channel.motion_memory
     return (
-        low_pass(memory[0], b, a, x[0]),
-        low_pass(memory[1], b, a, x[1]),
-        low_pass(memory[2], b, a, x[2]),
+        biquad(memory[0], b, a, x[0]),
+        biquad(memory[1], b, a, x[1]),
+        biquad(memory[2], b, a, x[2]),
     )
 
 
 @kernel
-def pace(channel: Channel, dt_s: float) -> None:
+def pace(channel: ImuChannel, dt_s: float) -> None:
     """Set what the noise of a sample depends on by the length of its interval."""
     channel.kept = exp(-dt_s / channel.instability_time_s)
     fresh = math.sqrt(1.0 - channel.kept * channel.kept)
@@ -175,7 +171,7 @@ def pace(channel: Channel, dt_s: float) -> None:
 
 @kernel
 def read_channel(
-    channel: Channel,
+    channel: ImuChannel,
     x: Vec3,
     push: Vec3,
     warmth_K: float,
@@ -202,7 +198,7 @@ def read_channel(
         variance = channel.white_variance[i] + channel.floor_variance[i] * shaking
         noise = math.sqrt(variance) * white[i]
         if channel.filtered != 0:
-            noise = low_pass(channel.noise_memory[i], channel.b, channel.a, noise)
+            noise = biquad(channel.noise_memory[i], channel.b, channel.a, noise)
         wander = channel.kept * channel.wander[i] + channel.fresh_sigma[i] * white[3 + i]
         channel.wander[i] = wander
         channel.bias[i] += channel.walk_sigma[i] * white[6 + i]

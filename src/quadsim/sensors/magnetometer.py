@@ -22,14 +22,25 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
-from quadsim.sensors.error_terms import Constant, Quantisation, RandomWalk, Rate, TurnOn, White
+from quadsim.sensors.error_terms import (
+    AmbientOffset,
+    Constant,
+    Latency,
+    LossProbability,
+    Quantisation,
+    RandomWalk,
+    Rate,
+    Rotation,
+    StampJitter,
+    TurnOn,
+    WarmUp,
+    WarmUpTime,
+    White,
+    set_mount,
+    warmth_K,
+)
 from quadsim.sensors.model import SensorModel, read_out
-from quadsim.sensors.mount import Rotation, set_mount
-from quadsim.sensors.slot import Sample, Slot
-from quadsim.sensors.temperature import AmbientOffset, WarmUp, WarmUpTime, warmth_K
-from quadsim.sensors.timing import Latency, LossProbability, StampJitter
-from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.scene import Scene
+from quadsim.sensors.slot import SensorWorld, Slot
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 Vec6 = tuple[float, float, float, float, float, float]
@@ -136,9 +147,10 @@ class MagnetometerState(Record):
     age_s: float  # since switch-on
 
 
-class MagnetometerSample(Sample):
+class MagnetometerSample(Record):
     """A magnetic field."""
 
+    stamp_ns: int
     m_S: Vector
     values: Annotated[Array, 3, Over("m_S")]
 
@@ -146,7 +158,7 @@ class MagnetometerSample(Sample):
 MagnetometerSlot = Slot[MagnetometerParams, MagnetometerState, MagnetometerSample]
 
 
-def start(
+def start_magnetometer(
     state: MagnetometerState, params: MagnetometerParams, generator: np.random.Generator
 ) -> None:
     """Mount the sensor, and draw what is by chance in this unit and this switch-on."""
@@ -160,11 +172,7 @@ def start(
 
 @kernel
 def magnetometer_step(
-    slots: Records[MagnetometerSlot],
-    environments: Records[EnvironmentParams],
-    scene: Scene,
-    nows: Records[Kinematics],
-    white: Array,
+    slots: Records[MagnetometerSlot], world: SensorWorld, nows: Records[Kinematics], white: Array
 ) -> None:
     """One sample of the field in tesla."""
     slot, true = slots[0], nows[0]
@@ -174,7 +182,7 @@ def magnetometer_step(
     warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
     turned = rotate(
         exp((0.0, 0.0, device.heading_sigma_rad * white[6])),
-        vec3(environments[0].magnetic_field_W_T),
+        vec3(world.environments[0].magnetic_field_W_T),
     )
     field_S = unrotate(quat(state.q_BS), unrotate(quat(true.q_WB), turned))
     for i in range(3):
@@ -185,16 +193,11 @@ def magnetometer_step(
         sample.m_S[i] = read_out(reading, device.step_T, device.range_T)
 
 
-def needs(params: MagnetometerParams) -> frozenset[str]:
-    """It feels the motors' current."""
-    return frozenset({"motors"}) if any(params.motor_current_T_per_A) else frozenset()
-
-
 MODEL = SensorModel(
     "magnetometer",
     MagnetometerSlot,
     7,
-    start,
+    start_magnetometer,
     magnetometer_step,
-    needs=needs,
+    needs=lambda params: frozenset({"motors"} if any(params.motor_current_T_per_A) else ()),
 )

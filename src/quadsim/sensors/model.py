@@ -2,7 +2,7 @@
 
 A model is a pure compiled step with one signature for all sensors:
 
-``step(slots, environments, scene, nows, white)``
+``step(slots, world, nows, white)``
 
 It writes the sample of a :class:`~quadsim.sensors.slot.Slot` from the truth before (``previous``)
 and now, KINEMATICS one sensor interval apart. ``white`` are standard normal numbers from the
@@ -24,9 +24,9 @@ from quadsim.base.noise import stream
 from quadsim.base.normals import fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
+from quadsim.sensors.error_terms import TIMING_WHITE, SensorParams, due
 from quadsim.sensors.faults import FaultParams, add_fault
-from quadsim.sensors.slot import OUTBOX_SIZE, Outbox, deliver, sense
-from quadsim.sensors.timing import TIMING_WHITE, SensorParams, due
+from quadsim.sensors.slot import OUTBOX_SIZE, Outbox, SensorWorld, deliver, sense
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -184,9 +184,9 @@ class SimulatedSensor:
         self.gaps = 0
         self.refused = 0
         self.faults = tuple(faults)
-        self._environments: NDArray[np.record] = np.zeros(1, dtype_of(type(environment)))
-        self._environments[0] = pack(environment)
-        self._scene = scene
+        environments: NDArray[np.record] = np.zeros(1, dtype_of(type(environment)))
+        environments[0] = pack(environment)
+        self._world = SensorWorld(environments, scene)
         self._seed = seed
         self._vehicle = vehicle
         self._white = np.zeros(model.white_width)
@@ -218,7 +218,7 @@ class SimulatedSensor:
 
     def see(self, scene: Scene) -> None:
         """Cast rays into this scene from now on: something in it has moved."""
-        self._scene = scene
+        self._world = self._world._replace(scene=scene)
 
     @property
     def state(self) -> np.record:
@@ -257,8 +257,7 @@ class SimulatedSensor:
                 plain(sense)(
                     self.model.step,
                     self._slots,
-                    self._environments,
-                    self._scene,
+                    self._world,
                     self._now,
                     stamp_ns,
                     self._white,

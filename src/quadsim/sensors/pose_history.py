@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.geometry.linear import lengths
-
-Array = NDArray[np.float64]
 
 #: A scan farther from the newest pose in time is too old, or of another clock, s.
 WITHIN_S = 1.0

@@ -6,22 +6,22 @@ All kinds of sensors are run by :func:`sense` and :func:`deliver`, wherever they
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, Records, kernel, template
 from quadsim.base.records import Kinematics
+from quadsim.sensors.error_terms import SensorParams, is_lost, stamp_of_sample
 from quadsim.sensors.faults import (
     FaultList,
     amplify,
-    delay_s,
-    disturb,
+    apply_faults,
+    fault_delay_s,
     in_outage,
     loss_probability,
 )
-from quadsim.sensors.timing import SensorParams, is_lost, stamp_of_sample
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
@@ -29,14 +29,21 @@ from quadsim.world.scene.scene import Scene
 OUTBOX_SIZE = 256
 
 
-class Sample(Record):
-    """What a sensor gives: numbers side by side, which are ``values`` too, and more about them.
+class Sample(Protocol):
+    """What the record of a sample has: numbers side by side, which are ``values`` too, and more.
 
     Faults act on ``values``, which a kind of sensor places ``Over`` its first number.
     """
 
     stamp_ns: int
     values: Array
+
+
+class SensorWorld(NamedTuple):
+    """What sensors measure beside the vehicle: (1,) the environment, and what rays meet."""
+
+    environments: Records[EnvironmentParams]
+    scene: Scene
 
 
 P = TypeVar("P", bound=SensorParams)
@@ -77,14 +84,6 @@ AnySlot = Records[Slot[Any, Any, Any]]
 
 
 @kernel
-def prepare(slots: AnySlot, now_ns: int, white: Array, count: int) -> None:
-    """Before a sample is taken: make its noise louder where a fault does."""
-    faults = slots[0].outbox.faults
-    if faults.count > 0:
-        amplify(faults, now_ns, white, count)
-
-
-@kernel
 def send(slots: AnySlot, nows: Records[Kinematics], now_ns: int, white: Array, count: int) -> None:
     """Stamp a sample that was taken, let faults act on it, lose it or put it on its way."""
     slot, sample = slots[0], slots[0].sample
@@ -96,8 +95,8 @@ def send(slots: AnySlot, nows: Records[Kinematics], now_ns: int, white: Array, c
     )
     if faults.count > 0:
         probability = loss_probability(faults, now_ns, probability)
-        latency_s += delay_s(faults, now_ns)
-        disturb(faults, now_ns, sample.values)
+        latency_s += fault_delay_s(faults, now_ns)
+        apply_faults(faults, now_ns, sample.values)
         if in_outage(faults, now_ns):
             for i in range(sample.values.size):
                 sample.values[i] = np.nan
@@ -119,8 +118,7 @@ def send(slots: AnySlot, nows: Records[Kinematics], now_ns: int, white: Array, c
 def sense(
     step: Callable[..., None],
     slots: AnySlot,
-    environments: Records[EnvironmentParams],
-    scene: Scene,
+    world: SensorWorld,
     nows: Records[Kinematics],
     now_ns: int,
     white: Array,
@@ -131,15 +129,15 @@ def sense(
     Args:
         step: the model's, see :class:`quadsim.sensors.model.SensorModel`.
         slots: (1,) of the device.
-        environments: (1,) the world it measures.
-        scene: what rays meet.
+        world: that it measures.
         nows: (1,) the truth.
         now_ns: its stamp.
         white: standard normal numbers: the model's own, then those of the timing.
         count: how many are the model's own.
     """
-    prepare(slots, now_ns, white, count)
-    step(slots, environments, scene, nows, white)
+    if slots[0].outbox.faults.count > 0:
+        amplify(slots[0].outbox.faults, now_ns, white, count)
+    step(slots, world, nows, white)
     send(slots, nows, now_ns, white, count)
 
 

@@ -95,7 +95,7 @@ def start_vibration(
 
 
 @kernel
-def power(z: complex, n: int) -> complex:
+def whole_power(z: complex, n: int) -> complex:
     """The n-th power, n at least 1."""
     if n == 2:  # as most propellers; the loop would cost 20 ns
         return z * z
@@ -181,10 +181,10 @@ def vibrate(
         before = state.phasor[i]
         after = turned(before, turn)
         state.phasor[i] = after
-        rotor, blade, speed = after, power(after, n), end
+        rotor, blade, speed = after, whole_power(after, n), end
         if average:
             rotor = mean_phasor(before, rotor, turn)
-            blade = mean_phasor(power(before, n), blade, n * turn)
+            blade = mean_phasor(whole_power(before, n), blade, n * turn)
             speed = mean
         strength = (speed * per_reference) ** 2
         accel_rotor += rotor * line_gain(strength, speed, accel_corner_s)

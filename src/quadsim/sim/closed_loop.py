@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from quadsim.base.errors import FlightError
 from quadsim.control.joystick import Sticks
-from quadsim.estimation.eskf.filter import rejected_sensors
+from quadsim.estimation.interface import rejected_sensors
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.mission.swarms import moved_command
 from quadsim.sensors import ahrs
-from quadsim.sensors.faults import changes
+from quadsim.sensors.faults import fault_changes
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.log import (
     CRASH_REST_NS,
@@ -62,7 +62,7 @@ def fault_events(scenario: Scenario, vehicle: int = 1) -> list[Event]:
         Event(stamp_ns, WARN, "fault", f"{kind}: {words}")
         for kind, faults in scenario.faults.items()
         if kind in scenario.sensors
-        for stamp_ns, words in changes(faults)
+        for stamp_ns, words in fault_changes(faults)
     ]
     befalls = [
         Event(stamp_ns, WARN, "disturbance", words)
@@ -286,9 +286,7 @@ class ClosedLoop:
     @property
     def over(self) -> bool:
         """Whether the flight has ended: by its mission, its time, or a crash a while ago."""
-        if self._crash_ns and self.stamp_ns >= self._crash_ns + CRASH_REST_NS:
-            return True
-        return self.manager.finished or self.stamp_ns >= self.end_ns
+        return self._rests or self.manager.finished or self.stamp_ns >= self.end_ns
 
     @property
     def crashed(self) -> bool:
@@ -330,9 +328,7 @@ class ClosedLoop:
             self.events.append(Event(self.stamp_ns, ERROR, "timeout", words))
 
     def fly(
-        self,
-        progress: Progress | None = None,
-        ends: Callable[[ClosedLoop], bool] | None = None,
+        self, progress: Progress | None = None, ends: Callable[[ClosedLoop], bool] | None = None
     ) -> FlightLog:
         """Arm as soon as the arming checks pass, start the mission, and fly to its end.
 
@@ -405,10 +401,7 @@ class ClosedLoop:
             waypoints=self.manager.waypoints(),
             gnss=gnss,
             imu=ImuSamples(
-                felt["stamp_ns"],
-                felt["f_S"],
-                felt["w_S"],
-                np.broadcast_to(stated, (len(felt), 3)),
+                felt["stamp_ns"], felt["f_S"], felt["w_S"], np.broadcast_to(stated, (len(felt), 3))
             ),
             hull_m=outline_m(self.scenario.vehicle),
             ground_m=ground_beneath(

@@ -2,7 +2,8 @@
 
 They are read back as arrays that show the file, so whoever takes them sees no difference, but that
 they cannot be written. The pages that were looked at count as the process's memory until
-:func:`forget` gives them back; :func:`slices` and :func:`parts_of` go through a flight in blocks.
+:func:`give_back` gives them back; :func:`slices` and :func:`blocks_of_track` go through a flight in
+blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HELD_BYTES = 1 << 17
 #: Rows that are worked on at once.
 BLOCK_ROWS = 1 << 14
 
-#: Rows that are copied at once by :func:`taken`; those in between are looked at with them.
+#: Rows that are copied at once by :func:`taken_rows`; those in between are looked at with them.
 _TAKEN_ROWS = 512
 
 _STAMP = np.dtype(np.int64)
@@ -102,7 +103,7 @@ class KeptTrack:
         return Track(stamp_ns, rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"], sigma)
 
 
-def forget(*arrays: NDArray[Any] | None) -> None:
+def give_back(*arrays: NDArray[Any] | None) -> None:
     """Give the memory of arrays that show a file back; they are read anew when looked at again."""
     for array in arrays:
         base: Any = array
@@ -116,16 +117,16 @@ def forget(*arrays: NDArray[Any] | None) -> None:
 
 def forget_track(track: Track) -> None:
     """The same of a track."""
-    forget(track.stamp_ns, track.p_W)
+    give_back(track.stamp_ns, track.p_W)
 
 
-def taken(array: NDArray[Any], rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
+def taken_rows(array: NDArray[Any], rows: NDArray[np.intp] | None = None) -> NDArray[Any]:
     """A copy of some rows of an array, rising, or of all of them."""
     index = np.arange(len(array)) if rows is None else rows
     parts = [array[:0]]
     for begin in range(0, len(index), _TAKEN_ROWS):
         parts.append(array[index[begin : begin + _TAKEN_ROWS]])
-        forget(array)
+        give_back(array)
     return np.concatenate(parts)
 
 
@@ -138,7 +139,7 @@ def slices(count: int, first: int = 0) -> Iterator[slice]:
         yield slice(begin, min(begin + BLOCK_ROWS, count))
 
 
-def parts_of(track: Track, from_ns: int | None = None) -> Iterator[Track]:
+def blocks_of_track(track: Track, from_ns: int | None = None) -> Iterator[Track]:
     """A track in blocks, from a stamp on; at least one, which may be empty."""
     first = 0 if from_ns is None else int(np.searchsorted(track.stamp_ns, from_ns))
     for rows in slices(len(track), first):

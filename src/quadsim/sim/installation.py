@@ -23,7 +23,7 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
 from quadsim.sensors import ahrs
-from quadsim.sensors.timing import SensorParams
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.world.air.atmosphere import pressure_at
 from quadsim.world.environment import EnvironmentParams
 
@@ -124,10 +124,11 @@ def installed(
             raise InputError(
                 f"{where}: believed.{name}: the estimator's {key} is set as well; leave one of them"
             )
-    found = _of_world(environment, flat_ground, believed)
+    found = _of_world(environment, flat_ground)
     for kind, of_device in _OF_DEVICES.items():
         if kind in sensors:
-            found |= of_device(sensors[kind], environment, believed)
+            found |= of_device(sensors[kind], environment)
+    _mistake(found, believed)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
 
@@ -165,14 +166,24 @@ def _field(field_W_T: Vec3, believed: BelievedParams) -> Vec3:
     return (level * sin(direction), level * cos(direction), -strength * sin(dip))
 
 
-def _of_world(
-    environment: EnvironmentParams, flat_ground: bool, believed: BelievedParams
-) -> dict[str, Any]:
+def _mistake(found: dict[str, Any], believed: BelievedParams) -> None:
+    """Put the errors of belief on top of what is installed."""
+    for name, key in _KEYS.items():
+        if name.endswith("position_B_m") and key in found:
+            found[key] = _sum(found[key], getattr(believed, name))
+    turned = "mount.imu_roll_pitch_yaw_deg"
+    if turned in found:
+        found[turned] = _turned(found[turned], believed.imu_roll_pitch_yaw_deg)
+    found["gravity_mps2"] += believed.gravity_mps2
+    found["magnetic_field_W_T"] = _field(found["magnetic_field_W_T"], believed)
+
+
+def _of_world(environment: EnvironmentParams, flat_ground: bool) -> dict[str, Any]:
     gravity_mps2, gradient_per_s2 = environment.gravity_and_gradient()
     return {
-        "gravity_mps2": gravity_mps2 + believed.gravity_mps2,
+        "gravity_mps2": gravity_mps2,
         "gravity_gradient_per_s2": gradient_per_s2,
-        "magnetic_field_W_T": _field(environment.field_W_T(), believed),
+        "magnetic_field_W_T": environment.field_W_T(),
         "ground_height_m": environment.ground_height_m,
         "flat_ground": flat_ground,
     }
@@ -188,7 +199,7 @@ def _turned(rotation_deg: Vec3, error_deg: Vec3) -> Vec3:
     return (math.degrees(angles[0]), math.degrees(angles[1]), math.degrees(angles[2]))
 
 
-def _of_imu(imu: Any, environment: EnvironmentParams, believed: BelievedParams) -> dict[str, Any]:
+def _of_imu(imu: Any, environment: EnvironmentParams) -> dict[str, Any]:
     gravity_mps2 = environment.gravity_and_gradient()[0]
     # in hover errors of scale and axes are a bias: of an axis that lies anywhere to gravity
     axes = math.sqrt(
@@ -203,8 +214,8 @@ def _of_imu(imu: Any, environment: EnvironmentParams, believed: BelievedParams) 
         max(map(abs, imu.gyro_g_sensitivity)) * gravity_mps2,
     )
     return {
-        "mount.imu_position_B_m": _sum(imu.position_B_m, believed.imu_position_B_m),
-        "mount.imu_roll_pitch_yaw_deg": _turned(imu.rotation_deg, believed.imu_roll_pitch_yaw_deg),
+        "mount.imu_position_B_m": imu.position_B_m,
+        "mount.imu_roll_pitch_yaw_deg": imu.rotation_deg,
         "noise.gyro_scale": imu.gyro_scale_sigma,
         "noise.gyro_axes": imu.gyro_cross_axis_sigma,
         "noise.accel_scale": imu.accel_scale_sigma,
@@ -216,18 +227,16 @@ def _of_imu(imu: Any, environment: EnvironmentParams, believed: BelievedParams) 
     }
 
 
-def _of_gnss(gnss: Any, environment: EnvironmentParams, believed: BelievedParams) -> dict[str, Any]:
+def _of_gnss(gnss: Any, environment: EnvironmentParams) -> dict[str, Any]:
     return {
-        "mount.antenna_position_B_m": _sum(gnss.position_B_m, believed.antenna_position_B_m),
+        "mount.antenna_position_B_m": gnss.position_B_m,
         "start.gnss_time_s": 0.0,  # a simulated receiver stamps its fixes exactly
         "noise.gnss_correlated_share": gnss.correlated_share,
         "noise.gnss_correlation_s": gnss.correlation_time_s,
     }
 
 
-def _of_magnetometer(
-    device: Any, environment: EnvironmentParams, believed: BelievedParams
-) -> dict[str, Any]:
+def _of_magnetometer(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
     field_W_T = environment.field_W_T()
     constant = device.constant_variance(field_W_T)
     stated = float(np.mean(device.variance(field_W_T)))
@@ -244,30 +253,22 @@ def _of_magnetometer(
     }
 
 
-def _of_barometer(
-    device: Any, environment: EnvironmentParams, believed: BelievedParams
-) -> dict[str, Any]:
+def _of_barometer(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
     height_m = environment.datum.height_m
     slope = abs(pressure_slope(pressure_at(height_m), height_m))
     return {"noise.pressure_walk": device.bias_walk * slope}
 
 
-def _of_rangefinder(
-    device: Any, environment: EnvironmentParams, believed: BelievedParams
-) -> dict[str, Any]:
+def _of_rangefinder(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
     return {
-        "mount.rangefinder_position_B_m": _sum(
-            device.position_B_m, believed.rangefinder_position_B_m
-        ),
+        "mount.rangefinder_position_B_m": device.position_B_m,
         "mount.rangefinder_beam_deg": device.field_of_view_deg if device.rays > 1 else 0.0,
         "noise.range_offset_m": device.turn_on_sigma_m,
         "noise.range_scale": device.scale_sigma,
     }
 
 
-def _of_ahrs(
-    device: Any, environment: EnvironmentParams, believed: BelievedParams
-) -> dict[str, Any]:
+def _of_ahrs(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
     return {
         "gps_ins.attitude_sigma_rad": math.radians(device.attitude_sigma_deg),
         # held for T, an error has the density of one that is correlated over T/2

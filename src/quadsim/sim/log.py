@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from quadsim.base.compiled import Array as Array
+from quadsim.base.levels import ERROR as ERROR
+from quadsim.base.levels import OK as OK
+from quadsim.base.levels import WARN as WARN
+
 Stamps = NDArray[np.int64]
 
 #: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
-OK, WARN, ERROR = 0, 1, 2
 
 #: How long a flight is kept after a crash, ns.
 CRASH_REST_NS = 2_000_000_000

@@ -10,17 +10,27 @@ changes is in one record, so a run can be compared, kept and digested whole.
 The linear GPS/INS filter can be flown on instead of the error-state filter. It takes its attitude
 from a device of its own (:mod:`quadsim.sensors.ahrs`) and is told where it starts. A loop that
 flies on the error-state filter carries none of this: an array of no records.
+
+Arrays that compiled code borrows: handed from kernel to kernel without being counted.
+
+Numba counts who holds an array, up and down at each call, by atomic operations: for the dozen
+arrays of a scene that is a tenth of the closed loop's time. Who borrows relies on somebody else,
+here the generator that took them from Python, to hold them longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
+import numba
 import numpy as np
+from numba import types
+from numba.core.cgutils import get_null_value
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, Vector, kernel, template, threaded
+from quadsim.base.compiled import Array, Over, Record, Records, Vector, kernel, template, threaded
 from quadsim.base.parameters import dtype_of
 from quadsim.base.records import (
     MAX_ROTORS,
@@ -34,8 +44,8 @@ from quadsim.control.airframe import AIRFRAME
 from quadsim.control.inner_loop import INNER_LOOP, inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
-from quadsim.estimation.eskf.driver import run
-from quadsim.estimation.eskf.input_validation import accept, accept_imu
+from quadsim.estimation.eskf.driver import run_events
+from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     GNSS_POSITION,
@@ -45,22 +55,21 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
     ZERO_VELOCITY,
 )
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, OK, TIMELINE
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, IMU, OK, TIMELINE
 from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
-from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.reference_filters.update import motion_odometry
+from quadsim.estimation.reference_filters.fusion import motion_odometry
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 from quadsim.geometry.vector import vec3
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsSample, AhrsSlot, ahrs_step
 from quadsim.sensors.barometer import BarometerSlot, barometer_step
+from quadsim.sensors.error_terms import due
 from quadsim.sensors.gnss import GnssSample, GnssSlot, gnss_step
 from quadsim.sensors.imu import ImuSample, ImuSlot, imu_step
 from quadsim.sensors.magnetometer import MagnetometerSlot, magnetometer_step
 from quadsim.sensors.rangefinder import RangefinderSlot, rangefinder_step
-from quadsim.sensors.slot import AnySlot, deliver, sense
-from quadsim.sensors.timing import due
-from quadsim.sim.borrowed import borrowed
+from quadsim.sensors.slot import AnySlot, SensorWorld, deliver, sense
 from quadsim.vehicle import fleet
 from quadsim.vehicle.disturbances import DisturbanceTable
 from quadsim.vehicle.multirotor import Vehicle, hold, truth
@@ -69,6 +78,44 @@ from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import ROTOR
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
+
+_null: Any = get_null_value
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """The LLVM value of an array, or of a tuple with arrays in it, without their owners."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value=value)
+        array.meminfo = _null(array.meminfo.type)
+        array.parent = _null(array.parent.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        kinds: Any = kind
+        for i in range(len(kinds)):
+            part = _without_owner(context, builder, kinds[i], builder.extract_value(value, i))
+            value = builder.insert_value(value, part, i)
+    return value
+
+
+def _borrow(typing_context: Any, value: Any) -> Any:
+    """Signature and code of :func:`borrowed`, for Numba."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _without_owner(context, builder, signature.args[0], args[0])
+
+    return value(value), generate
+
+
+def _as_it_is(value: Any) -> Any:
+    """What :func:`borrowed` is in plain Python, which counts in any case."""
+    return value
+
+
+_compiled: Any = intrinsic(_borrow)
+
+#: An array, or a tuple with arrays in it, that is not counted; for kernels.
+borrowed: Callable[[Any], Any] = _as_it_is if getattr(numba.config, "DISABLE_JIT") else _compiled  # noqa: B009
+
 
 #: Longest delay of a motor command, in IMU samples.
 MAX_DELAY = 20
@@ -102,11 +149,12 @@ class Setup(Record):
     # what the sensors' messages say of their noise, row-major
     accel_covariance: Covariance
     gyro_covariance: Covariance
+    imu_covariance: Annotated[Array, 18, Over("accel_covariance")]  # both
     field_covariance: Covariance
     pressure_variance: Annotated[Array, 1]
 
 
-class State(Record):
+class LoopState(Record):
     """Everything that changes over a run. What kernels take as arrays of one is one here."""
 
     stamp_ns: int
@@ -145,7 +193,7 @@ class LogRow(Record):
     rotor_command_radps: PerRotor  # the newest
 
 
-SETUP, STATE, LOG_ROW = dtype_of(Setup), dtype_of(State), dtype_of(LogRow)
+SETUP, STATE, LOG_ROW = dtype_of(Setup), dtype_of(LoopState), dtype_of(LogRow)
 
 #: Samples of each kind as they are published: IMU, GNSS, magnetometer, barometer, range finder and
 #: attitude device.
@@ -154,9 +202,40 @@ SampleLogs = tuple[Any, ...]
 White = tuple[Array, ...]
 
 
+class LoopArrays(NamedTuple):
+    """What the loop works on.
+
+    Attributes:
+        states: (N,) of the vehicles.
+        setups: (N,).
+        scene: what rays meet.
+        use_truth: (N,) 1 flies on the truth instead of the estimate (which runs beside it).
+        white: (N, rows, width) standard normal numbers for each kind in the order of SENSORS, a row
+            for each sample; then those of the wind, a row for each IMU sample; then those of the
+            attitude device.
+        used: (N, kinds) rows of ``white`` that are used up, as many kinds; they grow.
+        log: (N, rows); ``log_count`` of a state are written and grow.
+        samples: for each kind in the order of SENSORS, (N, rows) records of its samples as they are
+            published; those that do not fit are not kept. Then those of the attitude device.
+        linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
+        attitude: their attitude devices, as many.
+    """
+
+    states: Records[LoopState]
+    setups: Records[Setup]
+    scene: Scene
+    use_truth: NDArray[np.int64]
+    white: White
+    used: NDArray[np.int64]
+    log: Any
+    samples: SampleLogs
+    linear: Any
+    attitude: Any
+
+
 @template
-def move(
-    states: Records[State],
+def move_vehicles(
+    states: Records[LoopState],
     setups: Records[Setup],
     scene: Scene,
     until_ns: int,
@@ -166,7 +245,7 @@ def move(
     """Physics of every vehicle up to a stamp, under the oldest pending motor commands.
 
     Args:
-        states, setups, scene: as of :func:`advance`.
+        states, setups, scene: as of :func:`advance_vehicles`.
         until_ns: the stamp.
         white: (N, rows, WIND_WHITE) standard normal numbers.
         row: of them, for this time.
@@ -198,9 +277,9 @@ def is_due(period_ns: int, now_ns: int, imu_period_ns: int) -> bool:
 def sense_due(
     step: Callable[..., None],
     slots: AnySlot,
-    state: State,
+    state: LoopState,
     setup: Setup,
-    scene: Scene,
+    world: SensorWorld,
     white: Array,
     used: NDArray[np.int64],
     k: int,
@@ -216,16 +295,13 @@ def sense_due(
         k: which device it is.
     """
     if is_due(slots[0].period_ns, state.stamp_ns, setup.imu_period_ns):
-        sense(
-            step, slots, setup.environment, scene, state.truth, state.stamp_ns, white[used[k]],
-            count,
-        )  # fmt: skip
+        sense(step, slots, world, state.truth, state.stamp_ns, white[used[k]], count)
         used[k] += 1
 
 
 @template
 def sense_all(
-    state: State,
+    state: LoopState,
     setup: Setup,
     scene: Scene,
     attitude: Records[AhrsSlot],
@@ -234,25 +310,26 @@ def sense_all(
     used: NDArray[np.int64],
 ) -> None:
     """Take every sample of the vehicle ``i`` that is due now."""
-    sense_due(imu_step, state.imu, state, setup, scene, white[0][i], used, 0, IMU_WHITE)
-    sense_due(gnss_step, state.gnss, state, setup, scene, white[1][i], used, 1, GNSS_WHITE)
+    world = SensorWorld(setup.environment, scene)
+    sense_due(imu_step, state.imu, state, setup, world, white[0][i], used, 0, IMU_WHITE)
+    sense_due(gnss_step, state.gnss, state, setup, world, white[1][i], used, 1, GNSS_WHITE)
     sense_due(
-        magnetometer_step, state.magnetometer, state, setup, scene, white[2][i], used, 2,
+        magnetometer_step, state.magnetometer, state, setup, world, white[2][i], used, 2,
         MAGNETOMETER_WHITE,
     )  # fmt: skip
     sense_due(
-        barometer_step, state.barometer, state, setup, scene, white[3][i], used, 3, BAROMETER_WHITE
+        barometer_step, state.barometer, state, setup, world, white[3][i], used, 3, BAROMETER_WHITE
     )
     sense_due(
-        rangefinder_step, state.rangefinder, state, setup, scene, white[4][i], used, 4,
+        rangefinder_step, state.rangefinder, state, setup, world, white[4][i], used, 4,
         RANGEFINDER_WHITE,
     )  # fmt: skip
     if attitude.shape[0] > 0:
-        sense_due(ahrs_step, attitude, state, setup, scene, white[6][i], used, 6, AHRS_WHITE)
+        sense_due(ahrs_step, attitude, state, setup, world, white[6][i], used, 6, AHRS_WHITE)
 
 
 @kernel
-def take_standing(state: State, setup: Setup, sample: ImuSample) -> None:
+def take_standing(state: LoopState, setup: Setup, sample: ImuSample) -> None:
     """Tell the filter that the vehicle stands, as the estimator's node does on ``landed``."""
     if setup.landed_by_contact == 0:
         return
@@ -266,21 +343,15 @@ def take_standing(state: State, setup: Setup, sample: ImuSample) -> None:
 
 
 @template
-def take_imu(state: State, setup: Setup, linear: Any, log: Records[ImuSample]) -> bool:
+def take_imu_samples(state: LoopState, setup: Setup, linear: Any, log: Records[ImuSample]) -> bool:
     """Hand IMU samples that have arrived to the estimator; whether there was one."""
     arrived = False
     while deliver(state.imu, state.stamp_ns, log):
         arrived, sample = True, state.imu[0].sample
         if linear.shape[0] > 0:
-            gps_ins_offer_imu(
-                linear, sample.stamp_ns, sample.f_S, sample.w_S,
-                setup.accel_covariance, setup.gyro_covariance,
-            )  # fmt: skip
+            gps_ins_offer(linear, IMU, sample.stamp_ns, sample.values, setup.imu_covariance)
         else:
-            verdict = accept_imu(
-                state.line, sample.stamp_ns, sample.f_S, sample.w_S,
-                setup.accel_covariance, setup.gyro_covariance,
-            )  # fmt: skip
+            verdict = accept(state.line, IMU, sample.stamp_ns, sample.values, setup.imu_covariance)
             if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
                 take_standing(state, setup, sample)
     return arrived
@@ -288,7 +359,7 @@ def take_imu(state: State, setup: Setup, linear: Any, log: Records[ImuSample]) -
 
 @kernel
 def take_vector(
-    state: State, linear: Any, kind: int, stamp_ns: int, values: Array, variance: Array
+    state: LoopState, linear: Any, kind: int, stamp_ns: int, values: Array, variance: Array
 ) -> None:
     """Hand three independent numbers to the estimator."""
     covariance = state.covariance[:9]
@@ -302,7 +373,7 @@ def take_vector(
 
 
 @template
-def take_gnss(state: State, linear: Any, log: Records[GnssSample]) -> None:
+def take_gnss(state: LoopState, linear: Any, log: Records[GnssSample]) -> None:
     """Hand fixes that have arrived to the estimator, position and velocity."""
     while deliver(state.gnss, state.stamp_ns, log):
         fix = state.gnss[0].sample
@@ -313,7 +384,7 @@ def take_gnss(state: State, linear: Any, log: Records[GnssSample]) -> None:
 
 @template
 def take_attitude(
-    state: State, slots: Records[AhrsSlot], linear: Any, log: Records[AhrsSample]
+    state: LoopState, slots: Records[AhrsSlot], linear: Any, log: Records[AhrsSample]
 ) -> None:
     """Hand attitudes that have arrived to the linear filter, as accurate as its file says."""
     while deliver(slots, state.stamp_ns, log):
@@ -325,7 +396,7 @@ def take_attitude(
 
 
 @template
-def take_rest(state: State, setup: Setup, linear: Any, logs: SampleLogs) -> None:
+def take_rest(state: LoopState, setup: Setup, linear: Any, logs: SampleLogs) -> None:
     """Hand what else has arrived to the error-state filter; the linear one takes nothing of it."""
     used = linear.shape[0] == 0
     while deliver(state.magnetometer, state.stamp_ns, logs[2]):
@@ -348,7 +419,7 @@ def take_rest(state: State, setup: Setup, linear: Any, logs: SampleLogs) -> None
 
 
 @template
-def take_nothing(state: State, logs: SampleLogs) -> None:
+def take_nothing(state: LoopState, logs: SampleLogs) -> None:
     """Deliver what has arrived, for an estimator outside."""
     while deliver(state.imu, state.stamp_ns, logs[0]):
         pass
@@ -363,7 +434,7 @@ def take_nothing(state: State, logs: SampleLogs) -> None:
 
 
 @kernel
-def is_running(state: State, linear: Any) -> bool:
+def is_running(state: LoopState, linear: Any) -> bool:
     """Whether there is an estimate."""
     if linear.shape[0] > 0:
         return bool(linear[0].motion.running != 0)
@@ -371,7 +442,7 @@ def is_running(state: State, linear: Any) -> bool:
 
 
 @template
-def take_odometry(state: State, linear: Any, use_truth: int) -> bool:
+def take_odometry(state: LoopState, linear: Any, use_truth: int) -> bool:
     """Write the odometry that is flown on; whether there is one."""
     line, true = state.line[0], state.truth[0]
     running = is_running(state, linear)
@@ -393,7 +464,7 @@ def take_odometry(state: State, linear: Any, use_truth: int) -> bool:
 
 
 @template
-def control(state: State, setup: Setup, known: bool) -> None:
+def control(state: LoopState, setup: Setup, known: bool) -> None:
     """Inner loop on the odometry, if there is one; the motor command at the end of the queue."""
     odometry = state.odometry
     now_ns = odometry.stamp_ns if known else state.stamp_ns
@@ -417,7 +488,7 @@ def control(state: State, setup: Setup, known: bool) -> None:
 
 
 @template
-def log_row(state: State, setup: Setup, linear: Any, use_truth: int, row: LogRow) -> None:
+def log_row(state: LoopState, setup: Setup, linear: Any, use_truth: int, row: LogRow) -> None:
     """Truth, estimate, speeds and command of the rotors at this instant."""
     estimate = state.estimate if use_truth != 0 else state.odometry
     row.stamp_ns = state.stamp_ns
@@ -426,16 +497,9 @@ def log_row(state: State, setup: Setup, linear: Any, use_truth: int, row: LogRow
     true = state.truth[0]
     for i in range(3):
         row.p_W[i], row.v_W[i], row.w_B[i] = true.p_W[i], true.v_W[i], true.w_B[i]
-        row.estimate.p_W[i] = estimate.p_W[i]
-        row.estimate.v_W[i] = estimate.v_W[i]
-        row.estimate.w_B[i] = estimate.w_B[i]
-        row.estimate.p_variance[i] = estimate.p_variance[i]
-        row.estimate.v_variance[i] = estimate.v_variance[i]
-        row.estimate.attitude_variance[i] = estimate.attitude_variance[i]
-    row.estimate.stamp_ns = estimate.stamp_ns
+    row.estimate = estimate
     for i in range(4):
         row.q_WB[i] = true.q_WB[i]
-        row.estimate.q_WB[i] = estimate.q_WB[i]
     for i in range(MAX_ROTORS):
         row.rotor_speed_radps[i] = state.vehicle.x[ROTOR + i]
         row.rotor_command_radps[i] = state.pending[setup.delay, i]
@@ -443,7 +507,7 @@ def log_row(state: State, setup: Setup, linear: Any, use_truth: int, row: LogRow
 
 @template
 def answer(
-    state: State,
+    state: LoopState,
     setup: Setup,
     use_truth: int,
     linear: Any,
@@ -465,13 +529,13 @@ def answer(
     if setup.outside == ALL_OUTSIDE:
         take_nothing(state, samples)
     else:
-        arrived = take_imu(state, setup, linear, samples[0])
+        arrived = take_imu_samples(state, setup, linear, samples[0])
         if linear.shape[0] > 0:
             take_attitude(state, attitude, linear, samples[5])
         take_gnss(state, linear, samples[1])
         take_rest(state, setup, linear, samples)
         if linear.shape[0] == 0:
-            run(state.line[0])
+            run_events(state.line[0])
     for k in range(setup.delay):
         for i in range(MAX_ROTORS):
             state.pending[k, i] = state.pending[k + 1, i]
@@ -485,40 +549,16 @@ def answer(
 
 
 @template
-def advance(
-    states: Records[State],
-    setups: Records[Setup],
-    scene: Scene,
-    until_ns: int,
-    tick_ns: int,
-    use_truth: NDArray[np.int64],
-    white: White,
-    used: NDArray[np.int64],
-    log: Any,
-    samples: SampleLogs,
-    linear: Any,
-    attitude: Any,
-) -> None:
+def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
     """One position-control step on the setpoints in the states, then the loop up to a stamp.
 
     Args:
-        states: (N,) of the vehicles, at one stamp.
-        setups: (N,) vehicles of one kind, whose IMUs have one rate.
-        scene: what rays meet.
+        flight: states of the vehicles, at one stamp; setups of one kind, whose IMUs have one rate.
         until_ns: the next mission tick or a stamp before it, a multiple of the IMU's period.
         tick_ns: length of the mission tick that begins now; 0: none begins, and there is no
             position-control step.
-        use_truth: (N,) 1 flies on the truth instead of the estimate (which runs beside it).
-        white: (N, rows, width) standard normal numbers for each kind in the order of SENSORS, a row
-            for each sample; then those of the wind, a row for each IMU sample; then those of the
-            attitude device.
-        used: (N, kinds) rows of ``white`` that are used up, as many kinds; they grow.
-        log: (N, rows); ``log_count`` of a state are written and grow.
-        samples: for each kind in the order of SENSORS, (N, rows) records of its samples as they are
-            published; those that do not fit are not kept. Then those of the attitude device.
-        linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
-        attitude: their attitude devices, as many.
     """
+    states, setups, scene, use_truth, white, used, log, samples, linear, attitude = flight
     for i in range(states.shape[0]):
         state = states[i]
         begins = tick_ns > 0 and setups[i].outside != ALL_OUTSIDE
@@ -529,7 +569,7 @@ def advance(
             )  # fmt: skip
     while states[0].stamp_ns < until_ns:
         now_ns = states[0].stamp_ns + setups[0].imu_period_ns
-        move(states, setups, scene, now_ns, white[5], used[0, 5])
+        move_vehicles(states, setups, scene, now_ns, white[5], used[0, 5])
         for i in range(states.shape[0]):
             used[i, 5] += 1
             state, setup = states[i], setups[i]
@@ -543,42 +583,22 @@ def advance(
 
 
 @threaded
-def ticks(
-    states: Records[State],
-    setups: Records[Setup],
-    scene: Scene,
-    until_ns: NDArray[np.int64],
-    use_truth: NDArray[np.int64],
-    white: White,
-    used: NDArray[np.int64],
-    log: Any,
-    samples: SampleLogs,
-    linear: Any,
-    attitude: Any,
-) -> Iterator[int]:
-    """Call :func:`advance` each time that the next one is asked for: a compiled generator.
+def ticks(flight: LoopArrays, until_ns: NDArray[np.int64]) -> Iterator[int]:
+    """Call :func:`advance_vehicles` each time that the next one is asked for: a compiled generator.
 
     It is handed its arguments once. To describe two dozen arrays to compiled code takes 10 us, a
     seventh of what it then does in a tick. While it computes, other threads of Python can go on;
     nobody may touch its arrays meanwhile.
 
     Args:
-        states, setups, scene, use_truth, white, used, log, samples, linear, attitude: as of
-            :func:`advance`.
-        until_ns: (2,) ``until_ns`` and ``tick_ns`` of :func:`advance`, read anew each time.
+        flight: as of :func:`advance_vehicles`.
+        until_ns: (2,) ``until_ns`` and ``tick_ns`` of it, read anew each time.
 
     Yields:
         The stamp.
     """
     # before the loop: what lives across a yield and is counted is never given back
-    of_all = (borrowed(states), borrowed(setups), borrowed(scene))
-    numbers = (borrowed(white), borrowed(used))
-    kept = (borrowed(log), borrowed(samples))
-    filters = (borrowed(linear), borrowed(attitude))
-    until, on_truth = borrowed(until_ns), borrowed(use_truth)
+    own, until = borrowed(flight), borrowed(until_ns)
     while True:
-        advance(
-            of_all[0], of_all[1], of_all[2], until[0], until[1], on_truth, numbers[0], numbers[1],
-            kept[0], kept[1], filters[0], filters[1],
-        )  # fmt: skip
+        advance_vehicles(own, until[0], until[1])
         yield until[0]

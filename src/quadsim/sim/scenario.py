@@ -1,9 +1,12 @@
-"""Scenarios: which vehicle flies what, with which sensors, in which world, and what must hold."""
+"""Scenarios: which vehicle flies what, with which sensors, in which world, and what must hold.
+
+Whether a mission stays within its fence and above the ground that the scenario knows.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,26 +16,26 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import P, Spec, Vec3, from_mapping
 from quadsim.control.airframe import AirframeParams
-from quadsim.control.parameters import AutopilotParams, FenceParams
+from quadsim.control.parameters import AutopilotParams, FenceParams, FlightParams
 from quadsim.control.reciprocal import GiveWayParams
-from quadsim.estimation.eskf.parameters import LINEAR, EstimatorParams
-from quadsim.estimation.reference_filters.gps_ins_parameters import ATTITUDES, EXTERNAL
+from quadsim.estimation.eskf.parameters import ATTITUDES, EXTERNAL, LINEAR, EstimatorParams
+from quadsim.mission.flight.fence import item_places, mission_fault
 from quadsim.mission.formations import Formation, Gather, places
-from quadsim.mission.items import Item, items_from, name_of
+from quadsim.mission.items import Item, Takeoff, items_from, name_of
 from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
+from quadsim.mission.waypoint import ReturnHome
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.ahrs import AhrsParams
 from quadsim.sensors.devices import check_faults, load_suite
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.slot import OUTBOX_SIZE
-from quadsim.sensors.timing import SensorParams
 from quadsim.sim.criterion import AnyCriterion, criteria_from
 from quadsim.sim.installation import BelievedParams, believed_airframe, installed
 from quadsim.sim.library import Library
-from quadsim.sim.mission_check import check_mission
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -40,8 +43,72 @@ from quadsim.vehicle.ropes.suspension import check_ropes
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.build import HeightmapParams, extent_m
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 from quadsim.world.scene.terrain_hills import HillsParams
+
+#: Between two places of a leg that are looked at, m.
+LOOK_M = 1.0
+#: No leg is looked at in more places.
+MOST_LOOKS = 500
+
+
+def _legs(
+    items: Sequence[Item], home_W_m: Vec3, flight: FlightParams
+) -> Iterator[tuple[int, Item, Vec3, Vec3]]:
+    """Index, item, start and end of each straight way whose height does not count from ground."""
+    at = home_W_m
+    for i, item in enumerate(items):
+        follows_ground = getattr(item, "height", "") == "above_ground"
+        for goal in item_places(item, at, home_W_m, flight):
+            if not follows_ground and not isinstance(item, Takeoff | ReturnHome):
+                yield i, item, at, goal
+            at = goal
+
+
+def check_mission(
+    items: Sequence[Item],
+    flight: FlightParams,
+    vehicle: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    pose: tuple[float, float, float],
+    where: str,
+) -> None:
+    """Refuse a mission that leaves the fence or goes below the ground.
+
+    Args:
+        items: the mission.
+        flight: its fence and its floor.
+        vehicle: for how high it stands.
+        environment: for the flat ground.
+        scene: for the terrain.
+        pose: where it starts: x, y in m and yaw in rad.
+        where: the file that errors name.
+
+    Raises:
+        InputError: naming the item and what is allowed.
+    """
+    if not items:
+        return
+    home = (pose[0], pose[1], standing_height_m(vehicle, environment, scene, pose))
+    fault = mission_fault(items, flight, home)
+    if fault is not None:
+        raise InputError(f"{where}: {fault}")
+    if scene.is_flat and home[2] + flight.failsafe.floor_m >= environment.ground_height_m:
+        return
+    for i, item, start, goal in _legs(items, home, flight):
+        count = min(math.ceil(math.dist(start[:2], goal[:2]) / LOOK_M), MOST_LOOKS) or 1
+        for k in range(1, count + 1):
+            share = k / count
+            x, y, z = (a + share * (b - a) for a, b in zip(start, goal, strict=True))
+            ground_m = float(terrain_height(scene.terrain, environment.ground_height_m, x, y))
+            if z < ground_m:
+                raise InputError(
+                    f"{where}: mission[{i}]: {name_of(item)}: z = {z:.2f} m at ({x:.1f}, {y:.1f});"
+                    f" allowed: above the ground, {ground_m:.2f} m"
+                )
+
 
 #: Vehicles that one graph can fly.
 MAX_VEHICLES = 1000
@@ -99,20 +166,17 @@ class ScenarioFile:
     estimator: Annotated[str, Spec("a file of config/estimators")] = "eskf"
     autopilot: Annotated[str, Spec("a file of config/autopilots")] = "default"
     fly_on: Annotated[
-        str,
-        Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth")),
+        str, Spec("what is flown on; the estimator runs in any case", choices=("estimate", "truth"))
     ] = "estimate"
     landed: Annotated[
-        str,
-        Spec("who tells the estimator that the vehicle stands", choices=("nobody", "contact")),
+        str, Spec("who tells the estimator that the vehicle stands", choices=("nobody", "contact"))
     ] = "nobody"
     switch_at_s: Annotated[
         tuple[float, ...],
         Spec("when the closed loop changes between truth and estimate", "s", ge=0.0, le=86400.0),
     ] = ()
     vehicles: Annotated[
-        int,
-        Spec("in one world, each with noise of its own", ge=1, le=MAX_VEHICLES),
+        int, Spec("in one world, each with noise of its own", ge=1, le=MAX_VEHICLES)
     ] = 1
     seed: Annotated[int, Spec("seed of all randomness", ge=0, le=2**63 - 1)] = 1
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=86400.0)] = 60.0
@@ -132,7 +196,7 @@ class ScenarioFile:
     fence: FenceParams = field(default_factory=FenceParams)
 
 
-def airframe_of(vehicle: VehicleParams) -> AirframeParams:
+def known_airframe(vehicle: VehicleParams) -> AirframeParams:
     """What a controller that knows the vehicle's file believes: its figures."""
     return AirframeParams(
         **{name: getattr(vehicle, name) for name in AirframeParams.__dataclass_fields__}
@@ -238,7 +302,7 @@ class Scenario:
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
         file = self.file
-        return believed_airframe(airframe_of(self.vehicle), file.believed_mass, file.believed)
+        return believed_airframe(known_airframe(self.vehicle), file.believed_mass, file.believed)
 
 
 def faults_from(
@@ -309,7 +373,7 @@ def with_fence(autopilot: AutopilotParams, fence: FenceParams) -> AutopilotParam
     return replace(autopilot, flight=replace(autopilot.flight, fence=fence))
 
 
-def beside(path: Path, file: ScenarioFile) -> ScenarioFile:
+def files_beside(path: Path, file: ScenarioFile) -> ScenarioFile:
     """A scenario whose heightmap and recorded wind are looked for beside its own file first."""
 
     def found(name: str) -> str:
@@ -401,7 +465,7 @@ def scenario_of(
     events = content.pop("events", [])
     commands = content.pop("commands", [])
     file = from_mapping(ScenarioFile, content | _options(overrides), where)
-    file = beside(path, file)
+    file = files_beside(path, file)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     (vehicle, _), (estimator, given), (autopilot, _) = (

@@ -37,12 +37,12 @@ from quadsim.world.build import make_scene
 TIMED = "timed_points"
 
 
-def plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """Nested values as YAML has them: tuples become lists."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_values(item) for item in value]
     return value
 
 
@@ -104,7 +104,7 @@ def scenario_text(scenario: Scenario) -> str:
         "commands": [asdict(command) for command in scenario.commands],
         "files": _digests(scenario.file),
     }
-    return str(yaml.safe_dump(plain(content), sort_keys=False, width=100))
+    return str(yaml.safe_dump(plain_values(content), sort_keys=False, width=100))
 
 
 def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:

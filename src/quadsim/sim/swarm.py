@@ -16,25 +16,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
 from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
 from quadsim.sensors import SENSORS
-from quadsim.sim.closed_loop import (
-    LOG_HZ,
-    REST_TICKS,
-    TICK_HZ,
-    ClosedLoop,
-    Progress,
-    vehicle_names,
-)
+from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, ClosedLoop, Progress, vehicle_names
 from quadsim.sim.log import OK, Event, FlightLog
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
-
-Array = NDArray[np.float64]
 
 #: States in which a vehicle leaves its way for another one.
 YIELDING = ("mission", "hover", "guided", "velocity", "returning")
@@ -151,7 +143,7 @@ class GivingWay:
                 loop.events.append(Event(loop.stamp_ns, OK, "goes on", "nobody is in its way"))
 
 
-def plain(scenario: Scenario, name: str, vehicles: Vehicles, index: int) -> ClosedLoop:
+def plain_loop(scenario: Scenario, name: str, vehicles: Vehicles, index: int) -> ClosedLoop:
     """The loop of one vehicle of a swarm."""
     return ClosedLoop(scenario, vehicle=name, vehicles=vehicles, index=index)
 
@@ -182,7 +174,7 @@ class Swarm:
         seconds: float | None = None,
         log_hz: float = LOG_HZ,
         keep_samples: bool = False,
-        make: Make = plain,
+        make: Make = plain_loop,
         each_starts: bool = True,
     ) -> None:
         count = scenario.file.vehicles if count is None else count
@@ -358,7 +350,7 @@ class Swarm:
 def run_all(
     scenario: Scenario,
     progress: Progress | None = None,
-    make: Make = plain,
+    make: Make = plain_loop,
     log_hz: float = LOG_HZ,
     keep_samples: bool = False,
 ) -> tuple[list[FlightLog], str]:

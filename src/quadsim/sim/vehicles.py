@@ -1,14 +1,19 @@
-"""The vehicles that fly in one world, as :func:`quadsim.sim.loop.advance` takes them."""
+"""The vehicles that fly in one world, as :func:`quadsim.sim.loop.advance` takes them.
+
+The normal numbers of a flight, drawn in blocks: a call to a generator costs more than a row.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.noise import stream
+from quadsim.base.normals import Words, fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
@@ -18,17 +23,96 @@ from quadsim.estimation.eskf.parameters import LINEAR
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import SensorModel, period_ns, start_slot
-from quadsim.sensors.timing import SensorParams
-from quadsim.sim.loop import LOG_ROW, SETUP, STATE, ticks
+from quadsim.sim.loop import LOG_ROW, SETUP, STATE, LoopArrays, ticks
 from quadsim.sim.scenario import Scenario
-from quadsim.sim.white_noise import Source, WhiteNoise
 from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.start import stand
 from quadsim.vehicle.state import P
 from quadsim.world.air.wind import white_width
+
+#: What is drawn at once.
+BLOCK_NS = 1_000_000_000
+
+
+class NoiseSource(NamedTuple):
+    """One device of one vehicle: its stream, a row for each period, numbers in a row."""
+
+    generator: np.random.Generator
+    period_ns: int  # 0: it is not there
+    width: int
+
+
+class Kept(NamedTuple):
+    """Noise as it was at a stamp."""
+
+    words: list[Words]
+    white: Sequence[NDArray[np.float64]]
+    used: NDArray[np.int64]
+    drawn_ns: int
+
+
+class WhiteNoise:
+    """Standard normal numbers of N vehicles: of each stream row for row, as a node draws them.
+
+    Args:
+        vehicles: the devices of each vehicle; all vehicles have the same, at the same rates.
+
+    Attributes:
+        white: (N, rows, width) for each device, refilled in place.
+        used: (N, devices) rows of each that are used up; who uses them counts here.
+    """
+
+    def __init__(self, vehicles: Sequence[Sequence[NoiseSource]]) -> None:
+        self._vehicles = vehicles
+        self._words = [[words_of(of.generator) for of in sources] for sources in vehicles]
+        self.white = tuple(
+            np.zeros((len(vehicles), BLOCK_NS // of.period_ns + 2 if of.period_ns else 0, of.width))
+            for of in vehicles[0]
+        )
+        self.used = np.zeros((len(vehicles), len(self.white)), np.int64)
+        self._drawn_ns = 0
+
+    def draw(self, stamp_ns: int, until_ns: int) -> None:
+        """See that there is a row for each sample up to a stamp.
+
+        Args:
+            stamp_ns: up to which the rows are used up.
+            until_ns: at most BLOCK_NS later.
+        """
+        if until_ns <= self._drawn_ns:
+            return
+        drawn_ns = stamp_ns + BLOCK_NS
+        for vehicle, sources in enumerate(self._vehicles):
+            for k, (_, every_ns, width) in enumerate(sources):
+                if every_ns == 0 or width == 0:
+                    continue
+                white = self.white[k][vehicle]
+                left = self._drawn_ns // every_ns - stamp_ns // every_ns
+                rows = drawn_ns // every_ns - stamp_ns // every_ns
+                white[:left] = white[self.used[vehicle, k] :][:left].copy()
+                fill_normals(self._words[vehicle][k], white[left:rows].reshape(-1))
+        self.used[:] = 0
+        self._drawn_ns = drawn_ns
+
+    def keep(self) -> Kept:
+        """What :meth:`restore` goes back to."""
+        words = [of.copy() for one in self._words for of in one]
+        white = [array.copy() for array in self.white]
+        return Kept(words, white, self.used.copy(), self._drawn_ns)
+
+    def restore(self, kept: Kept) -> None:
+        """Go on from where it was kept."""
+        sources = [of for one in self._words for of in one]
+        for words, before in zip(sources, kept.words, strict=True):
+            words[:] = before
+        for array, rows in zip(self.white, kept.white, strict=True):
+            array[:] = rows
+        self.used[:], self._drawn_ns = kept.used, kept.drawn_ns
+
 
 #: What is kept of every flight, beside the log's rows.
 KEPT = ("imu", "gnss", "rangefinder")
@@ -129,21 +213,13 @@ class Vehicles:
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
         self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(2, np.int64)
-        self._ticks = ticks(
-            self.states,
-            self.setups,
-            scenario.scene,
-            self._until_ns,
-            self.use_truth,
-            self.noise.white,
-            self.noise.used,
-            self.logs,
-            tuple(self.samples.values()),
-            self.linear,
-            self.attitude,
-        )
+        flight = LoopArrays(
+            self.states, self.setups, scenario.scene, self.use_truth, self.noise.white,
+            self.noise.used, self.logs, tuple(self.samples.values()), self.linear, self.attitude,
+        )  # fmt: skip
+        self._ticks = ticks(flight, self._until_ns)
 
-    def _start(self, i: int, name: str, pose: tuple[float, float, float]) -> list[Source]:
+    def _start(self, i: int, name: str, pose: tuple[float, float, float]) -> list[NoiseSource]:
         """One on the ground, every device switched on, the filter empty.
 
         Returns:
@@ -160,7 +236,7 @@ class Vehicles:
             for kind, model in SENSORS.items()
         ]
         width = white_width(scenario.environment.wind)
-        sources.append(Source(stream(seed, name, "wind"), int(setup.imu_period_ns), width))
+        sources.append(NoiseSource(stream(seed, name, "wind"), int(setup.imu_period_ns), width))
         slots, params = self.attitude[i : i + 1], scenario.ahrs if len(self.attitude) else None
         sources.append(self._switch_on(i, name, ahrs.MODEL, slots, params))
         state["line"] = new_timeline(scenario.estimator)
@@ -177,15 +253,15 @@ class Vehicles:
         model: SensorModel,
         slots: NDArray[np.record],
         params: SensorParams | None,
-    ) -> Source:
+    ) -> NoiseSource:
         """Switch a device of a vehicle on, if it has it; where its noise comes from."""
         generator = stream(self.scenario.file.seed, name, model.name)
         if params is None:
-            return Source(generator, 0, model.white_width)
+            return NoiseSource(generator, 0, model.white_width)
         faults = self.scenario.faults.get(model.name, ())
         start_slot(slots, model, params, generator, faults)
         slots["previous"] = self.states[i]["truth"]
-        return Source(generator, period_ns(params), model.white_width)
+        return NoiseSource(generator, period_ns(params), model.white_width)
 
     def advance(self, stamp_ns: int, until_ns: int, tick_ns: int | None = None) -> None:
         """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later.

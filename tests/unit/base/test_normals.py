@@ -7,7 +7,7 @@ import pytest
 
 from quadsim.base.noise import stream
 from quadsim.base.normals import draw_normals, fill_normals, words_of
-from quadsim.sim.white_noise import BLOCK_NS, Source, WhiteNoise
+from quadsim.sim.vehicles import BLOCK_NS, NoiseSource, WhiteNoise
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -36,7 +36,7 @@ def test_numbers_drawn_in_python_leave_the_generator_where_numpy_would():
 
 def test_rows_are_used_in_order_and_a_kept_state_goes_on():
     period_ns = 10_000_000
-    noise = WhiteNoise([[Source(stream(1, "quad", "gnss"), period_ns, 3)]])
+    noise = WhiteNoise([[NoiseSource(stream(1, "quad", "gnss"), period_ns, 3)]])
     wanted = stream(1, "quad", "gnss").standard_normal((300, 3))
     found, kept = [], None
     for tick in range(250):

@@ -9,11 +9,11 @@ import pytest
 
 from quadsim.control.pid import (
     clamp,
-    derivative,
     integral_step,
     limit_horizontal,
     low_pass,
     low_pass_weight,
+    rate_of_change,
 )
 
 
@@ -43,7 +43,7 @@ def test_derivative_of_a_low_passed_ramp_is_its_slope():
     weight, value, before = low_pass_weight(30.0, 0.002), 0.0, 0.0
     for k in range(500):
         before, value = value, low_pass(value, 3.0 * 0.002 * k, weight)
-    assert derivative(before, value, 0.002) == pytest.approx(3.0, rel=1e-9)
+    assert rate_of_change(before, value, 0.002) == pytest.approx(3.0, rel=1e-9)
 
 
 def test_integral_of_a_constant_error_grows_as_gain_times_time():

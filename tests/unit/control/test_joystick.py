@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from quadsim.base.errors import InputError
-from quadsim.base.files import known, share_dir
+from quadsim.base.files import known
 from quadsim.cli.fly import fly
 from quadsim.control.joystick import Joystick, load_joystick, shaped
 
@@ -152,14 +152,9 @@ def test_a_pads_left_stick_is_throttle_and_yaw(name):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("index: 4", "index: 64", r"axes: forward: index: 64 is out of range; allowed: >= 0"),
-        ("index: 4", "index: four", "axes: forward: index: 'four' is not a whole number"),
         ("sign: -1", "sign: 0", "axes: up: sign: 0; allowed: 1, -1"),
-        ("dead_zone: 0.1", "dead_zone: 1.0", "axes: forward: dead_zone: 1.0 is out of range"),
-        ("expo: 0.0", "exponent: 0.0", "axes: forward: unknown key 'exponent'; allowed: index"),
         ("index: 3", "index: 4", "axes: left: 4 is forward already"),
         ("land: 0", "land: 2", "buttons: land: 2 is arm already"),
-        ("land: 0", "lend: 0", "buttons: unknown key 'lend'"),
         ("  yaw: {index: 0, dead_zone: 0.1, expo: 0.0}\n", "", "axes: the key 'yaw' is missing"),
     ],
 )
@@ -169,12 +164,6 @@ def test_a_bad_mapping_is_one_line(tmp_path, old, new, words):
         mapping(tmp_path, LIKE_A_PAD.replace(old, new, 1))
     assert str(tmp_path / "pad.yaml") in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_an_unknown_mapping_names_those_there_are():
-    assert (share_dir() / "config" / "joysticks" / "xbox.yaml").is_file()
-    with pytest.raises(InputError, match=r"unknown joystick 'xbx'; known: .*xbox"):
-        load_joystick("xbx")
 
 
 def test_the_keys_need_a_terminal():

@@ -23,7 +23,7 @@ from quadsim.control.airframe import (
 )
 from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import airframe_of, load_scenario
+from quadsim.sim.scenario import known_airframe, load_scenario
 from quadsim.vehicle.disturbances import MotorChange
 from quadsim.vehicle.layout import lay_out
 from quadsim.vehicle.parameters import VehicleParams
@@ -31,7 +31,7 @@ from quadsim.vehicle.parameters import VehicleParams
 
 def airframe(vehicle) -> AirframeParams:
     """A vehicle's file as the controller knows it."""
-    return airframe_of(load(VehicleParams, find("vehicles", vehicle)))
+    return known_airframe(load(VehicleParams, find("vehicles", vehicle)))
 
 
 def ring(layout):

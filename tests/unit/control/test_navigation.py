@@ -20,11 +20,11 @@ from quadsim.geometry.rotation import from_euler, quat, to_euler
 from quadsim.mission.items import Takeoff
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import airframe_of, load_scenario
+from quadsim.sim.scenario import known_airframe, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
 
 THESIS = load(AutopilotParams, find("autopilots", "thesis"))
-HELICOPTER = airframe_of(load(VehicleParams, find("vehicles", "thesis_helicopter")))
+HELICOPTER = known_airframe(load(VehicleParams, find("vehicles", "thesis_helicopter")))
 GRAVITY = THESIS.gravity_mps2
 TILT = math.radians(10.0)
 

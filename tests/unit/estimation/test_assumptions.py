@@ -20,16 +20,10 @@ from quadsim.bag.heard import heard_of
 from quadsim.bag.profiles import Recording
 from quadsim.bag.reading import open_bag
 from quadsim.bag.writer import BagWriter
-from quadsim.estimation.assumptions import (
-    ACCURATE_SHARE,
-    Heard,
-    Unknown,
-    assumed,
-    date_year_of,
-)
-from quadsim.estimation.eskf.filter import ErrorStateEkf
+from quadsim.estimation.assumptions import ACCURATE_SHARE, Heard, Unknown, assumed, date_year_of
 from quadsim.estimation.eskf.layout import ANTENNA, MAGNETIC_FIELD, P
-from quadsim.estimation.eskf.parameters import EstimatorParams, MountParams, StartParams
+from quadsim.estimation.eskf.parameters import AlignParams, EstimatorParams, MountingParams
+from quadsim.estimation.interface import ErrorStateEkf
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.sim.scenario import load_scenario
@@ -141,7 +135,7 @@ SEEDS = 30
 
 def test_lever_arm_is_consistent() -> None:
     """Believed elsewhere by a draw of its prior: its error squared over covariance, 99.99 %."""
-    mount = MountParams(antenna_position_B_m=(0.05, -0.1, 0.15))
+    mount = MountingParams(antenna_position_B_m=(0.05, -0.1, 0.15))
     path = flight(15.0, mount=mount)
     sensors = Sensors(fix_m=(0.02, 0.02, 0.02), speed_mps=(0.05, 0.05, 0.05))
     errors, covariances, positions, stated = [], [], [], []
@@ -149,7 +143,7 @@ def test_lever_arm_is_consistent() -> None:
         draw = LEVER_ARM_M * np.random.default_rng([7, seed]).standard_normal(3)
         believed = replace(mount, antenna_position_B_m=tuple(mount.antenna_position_B_m - draw))
         params = replace(
-            EstimatorParams(), mount=believed, start=StartParams(lever_arm_m=LEVER_ARM_M)
+            EstimatorParams(), mount=believed, start=AlignParams(lever_arm_m=LEVER_ARM_M)
         )
         run = MatchedRun(path, seed, params, sensors)
         found = run.errors(np.array([14.0]))
@@ -172,7 +166,7 @@ def test_lever_arm_is_consistent() -> None:
 def test_unknown_heading_noise_is_learned(sigma_rad: float) -> None:
     """From the innovations of a vehicle at rest whose gyroscope holds the heading."""
     rng = np.random.default_rng(4)
-    params = EstimatorParams(start=StartParams(require_gnss=False))
+    params = EstimatorParams(start=AlignParams(require_gnss=False))
     ekf = ErrorStateEkf(params, None)
     known = np.full(9, 1e-8)
     for k in range(6000):

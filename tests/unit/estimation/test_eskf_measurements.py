@@ -48,12 +48,12 @@ from quadsim.estimation.eskf.layout import (
 )
 from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.estimation.eskf.parameters import (
+    AlignParams,
     EstimatorParams,
     FusionParams,
-    GateParams,
-    MountParams,
+    MountingParams,
+    NisParams,
     NoiseParams,
-    StartParams,
 )
 from quadsim.estimation.eskf.update import LARGE_TURN_RAD
 from quadsim.world.air.atmosphere import height_of, pressure_at
@@ -63,20 +63,20 @@ FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 #: Every state is carried; the field counts as heading alone where no test is about its inclination.
 FULL = replace(
     EstimatorParams(),
-    start=StartParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6),
+    start=AlignParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6),
     fusion=FusionParams(drag_per_s=0.3, magnetic_inclination=False),
 )
 MOUNTED = replace(
     FULL,
     ground_height_m=-2.0,
-    mount=MountParams(
+    mount=MountingParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
         antenna_position_B_m=(-0.3, 0.2, 0.4),
         rangefinder_position_B_m=(0.1, 0.2, -0.15),
     ),
     # nothing is rejected where the row and the algebra are tested
-    gate=GateParams(chi2_1=1e9, chi2_3=1e9),
+    gate=NisParams(chi2_1=1e9, chi2_3=1e9),
 )
 NOMINAL = (
     "p_W",
@@ -320,7 +320,7 @@ MODELS = {
         lambda state, z, params: z - predicted_velocity(state, params),
     ),
     "heading": Modelled(
-        magnetic_field.fuse_heading,
+        magnetic_field.fuse_magnetic_heading,
         lambda state, params: attitude(state).inv().apply(state.field_W_T) + state.field_bias_S_T,
         lambda state, z, params: (tuple(z), 1.0),
         lambda state, z, params: direction(state.field_W_T) - direction(levelled(state, z)),
@@ -385,7 +385,7 @@ MODELS = {
 def random_mount(rng: np.random.Generator) -> EstimatorParams:
     """Sensors anywhere on the vehicle, the IMU turned anyhow."""
     places = rng.normal(0.0, 0.3, (3, 3))
-    mount = MountParams(
+    mount = MountingParams(
         imu_position_B_m=tuple(places[0]),
         imu_roll_pitch_yaw_deg=tuple(rng.uniform([-180, -90, -180], [180, 90, 180])),
         antenna_position_B_m=tuple(places[1]),
@@ -488,7 +488,7 @@ def test_range_equals_the_dense_update() -> None:
 def test_magnetic_heading_equals_the_dense_update() -> None:
     """H of the heading that the estimated tilt levels, at any attitude and heading."""
     rng = np.random.default_rng(13)
-    params = pack(replace(FULL, gate=GateParams(chi2_1=1e9)))
+    params = pack(replace(FULL, gate=NisParams(chi2_1=1e9)))
     for _ in range(10):
         state = running(FULL, rng, size=0.01)
         R_true = attitude(state)
@@ -715,7 +715,7 @@ def test_pressure_that_jumped_is_taken_up_again() -> None:
 
 def rotation_variance_after(turned: bool, count: int = 1000) -> float:
     """Variance of the rotation about the field itself, of 0.01 rad^2, after many fields at rest."""
-    params = pack(replace(EstimatorParams(), gate=GateParams(chi2_1=1e9)))
+    params = pack(replace(EstimatorParams(), gate=NisParams(chi2_1=1e9)))
     rng = np.random.default_rng(5)
     state = running(EstimatorParams(), rng, size=0.0)
     state.q_WS = 1.0, 0.0, 0.0, 0.0

@@ -13,7 +13,12 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.parameters import pack
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.layout import BA, BG, FIELD_BIAS, PRESSURE, THETA, WIND, N, P, V
-from quadsim.estimation.eskf.mechanisation import advance, mechanise, predict_or_align
+from quadsim.estimation.eskf.mechanisation import (
+    ImuInput,
+    advance_filter,
+    mechanise,
+    predict_or_align,
+)
 from quadsim.estimation.eskf.parameters import EstimatorParams, NoiseParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.geometry.rotation import to_matrix
@@ -232,9 +237,11 @@ def test_a_sample_split_by_a_measurement_is_the_whole_sample() -> None:
     whole, split = new_running(params), new_running(params)
     f, w = (1.0, -2.0, 9.0), (0.3, -0.2, 0.5)
     f_variance, w_variance = (0.3, 0.2, 0.1), (0.02, 0.01, 0.03)
-    predict_or_align(whole, params, 1_010_000_000, f, w, f_variance, w_variance)
-    advance(split, params, 1_004_000_000, 1_010_000_000, f, w, f_variance, w_variance)
-    predict_or_align(split, params, 1_010_000_000, f, w, f_variance, w_variance)
+    predict_or_align(whole, params, 1_010_000_000, ImuInput(f, w, f_variance, w_variance))
+    advance_filter(
+        split, params, 1_004_000_000, 1_010_000_000, ImuInput(f, w, f_variance, w_variance)
+    )
+    predict_or_align(split, params, 1_010_000_000, ImuInput(f, w, f_variance, w_variance))
     assert split.stamp_ns == whole.stamp_ns == 1_010_000_000
     np.testing.assert_allclose(split.q_WS, whole.q_WS, rtol=0.0, atol=1e-15)
     # the midpoint rule's error is f (w dt)^2 dt / 24 in velocity
@@ -250,8 +257,12 @@ def test_first_sample_and_repeats_change_nothing() -> None:
     params = pack(EstimatorParams())
     state = new_running(params)
     before = state.copy()
-    predict_or_align(state, params, 1_000_000_000, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ZERO, ZERO)
-    predict_or_align(state, params, 999_000_000, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ZERO, ZERO)
+    predict_or_align(
+        state, params, 1_000_000_000, ImuInput((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ZERO, ZERO)
+    )
+    predict_or_align(
+        state, params, 999_000_000, ImuInput((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ZERO, ZERO)
+    )
     assert state.tobytes() == before.tobytes()
 
 
@@ -261,8 +272,8 @@ def test_unknown_variance_takes_the_default_density() -> None:
     f, w = (0.0, 0.0, G), ZERO
     accel = params.noise.accel_density**2 / 0.01
     gyro = params.noise.gyro_density**2 / 0.01
-    predict_or_align(unknown, params, 1_010_000_000, f, w, ZERO, ZERO)
-    predict_or_align(stated, params, 1_010_000_000, f, w, (accel,) * 3, (gyro,) * 3)
+    predict_or_align(unknown, params, 1_010_000_000, ImuInput(f, w, ZERO, ZERO))
+    predict_or_align(stated, params, 1_010_000_000, ImuInput(f, w, (accel,) * 3, (gyro,) * 3))
     np.testing.assert_allclose(unknown.covariance, stated.covariance, rtol=1e-12, atol=1e-18)
 
 
@@ -271,9 +282,11 @@ def test_a_gap_widens_the_covariance() -> None:
     params = pack(EstimatorParams())
     gap, steady = new_running(params), new_running(params)
     f, w, small = (0.0, 0.0, G), ZERO, (1e-6, 1e-6, 1e-6)
-    predict_or_align(gap, params, 1_200_000_000, f, w, small, small)
+    predict_or_align(gap, params, 1_200_000_000, ImuInput(f, w, small, small))
     for k in range(1, 21):
-        predict_or_align(steady, params, 1_000_000_000 + k * 10_000_000, f, w, small, small)
+        predict_or_align(
+            steady, params, 1_000_000_000 + k * 10_000_000, ImuInput(f, w, small, small)
+        )
     more = np.diag(gap.covariance) - np.diag(steady.covariance)
     lost_s = 0.19
     accel, rate = params.gate.gap_accel_mps2, params.gate.gap_rate_radps
@@ -285,7 +298,7 @@ def test_a_gap_widens_the_covariance() -> None:
 def test_a_long_gap_starts_anew() -> None:
     params = pack(EstimatorParams())
     state = new_running(params)
-    predict_or_align(state, params, 2_500_000_000, (0.0, 0.0, G), ZERO, ZERO, ZERO)
+    predict_or_align(state, params, 2_500_000_000, ImuInput((0.0, 0.0, G), ZERO, ZERO, ZERO))
     assert state.running == 0
     assert state.imu_count == 1
     assert state.stamp_ns == 2_500_000_000

@@ -23,7 +23,7 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.parameters import FusionParams, StartParams
+from quadsim.estimation.eskf.parameters import AlignParams, FusionParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import rotate
 
@@ -147,7 +147,7 @@ def test_waits_for_a_fix_and_for_the_field() -> None:
 
 @pytest.mark.parametrize("what", ["gnss", "heading"])
 def test_may_start_without(what: str) -> None:
-    start = StartParams(require_gnss=what != "gnss", require_heading=what != "heading")
+    start = AlignParams(require_gnss=what != "gnss", require_heading=what != "heading")
     estimator = ErrorStateEkf(replace(EstimatorParams(), start=start), DATUM)
     stand = Stand(4, Rotation.from_euler("x", 0.05), 0.02, 0.001)
     stand.run(estimator, 1.005, fixes=what != "gnss", field=what != "heading")

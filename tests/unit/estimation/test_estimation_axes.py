@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.estimation.eskf.parameters import EstimatorParams, MountParams
+from quadsim.estimation.eskf.parameters import EstimatorParams, MountingParams
 from quadsim.estimation.mounting_check.check import AxesMonitor
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
@@ -222,7 +222,7 @@ def test_a_vehicle_that_stands_for_long_is_not_named(tilt_deg: float) -> None:
 
 
 def test_a_declared_mount_is_not_an_error() -> None:
-    mount = MountParams(imu_roll_pitch_yaw_deg=(90.0, 0.0, 0.0))
+    mount = MountingParams(imu_roll_pitch_yaw_deg=(90.0, 0.0, 0.0))
     params = replace(EstimatorParams(), mount=mount)
     turned = {"f": ABOUT_X, "w": ABOUT_X, "m": ABOUT_X}
     assert not any(watch(fly(6), params, **turned))

@@ -28,7 +28,12 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.parameters import FusionParams, MountParams, NoiseParams, StartParams
+from quadsim.estimation.eskf.parameters import (
+    AlignParams,
+    FusionParams,
+    MountingParams,
+    NoiseParams,
+)
 
 pytestmark = pytest.mark.many
 
@@ -45,8 +50,8 @@ PARAMS = replace(
         gnss_correlated_share=0.5,
         gnss_correlation_s=20.0,
     ),
-    start=StartParams(field_bias_T=5e-8, field_T=5e-8, gnss_time_s=0.0),
-    mount=MountParams(
+    start=AlignParams(field_bias_T=5e-8, field_T=5e-8, gnss_time_s=0.0),
+    mount=MountingParams(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
         antenna_position_B_m=(-0.3, 0.2, 0.4),

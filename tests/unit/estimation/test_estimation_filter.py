@@ -13,9 +13,9 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.estimation import ESTIMATORS, BlindIns, ErrorStateEkf, EstimatorParams
+from quadsim.estimation import BlindIns, ErrorStateEkf, EstimatorParams
 from quadsim.estimation.eskf.layout import BG, THETA, N, P, V
-from quadsim.estimation.eskf.parameters import MountParams
+from quadsim.estimation.eskf.parameters import MountingParams
 from quadsim.geometry.geodesy import Datum
 
 Array = NDArray[np.float64]
@@ -250,7 +250,7 @@ def test_reset_forgets_everything() -> None:
 
 MOUNTED = replace(
     EstimatorParams(),
-    mount=MountParams(
+    mount=MountingParams(
         imu_position_B_m=(0.2, -0.1, 0.3), imu_roll_pitch_yaw_deg=(15.0, -10.0, 40.0)
     ),
 )
@@ -370,12 +370,6 @@ def test_health_is_plain_and_complete(in_order: ErrorStateEkf) -> None:
     assert health["gnss_position_accepted"] > 0
     # the mean of chi-square numbers of three degrees, 24 fixes: four of its deviations
     assert abs(health["gnss_position_nis_mean"] - 3.0) < 4.0 * math.sqrt(6.0 / 24)
-
-
-def test_estimators_by_name() -> None:
-    for name, factory in ESTIMATORS.items():
-        assert not factory(EstimatorParams(), DATUM).running, name
-    assert {"eskf", "blind"} <= set(ESTIMATORS)
 
 
 def test_the_parameter_file_holds_the_defaults() -> None:

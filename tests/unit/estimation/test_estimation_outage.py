@@ -13,7 +13,7 @@ from scipy import stats
 
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.layout import BA, BG, GRAVITY, THETA, P, V
-from quadsim.estimation.eskf.parameters import FusionParams, MountParams, NoiseParams
+from quadsim.estimation.eskf.parameters import FusionParams, MountingParams, NoiseParams
 from quadsim.sensors.devices import load_device
 
 pytestmark = pytest.mark.many
@@ -28,7 +28,7 @@ PARAMS = replace(
     noise=NoiseParams(accel_bias_walk=5e-3, gyro_bias_walk=1e-3, pressure_walk=0.05),
     # the flight's accelerations are sines; gravity's direction has a test of its own
     fusion=FusionParams(gravity_after_s=1e9),
-    mount=MountParams(
+    mount=MountingParams(
         imu_position_B_m=(0.05, -0.02, 0.03), antenna_position_B_m=(-0.05, 0.08, 0.13)
     ),
 )

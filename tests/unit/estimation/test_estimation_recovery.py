@@ -16,7 +16,7 @@ from quadsim.control.parameters import ArmingParams
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.covariance import left_jacobian
-from quadsim.estimation.eskf.driver import run as run_line
+from quadsim.estimation.eskf.driver import run_events as run_line
 from quadsim.estimation.eskf.gnss import fuse_gnss_velocity
 from quadsim.estimation.eskf.inertial import motion_before
 from quadsim.estimation.eskf.input_validation import accept
@@ -29,7 +29,7 @@ from quadsim.estimation.eskf.layout import (
     THETA,
 )
 from quadsim.estimation.eskf.measurement_buffer import new_timeline
-from quadsim.estimation.eskf.mechanisation import predict_or_align
+from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance
 from quadsim.estimation.eskf.parameters import DelayParams
 from quadsim.ros.parts.estimator_health import judge_estimate
@@ -261,7 +261,9 @@ def accelerated(params: Any, a_mps2: float) -> Any:
     for k in range(40):
         stamp_ns = START_NS + (k + 1) * 10_000_000
         f_S = (a_mps2, 0.0, PARAMS.gravity_mps2)
-        predict_or_align(state, params, stamp_ns, f_S, (0.0, 0.0, 0.0), variance, variance)
+        predict_or_align(
+            state, params, stamp_ns, ImuInput(f_S, (0.0, 0.0, 0.0), variance, variance)
+        )
     return state
 
 

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.estimation import ESTIMATORS, EstimatorParams
+from quadsim.estimation import EstimatorParams
+from quadsim.estimation.eskf.parameters import GpsInsParams
 from quadsim.estimation.reference_filters.filter import GpsIns
-from quadsim.estimation.reference_filters.gps_ins_parameters import GpsInsParams
 from quadsim.geometry.geodesy import Datum
 
 Array = NDArray[np.float64]
@@ -198,32 +198,3 @@ def test_its_own_attitude_follows_gravity_and_the_field() -> None:
     np.testing.assert_allclose(left[:2], error[:2] * math.exp(-2.0), rtol=0.02, atol=1e-4)
     stand(20.0)
     assert np.abs(np.array(state.angles) - [-0.08, 0.05, 2.0]).max() < 5e-4
-
-
-def test_bad_messages_change_nothing_and_are_counted(path: Path) -> None:
-    estimator = GpsIns(EstimatorParams(), DATUM)
-    last_ns = START_NS + run_to_start(estimator, path) * PERIOD_NS
-    before = estimator.state.copy()
-    nan, good = [math.nan, 0.0, 0.0], [0.0, 0.0, G]
-    half = np.diag([1.0, 0.0, 1.0]).ravel()
-    said = [
-        estimator.imu(last_ns + PERIOD_NS, good, nan),
-        estimator.imu(last_ns, good, good),
-        estimator.imu(last_ns - 1, good, good),
-        estimator.gnss_velocity(last_ns + 1, nan),
-        estimator.gnss_velocity(last_ns + 1, good, half),
-        estimator.gnss_position(last_ns + 1, [95.0, 8.0, 0.0]),
-    ]
-    assert said == [
-        "not_finite", "repeated", "backward", "not_finite", "bad_variance", "not_finite",
-    ]  # fmt: skip
-    assert estimator.state == before
-    # a covariance without a Cholesky factor gets through the border, which reads the diagonal
-    impossible = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    assert estimator.gnss_velocity(last_ns + 1, good, impossible) == "ok"
-    assert estimator.state == before
-    assert estimator.health()["gnss_velocity_accepted"] == 0.0
-
-
-def test_it_is_in_the_registry() -> None:
-    assert ESTIMATORS["gps_ins"] is GpsIns

@@ -14,16 +14,8 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.analysis.replay import Settings, replay
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
-from quadsim.estimation.eskf.layout import (
-    BA,
-    BG,
-    DRAG,
-    GRAVITY,
-    THETA,
-    P,
-    V,
-)
-from quadsim.estimation.eskf.parameters import FusionParams, NoiseParams, StartParams
+from quadsim.estimation.eskf.layout import BA, BG, DRAG, GRAVITY, THETA, P, V
+from quadsim.estimation.eskf.parameters import AlignParams, FusionParams, NoiseParams
 from quadsim.estimation.smoother import smoother as smoother_module
 from quadsim.estimation.smoother.smoother import Smoothed, Smoother, smooth
 from quadsim.geometry.geodesy import Datum
@@ -158,7 +150,7 @@ PARAMS = replace(
     EstimatorParams(),
     noise=MATCHED,
     fusion=FusionParams(magnetic_inclination=False),
-    start=StartParams(gnss_time_s=0.0),
+    start=AlignParams(gnss_time_s=0.0),
 )
 
 
@@ -257,7 +249,7 @@ def test_late_stamps_of_gnss_are_smoothed(flown: Path) -> None:
     late_ns = 120_000_000
     late = [(kind, t + late_ns if "gnss" in kind else t, values) for kind, t, values in messages]
     late = [m for m in late if m[1] <= messages[-1][1]]
-    smoother = Smoother(replace(PARAMS, start=StartParams()), DATUM)
+    smoother = Smoother(replace(PARAMS, start=AlignParams()), DATUM)
     for kind, stamp_ns, values in late:
         getattr(smoother, kind)(stamp_ns, *values)
     smoothed = smoother.smooth(with_covariance=True)

@@ -26,7 +26,7 @@ from quadsim.estimation.eskf.layout import (
 from quadsim.estimation.eskf.measurement_buffer import EVENT, IMU, new_timeline
 from quadsim.estimation.eskf.parameters import NoiseParams
 from quadsim.estimation.eskf.propagation import propagate
-from quadsim.estimation.eskf.update import correct
+from quadsim.estimation.eskf.update import correct_state
 from quadsim.estimation.smoother.backward import ADJOINT, back_over_transition, difference
 from quadsim.estimation.smoother.smoother import smooth_events
 from quadsim.world.air.atmosphere import pressure_at
@@ -80,7 +80,7 @@ def test_the_difference_undoes_a_correction() -> None:
     for state in (a, b):
         state.q_WS = 0.1, -0.7, 0.5, 0.5
     a.correction = error = rng.normal(0.0, 0.5, N)
-    correct(a)
+    correct_state(a)
     out = np.zeros(N)
     difference(a, b, out)
     np.testing.assert_allclose(out, error, rtol=1e-12, atol=1e-14)
@@ -89,11 +89,7 @@ def test_the_difference_undoes_a_correction() -> None:
 # --- dense least squares -----------------------------------------------------------------------
 
 WITHOUT_WALKS = NoiseParams(
-    accel_bias_walk=0.0,
-    gyro_bias_walk=0.0,
-    pressure_walk=0.0,
-    field_bias_walk=0.0,
-    wind_walk=0.0,
+    accel_bias_walk=0.0, gyro_bias_walk=0.0, pressure_walk=0.0, field_bias_walk=0.0, wind_walk=0.0
 )
 #: So small that the problem is linear: what is left is of the order of the deviations.
 SMALL = 5e-5

@@ -32,7 +32,7 @@ from quadsim.ros.gazebo.figures import GnssFigures, ImuFigures, RangeFigures, fi
 from quadsim.ros.messages import gazebo
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.sensors.devices import load_suite
-from quadsim.sensors.echo import echo_variance
+from quadsim.sensors.rangefinder import echo_variance
 
 HALF = math.sqrt(0.5)
 STAMP_NS = 12_345_678_901

@@ -23,7 +23,7 @@ from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.rangefinder import RangefinderParams
 

@@ -19,7 +19,7 @@ from quadsim.control.three_rotor_flight import (
     spin_gains,
     steady_spin,
 )
-from quadsim.sim.scenario import airframe_of
+from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
 
 
@@ -70,7 +70,7 @@ def test_a_hexacopter_has_no_relaxed_hover():
 @pytest.mark.parametrize("name", ["hummingbird", "phantom4", "x500"])
 @pytest.mark.parametrize("lost", range(4))
 def test_the_controllers_steady_spin_obeys_eulers_equations(name, lost):
-    params = airframe_of(vehicle(name))
+    params = known_airframe(vehicle(name))
     packed = pack_airframe(params)
     across = opposite_of(packed, lost)
     hubs = np.array(params.rotor_positions_B_m)

@@ -31,7 +31,7 @@ from quadsim.sensors.devices import load_device
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.imu_channel import noise_gain
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sensors.vibration import VibrationParams

@@ -15,7 +15,7 @@ from quadsim.base.errors import InputError
 from quadsim.mission.items import Takeoff
 from quadsim.mission.script import Script, commands_from
 from quadsim.sim import disk_arrays as kept
-from quadsim.sim.criterion import EventCriterion, SignalCriterion, criteria_from
+from quadsim.sim.criterion import EventCriterion, SignalCriterion
 from quadsim.sim.log import Event, FlightLog, Track
 
 START_NS = 3_000_000_000
@@ -109,17 +109,6 @@ def test_one_error_beside_the_one_that_is_asked_for_fails():
     assert not summarize(eventful(LOST, crash), [EventCriterion("failsafe_landing")])["passed"]
 
 
-def test_criteria_are_told_apart_by_their_key():
-    kinds = criteria_from(
-        [{"event": "hold"}, {"signal": "tilt_rad", "limit": 1.0}, {"value": "x", "limit": 1.0}],
-        "default",
-        "file",
-    )
-    assert [type(kind).__name__ for kind in kinds] == [
-        "EventCriterion", "SignalCriterion", "Criterion",
-    ]  # fmt: skip
-
-
 # ---- commands of a scenario ----------------------------------------------------------------------
 
 
@@ -170,7 +159,6 @@ def test_commands_that_are_not_numbers_are_counted_and_told_once():
         ({}, "commands: expected a list"),
         ([{"at_s": 1.0}], r"commands\[0\]: expected one of the keys"),
         ([{"at_s": 1.0, "request": "dance"}], r"commands\[0\]: request: 'dance' is not known"),
-        ([{"at_s": -1.0, "request": "land"}], r"commands\[0\]: at_s: -1.0 is out of range"),
         ([3], r"commands\[0\]: expected one of"),
     ],
 )

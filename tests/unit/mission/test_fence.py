@@ -118,10 +118,7 @@ def test_a_straight_way_past_an_inward_corner_leaves_a_polygon():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("  - goto: {position_W_m: [30.0, 0.0, 2.0]}", r"mission\[1\]: goto: 30.0 m from home"),
-        ("  - goto: {position_W_m: [3.0, 0.0, -1.0]}", r"mission\[1\]: goto: z = -1 m is too low"),
-    ],
+    [("  - goto: {position_W_m: [3.0, 0.0, -1.0]}", r"mission\[1\]: goto: z = -1 m is too low")],
 )
 def test_a_scenario_whose_mission_leaves_is_refused_in_one_line(tmp_path, text, words):
     path = tmp_path / "outside.yaml"
@@ -139,7 +136,6 @@ def test_a_scenario_whose_mission_leaves_is_refused_in_one_line(tmp_path, text, 
     [
         ({"polygon_W_m": [[0.0, 0.0], [1.0, 0.0]]}, "2 corners; allowed: none, or 3 to 32"),
         ({"ceiling_m": 2.0, "floor_m": 3.0}, "floor_m: 3; allowed: below ceiling_m, 2"),
-        ({"action": "shoot"}, "action: 'shoot' is not known; allowed: one of hover, return, land"),
     ],
 )
 def test_a_fence_that_encloses_nothing_is_refused(values, words):

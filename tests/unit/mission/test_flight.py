@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from obedient import TICK_NS, Rig
 
-from quadsim.base.errors import InputError
 from quadsim.base.records import (
     MODE_ATTITUDE,
     MODE_IDLE,
@@ -308,13 +307,3 @@ def test_status_tells_state_item_and_reason():
     assert (status["item"], status["item_name"], status["items"]) == ("1", "goto", "4")
     assert (status["armed"], status["reason"]) == ("true", "")
     assert all(isinstance(value, str) for value in status.values())
-
-
-def test_waypoints_are_the_corners():
-    np.testing.assert_array_equal(Flight().manager.waypoints(), [[4.0, 0.0, 1.5]])
-    assert FlightManager(PARAMS, ()).waypoints().shape == (0, 3)
-
-
-def test_a_mission_that_cannot_be_flown_is_refused():
-    with pytest.raises(InputError, match="takeoff comes first"):
-        FlightManager(PARAMS, (Land(),))

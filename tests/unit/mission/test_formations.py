@@ -8,14 +8,13 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from quadsim.base.errors import InputError
 from quadsim.control.parameters import FlightParams
 from quadsim.mission.formations import SHAPES, Formation, Gather, places
 from quadsim.mission.items import Goto, Hover, Land, Takeoff, items_from
 from quadsim.mission.reference.legs import rest_duration
 from quadsim.mission.swarms import formation_ways, missions_of, moved
 from quadsim.mission.trajectories.items import Circle, MinimumSnap
-from quadsim.sim.scenario import StartParams, load_scenario
+from quadsim.sim.scenario import StartParams
 
 FLIGHT = FlightParams()
 
@@ -130,27 +129,3 @@ def test_they_start_where_the_layout_says():
     points = np.array(circle.poses(7))[:, :2]
     assert apart_m(points).min() == pytest.approx(3.0)
     np.testing.assert_allclose(points.mean(axis=0), (1.0, 2.0), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"shape": "square", "center_W_m": [0, 0, 5]}, "row, grid, circle, vee"),
-        ({"shape": "row"}, "center_W_m"),
-        ({"shape": "row", "center_W_m": [0, 0, 5], "spacing_m": 0.0}, "spacing_m"),
-    ],
-)
-def test_a_wrong_formation_is_named(values, words):
-    with pytest.raises(InputError, match=words):
-        items_from([{"takeoff": {}}, {"formation": values}], "here")
-
-
-def test_a_formation_below_the_ground_is_refused(tmp_path):
-    text = (load_scenario("square").path).read_text()
-    path = tmp_path / "low.yaml"
-    leg = "goto: {position_W_m: [4.0, 0.0, 1.5], yaw_deg: 0.0}"
-    low = "formation: {shape: vee, center_W_m: [4.0, 0.0, -1.0]}"
-    assert leg in text
-    path.write_text(text.replace(leg, low))
-    with pytest.raises(InputError, match=r"low.yaml: mission\[\d+\]: goto: z = -1 m is too low"):
-        load_scenario(str(path))

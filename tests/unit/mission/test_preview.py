@@ -8,9 +8,9 @@ import pytest
 from quadsim.base.records import SETPOINT
 from quadsim.control.parameters import FlightParams
 from quadsim.mission.flight.estimate_check import EstimateCheck
+from quadsim.mission.flight.mission_items import PointsPlan, smoothed
 from quadsim.mission.items import Follow
 from quadsim.mission.reference.ground import Ground
-from quadsim.mission.reference.preview import PointsPlan, smoothed
 from quadsim.mission.reference.reference import Reference
 
 #: Corners of any kind: a stand, legs of different speed, one that turns back, uneven times.

@@ -169,9 +169,6 @@ def test_loops_are_written_out_and_heights_hold_for_all():
             [{"takeoff": {}}, {"loop": {"times": 100000, "items": [{"hover": {}}] * 2}}],
             "at most 100000",
         ),
-        ({"height": "sea", "items": []}, "height"),
-        ({"heigth": "absolute", "items": []}, "heigth"),
-        ([{"takeoff": {}}, {"waypoint": {"position_W_m": [0, 0, 1], "type": "stop"}}], "type"),
         (
             [
                 {"takeoff": {}},

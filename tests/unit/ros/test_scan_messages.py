@@ -14,8 +14,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import LaserScan, PointCloud2, PointField
 
 from quadsim.ros.messages.scans import CloudWriter, ScanWriter
-from quadsim.sensors.lidar import Scan
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams, Scan
 
 STAMP_NS = 12_345_678_901
 INF = math.inf

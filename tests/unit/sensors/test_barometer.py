@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation
+from sensor_rig import ALPHA, assert_deviation, output, samples, truth_at
 
-from quadsim.base.compiled import new_record
-from quadsim.base.errors import InputError
-from quadsim.base.parameters import from_mapping, leaves
-from quadsim.base.records import KINEMATICS
+from quadsim.base.parameters import leaves
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.devices import load_device
@@ -22,38 +20,19 @@ from quadsim.world.air.atmosphere import density_at, height_of, pressure_at
 from quadsim.world.environment import EnvironmentParams
 
 WORLD = EnvironmentParams()
-LEVEL = (1.0, 0.0, 0.0, 0.0)
-#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
-ALPHA = 1e-4
 COUNT = 20_000
+
+
+def readings(params, count=1, seed=1, world=WORLD, **motion):
+    """Samples of a vehicle whose state does not change, (count,) Pa."""
+    return samples(device(params, seed, world), count, **motion)["pressure_pa"]
 
 
 def device(params, seed=1, world=WORLD):
     return SimulatedSensor(SENSORS["barometer"], params, world, seed, "quad")
 
 
-def readings(params, count=1, seed=1, world=WORLD, **motion):
-    """Samples of a vehicle whose state does not change, (count,) Pa."""
-    sensor, truth = device(params, seed, world), new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
-    for name, value in motion.items():
-        truth[name] = value
-    sensor.measure(truth)
-    found = np.zeros(count)
-    for k in range(count):
-        truth.stamp_ns = (k + 1) * sensor.period_ns
-        found[k] = sensor.measure(truth).pressure_pa
-    return found
-
-
 IDEAL_PA = float(readings(BarometerParams())[0])
-
-
-def assert_deviation(errors, sigma):
-    """Errors whose mean is known to be zero have their deviation."""
-    low, high = np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], len(errors)) / len(errors))
-    ratio = math.sqrt(np.mean(np.square(errors))) / sigma
-    assert low < ratio < high
 
 
 # ---- the air -----------------------------------------------------------------------------------
@@ -188,8 +167,7 @@ def test_the_lag_follows_an_even_change_exactly_at_any_rate(rate_hz):
     # climbing at 2 m/s behind a lag T: p(t) - s (t - T + T exp(-t/T)), of the pressure's slope s
     tau_s, seconds = 0.5, 3.0
     sensor = device(BarometerParams(rate_hz=rate_hz, response_time_s=tau_s))
-    truth = new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
+    truth = truth_at()
     sensor.measure(truth)
     for k in range(1, round(seconds * rate_hz) + 1):
         truth.stamp_ns = k * sensor.period_ns
@@ -204,8 +182,7 @@ def test_the_lag_follows_an_even_change_exactly_at_any_rate(rate_hz):
 
 def test_the_lag_forgets_a_step_with_its_time_constant():
     sensor = device(BarometerParams(rate_hz=50.0, response_time_s=0.2))
-    truth = new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
+    truth = truth_at()
     found = []
     for k in range(60):
         truth.stamp_ns = k * sensor.period_ns
@@ -302,50 +279,15 @@ OTHER = {
 }
 
 
-def output(params):
-    """Everything that comes out in half a second of flight, and when."""
-    sensor, truth = device(params), new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
-    truth.v_W[:] = 3.0, 0.0, -2.0
-    found = []
-    for k in range(251):
-        truth.stamp_ns = k * 2_000_000
-        truth.p_W[2] = -0.004 * k
-        sample = sensor.measure(truth)
-        while sample is not None:
-            found.append((k, sample.tobytes()))
-            sample = sensor.published(int(truth.stamp_ns))
-    return found
-
-
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(BarometerParams)])
 def test_every_parameter_changes_what_comes_out(name):
-    assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
+    def flown(params):
+        def sinking(k):
+            return {"p_W": (0.0, 0.0, -0.004 * k)}
 
+        return output(device(params), 250, 2_000_000, sinking, v_W=(3.0, 0.0, -2.0))
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"noise_sigma_pa": -1.0}, "noise_sigma_pa: -1.0 is out of range"),
-        ({"ahead_error": [0.1, 0.1]}, "ahead_error: 2 items; allowed: exactly 3"),
-        ({"back_error": [0.0, 0.0, 9.0]}, "back_error[2]: 9.0 is out of range"),
-        ({"response_time_s": -0.1}, "response_time_s: -0.1 is out of range"),
-        ({"range_min_pa": 9e4, "range_max_pa": 9e4}, "range_min_pa: not below range_max_pa"),
-        ({"warm_up_s": 0.0}, "warm_up_s: 0.0 is out of range; allowed: > 0"),
-        ({"step_pa": "fine"}, "step_pa: 'fine' is not a number"),
-    ],
-)
-def test_bad_values_are_refused_by_key_and_reason(keys, said):
-    with pytest.raises(InputError) as caught:
-        from_mapping(BarometerParams, keys, "device.yaml")
-    assert str(caught.value).startswith("device.yaml: ")
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("pressure_pa", [80000.0, 120000.0])
-def test_weather_that_never_was_is_refused(pressure_pa):
-    with pytest.raises(InputError, match=r"sea_level_pressure_pa: .* is out of range"):
-        from_mapping(EnvironmentParams, {"sea_level_pressure_pa": pressure_pa}, "scenario.yaml")
+    assert flown(replace(BASE, **{name: OTHER[name]})) != flown(BASE)
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from sensor_rig import ALPHA, assert_deviation, output, truth_at
+from sensor_rig import samples as fixes
 
-from quadsim.base.compiled import new_record
-from quadsim.base.errors import InputError
-from quadsim.base.parameters import from_mapping, leaves
-from quadsim.base.records import KINEMATICS
+from quadsim.base.parameters import leaves
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS
-from quadsim.sensors.chance import next_state, uniform
 from quadsim.sensors.devices import load_device
+from quadsim.sensors.error_terms import next_state, uniform
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
 
-LEVEL = (1.0, 0.0, 0.0, 0.0)
-#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
-ALPHA = 1e-4
 #: The same in deviations of a normal distribution.
 DEVIATIONS = stats.norm.ppf(1 - ALPHA / 2)
 
@@ -36,35 +32,9 @@ def device(params, seed=1, scene=EMPTY_SCENE, faults=()):
     )
 
 
-def fixes(sensor, count, **motion):
-    """Samples of a vehicle whose state does not change, (count,) records."""
-    truth = new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
-    for name, value in motion.items():
-        truth[name] = value
-    sensor.measure(truth)
-    found = np.zeros(count, sensor.model.sample)
-    for k in range(count):
-        truth.stamp_ns = (k + 1) * sensor.period_ns
-        found[k] = sensor.measure(truth)
-    return found
-
-
 def first_fixes(params, seeds):
     """The first fix of each of so many receivers."""
     return np.concatenate([fixes(device(params, seed), 1) for seed in range(seeds)])
-
-
-def chi2_bounds(count):
-    """Ratio of a sample deviation to the true one that chance leaves inside."""
-    return np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], count) / count)
-
-
-def assert_deviation(errors, sigma):
-    """Each column of errors, whose mean is known to be zero, has its deviation."""
-    low, high = chi2_bounds(len(errors))
-    ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / sigma
-    assert np.all((ratio > low) & (ratio < high)), ratio
 
 
 def assert_share(inside, probability):
@@ -152,10 +122,7 @@ def test_devices_have_the_deviations_of_their_data_sheets(name, position, veloci
 # ---- correlated errors -------------------------------------------------------------------------
 
 WANDERING = GnssParams(
-    horizontal_accuracy_m=2.0,
-    vertical_accuracy_m=3.0,
-    correlated_share=1.0,
-    correlation_time_s=2.0,
+    horizontal_accuracy_m=2.0, vertical_accuracy_m=3.0, correlated_share=1.0, correlation_time_s=2.0
 )
 
 
@@ -365,8 +332,7 @@ def test_messages_state_the_kind_of_fix_and_that_there_is_none(fix, status):
 
 @pytest.mark.parametrize("first_fix_s", [0.0, 1.0, 35.0])
 def test_the_first_fix_comes_after_its_time(first_fix_s):
-    sensor, truth = device(GnssParams(rate_hz=5.0, first_fix_s=first_fix_s)), new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
+    sensor, truth = device(GnssParams(rate_hz=5.0, first_fix_s=first_fix_s)), truth_at()
     sensor.measure(truth)
     for k in range(1, 200):
         truth.stamp_ns = k * 200_000_000
@@ -416,46 +382,8 @@ OTHER = {
 }
 
 
-def output(params):
-    """Everything that comes out in ten seconds, and when."""
-    sensor = device(params, 2)
-    truth = new_record(KINEMATICS)
-    truth.q_WB[:] = LEVEL
-    found = []
-    for k in range(1001):
-        truth.stamp_ns = k * 10_000_000
-        sample = sensor.measure(truth)
-        while sample is not None:
-            found.append((k, sample.tobytes()))
-            sample = sensor.published(int(truth.stamp_ns))
-    return found
-
-
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(GnssParams)])
 def test_every_parameter_changes_what_comes_out(name):
-    assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"horizontal_accuracy_m": -1.0}, "horizontal_accuracy_m: -1.0 is out of range"),
-        ({"horizontal_measure": "rms"}, "'rms' is not known; allowed: one of sigma, cep, drms"),
-        ({"velocity_measure": "cep"}, "velocity_measure: 'cep' is not known"),
-        ({"correlated_share": 1.1}, "correlated_share: 1.1 is out of range"),
-        ({"correlation_time_s": 0.0}, "correlation_time_s: 0.0 is out of range; allowed: > 0"),
-        ({"satellites": 61}, "satellites: 61 is out of range; allowed: >= 0 and <= 60"),
-        ({"satellites": 7.5}, "satellites: 7.5 is not a whole number"),
-        ({"elevation_mask_deg": 90.0}, "elevation_mask_deg: 90.0 is out of range"),
-        ({"hdop": 0.0}, "hdop: 0.0 is out of range; allowed: > 0"),
-        ({"fix": "3d"}, "fix: '3d' is not known; allowed: one of fix, sbas, rtk"),
-        ({"outage_rate_hz": -0.1}, "outage_rate_hz: -0.1 is out of range"),
-        ({"multipath_mean_s": math.nan}, "multipath_mean_s: nan is out of range"),
-        ({"position_sigma_m": [1.0, 1.0, 1.0]}, "unknown key 'position_sigma_m'"),
-    ],
-)
-def test_bad_values_are_refused_by_key_and_reason(keys, said):
-    with pytest.raises(InputError) as caught:
-        from_mapping(GnssParams, keys, "device.yaml")
-    assert str(caught.value).startswith("device.yaml: ")
-    assert said in str(caught.value)
+    changed = replace(BASE, **{name: OTHER[name]})
+    first, second = (output(device(params, 2), 1000, 10_000_000) for params in (changed, BASE))
+    assert first != second

@@ -7,17 +7,18 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from sensor_rig import ALPHA
 
 from quadsim.base.compiled import new_record
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device
-from quadsim.sensors.gnss import GnssParams
-from quadsim.sensors.gnss_sky import (
+from quadsim.sensors.gnss import (
     MAX_SATELLITES,
     NO_DOP,
     SKY,
     WORST_PDOP,
+    GnssParams,
     dilute,
     draw_sky,
     has_position,
@@ -28,9 +29,6 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Box, Obstacle, Pose
 from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 from quadsim.world.scene.terrain import Heightmap
-
-#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
-ALPHA = 1e-4
 
 
 def sky_of(directions, hidden=0):

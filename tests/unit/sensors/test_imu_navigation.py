@@ -24,6 +24,7 @@ from quadsim.geometry.rotation import multiply, normalize, quat, rotate
 from quadsim.geometry.vector import vec3
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.model import SimulatedSensor, start_slot
+from quadsim.sensors.slot import SensorWorld
 from quadsim.vehicle.disturbances import DISTURBANCES
 from quadsim.vehicle.multirotor import VEHICLE, derivative, step, truth
 from quadsim.vehicle.parameters import VehicleParams
@@ -199,7 +200,7 @@ def stage(
         now.q_WB[i] = q[i]
     slot = imu[0][0]
     now.stamp_ns, slot.previous.stamp_ns = stamp_ns, stamp_ns - STEP_NS
-    imu_step(imu[0], imu[1], scene, truths, white)
+    imu_step(imu[0], SensorWorld(imu[1], scene), truths, white)
     f_W = rotate(normalize(quat(y[6:])), vec3(slot.sample.f_S))
     w_S = vec3(slot.sample.w_S)
     turn = multiply(quat(y[6:]), (0.0, 0.5 * w_S[0], 0.5 * w_S[1], 0.5 * w_S[2]))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import signal, stats
+from scipy import signal
+from sensor_rig import assert_deviation, chi2_bounds
 
 from quadsim.base.compiled import kernel
 from quadsim.base.files import find, known
@@ -22,6 +23,7 @@ from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
 from quadsim.sensors.model import start_slot
+from quadsim.sensors.slot import SensorWorld
 from quadsim.sim.scenario import installed, load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
@@ -40,7 +42,7 @@ def steps(slots: Any, environments: Any, scene: Any, truths: Any, white: Any, va
     """A sample at each truth after the first."""
     for k in range(values.shape[0]):
         slots[0].previous = truths[k]
-        imu_step(slots, environments, scene, truths[k + 1 : k + 2], white[k])
+        imu_step(slots, SensorWorld(environments, scene), truths[k + 1 : k + 2], white[k])
         for i in range(6):
             values[k, i] = slots[0].sample.values[i]
 
@@ -81,18 +83,6 @@ def ensemble(params, units, count):
     """Errors (units, count, 6) of as many devices."""
     found = units_sampled(params, standing(count, params.rate_hz), range(units))
     return found - [0.0, 0.0, GRAVITY, 0.0, 0.0, 0.0]
-
-
-def chi2_bounds(count, probability=1e-4):
-    """Ratio of a sample deviation to the true one that chance leaves inside."""
-    return np.sqrt(stats.chi2.ppf([probability / 2, 1 - probability / 2], count) / count)
-
-
-def assert_deviation(found, expected, count=None):
-    """Deviation about zero of columns, by the chi-square distribution."""
-    low, high = chi2_bounds(count or len(found))
-    ratio = np.sqrt(np.mean(np.square(found), axis=0)) / expected
-    assert np.all((ratio > low) & (ratio < high)), ratio
 
 
 @pytest.mark.parametrize("rate_hz", [200.0, 1000.0])

@@ -9,23 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation
+from sensor_rig import ALPHA, chi2_bounds
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import from_mapping, leaves
+from quadsim.base.parameters import leaves
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.faults import FaultParams
-from quadsim.sensors.lidar import SimulatedLidar
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams, SimulatedLidar
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Obstacle, Plane, Pose
 from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
-#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
-ALPHA = 1e-4
 HEIGHT_M = 1.5
 #: Between two truths.
 DT_NS = 2_000_000
@@ -89,11 +87,6 @@ def published(device, duration_s, motion=still, dt_ns=DT_NS):
 
 def one_scan(params, scene=ROOM, motion=still, **more):
     return published(lidar(params, scene, **more), 2.2 / params.rate_hz, motion)[0][1]
-
-
-def chi2_bounds(count):
-    """Ratio of a sample deviation to the true one that chance leaves inside."""
-    return np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], count) / count)
 
 
 # ---- geometry ----------------------------------------------------------------------------------
@@ -472,34 +465,6 @@ def output(params):
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(LidarParams)])
 def test_every_parameter_changes_what_comes_out(name):
     assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"range_min_m": 40.0}, "range_min_m: 40.0 is not below range_max_m 30.0"),
-        ({"columns": 0}, "columns: 0 is out of range; allowed: >= 1 and <= 8192"),
-        ({"channels": 0}, "channels: 0 is out of range"),
-        (
-            {"channels": 16, "elevation_min_deg": 15.0, "elevation_max_deg": -15.0},
-            "elevation_min_deg: 15.0 is not below elevation_max_deg -15.0",
-        ),
-        ({"elevation_max_deg": 10.0}, "a lidar of 1 channel scans its x-y plane"),
-        ({"azimuth_min_deg": 10.0, "azimuth_max_deg": -10.0}, "above azimuth_min_deg 10.0"),
-        ({"azimuth_min_deg": -190.0, "azimuth_max_deg": 190.0}, "by at most 360"),
-        ({"columns": 1}, "azimuth_max_deg: 1 column; allowed: azimuth_min_deg"),
-        ({"rate_hz": 0.0}, "rate_hz: 0.0 is out of range"),
-        ({"noise_sigma_m": -0.1}, "noise_sigma_m: -0.1 is out of range"),
-        ({"spinning": 1}, "spinning: 1 is not true or false"),
-        ({"reflectivity": 1.2}, "reflectivity: 1.2 is out of range"),
-        ({"rays": 360}, "unknown key 'rays'"),
-    ],
-)
-def test_bad_input_is_refused(keys, said):
-    with pytest.raises(InputError) as refused:
-        from_mapping(LidarParams, keys, "lidar.yaml")
-    assert str(refused.value).startswith("lidar.yaml: ")
-    assert said in str(refused.value)
 
 
 def test_devices_have_the_figures_of_their_data_sheets():

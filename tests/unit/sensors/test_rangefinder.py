@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation
+from sensor_rig import ALPHA, chi2_bounds, published
 
-from quadsim.base.compiled import new_record
-from quadsim.base.errors import InputError
-from quadsim.base.parameters import from_mapping, leaves
-from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device
@@ -26,8 +23,6 @@ from quadsim.world.scene.obstacles import Box, Obstacle, Plane, Pose
 from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
 LEVEL = (1.0, 0.0, 0.0, 0.0)
-#: Bounds that a statistic of a right model leaves once in ten thousand seeds.
-ALPHA = 1e-4
 
 
 def device(params, seed=1, scene=EMPTY_SCENE, ground_m=0.0, faults=()):
@@ -35,31 +30,13 @@ def device(params, seed=1, scene=EMPTY_SCENE, ground_m=0.0, faults=()):
     return SimulatedSensor(SENSORS["rangefinder"], params, world, seed, "quad", scene, faults)
 
 
-def published(sensor, count, p_W=(0.0, 0.0, 3.0), q_WB=LEVEL):
-    """(time, copy of the sample) of everything that a vehicle publishes which does not move."""
-    truth = new_record(KINEMATICS)
-    truth.p_W[:], truth.q_WB[:] = p_W, q_WB
-    found = []
-    for k in range(count + 1):
-        truth.stamp_ns = k * sensor.period_ns
-        sample = sensor.measure(truth)
-        while sample is not None:
-            found.append((int(truth.stamp_ns), sample.copy()))
-            sample = sensor.published(int(truth.stamp_ns))
-    return found
-
-
 def readings(sensor, count, **pose):
+    pose = {"p_W": (0.0, 0.0, 3.0), **pose}
     return np.array([sample.range_m for _, sample in published(sensor, count, **pose)])
 
 
 def reading(params, scene=EMPTY_SCENE, ground_m=0.0, **pose):
     return readings(device(params, scene=scene, ground_m=ground_m), 1, **pose)[0]
-
-
-def chi2_bounds(count):
-    """Ratio of a sample deviation to the true one that chance leaves inside."""
-    return np.sqrt(stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], count) / count)
 
 
 def binomial_bounds(count, probability):
@@ -336,11 +313,6 @@ def output(params):
     return [(t, sample.tobytes()) for t, sample in published(device(params), 40, **pose)]
 
 
-def test_every_parameter_is_tested():
-    # radiation is in the message alone: test_radiation_is_told
-    assert {leaf.name for leaf in leaves(RangefinderParams)} == {*OTHER, "radiation"}
-
-
 @pytest.mark.parametrize("name", OTHER)
 def test_every_parameter_changes_what_comes_out(name):
     assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
@@ -355,7 +327,7 @@ def test_radiation_is_told(radiation, number):
     from quadsim.wire.samples import range_messages
 
     params = RangefinderParams(radiation=radiation, noise_sigma_m=0.1)
-    _, sample = published(device(params), 1)[0]
+    _, sample = published(device(params), 1, p_W=(0.0, 0.0, 3.0))[0]
     message = deserialize_message(range_messages("range_link", params).payload(sample), Range)
     assert message.radiation_type == number
     assert message.range == pytest.approx(sample.range_m, rel=1e-7)  # a float32
@@ -372,30 +344,6 @@ def test_a_message_of_an_older_kind_has_no_variance():
     old = decode("sensor_msgs/msg/Range", [payload[:-4]])  # it was the last field that came
     assert "variance" not in old.names
     assert old["range"].tolist() == [2.0]
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"range_min_m": 2.0, "range_max_m": 2.0}, "range_min_m: 2.0 is not below range_max_m 2.0"),
-        ({"range_min_m": -0.1}, "range_min_m: -0.1 is out of range; allowed: >= 0"),
-        ({"rays": 0}, "rays: 0 is out of range; allowed: >= 1 and <= 64"),
-        ({"rays": 65}, "rays: 65 is out of range"),
-        ({"rays": 1.5}, "rays: 1.5 is not a whole number"),
-        ({"noise_sigma_m": -1.0}, "noise_sigma_m: -1.0 is out of range"),
-        ({"noise_share": math.nan}, "noise_share: nan is out of range"),
-        ({"incidence_max_deg": 0.0}, "incidence_max_deg: 0.0 is out of range"),
-        ({"dropout_probability": 1.5}, "dropout_probability: 1.5 is out of range"),
-        ({"radiation": "light"}, "radiation: 'light' is not known; allowed: one of ultrasound"),
-        ({"field_of_view_deg": 0.0}, "field_of_view_deg: 0.0 is out of range"),
-        ({"rotation_deg": [0.0, 90.0]}, "rotation_deg: 2 items; allowed: exactly 3"),
-    ],
-)
-def test_bad_input_is_refused(keys, said):
-    with pytest.raises(InputError) as refused:
-        from_mapping(RangefinderParams, keys, "sonar.yaml")
-    assert str(refused.value).startswith("sonar.yaml: ")
-    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(

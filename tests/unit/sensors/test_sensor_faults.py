@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from sensor_rig import published
 
-from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
-from quadsim.base.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
-from quadsim.sensors.faults import FaultParams, changes, faults_from_text, faults_to_text
+from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text, faults_to_text
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.model import SimulatedSensor
@@ -28,20 +27,6 @@ WORLD = EnvironmentParams(gravity_mps2=9.81)
 
 def device(kind, params, faults=()):
     return SimulatedSensor(SENSORS[kind], params, WORLD, 1, "quad", faults=faults)
-
-
-def published(sensor, count, period_ns=None):
-    """(time, copy of the sample) of everything a sensor publishes at rest, in ``count`` truths."""
-    truth = new_record(KINEMATICS)
-    truth.q_WB[0] = 1.0
-    found = []
-    for k in range(count + 1):
-        truth.stamp_ns = k * (period_ns or sensor.period_ns)
-        sample = sensor.measure(truth)
-        while sample is not None:
-            found.append((int(truth.stamp_ns), sample.copy()))
-            sample = sensor.published(int(truth.stamp_ns))
-    return found
 
 
 def test_latency_delays_the_publication_and_not_the_stamp():
@@ -199,7 +184,7 @@ def test_faults_go_through_text_as_they_are():
 
 def test_changes_are_in_order():
     faults = [FaultParams("frozen", 2.0, 1.0), FaultParams("stuck", 1.0)]
-    assert changes(faults) == [
+    assert fault_changes(faults) == [
         (1_000_000_000, "stuck begins"),
         (2_000_000_000, "frozen begins"),
         (3_000_000_000, "frozen ends"),

@@ -18,7 +18,7 @@ from quadsim.analysis.scoring import Scoring, judge_replay
 from quadsim.bag.tracks import GrowingSpeeds, Rising
 from quadsim.base.errors import InputError
 from quadsim.sim import disk_arrays as kept
-from quadsim.sim.disk_arrays import KeptRows, KeptTrack, forget, parts_of, slices
+from quadsim.sim.disk_arrays import KeptRows, KeptTrack, blocks_of_track, give_back, slices
 from quadsim.sim.log import Track
 
 
@@ -44,7 +44,7 @@ def test_a_track_comes_back_as_it_was(monkeypatch, held_bytes, sigma):
         np.testing.assert_array_equal(found.sigma, whole.sigma)
     else:
         assert found.sigma is None
-    forget(found.p_W, found.stamp_ns)
+    give_back(found.p_W, found.stamp_ns)
     np.testing.assert_array_equal(found.p_W, whole.p_W)  # read anew
 
 
@@ -64,7 +64,7 @@ def test_what_was_looked_at_is_given_back():
     before = process.memory_info().shared
     assert shown.sum() == size // 8
     seen = process.memory_info().shared
-    forget(shown)
+    give_back(shown)
     after = process.memory_info().shared
     assert seen - before > 0.9 * size  # file pages: whole ones, shown by the kernel
     assert after - before < 0.1 * size
@@ -94,7 +94,7 @@ def test_blocks_hold_every_row_once(monkeypatch):
         (200_000_000, 100),
         (10**12, 300),
     ):
-        parts = list(parts_of(whole, from_ns))
+        parts = list(blocks_of_track(whole, from_ns))
         assert max(map(len, parts)) <= 64
         stamps = np.concatenate([part.stamp_ns for part in parts])
         np.testing.assert_array_equal(stamps, whole.stamp_ns[first:])

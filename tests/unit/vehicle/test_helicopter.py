@@ -21,7 +21,7 @@ from quadsim.control.mixer import equal_speeds, stick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.sim.closed_loop import run
-from quadsim.sim.scenario import airframe_of, load_scenario
+from quadsim.sim.scenario import known_airframe, load_scenario
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
@@ -198,7 +198,7 @@ def test_a_multirotor_has_no_stick():
 
 # ---- the autopilot -----------------------------------------------------------------------------
 
-AIRFRAME = pack_airframe(airframe_of(THESIS))
+AIRFRAME = pack_airframe(known_airframe(THESIS))
 GAINS = AutopilotParams()
 
 
@@ -251,9 +251,9 @@ def test_the_stick_stays_in_its_range_and_a_number_that_is_missing_counts_as_zer
 
 def test_what_the_controller_believes_is_checked():
     with pytest.raises(InputError, match=r"lift_ratio: 0\.9 does not lift"):
-        replace(airframe_of(THESIS), lift_ratio=0.9)
-    assert airframe_of(THESIS).commands == ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
-    assert airframe_of(X500).commands == ("rotor_0", "rotor_1", "rotor_2", "rotor_3")
+        replace(known_airframe(THESIS), lift_ratio=0.9)
+    assert known_airframe(THESIS).commands == ("roll_rate", "pitch_rate", "yaw_rate", "throttle")
+    assert known_airframe(X500).commands == ("rotor_0", "rotor_1", "rotor_2", "rotor_3")
     with pytest.raises(InputError, match=r"torque_ratio_m: 0\.0; a multirotor needs one"):
         AirframeParams(mass_kg=1.0, inertia_kg_m2=(1.0, 1.0, 1.0), thrust_coefficient_N_s2=1e-5)
 

@@ -13,7 +13,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping, pack, unflatten
 from quadsim.base.records import KINEMATICS
 from quadsim.estimation.eskf.alignment import gravity_here, new_eskf
-from quadsim.estimation.eskf.mechanisation import predict_or_align
+from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.parameters import EstimatorParams, FusionParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
@@ -151,7 +151,7 @@ def drift_m(estimator: EstimatorParams, position_B_m: tuple[float, float, float]
         sample = sensor.measure(truth)
         none = (0.0, 0.0, 0.0)
         f_S, w_S = vec3(sample.f_S), vec3(sample.w_S)
-        predict_or_align(state, packed, int(truth.stamp_ns), f_S, w_S, none, none)
+        predict_or_align(state, packed, int(truth.stamp_ns), ImuInput(f_S, w_S, none, none))
     return float(np.linalg.norm(state.p_W - lever - truth.p_W))
 
 
@@ -200,7 +200,7 @@ def test_the_filter_takes_gravity_in_the_middle_of_a_step():
     state.running, state.imu_count, state.period_s = 1, 1, 0.1
     state.q_WS[0], state.v_W[2] = 1.0, 100.0
     none = (0.0, 0.0, 0.0)
-    predict_or_align(state, params, 100_000_000, none, none, none, none)
+    predict_or_align(state, params, 100_000_000, ImuInput(none, none, none, none))
     assert state.v_W[2] == pytest.approx(100.0 - 0.1 * (9.80665 - 0.005), abs=1e-12)
 
 

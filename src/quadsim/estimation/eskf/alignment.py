@@ -29,10 +29,10 @@ from quadsim.estimation.eskf.layout import (
     TERRAIN,
     THETA,
     WIND,
-    Alignment,
     Eskf,
     N,
     P,
+    StartWindow,
     V,
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
@@ -111,7 +111,7 @@ def restart(state: Eskf, reason: int) -> None:
     state.pose_ns = 0
     state.rejected_in_row[:] = 0
     state.velocity_fix_ns = 0
-    clear(state.alignment)
+    clear(state)
 
 
 @kernel
@@ -141,7 +141,7 @@ def attitude_of(f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> 
 
 
 @kernel
-def set_attitude(
+def set_start_attitude(
     state: Eskf,
     params: EstimatorParams,
     q_WS: Quat,
@@ -172,7 +172,7 @@ def set_attitude(
     add_rotated(covariance, THETA, across, (turn_variance, turn_variance, turn_variance))
     lean = scaled(1.0 / (size * size), skew(f_W))
     add_rotated(covariance, THETA, lean, f_variance_W)
-    shear(covariance, state.n, THETA, BA, times(lean, R))
+    shear(covariance, state.n, THETA, BA, matrix_product(lean, R))
     heading_variance = UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
     if has_field:
         m_W = vec3(params.magnetic_field_W_T)
@@ -186,7 +186,7 @@ def set_attitude(
         u = scale(1.0 / k2, cross(axis, m_across))
         of_field = (scale(x, u), scale(y, u), scale(z, u))
         shear(covariance, state.n, THETA, FIELD, of_field)
-        shear(covariance, state.n, THETA, FIELD_BIAS, times(of_field, R))
+        shear(covariance, state.n, THETA, FIELD_BIAS, matrix_product(of_field, R))
         count = float(window.field_count)
         horizontal2 = m_W[0] * m_W[0] + m_W[1] * m_W[1]
         heading_variance = window.heading_variance_sum / (count * count) * horizontal2 / k2
@@ -198,7 +198,7 @@ def set_attitude(
 
 
 @kernel
-def times(A: Mat3, B: Mat3) -> Mat3:
+def matrix_product(A: Mat3, B: Mat3) -> Mat3:
     """Matrix product."""
     c0 = (B[0][0], B[1][0], B[2][0])
     c1 = (B[0][1], B[1][1], B[2][1])
@@ -257,7 +257,7 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
             return True
     elif t_s <= 3.0 * start.window_s:
         return False
-    clear(window)
+    clear(state)
     window.start_ns = state.stamp_ns
     return False
 
@@ -274,7 +274,7 @@ def keep_heading(state: Eskf, params: EstimatorParams) -> None:
 
 
 @kernel
-def begin(state: Eskf, params: EstimatorParams, standing: bool) -> None:
+def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None:
     """Nominal state and covariance but for attitude, velocity and position."""
     start = params.start
     if state.realigning == 1:
@@ -353,7 +353,7 @@ def begin_options(state: Eskf, params: EstimatorParams) -> None:
 
 
 @kernel
-def gravity_here(window: Alignment, params: EstimatorParams) -> float:
+def gravity_here(window: StartWindow, params: EstimatorParams) -> float:
     """Gravity at the mean height of the fixes, or at z = 0 without any, in m/s^2."""
     fixes = max(float(window.fix_count), 1.0)
     return gravity_at(params, window.fix_sum_W[2] / fixes)
@@ -363,7 +363,7 @@ def gravity_here(window: Alignment, params: EstimatorParams) -> float:
 def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> None:
     """Level, heading, gyroscope bias and position of a vehicle at rest."""
     window, start, covariance = state.alignment, params.start, state.covariance
-    begin(state, params, True)
+    begin_estimate(state, params, True)
     n = float(window.imu_count)
     prior = start.gyro_bias_radps * start.gyro_bias_radps
     for i in range(3):
@@ -382,7 +382,9 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
         vec3(params.magnetic_field_W_T),
         has_field,
     )
-    set_attitude(state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field)
+    set_start_attitude(
+        state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field
+    )
     if has_field:
         # a field of another strength or inclination carries iron: as much of it turns the heading
         m_W = vec3(params.magnetic_field_W_T)
@@ -419,7 +421,7 @@ def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym
         noise: upper half of its covariance, rad^2.
     """
     start = params.start
-    begin(state, params, False)
+    begin_estimate(state, params, False)
     covariance = state.covariance
     store(state.q_WS, normalize(q_WS))
     lever_W = rotate(q_WS, unrotate(quat(state.q_BS), vec3(params.mount.imu_position_B_m)))
@@ -530,11 +532,11 @@ def start_in_flight(
     if state.realigning == 1:
         p_W = vec3(state.p_W)
         p_variance = (covariance[P, P], covariance[P + 1, P + 1], covariance[P + 2, P + 2])
-    begin(state, params, False)
+    begin_estimate(state, params, False)
     if not has_slope:
         tilt = start.tilt_flight_deg * math.pi / 180.0
         turn_variance += tilt * tilt
-    set_attitude(state, params, q_WS, f_W, f_variance_W, turn_variance, has_field)
+    set_start_attitude(state, params, q_WS, f_W, f_variance_W, turn_variance, has_field)
     # the directions are those of the window's middle; half a window of gyroscope bias since
     R_WS = to_matrix(q_WS)
     shear(covariance, state.n, THETA, BG, scaled(-0.5 * t_s, R_WS))
@@ -550,7 +552,7 @@ def start_in_flight(
         shear(covariance, state.n, V, THETA, skew((-since_W[0], -since_W[1], -since_W[2])))
         shear(covariance, state.n, V, BA, scaled(t_mean - t_s, R_WS))
         if has_lever_arm(state, params):  # the antenna's swing about the IMU in the window
-            swing = times(R_WS, skew(scale(-1.0 / n, vec3(window.w_sum_S))))
+            swing = matrix_product(R_WS, skew(scale(-1.0 / n, vec3(window.w_sum_S))))
             shear(covariance, state.n, V, ANTENNA, swing)
     else:
         state.v_W[:] = 0.0

@@ -10,6 +10,7 @@ smoother's backward pass every state is logged as well, with how it came from th
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
@@ -36,13 +37,18 @@ from quadsim.estimation.eskf.measurement_buffer import (
     CAPACITY,
     DROP_FROM,
     IMU,
-    Event,
+    Buffer,
+    Input,
     Step,
-    Timeline,
-    forget,
+    drop_events,
     keep_snapshot,
 )
-from quadsim.estimation.eskf.mechanisation import advance, first_sample, predict_or_align
+from quadsim.estimation.eskf.mechanisation import (
+    ImuInput,
+    advance_filter,
+    first_sample,
+    predict_or_align,
+)
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.update import Sym3
 from quadsim.geometry.rotation import normalize
@@ -56,10 +62,23 @@ FIRST_INTERVAL_NS = 10_000_000
 JOIN, BEGIN, PREDICT, AGE, FUSE = range(5)
 
 
+class StepLog(NamedTuple):
+    """What the smoother goes back over: (C,) states, and as many steps that led to them."""
+
+    points: Records[Eskf]
+    steps: Records[Step]
+
+
 @kernel
 def triple(values: Array, at: int) -> Vec3:
     """Three numbers of an array from an index on."""
     return (values[at], values[at + 1], values[at + 2])
+
+
+@kernel
+def imu_input(values: Array) -> ImuInput:
+    """An IMU sample of an event's values."""
+    return ImuInput(triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9))
 
 
 @kernel
@@ -71,7 +90,7 @@ def upper_half(values: Array, at: int) -> Sym3:
 
 
 @kernel
-def age(state: Eskf, params: EstimatorParams, event: Event) -> float:
+def age(state: Eskf, params: EstimatorParams, event: Input) -> float:
     """Let errors that change between two measurements of a sensor change, up to this one.
 
     Returns:
@@ -88,7 +107,7 @@ def age(state: Eskf, params: EstimatorParams, event: Event) -> float:
 
 
 @kernel
-def fuse(state: Eskf, params: EstimatorParams, event: Event) -> None:
+def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
     """Fuse a measurement at the state's stamp."""
     kind, values = event.kind, event.values
     if kind == GNSS_POSITION:
@@ -111,17 +130,14 @@ def fuse(state: Eskf, params: EstimatorParams, event: Event) -> None:
 
 
 @kernel
-def take_measurement(
-    line: Timeline, event: Event, sample: int, points: Records[Eskf], steps: Records[Step]
-) -> None:
+def take_measurement(line: Buffer, event: Input, sample: int, log: StepLog) -> None:
     """Fuse a measurement, and log it.
 
     Args:
         line: TIMELINE record, its filter at the measurement's stamp or later.
         event: the measurement.
         sample: the IMU sample in whose interval it lies.
-        points: see :func:`process`.
-        steps: see :func:`process`.
+        log: see :func:`process`.
     """
     state = line.state
     was_running, begins = state.running, state.starts + state.recoveries
@@ -130,53 +146,46 @@ def take_measurement(
             return
         decay = age(state, line.params, event)
         if decay > 0.0:
-            log_state(line, AGE, -1, 0.0, points, steps)
+            log_state(line, AGE, -1, 0.0, log)
             if line.logs_steps == 1:
-                steps[line.step_count - 1].decay = decay
-    fuse(state, line.params, event)
+                log.steps[line.step_count - 1].decay = decay
+    fuse_event(state, line.params, event)
     log_innovations(line, event.stamp_ns)
     if state.starts + state.recoveries != begins:
-        log_state(line, BEGIN, sample if was_running == 0 else -1, 0.0, points, steps)
+        log_state(line, BEGIN, sample if was_running == 0 else -1, 0.0, log)
     elif state.running == 1:
-        log_fused(line, points, steps)
+        log_fused(line, log)
 
 
 @kernel
-def take_sample(
-    line: Timeline, event: Event, at: int, points: Records[Eskf], steps: Records[Step]
-) -> None:
+def take_sample(line: Buffer, event: Input, at: int, log: StepLog) -> None:
     """Predict with an IMU sample, or align with it; hold the attitude if it is time.
 
     Args:
         line: TIMELINE record.
         event: the sample.
         at: its index.
-        points: see :func:`process`.
-        steps: see :func:`process`.
+        log: see :func:`process`.
     """
     state, params, values = line.state, line.params, event.values
     was_running, starts, before_ns = state.running, state.starts, state.stamp_ns
-    if not predict_or_align(
-        state, params, event.stamp_ns,
-        triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
-    ):  # fmt: skip
+    if not predict_or_align(state, params, event.stamp_ns, imu_input(values)):
         return
     if state.starts == starts:
         dt_s = (event.stamp_ns - before_ns) * 1e-9
-        log_state(line, PREDICT, at, dt_s, points, steps)
+        log_state(line, PREDICT, at, dt_s, log)
     else:  # or from the window that was filled beside the estimate
-        log_state(line, BEGIN, at if was_running == 0 else -1, 0.0, points, steps)
+        log_state(line, BEGIN, at if was_running == 0 else -1, 0.0, log)
     hold_attitude(state, params)
     log_innovations(line, event.stamp_ns)
-    log_fused(line, points, steps)
+    log_fused(line, log)
     if line.logs_steps == 1:
-        steps[line.step_count - 1].given = at
+        log.steps[line.step_count - 1].given = at
 
 
 @kernel
-def reach(
-    line: Timeline, stamp_ns: int, sample: Event, at: int, points: Records[Eskf],
-    steps: Records[Step],
+def reach_stamp(
+    line: Buffer, stamp_ns: int, sample: Input, at: int, log: StepLog
 ) -> bool:  # fmt: skip
     """Bring the filter to a stamp in the interval of an IMU sample; False: there is a gap."""
     state, params, values = line.state, line.params, sample.values
@@ -186,24 +195,14 @@ def reach(
     if state.imu_count == 0 or gap_s > params.gate.gap_max_s:
         return False
     dt_s = (stamp_ns - state.stamp_ns) * 1e-9
-    advance(
-        state, params, stamp_ns, sample.stamp_ns,
-        triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9),
-    )  # fmt: skip
+    advance_filter(state, params, stamp_ns, sample.stamp_ns, imu_input(values))
     if state.running == 1 and dt_s > 0.0:
-        log_state(line, PREDICT, at, dt_s, points, steps)
+        log_state(line, PREDICT, at, dt_s, log)
     return True
 
 
 @kernel
-def process(
-    line: Timeline,
-    events: Records[Event],
-    first: int,
-    last: int,
-    points: Records[Eskf],
-    steps: Records[Step],
-) -> int:
+def process(line: Buffer, events: Records[Input], first: int, last: int, log: StepLog) -> int:
     """Take the filter over events, as far as IMU samples reach.
 
     Args:
@@ -211,9 +210,7 @@ def process(
         events: in the order of their stamps, of equal ones the IMU first.
         first: index of the first one.
         last: index behind the last one.
-        points: (C,) ESKF, the log's states, if ``line.logs_steps``; C at least three times the
-            events and one.
-        steps: (C,) STEP, how each came from the one before.
+        log: gets each state, if the line says so, and how it came from the one before.
 
     Returns:
         Index of the first event that waits for an IMU sample; ``last`` if none does.
@@ -225,30 +222,31 @@ def process(
             sample += 1
         if sample == i:
             keep_snapshot(line)
-            take_sample(line, event, i, points, steps)
+            take_sample(line, event, i, log)
             continue
         if event.stamp_ns > line.state.stamp_ns:
             if sample == last:
                 return i
-            if not reach(line, event.stamp_ns, events[sample], sample, points, steps):
+            if not reach_stamp(line, event.stamp_ns, events[sample], sample, log):
                 continue
-        take_measurement(line, event, sample if sample < last else -1, points, steps)
+        take_measurement(line, event, sample if sample < last else -1, log)
     return last
 
 
 @kernel
-def run(line: Timeline) -> None:
+def run_events(line: Buffer) -> None:
     """Process the events of a timeline whose time has come."""
-    line.done = process(line, line.events, line.done, line.count, line.snapshots, line.steps)
+    log = StepLog(line.snapshots, line.steps)
+    line.done = process(line, line.events, line.done, line.count, log)
     if line.done >= DROP_FROM and line.snapshot_count > 0:
-        forget(line, line.snapshots[line.snapshot_first].stamp_ns)
+        drop_events(line, line.snapshots[line.snapshot_first].stamp_ns)
 
 
 # ---- the log ------------------------------------------------------------------------------------
 
 
 @kernel
-def log_innovations(line: Timeline, stamp_ns: int) -> None:
+def log_innovations(line: Buffer, stamp_ns: int) -> None:
     """Write into the ring what a measurement's kernel has gated."""
     state = line.state
     for sensor in range(state.judged.size):
@@ -276,32 +274,30 @@ def forget_changes(state: Eskf) -> None:
 
 
 @kernel
-def log_state(
-    line: Timeline, kind: int, event: int, dt_s: float, points: Records[Eskf], steps: Records[Step]
-) -> None:
+def log_state(line: Buffer, kind: int, event: int, dt_s: float, log: StepLog) -> None:
     """Log the state, where that is wanted."""
     if line.logs_steps == 0:
         return
     if kind != FUSE:
         forget_changes(line.state)
-    points[line.step_count] = line.state
-    step = steps[line.step_count]
+    log.points[line.step_count] = line.state
+    step = log.steps[line.step_count]
     step.kind, step.event, step.given, step.dt_s, step.decay = kind, event, -1, dt_s, 1.0
     line.step_count += 1
 
 
 @kernel
-def log_fused(line: Timeline, points: Records[Eskf], steps: Records[Step]) -> None:
+def log_fused(line: Buffer, log: StepLog) -> None:
     """Log the state after measurements; those without a prediction between share one place."""
     if line.logs_steps == 0:
         return
     last = line.step_count - 1
-    if is_same(line.state.covariance, points[last].covariance, line.state.n):
+    if is_same(line.state.covariance, log.points[last].covariance, line.state.n):
         return  # it was rejected or ignored
-    if steps[last].kind == FUSE:
-        points[last] = line.state
+    if log.steps[last].kind == FUSE:
+        log.points[last] = line.state
     else:
-        log_state(line, FUSE, -1, 0.0, points, steps)
+        log_state(line, FUSE, -1, 0.0, log)
 
 
 @kernel

@@ -132,7 +132,7 @@ def see_velocity(state: Eskf, v_W: Vec3) -> bool:
     if known:
         z = scale(1.0 / dt_s, subtract(v_W, vec3(heading.seen_W)))
         s = scale(1.0 / dt_s, subtract(f_integral_F, vec3(heading.integral_F)))
-        add_pair(heading, dt_s, s[0], s[1], z[0], z[1])
+        add_accelerations(heading, dt_s, s[0], s[1], z[0], z[1])
     heading.stamp_ns = state.stamp_ns
     store(heading.seen_W, v_W)
     store(heading.integral_F, f_integral_F)
@@ -174,7 +174,7 @@ def see_position(state: Eskf, p_W: Vec3, variance: float) -> bool:
             rate = 2.0 / (dt_s + heading.mean_s)
             z = scale(rate, subtract(mean_W, vec3(heading.mean_W)))
             s = scale(rate, subtract(mean_F, vec3(heading.mean_F)))
-            add_pair(heading, dt_s, s[0], s[1], z[0], z[1])
+            add_accelerations(heading, dt_s, s[0], s[1], z[0], z[1])
         store(heading.mean_W, mean_W)
         store(heading.mean_F, mean_F)
         mean_s = dt_s
@@ -186,7 +186,9 @@ def see_position(state: Eskf, p_W: Vec3, variance: float) -> bool:
 
 
 @kernel
-def add_pair(heading: Heading, dt_s: float, sx: float, sy: float, zx: float, zy: float) -> None:
+def add_accelerations(
+    heading: Heading, dt_s: float, sx: float, sy: float, zx: float, zy: float
+) -> None:
     """Count a pair of accelerations; the older ones lose weight."""
     keep = decay(-dt_s / MEMORY_S)
     heading.count = keep * heading.count + 1.0
@@ -310,7 +312,7 @@ def see_accepted_field(state: Eskf, dt_s: float) -> None:
     """The field agrees with the heading, for another moment."""
     heading = state.heading
     heading.field[:] = 0.0
-    clear = is_clear(state)
+    clear = is_off_the_pad(state)
     heading.agreed_s[clear] += dt_s
     if heading.distrusted == 1 and heading.agreed_s[clear] > TRUST_S:
         heading.distrusted = 0
@@ -319,7 +321,7 @@ def see_accepted_field(state: Eskf, dt_s: float) -> None:
 
 
 @kernel
-def is_clear(state: Eskf) -> int:
+def is_off_the_pad(state: Eskf) -> int:
     """1 in the air, where the ground turns no field; else 0."""
     clear = state.started_standing == 0 or state.p_W[2] - state.heading.start_m > CLEAR_M
     return 1 if clear else 0
@@ -343,7 +345,7 @@ def see_rejected_field(state: Eskf, params: EstimatorParams, variance: float, dt
     if heading.confirmed == 1:
         return
     rejected_s = rejected_for_s(state, MAGNETIC_FIELD)
-    if rejected_s <= max(params.gate.heading_recovery_s, heading.agreed_s[is_clear(state)]):
+    if rejected_s <= max(params.gate.heading_recovery_s, heading.agreed_s[is_off_the_pad(state)]):
         return
     strength_T = math.sqrt(east * east + north * north + up * up)
     steady = norm((heading.field[0], heading.field[1], 0.0)) > STEADY

@@ -117,7 +117,7 @@ def fuse_range(state: Eskf, params: EstimatorParams, range_m: float, variance_m2
             is beyond the largest tilt.
         variance_m2: m^2; zero: unknown.
     """
-    if state.running == 0 or not is_usable(state, params, range_m):
+    if state.running == 0 or not is_usable_range(state, params, range_m):
         return IGNORED
     if variance_m2 == 0.0:
         variance_m2 = params.noise.range_sigma_m * params.noise.range_sigma_m
@@ -172,7 +172,7 @@ def is_in_limits(params: EstimatorParams, range_m: float) -> bool:
 
 
 @kernel
-def is_usable(state: Eskf, params: EstimatorParams, range_m: float) -> bool:
+def is_usable_range(state: Eskf, params: EstimatorParams, range_m: float) -> bool:
     """Whether a range is within the limits of range and tilt."""
     level = up_of(state)[2] >= cos(params.gate.tilt_max_deg * math.pi / 180.0)
     return level and is_in_limits(params, range_m)
@@ -211,7 +211,7 @@ def walk_ground(state: Eskf, params: EstimatorParams, range_m: float) -> float:
             return 0.0
         covariance[TERRAIN, TERRAIN] += noise.range_scale**2 * change_m2
         return 1.0
-    if state.terrain_started == 0 or not is_usable(state, params, range_m):
+    if state.terrain_started == 0 or not is_usable_range(state, params, range_m):
         return 0.0
     walked_m = hypot(state.v_W[0], state.v_W[1]) * (state.stamp_ns - state.range_ns) * 1e-9
     covariance[TERRAIN, TERRAIN] += noise.terrain_walk * noise.terrain_walk * walked_m

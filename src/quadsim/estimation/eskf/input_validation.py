@@ -8,7 +8,7 @@ import numpy as np
 
 from quadsim.base.compiled import Array, Records, kernel
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.driver import run
+from quadsim.estimation.eskf.driver import run_events
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_POSITION,
@@ -35,7 +35,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     REPEATED,
     TOO_EARLY,
     TOO_LATE,
-    Timeline,
+    Buffer,
     clear_timeline,
     follows,
     go_back,
@@ -94,17 +94,14 @@ def is_variance(variance: float) -> bool:
 
 
 @kernel
-def judge_imu(
-    line: Timeline, stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array, w_covariance: Array
-) -> int:
+def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> int:
     """Validation of an IMU sample."""
-    finite = all_finite(f_S) and all_finite(w_S)
-    if not (finite and all_finite(f_covariance) and all_finite(w_covariance)):
+    if not (all_finite(values) and all_finite(covariance)):
         return NOT_FINITE
-    if not (within(f_S, LARGEST_FORCE) and within(w_S, LARGEST_RATE)):
+    if not (within(values[:3], LARGEST_FORCE) and within(values[3:], LARGEST_RATE)):
         return OUT_OF_RANGE
     for i in range(3):
-        if not (is_variance(f_covariance[4 * i]) and is_variance(w_covariance[4 * i])):
+        if not (is_variance(covariance[4 * i]) and is_variance(covariance[9 + 4 * i])):
             return BAD_VARIANCE
     if stamp_ns == line.newest_imu_ns:
         return REPEATED
@@ -125,29 +122,9 @@ def judge_imu(
 
 
 @kernel
-def accept_imu(
-    lines: Records[Timeline],
-    stamp_ns: int,
-    f_S: Array,
-    w_S: Array,
-    f_covariance: Array,
-    w_covariance: Array,
-) -> int:
-    """Put an IMU sample onto the timeline, without running the filter.
-
-    Args:
-        lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
-        stamp_ns: end of the sample's interval.
-        f_S: (3,) m/s^2.
-        w_S: (3,) rad/s.
-        f_covariance: (9,) row-major; all zero: unknown.
-        w_covariance: (9,).
-
-    Returns:
-        One of the VERDICTS; refused are all but OK, GAP and CLOCK_JUMP.
-    """
-    line = lines[0]
-    verdict = judge_imu(line, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> int:
+    """Put an IMU sample onto the timeline; see :func:`accept`."""
+    verdict = judge_imu(line, stamp_ns, values, covariance)
     if line.count >= CAPACITY:
         verdict = OVERFLOW
     line.received[IMU] += 1
@@ -160,33 +137,18 @@ def accept_imu(
         line.state.running = 0
     line.newest_imu_ns = stamp_ns
     line.newest = insert(line, IMU, stamp_ns)
-    values = line.events[line.newest].values
+    event = line.events[line.newest]
+    for i in range(6):
+        event.values[i] = values[i]
     for i in range(3):
-        values[i] = f_S[i]
-        values[3 + i] = w_S[i]
-        values[6 + i] = f_covariance[4 * i]
-        values[9 + i] = w_covariance[4 * i]
-    return verdict
-
-
-@kernel
-def offer_imu(
-    lines: Records[Timeline],
-    stamp_ns: int,
-    f_S: Array,
-    w_S: Array,
-    f_covariance: Array,
-    w_covariance: Array,
-) -> int:
-    """Take an IMU sample, and run the filter as far as it goes; see :func:`accept_imu`."""
-    verdict = accept_imu(lines, stamp_ns, f_S, w_S, f_covariance, w_covariance)
-    run(lines[0])
+        event.values[6 + i] = covariance[4 * i]
+        event.values[9 + i] = covariance[9 + 4 * i]
     return verdict
 
 
 @kernel
 def judge_measurement(
-    line: Timeline, kind: int, stamp_ns: int, values: Array, variance: Array
+    line: Buffer, kind: int, stamp_ns: int, values: Array, variance: Array
 ) -> int:
     """Validation of a measurement; ``variance`` is its diagonal."""
     if not (all_finite(values) and all_finite(variance)):
@@ -222,7 +184,7 @@ def judge_measurement(
 
 
 @kernel
-def delay_s(delay: DelayParams, kind: int) -> float:
+def stated_delay_s(delay: DelayParams, kind: int) -> float:
     """How much later than its measurement a message of a kind is stamped."""
     if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
         result = delay.gnss_s
@@ -263,7 +225,7 @@ def write_covariance(out: Array, at: int, covariance: Array, first: int, sigma: 
 
 
 @kernel
-def write_values(line: Timeline, i: int, values: Array, covariance: Array) -> None:
+def write_values(line: Buffer, i: int, values: Array, covariance: Array) -> None:
     """Fill an event of a measurement; what is unknown takes the parameters' default."""
     event, params = line.events[i], line.params
     out = event.values
@@ -294,27 +256,32 @@ def write_values(line: Timeline, i: int, values: Array, covariance: Array) -> No
 
 @kernel
 def accept(
-    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+    lines: Records[Buffer], kind: int, stamp_ns: int, values: Array, covariance: Array
 ) -> int:
-    """Put a measurement onto the timeline, and go back to it if it is late; run nothing yet.
+    """Put a message onto the timeline, and go back to it if it is late; run nothing yet.
 
     What arrives together is accepted first, and run once.
 
     Args:
-        lines: (1,) TIMELINE.
-        kind: one of the layout's sensors.
-        stamp_ns: what its stamp says; the parameters' delay is taken off.
-        values: (3,), or (1,) of pressure, range and standing still; (4,) of an attitude. An
-            infinite range says "nothing in range" (REP 117): it is OK and does nothing.
-        covariance: (9,), of a twist or a pose (36,), or (1,); all zero: unknown.
+        lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
+        kind: one of the layout's sensors, or IMU.
+        stamp_ns: what its stamp says; the parameters' delay is taken off. The end of an IMU
+            sample's interval.
+        values: (6,) of the IMU, m/s^2 and rad/s; (3,), or (1,) of pressure, range and standing
+            still; (4,) of an attitude. An infinite range says "nothing in range" (REP 117): it is
+            OK and does nothing.
+        covariance: (18,) of the IMU, two matrices; (9,), of a twist or a pose (36,), or (1,); all
+            zero: unknown.
 
     Returns:
-        One of the VERDICTS; all but OK are refused.
+        One of the VERDICTS; all but OK, GAP and CLOCK_JUMP are refused.
     """
     line = lines[0]
+    if kind == IMU:
+        return accept_imu(line, stamp_ns, values, covariance)
     if kind == RANGE and math.isinf(values[0]):
         return OK
-    stamp_ns -= round(1e9 * delay_s(line.params.delay, kind))
+    stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
     first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
     diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
@@ -333,12 +300,12 @@ def accept(
 
 @kernel
 def offer(
-    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+    lines: Records[Buffer], kind: int, stamp_ns: int, values: Array, covariance: Array
 ) -> int:
-    """Take a measurement: fuse it now, keep it for the IMU sample it waits for, or go back to it.
+    """Take a message, and run the filter as far as it goes; see :func:`accept`.
 
-    See :func:`accept`.
+    A measurement is fused now, kept for the IMU sample it waits for, or gone back to.
     """
     verdict = accept(lines, kind, stamp_ns, values, covariance)
-    run(lines[0])
+    run_events(lines[0])
     return verdict

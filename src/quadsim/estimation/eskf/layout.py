@@ -73,7 +73,7 @@ CountPerSensor = Annotated[NDArray[np.int64], len(SENSORS)]
 ErrorState = Annotated[Array, N]
 
 
-class Alignment(Record):
+class StartWindow(Record):
     """Sums over the window from which the filter starts.
 
     ``t`` is the time in the window in s, index 0 the IMU's axes at its beginning.
@@ -230,7 +230,7 @@ class Eskf(Record):
     velocity_fix_ns: int  # newest one, accepted or not; for the recovery
     velocity_fix_W: Vector
     velocity_fix_variance: Vector
-    alignment: Alignment
+    alignment: StartWindow
     H: Annotated[Array, 3, N]  # working memory of an update; of a scalar h, P h^T and the gain
     h: ErrorState
     ph: ErrorState
@@ -246,7 +246,7 @@ class Eskf(Record):
 ESKF = dtype_of(Eskf)
 
 
-class Motion(Record):
+class DirectState(Record):
     """What the reference filters know (``estimation.reference_filters``), of ``base_link``."""
 
     running: int

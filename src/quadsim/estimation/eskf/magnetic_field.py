@@ -159,7 +159,7 @@ def fuse_magnetic_field(
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
     misfit2 = misfit_variance(state, field_W, before_ns)
-    result = fuse_heading(state, params, m_S, heading_variance, misfit2)
+    result = fuse_magnetic_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
         see_accepted_field(state, dt_s)
@@ -193,7 +193,7 @@ def learn_heading(state: Eskf, params: EstimatorParams, innovation: float) -> fl
 
 
 @kernel
-def fuse_heading(
+def fuse_magnetic_heading(
     state: Eskf, params: EstimatorParams, m_S: Vec3, variance: float, misfit2: float = 0.0
 ) -> int:
     """Fuse the field's horizontal direction, levelled by the estimated tilt.

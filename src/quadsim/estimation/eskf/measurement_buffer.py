@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array, Record, Records, Vector, kernel
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.estimation.eskf.alignment import new_eskf
-from quadsim.estimation.eskf.layout import SENSORS, Eskf, Motion
+from quadsim.estimation.eskf.layout import SENSORS, DirectState, Eskf
 from quadsim.estimation.eskf.parameters import EstimatorParams
 
 #: Before every stamp.
@@ -65,7 +65,7 @@ VERDICTS = (
 )
 
 
-class Event(Record):
+class Input(Record):
     """One message.
 
     ``values`` are f, w and their variances of an IMU sample; the vector and the upper half of its
@@ -100,7 +100,7 @@ class Step(Record):
     decay: float  # of the correlated error of GNSS positions
 
 
-class Timeline(Record):
+class Buffer(Record):
     """A filter, its messages, and its log.
 
     ``innovations`` is a ring: the newest is at ``state.innovation_count`` - 1. As that count goes
@@ -109,7 +109,7 @@ class Timeline(Record):
 
     params: EstimatorParams
     state: Eskf
-    motion: Motion  # of a reference filter
+    motion: DirectState  # of a reference filter
     blind: int  # no measurement after the start
     count: int
     done: int  # events the state holds
@@ -125,21 +125,21 @@ class Timeline(Record):
     steps: Annotated[Records[Step], 1]
     verdicts: Annotated[NDArray[np.int64], len(KINDS), len(VERDICTS)]
     received: Annotated[NDArray[np.int64], len(KINDS)]
-    events: Annotated[Records[Event], CAPACITY]
+    events: Annotated[Records[Input], CAPACITY]
 
 
-EVENT, INNOVATION, STEP = dtype_of(Event), dtype_of(Innovation), dtype_of(Step)
-TIMELINE = dtype_of(Timeline)
+EVENT, INNOVATION, STEP = dtype_of(Input), dtype_of(Innovation), dtype_of(Step)
+TIMELINE = dtype_of(Buffer)
 
 
 @kernel
-def snapshot_at(line: Timeline, k: int) -> int:
+def snapshot_at(line: Buffer, k: int) -> int:
     """Place of the k-th copy of the filter in the ring, the oldest first."""
     return int((line.snapshot_first + k) % SNAPSHOTS)
 
 
 @kernel
-def keep_snapshot(line: Timeline) -> None:
+def keep_snapshot(line: Buffer) -> None:
     """Copy the filter before it moves on, if a copy is due; forget the oldest."""
     last = snapshot_at(line, line.snapshot_count - 1)
     before_ns = line.snapshots[last].stamp_ns
@@ -153,7 +153,7 @@ def keep_snapshot(line: Timeline) -> None:
 
 
 @kernel
-def forget(line: Timeline, until_ns: int) -> None:
+def drop_events(line: Buffer, until_ns: int) -> None:
     """Drop the processed events up to a stamp."""
     drop = 0
     while drop < line.done and line.events[drop].stamp_ns <= until_ns:
@@ -167,7 +167,7 @@ def forget(line: Timeline, until_ns: int) -> None:
 
 
 @kernel
-def follows(event: Event, kind: int, stamp_ns: int) -> bool:
+def follows(event: Input, kind: int, stamp_ns: int) -> bool:
     """Whether an event comes after one of this kind and stamp: of equal stamps the IMU is first."""
     if event.stamp_ns != stamp_ns:
         return bool(event.stamp_ns > stamp_ns)
@@ -175,7 +175,7 @@ def follows(event: Event, kind: int, stamp_ns: int) -> bool:
 
 
 @kernel
-def insert(line: Timeline, kind: int, stamp_ns: int) -> int:
+def insert(line: Buffer, kind: int, stamp_ns: int) -> int:
     """Make room for an event in its place among those that wait.
 
     Returns:
@@ -192,7 +192,7 @@ def insert(line: Timeline, kind: int, stamp_ns: int) -> int:
 
 
 @kernel
-def go_back(line: Timeline, kind: int, stamp_ns: int) -> bool:
+def go_back(line: Buffer, kind: int, stamp_ns: int) -> bool:
     """Take the filter back to the last copy before a measurement; False: there is none."""
     done = line.done
     while done > 0 and line.events[done - 1].stamp_ns > stamp_ns:
@@ -216,7 +216,7 @@ def go_back(line: Timeline, kind: int, stamp_ns: int) -> bool:
 
 
 @kernel
-def clear_timeline(line: Timeline) -> None:
+def clear_timeline(line: Buffer) -> None:
     """Forget the past, not the counters."""
     line.count = 0
     line.done = 0

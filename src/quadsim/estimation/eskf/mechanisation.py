@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
@@ -22,6 +23,22 @@ VIBRATION_MEAN_S = 2.0
 SCALE_ERROR_S = 1.0
 #: Time over which rate and acceleration are averaged for that: noise is no rotation.
 SCALE_MEAN_S = 0.1
+
+
+class ImuInput(NamedTuple):
+    """An IMU sample.
+
+    Attributes:
+        f_S: (3,) mean specific force of the interval, m/s^2.
+        w_S: (3,) mean angular velocity, rad/s.
+        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
+        w_variance: (3,) the same of the rate, (rad/s)^2.
+    """
+
+    f_S: Vec3
+    w_S: Vec3
+    f_variance: Vec3
+    w_variance: Vec3
 
 
 @kernel
@@ -96,21 +113,15 @@ def mechanise(
 
 
 @kernel
-def advance(
-    state: Eskf,
-    params: EstimatorParams,
-    to_ns: int,
-    sample_ns: int,
-    f_S: Vec3,
-    w_S: Vec3,
-    f_variance: Vec3,
-    w_variance: Vec3,
+def advance_filter(
+    state: Eskf, params: EstimatorParams, to_ns: int, sample_ns: int, imu: ImuInput
 ) -> None:
     """Bring the state to ``to_ns`` with a sample that averages up to ``sample_ns``.
 
     A measurement between two IMU samples splits the later one; its white noise is shared out so
     that the parts together have the variance of the whole.
     """
+    f_S, w_S, f_variance, w_variance = imu
     dt_s = (to_ns - state.stamp_ns) * 1e-9
     if dt_s <= 0.0:
         return
@@ -188,7 +199,7 @@ def first_sample(state: Eskf, stamp_ns: int) -> None:
     state.stamp_ns = stamp_ns
     state.imu_stamp_ns = stamp_ns
     state.imu_count = 1
-    clear(state.alignment)
+    clear(state)
     state.alignment.start_ns = stamp_ns
 
 
@@ -210,24 +221,17 @@ def take_stamp(state: Eskf, params: EstimatorParams, stamp_ns: int) -> bool:
 
 
 @kernel
-def predict(
-    state: Eskf,
-    params: EstimatorParams,
-    stamp_ns: int,
-    f_S: Vec3,
-    w_S: Vec3,
-    f_variance: Vec3,
-    w_variance: Vec3,
-) -> None:
+def predict(state: Eskf, params: EstimatorParams, stamp_ns: int, imu: ImuInput) -> None:
     """Predict to an IMU sample, and add it to a window that is being filled.
 
     Arguments as of :func:`predict_or_align`.
     """
+    f_S, w_S, f_variance, w_variance = imu
     interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
     learn_period(state, interval_s)
     if params.noise.estimate_vibration == 1:
         learn_vibration(state, params, f_S, w_S, interval_s)
-    advance(state, params, stamp_ns, stamp_ns, f_S, w_S, f_variance, w_variance)
+    advance_filter(state, params, stamp_ns, stamp_ns, imu)
     state.imu_stamp_ns = stamp_ns
     state.imu_count += 1
     store(state.f_S, f_S)
@@ -239,32 +243,21 @@ def predict(
 
 
 @kernel
-def predict_or_align(
-    state: Eskf,
-    params: EstimatorParams,
-    stamp_ns: int,
-    f_S: Vec3,
-    w_S: Vec3,
-    f_variance: Vec3,
-    w_variance: Vec3,
-) -> bool:
+def predict_or_align(state: Eskf, params: EstimatorParams, stamp_ns: int, imu: ImuInput) -> bool:
     """Predict to an IMU sample, or start the filter from the window that it fills.
 
     Args:
         state: ESKF record.
         params: packed EstimatorParams.
         stamp_ns: end of the sample's interval; not after the state's: nothing happens.
-        f_S: (3,) mean specific force of the interval, m/s^2.
-        w_S: (3,) mean angular velocity, rad/s.
-        f_variance: (3,) white noise of the sample, (m/s^2)^2; all zero: unknown.
-        w_variance: (3,) the same of the rate, (rad/s)^2.
+        imu: the sample.
 
     Returns:
         Whether there is an estimate at that stamp.
     """
     if not take_stamp(state, params, stamp_ns):
         return False
-    predict(state, params, stamp_ns, f_S, w_S, f_variance, w_variance)
+    predict(state, params, stamp_ns, imu)
     if state.running == 0 or state.realigning == 1:
         try_start(state, params)
     if state.running == 0:

@@ -9,10 +9,10 @@ from quadsim.base.compiled import Array, Records, kernel, owning_kernel
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import Odometry
 from quadsim.estimation.eskf.covariance import skew, times_row
-from quadsim.estimation.eskf.gnss_time import column, without_time
+from quadsim.estimation.eskf.gnss import column, without_time
 from quadsim.estimation.eskf.heading import heading_doubt
 from quadsim.estimation.eskf.layout import BG, GNSS_TIME, THETA, Eskf, N, P, V
-from quadsim.estimation.eskf.measurement_buffer import Timeline
+from quadsim.estimation.eskf.measurement_buffer import Buffer
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import (
     Mat3,
@@ -95,14 +95,14 @@ def put_cross(row: Array, at: int, axis: int, a: Vec3) -> None:
 
 
 @kernel
-def line_odometry(lines: Records[Timeline], odometry: Records[Odometry]) -> bool:
+def line_odometry(lines: Records[Buffer], odometry: Records[Odometry]) -> bool:
     """The filter's output, from and into arrays of one record; False: there is none yet."""
     eskf_odometry(lines[0].state, lines[0].params, odometry[0])
     return lines[0].state.running == 1
 
 
 @kernel
-def put(out: Array, row: int, column: int, factor: float, A: Mat3) -> None:
+def put_block(out: Array, row: int, column: int, factor: float, A: Mat3) -> None:
     """Write a scaled 3 x 3 block."""
     for i in range(3):
         a = A[i]
@@ -147,7 +147,7 @@ def take_off(J: Array, state: Eskf, out: Array) -> None:
 
 
 @owning_kernel
-def pose_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
+def pose_covariance(lines: Records[Buffer]) -> NDArray[np.float64]:
     """Covariance of the pose of ``base_link`` in ``map``: position, then rotation.
 
     The rotation is about the fixed axes of ``map``, as geometry_msgs/PoseWithCovariance says.
@@ -163,9 +163,9 @@ def pose_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
     lever_W = rotate(q_WB, vec3(params.mount.imu_position_B_m))
     one = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     J = np.zeros((6, N))
-    put(J, 0, P, 1.0, one)
-    put(J, 0, THETA, 1.0, skew(lever_W))  # p_S - R r, and -theta x (R r) = (R r) x theta
-    put(J, 3, THETA, 1.0, one)
+    put_block(J, 0, P, 1.0, one)
+    put_block(J, 0, THETA, 1.0, skew(lever_W))  # p_S - R r, and -theta x (R r) = (R r) x theta
+    put_block(J, 3, THETA, 1.0, one)
     out = np.zeros((6, 6))
     sandwich(J, state.covariance, out)
     take_off(J, state, out)
@@ -174,7 +174,7 @@ def pose_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
 
 
 @owning_kernel
-def twist_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
+def twist_covariance(lines: Records[Buffer]) -> NDArray[np.float64]:
     """Covariance of the twist of ``base_link`` in its own axes: linear, then angular.
 
     Linear: u = R^T v_S - w x r, so du = R^T (dv + v x theta) + r x dw; angular: dw = -R_BS (dbg +
@@ -197,9 +197,9 @@ def twist_covariance(lines: Records[Timeline]) -> NDArray[np.float64]:
         for i in range(3):
             s = swing[i]
             G[i, c] = s[0] * R_BS[0][c] + s[1] * R_BS[1][c] + s[2] * R_BS[2][c]
-    put(G, 3, 0, 1.0, R_BS)
+    put_block(G, 3, 0, 1.0, R_BS)
     J = np.zeros((6, N))
-    put(J, 0, V, 1.0, R_BW)
+    put_block(J, 0, V, 1.0, R_BW)
     v_B = rotate(q_BW, vec3(state.v_W))
     turn = skew(v_B)  # R^T (v x theta) = (R^T v) x (R^T theta)
     columns = transpose(R_BW)

@@ -1,13 +1,94 @@
-"""Parameters of the estimators, most of them the error-state Kalman filter's."""
+"""Parameters of the estimators, most of them the error-state Kalman filter's.
+
+Parameters of the 7-state EKF: the FCND project's own figures.
+
+Parameters of the linear GPS/INS filter.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from quadsim.base.parameters import Spec, Vec3
-from quadsim.estimation.reference_filters.ekf7_parameters import Ekf7Params
-from quadsim.estimation.reference_filters.gps_ins_parameters import GpsInsParams
+from quadsim.base.parameters import Choice, Spec, Vec3
+
+
+@dataclass(frozen=True)
+class Ekf7Params:
+    """The figures of its QuadEstimatorEKF.txt, whose names are in brackets.
+
+    Its dtIMU is not among them: the time between two stamps takes its place.
+    """
+
+    position_walk_xy: Annotated[
+        float, Spec("process noise, horizontal (QPosXYStd)", "m/sqrt(s)", ge=0.0, le=100.0)
+    ] = 0.01
+    position_walk_z: Annotated[
+        float, Spec("process noise, vertical (QPosZStd)", "m/sqrt(s)", ge=0.0, le=100.0)
+    ] = 0.05
+    velocity_walk_xy: Annotated[
+        float, Spec("process noise, horizontal (QVelXYStd)", "m/s/sqrt(s)", ge=0.0, le=100.0)
+    ] = 0.2
+    velocity_walk_z: Annotated[
+        float, Spec("process noise, vertical (QVelZStd)", "m/s/sqrt(s)", ge=0.0, le=100.0)
+    ] = 0.5
+    yaw_walk: Annotated[float, Spec("process noise (QYawStd)", "rad/sqrt(s)", ge=0.0, le=10.0)] = (
+        0.15
+    )
+    gps_position_xy_m: Annotated[
+        float, Spec("GPS position, horizontal (GPSPosXYStd)", "m", gt=0.0, le=1000.0)
+    ] = 1.0
+    gps_position_z_m: Annotated[
+        float, Spec("GPS position, vertical (GPSPosZStd)", "m", gt=0.0, le=1000.0)
+    ] = 15.0
+    gps_velocity_xy_mps: Annotated[
+        float, Spec("GPS velocity, horizontal (GPSVelXYStd)", "m/s", gt=0.0, le=100.0)
+    ] = 0.4
+    gps_velocity_z_mps: Annotated[
+        float, Spec("GPS velocity, vertical (GPSVelZStd)", "m/s", gt=0.0, le=100.0)
+    ] = 0.3
+    mag_yaw_rad: Annotated[float, Spec("magnetic heading (MagYawStd)", "rad", gt=0.0, le=3.0)] = 0.1
+    attitude_tau_s: Annotated[
+        float, Spec("roll and pitch follow the accelerometer so slowly (attitudeTau)", "s", gt=0.0)
+    ] = 100.0
+    attitude_sigma_rad: Annotated[
+        float, Spec("roll and pitch as published, for no covariance of theirs", "rad", gt=0.0)
+    ] = 0.1
+
+
+#: Where the attitude comes from.
+COMPLEMENTARY, EXTERNAL = range(2)
+ATTITUDES = ("complementary", "external")
+
+#: Of the floating-point numbers of its inertial navigation.
+DOUBLE, SINGLE = range(2)
+PRECISIONS = ("double", "single")
+
+
+@dataclass(frozen=True)
+class GpsInsParams:
+    """The attitude it is given; noise is that of the messages, or of ``noise`` where unknown."""
+
+    attitude: Annotated[
+        Choice,
+        Spec("from gyroscope, accelerometer and heading, or the external pose", choices=ATTITUDES),
+    ] = "complementary"
+    precision: Annotated[
+        Choice, Spec("floating-point numbers of the inertial navigation", choices=PRECISIONS)
+    ] = "double"
+    attitude_tau_s: Annotated[
+        float, Spec("roll and pitch follow the accelerometer so slowly", "s", gt=0.0)
+    ] = 2.0
+    heading_tau_s: Annotated[
+        float, Spec("yaw follows the magnetic heading so slowly", "s", gt=0.0)
+    ] = 2.0
+    attitude_sigma_rad: Annotated[
+        float, Spec("error of the attitude, each axis", "rad", ge=0.0, le=3.0)
+    ] = 0.035
+    attitude_correlation_s: Annotated[
+        float, Spec("how long that error stays as it is", "s", ge=0.0, le=1000.0)
+    ] = 1.0
+
 
 #: Estimators that the closed loop can fly on.
 ERROR_STATE, LINEAR = "eskf", "gps_ins"
@@ -15,7 +96,7 @@ FILTERS = (ERROR_STATE, LINEAR)
 
 
 @dataclass(frozen=True)
-class MountParams:
+class MountingParams:
     """Where the sensors are, in the axes of ``base_link``."""
 
     imu_position_B_m: Annotated[Vec3, Spec("of the IMU", "m", ge=-10.0, le=10.0)] = (0.0, 0.0, 0.0)
@@ -174,7 +255,7 @@ class FusionParams:
 
 
 @dataclass(frozen=True)
-class GateParams:
+class NisParams:
     """Which measurements are believed, and what happens when none is."""
 
     chi2_1: Annotated[
@@ -209,7 +290,7 @@ class GateParams:
 
 
 @dataclass(frozen=True)
-class StartParams:
+class AlignParams:
     """How the filter starts, standing or in flight; sigmas are of its first covariance."""
 
     window_s: Annotated[float, Spec("time averaged", "s", gt=0.0, le=60.0)] = 1.0
@@ -279,11 +360,11 @@ class EstimatorParams:
     flat_ground: Annotated[
         bool, Spec("the ground is flat and free: what the rangefinder sees is that height")
     ] = True
-    mount: MountParams = field(default_factory=MountParams)
+    mount: MountingParams = field(default_factory=MountingParams)
     delay: DelayParams = field(default_factory=DelayParams)
     noise: NoiseParams = field(default_factory=NoiseParams)
     fusion: FusionParams = field(default_factory=FusionParams)
-    gate: GateParams = field(default_factory=GateParams)
-    start: StartParams = field(default_factory=StartParams)
+    gate: NisParams = field(default_factory=NisParams)
+    start: AlignParams = field(default_factory=AlignParams)
     ekf7: Ekf7Params = field(default_factory=Ekf7Params)
     gps_ins: GpsInsParams = field(default_factory=GpsInsParams)

@@ -38,7 +38,7 @@ def rotated(R: Mat3, variance: Vec3) -> Mat3:
 
 
 @lane_kernel
-def put(covariance: Array, i: int, k: int, A: Rows) -> None:
+def put_rows(covariance: Array, i: int, k: int, A: Rows) -> None:
     """Write a block of nine and its mirror image."""
     a, b, c = A
     covariance[i, k], covariance[i, k + 1], covariance[i, k + 2] = a[0], a[1], a[2]
@@ -100,7 +100,7 @@ def propagate_motion(
     tips, pushes = columns(tip), columns(push)
 
     PP, TP, VP, GP, AP = move_position(half_s, PP, TP, VP, GP, AP, TV, VV, GV, AV)
-    TT, TV, TP, GT, AT = turn(first, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
+    TT, TV, TP, GT, AT = turn_step(first, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
 
     VV = gained(VV, tip, TV)
     TV = gained(TV, TT, tips)
@@ -114,21 +114,21 @@ def propagate_motion(
     AV = gained(AV, AA, pushes)
     VV = with_noise(gained(VV, columns(AV), pushes), velocity_noise)
 
-    TT, TV, TP, GT, AT = turn(second, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
+    TT, TV, TP, GT, AT = turn_step(second, angle_noise, TT, TV, TP, GT, AT, GV, GP, GG, AG)
     PP, TP, VP, GP, AP = move_position(half_s, PP, TP, VP, GP, AP, TV, VV, GV, AV)
 
-    put(covariance, THETA, THETA, TT)
-    put(covariance, THETA, V, TV)
-    put(covariance, THETA, P, TP)
-    put(covariance, BG, THETA, GT)
-    put(covariance, BA, THETA, AT)
-    put(covariance, V, V, VV)
-    put(covariance, V, P, VP)
-    put(covariance, BG, V, GV)
-    put(covariance, BA, V, AV)
-    put(covariance, P, P, upper_mirrored(PP))
-    put(covariance, BG, P, GP)
-    put(covariance, BA, P, AP)
+    put_rows(covariance, THETA, THETA, TT)
+    put_rows(covariance, THETA, V, TV)
+    put_rows(covariance, THETA, P, TP)
+    put_rows(covariance, BG, THETA, GT)
+    put_rows(covariance, BA, THETA, AT)
+    put_rows(covariance, V, V, VV)
+    put_rows(covariance, V, P, VP)
+    put_rows(covariance, BG, V, GV)
+    put_rows(covariance, BA, V, AV)
+    put_rows(covariance, P, P, upper_mirrored(PP))
+    put_rows(covariance, BG, P, GP)
+    put_rows(covariance, BA, P, AP)
 
 
 @lane_kernel
@@ -150,7 +150,7 @@ def move_position(
 
 
 @lane_kernel
-def turn(
+def turn_step(
     by: Mat3, noise: Mat3, TT: Rows, TV: Rows, TP: Rows, GT: Rows, AT: Rows, GV: Rows, GP: Rows,
     GG: Rows, AG: Rows,
 ) -> tuple[Rows, Rows, Rows, Rows, Rows]:  # fmt: skip

@@ -5,45 +5,21 @@ from __future__ import annotations
 import math
 
 from quadsim.base.compiled import Array, kernel
-from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import Alignment
+from quadsim.base.parameters import Vec3, new
+from quadsim.estimation.eskf.layout import Eskf, StartWindow
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
 
+#: A window in which nothing was seen yet.
+EMPTY_WINDOW = new(StartWindow)
+EMPTY_WINDOW.q_0S[0] = 1.0
+
 
 @kernel
-def clear(window: Alignment) -> None:
-    """An empty window."""
-    window.imu_count = 0
-    window.start_ns = 0
-    store(window.q_0S, (1.0, 0.0, 0.0, 0.0))
-    window.f_integral_0[:] = 0.0
-    window.f_integral2_0[:] = 0.0
-    window.f_sum_S[:] = 0.0
-    window.f_square_sum_S[:] = 0.0
-    window.w_sum_S[:] = 0.0
-    window.f_variance_sum[:] = 0.0
-    window.w_variance_sum[:] = 0.0
-    window.angle_variance = 0.0
-    window.fix_count = 0
-    window.fix_t_sum = 0.0
-    window.fix_t2_sum = 0.0
-    window.fix_sum_W[:] = 0.0
-    window.fix_f_integral2_sum_0[:] = 0.0
-    window.fix_variance_sum[:] = 0.0
-    window.velocity_count = 0
-    window.velocity_t_sum = 0.0
-    window.velocity_t2_sum = 0.0
-    window.velocity_sum_W[:] = 0.0
-    window.velocity_t_product_W[:] = 0.0
-    window.velocity_f_integral_sum_0[:] = 0.0
-    window.velocity_f_integral_t_product_0[:] = 0.0
-    window.velocity_variance_sum[:] = 0.0
-    window.field_count = 0
-    window.field_sum_S[:] = 0.0
-    window.field_sum_0[:] = 0.0
-    window.heading_variance_sum = 0.0
+def clear(state: Eskf) -> None:
+    """Empty the window."""
+    state.alignment = EMPTY_WINDOW
 
 
 @kernel
@@ -69,7 +45,7 @@ def scale_errors(x_S: Vec3, own: float, others: float) -> Vec3:
 
 
 @kernel
-def integrate_window(window: Alignment, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
+def integrate_window(window: StartWindow, f_S: Vec3, w_S: Vec3, dt_s: float) -> None:
     """Turn and specific force's integrals over one step."""
     q_0S = quat(window.q_0S)
     q_mid = multiply(q_0S, exp(scale(0.5 * dt_s, w_S)))
@@ -82,7 +58,7 @@ def integrate_window(window: Alignment, f_S: Vec3, w_S: Vec3, dt_s: float) -> No
 
 @kernel
 def add_sample(
-    window: Alignment, f_S: Vec3, w_S: Vec3, f_variance: Vec3, w_variance: Vec3, interval_s: float
+    window: StartWindow, f_S: Vec3, w_S: Vec3, f_variance: Vec3, w_variance: Vec3, interval_s: float
 ) -> None:
     """Count one complete IMU sample."""
     window.imu_count += 1
@@ -96,7 +72,7 @@ def add_sample(
 
 
 @kernel
-def add_fix(window: Alignment, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
+def add_fix(window: StartWindow, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
     """Count one GNSS position, t_s after the window's beginning.
 
     The antenna's place beside the IMU turns with it: p(t) = p(0) + v(0) t + R (U + Q l) + g t^2/2
@@ -112,7 +88,7 @@ def add_fix(window: Alignment, t_s: float, p_W: Vec3, variance: Vec3, antenna_S:
 
 
 @kernel
-def add_velocity(window: Alignment, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Vec3) -> None:
+def add_velocity(window: StartWindow, t_s: float, v_W: Vec3, variance: Vec3, swing_S: Vec3) -> None:
     """Count one GNSS velocity; the antenna swings about the IMU by w x l.
 
     v(t) = v(0) + R (S + Q (w x l)) + g t.
@@ -129,7 +105,7 @@ def add_velocity(window: Alignment, t_s: float, v_W: Vec3, variance: Vec3, swing
 
 
 @kernel
-def add_field(window: Alignment, m_S: Vec3, heading_variance: float) -> None:
+def add_field(window: StartWindow, m_S: Vec3, heading_variance: float) -> None:
     """Count one magnetic field."""
     window.field_count += 1
     accumulate(window.field_sum_S, m_S)
@@ -138,7 +114,7 @@ def add_field(window: Alignment, m_S: Vec3, heading_variance: float) -> None:
 
 
 @kernel
-def is_standing(window: Alignment, params: EstimatorParams) -> bool:
+def is_standing(window: StartWindow, params: EstimatorParams) -> bool:
     """Whether every sign of the window speaks for a vehicle at rest, within the noise's bounds."""
     start = params.start
     n = float(window.imu_count)

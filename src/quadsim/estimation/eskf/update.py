@@ -54,7 +54,7 @@ GNSS_TIME_REACH_S = 0.3
 
 
 @kernel
-def correct(state: Eskf) -> None:
+def correct_state(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``, and the error state with it.
 
     What is left of the attitude's error is counted from the new nominal attitude: exp(theta) =
@@ -70,11 +70,11 @@ def correct(state: Eskf) -> None:
             turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
             for i in range(3):
                 state.turned[i, k] = dot(J[i], turned)
-    move(state)
+    move_state(state)
 
 
 @kernel
-def move(state: Eskf) -> None:
+def move_state(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``."""
     x = state.correction
     turn = exp((x[THETA], x[THETA + 1], x[THETA + 2]))
@@ -97,7 +97,7 @@ def move(state: Eskf) -> None:
 
 
 @kernel
-def judge(state: Eskf, sensor: int, nis: float, limit: float) -> bool:
+def judge_innovation(state: Eskf, sensor: int, nis: float, limit: float) -> bool:
     """Gate a measurement by its normalised innovation squared, and count it."""
     state.nis[sensor] = nis
     state.judged[sensor] = 2 if nis <= limit else 1
@@ -133,11 +133,11 @@ def update_scalar(
     S = times_row(state.covariance, state.n, state.h, state.ph) + variance
     state.innovation[sensor, 0] = innovation
     state.innovation_variance[sensor, 0] = S
-    if not judge(state, sensor, innovation * innovation / S, limit):
+    if not judge_innovation(state, sensor, innovation * innovation / S, limit):
         return REJECTED
     state.correction[:] = 0.0
     fuse(state, innovation, variance, S)
-    correct(state)
+    correct_state(state)
     return ACCEPTED
 
 
@@ -202,7 +202,7 @@ def update_vector(state: Eskf, sensor: int, innovation: Vec3, noise: Sym3, limit
         return IGNORED
     store(state.innovation[sensor], innovation)
     store(state.innovation_variance[sensor], (s00, s11, s22))
-    if not judge(state, sensor, nis, limit):
+    if not judge_innovation(state, sensor, nis, limit):
         return REJECTED
     y = whiten(L, innovation)
     for k in range(n):
@@ -213,7 +213,7 @@ def update_vector(state: Eskf, sensor: int, innovation: Vec3, noise: Sym3, limit
         take_row(state, i)
         S = times_row(state.covariance, n, h, ph) + 1.0
         fuse(state, y[i], 1.0, S)
-    correct(state)
+    correct_state(state)
     return ACCEPTED
 
 
@@ -259,7 +259,7 @@ def look_beside(state: Eskf) -> None:
     """Fill the window of a new start beside the estimate, from now on."""
     if state.realigning == 0:
         state.realigning = 1
-        clear(state.alignment)
+        clear(state)
         state.alignment.start_ns = state.stamp_ns
 
 
@@ -331,11 +331,11 @@ def follow_gnss(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) ->
     reason = state.reason
     reset_position(state, params, p_W, noise)
     state.reason = reason
-    take_velocity(state)
+    adopt_velocity(state)
 
 
 @kernel
-def take_velocity(state: Eskf) -> None:
+def adopt_velocity(state: Eskf) -> None:
     """Take the velocity from the last GNSS velocity, if that is not older than a second."""
     if state.velocity_fix_ns == 0 or state.stamp_ns - state.velocity_fix_ns >= 1_000_000_000:
         return
@@ -417,7 +417,7 @@ def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason
         covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
         covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
         covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
-    take_velocity(state)
+    adopt_velocity(state)
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)

@@ -18,27 +18,25 @@ from quadsim.estimation.eskf.layout import (
     VELOCITY,
     YAW,
 )
-from quadsim.estimation.eskf.measurement_buffer import Event, Timeline
+from quadsim.estimation.eskf.measurement_buffer import Buffer, Input
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
 from quadsim.estimation.reference_filters.fusion import (
-    fuse_on_arrival,
-    predict_on_arrival,
-    turn_to,
-)
-from quadsim.estimation.reference_filters.update import (
-    correct,
-    fuse_heading,
+    correct_motion,
     fuse_vector,
-    move,
-    turn,
+    fuse_yaw,
+    integrate_angles,
+    magnetic_yaw,
+    move_covariance,
+    on_arrival,
+    turn_covariance,
+    turn_to,
 )
 from quadsim.geometry.rotation import from_euler, quat, rotate
 from quadsim.geometry.vector import vec3
 
 
 @kernel
-def ekf7_predict(line: Timeline, sample: Event, dt_s: float) -> None:
+def ekf7_predict(line: Buffer, sample: Input, dt_s: float) -> None:
     """Prediction with one IMU sample: first the attitude, then the EKF with it.
 
     p += v dt, v += (R f - g e_z) dt; P = G P G^T + Q dt, G the identity but for dt in the rows of
@@ -64,8 +62,8 @@ def ekf7_predict(line: Timeline, sample: Event, dt_s: float) -> None:
         motion.v_W[i] += dt_s * f_W[i]
     motion.v_W[2] -= dt_s * gravity_mps2
     P = motion.covariance
-    move(P, dt_s)
-    turn(P, (-dt_s * f_W[1], dt_s * f_W[0], 0.0))
+    move_covariance(P, dt_s)
+    turn_covariance(P, (-dt_s * f_W[1], dt_s * f_W[0], 0.0))
     walks = (own.position_walk_xy, own.position_walk_xy, own.position_walk_z)
     for i in range(3):
         P[POSITION + i, POSITION + i] += dt_s * walks[i] * walks[i]
@@ -85,7 +83,7 @@ def sigmas_of(params: EstimatorParams, sensor: int) -> Vec3:
 
 
 @kernel
-def ekf7_begin(line: Timeline) -> None:
+def ekf7_begin(line: Buffer) -> None:
     """First covariance: the filter's own variances over the number of what the start averaged."""
     motion, params, window = line.motion, line.params, line.state.alignment
     P, own = motion.covariance, params.ekf7
@@ -102,7 +100,7 @@ def ekf7_begin(line: Timeline) -> None:
 
 
 @kernel
-def ekf7_fuse(line: Timeline, event: Event) -> None:
+def ekf7_fuse(line: Buffer, event: Input) -> None:
     """Fuse an event, now; only GPS and the field have a place in this filter."""
     motion, params = line.motion, line.params
     kind, values = event.kind, event.values
@@ -115,30 +113,21 @@ def ekf7_fuse(line: Timeline, event: Event) -> None:
         else:
             predicted, at = vec3(motion.v_W), VELOCITY
         fuse_vector(line, kind, at, triple(values, 0), predicted, noise)
-        correct(motion, q_BS)
+        correct_motion(motion, q_BS)
     elif kind == MAGNETIC_FIELD:
         m_B = rotate(q_BS, triple(values, 0))
         roll, pitch, _ = vec3(motion.angles)
         yaw, known = magnetic_yaw(m_B, roll, pitch, vec3(params.magnetic_field_W_T))
         if known:
-            fuse_heading(line, kind, yaw, params.ekf7.mag_yaw_rad**2)
-            correct(motion, q_BS)
-
-
-@kernel
-def ekf7_offer_imu(
-    lines: Records[Timeline], stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array,
-    w_covariance: Array,
-) -> int:  # fmt: skip
-    """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.offer_imu`."""
-    return predict_on_arrival(
-        ekf7_begin, ekf7_predict, lines, stamp_ns, f_S, w_S, f_covariance, w_covariance
-    )
+            fuse_yaw(line, kind, yaw, params.ekf7.mag_yaw_rad**2)
+            correct_motion(motion, q_BS)
 
 
 @kernel
 def ekf7_offer(
-    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+    lines: Records[Buffer], kind: int, stamp_ns: int, values: Array, covariance: Array
 ) -> int:
-    """Take a measurement and fuse it; see ``estimation.eskf.input_validation.offer``."""
-    return fuse_on_arrival(ekf7_fuse, lines, kind, stamp_ns, values, covariance)
+    """Take a message as it comes; see ``estimation.eskf.input_validation.accept``."""
+    return on_arrival(
+        ekf7_begin, ekf7_predict, ekf7_fuse, lines, kind, stamp_ns, values, covariance
+    )

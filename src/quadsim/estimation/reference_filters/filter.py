@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from quadsim.estimation.eskf.layout import REASONS, SENSORS, VECTORS
 from quadsim.estimation.interface import DERIVED, Estimator
-from quadsim.estimation.reference_filters.ekf7 import ekf7_offer, ekf7_offer_imu
-from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer, gps_ins_offer_imu
-from quadsim.estimation.reference_filters.update import (
+from quadsim.estimation.reference_filters.ekf7 import ekf7_offer
+from quadsim.estimation.reference_filters.fusion import (
     direct_odometry,
     direct_pose_covariance,
     direct_twist_covariance,
 )
+from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 
 
 class DirectFilter(Estimator):
@@ -63,12 +63,10 @@ class DirectFilter(Estimator):
 class Ekf7(DirectFilter):
     """The FCND project's estimator; see :mod:`~quadsim.estimation.reference_filters.ekf7`."""
 
-    offer_imu = staticmethod(ekf7_offer_imu)
     offer = staticmethod(ekf7_offer)
 
 
 class GpsIns(DirectFilter):
     """The thesis' linear GPS/INS filter; see ``estimation.reference_filters.gps_ins``."""
 
-    offer_imu = staticmethod(gps_ins_offer_imu)
     offer = staticmethod(gps_ins_offer)

@@ -25,16 +25,18 @@ from quadsim.estimation.eskf.layout import (
     VELOCITY,
     YAW,
 )
-from quadsim.estimation.eskf.measurement_buffer import Event, Timeline
+from quadsim.estimation.eskf.measurement_buffer import Buffer, Input
 from quadsim.estimation.eskf.mechanisation import mechanise, or_default
-from quadsim.estimation.reference_filters.complementary import integrate_angles, magnetic_yaw
+from quadsim.estimation.eskf.parameters import COMPLEMENTARY, EXTERNAL, SINGLE
 from quadsim.estimation.reference_filters.fusion import (
-    fuse_on_arrival,
-    predict_on_arrival,
+    correct_motion,
+    fuse_vector,
+    integrate_angles,
+    magnetic_yaw,
+    move_covariance,
+    on_arrival,
     turn_to,
 )
-from quadsim.estimation.reference_filters.gps_ins_parameters import COMPLEMENTARY, EXTERNAL, SINGLE
-from quadsim.estimation.reference_filters.update import correct, fuse_vector, move
 from quadsim.geometry.rotation import from_euler, normalize, quat, rotate, to_matrix, wrap
 from quadsim.geometry.vector import store, vec3
 
@@ -49,7 +51,7 @@ def _stored(precision: int, vector: Vec3) -> Vec3:
 
 
 @kernel
-def gps_ins_predict(line: Timeline, sample: Event, dt_s: float) -> None:
+def gps_ins_predict(line: Buffer, sample: Input, dt_s: float) -> None:
     """Prediction with one IMU sample: x = F x + B u, u = R f + g, P = F P F^T + Q.
 
     The acceleration is turned by the attitude in the middle of the interval. Q is the
@@ -79,7 +81,7 @@ def gps_ins_predict(line: Timeline, sample: Event, dt_s: float) -> None:
         q_after = from_euler(roll, pitch, yaw)
     turn_to(motion, q_after, q_BS)
     P = motion.covariance
-    move(P, dt_s)
+    move_covariance(P, dt_s)
     share = dt_s * dt_s
     white = (f_variance[0] * share, f_variance[1] * share, f_variance[2] * share)
     add_rotated(P, VELOCITY, to_matrix(q_mid), white)
@@ -89,7 +91,7 @@ def gps_ins_predict(line: Timeline, sample: Event, dt_s: float) -> None:
 
 
 @kernel
-def gps_ins_begin(line: Timeline) -> None:
+def gps_ins_begin(line: Buffer) -> None:
     """First covariance: that of the fixes that the start averaged."""
     motion, params, window = line.motion, line.params, line.state.alignment
     P, own = motion.covariance, params.gps_ins
@@ -106,7 +108,7 @@ def gps_ins_begin(line: Timeline) -> None:
 
 
 @kernel
-def gps_ins_begin_at(lines: Records[Timeline], truths: Records[Kinematics], period_ns: int) -> None:
+def gps_ins_begin_at(lines: Records[Buffer], truths: Records[Kinematics], period_ns: int) -> None:
     """Begin with what the filter is told, as the thesis's is: the true motion, without any error.
 
     Args:
@@ -135,7 +137,7 @@ def gps_ins_begin_at(lines: Records[Timeline], truths: Records[Kinematics], peri
 
 
 @kernel
-def follow_heading(line: Timeline, stamp_ns: int, m_S: Vec3) -> None:
+def follow_heading(line: Buffer, stamp_ns: int, m_S: Vec3) -> None:
     """Pull the yaw of the complementary attitude towards the magnetic heading."""
     motion, params = line.motion, line.params
     q_BS = quat(line.state.q_BS)
@@ -150,7 +152,7 @@ def follow_heading(line: Timeline, stamp_ns: int, m_S: Vec3) -> None:
 
 
 @kernel
-def gps_ins_fuse(line: Timeline, event: Event) -> None:
+def gps_ins_fuse(line: Buffer, event: Input) -> None:
     """Fuse an event, now; pressure, range and external position have no place in this filter."""
     motion, accepted = line.motion, line.state.accepted
     kind, values = event.kind, event.values
@@ -163,7 +165,7 @@ def gps_ins_fuse(line: Timeline, event: Event) -> None:
         else:
             predicted, at = vec3(motion.v_W), VELOCITY
         fuse_vector(line, kind, at, triple(values, 0), predicted, noise)
-        correct(motion, quat(line.state.q_BS))
+        correct_motion(motion, quat(line.state.q_BS))
     elif kind == MAGNETIC_FIELD and line.params.gps_ins.attitude == COMPLEMENTARY:
         follow_heading(line, event.stamp_ns, triple(values, 0))
         accepted[kind] += 1
@@ -174,19 +176,10 @@ def gps_ins_fuse(line: Timeline, event: Event) -> None:
 
 
 @kernel
-def gps_ins_offer_imu(
-    lines: Records[Timeline], stamp_ns: int, f_S: Array, w_S: Array, f_covariance: Array,
-    w_covariance: Array,
-) -> int:  # fmt: skip
-    """Take an IMU sample; see :func:`~quadsim.estimation.eskf.input_validation.offer_imu`."""
-    return predict_on_arrival(
-        gps_ins_begin, gps_ins_predict, lines, stamp_ns, f_S, w_S, f_covariance, w_covariance
-    )
-
-
-@kernel
 def gps_ins_offer(
-    lines: Records[Timeline], kind: int, stamp_ns: int, values: Array, covariance: Array
+    lines: Records[Buffer], kind: int, stamp_ns: int, values: Array, covariance: Array
 ) -> int:
-    """Take a measurement and fuse it; see ``estimation.eskf.input_validation.offer``."""
-    return fuse_on_arrival(gps_ins_fuse, lines, kind, stamp_ns, values, covariance)
+    """Take a message as it comes; see ``estimation.eskf.input_validation.accept``."""
+    return on_arrival(
+        gps_ins_begin, gps_ins_predict, gps_ins_fuse, lines, kind, stamp_ns, values, covariance
+    )

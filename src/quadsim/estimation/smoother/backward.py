@@ -6,18 +6,23 @@ P - P L P. Back over a prediction with transition F they go as F^T l and F^T L F
 (Bierman, *Fixed interval smoothing with discrete measurements*, Int. J. Control 18, 1973). Over
 measurements the smoothed estimate is the same before and after, which gives l and L before them
 from that estimate and the filter's covariance there.
+
+What the smoother gives out, and how it follows a start back to the flight's first sample.
+
+The smoother's forward pass: the filter over a whole flight in the order of the stamps.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, kernel
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel
 from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.records import Odometry
 from quadsim.estimation.eskf.covariance import (
     crossed,
     less,
@@ -27,7 +32,17 @@ from quadsim.estimation.eskf.covariance import (
     skew,
     turn_attitude,
 )
-from quadsim.estimation.eskf.driver import AGE, BEGIN, FUSE, PREDICT, triple
+from quadsim.estimation.eskf.driver import (
+    AGE,
+    BEGIN,
+    FUSE,
+    JOIN,
+    PREDICT,
+    StepLog,
+    log_state,
+    process,
+    triple,
+)
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
     BA,
@@ -46,22 +61,174 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.measurement_buffer import Step, Timeline
-from quadsim.estimation.eskf.mechanisation import mechanise
-from quadsim.estimation.eskf.outputs import transpose
-from quadsim.estimation.eskf.update import move
-from quadsim.estimation.smoother.output import CORE, Flight, give_out, run_back
-from quadsim.geometry.rotation import (
-    Mat3,
-    apply,
-    conjugate,
-    log,
-    multiply,
-    quat,
-    rotate,
-    to_matrix,
-)
+from quadsim.estimation.eskf.measurement_buffer import IMU, NEVER_NS, Buffer, Input
+from quadsim.estimation.eskf.mechanisation import known_noise, mechanise
+from quadsim.estimation.eskf.outputs import eskf_odometry, transpose
+from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.propagation import propagate
+from quadsim.estimation.eskf.update import move_state
+from quadsim.geometry.rotation import Mat3, apply, conjugate, log, multiply, quat, rotate, to_matrix
 from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
+from quadsim.world.earth.gravity import gravity_at
+
+#: Size of the part of the error state that is given out: attitude, velocity, position, both biases.
+CORE = 15
+#: How far a start is followed back with the IMU alone.
+BACK_S = 5.0
+
+
+class SmoothedState(Record):
+    """Smoothed estimate at one IMU sample.
+
+    ``odometry`` is that of ``base_link``, with variances; the biases are along the IMU's axes;
+    ``piece`` rises with each start and recovery of the filter.
+    """
+
+    odometry: Odometry
+    gyro_bias_S: Vector
+    accel_bias_S: Vector
+    gyro_bias_variance: Vector
+    accel_bias_variance: Vector
+    piece: int
+
+
+SMOOTHED = dtype_of(SmoothedState)
+
+
+class SmoothedFlight(NamedTuple):
+    """A flight's events, and its smoothed states, one for each IMU sample.
+
+    Attributes:
+        events: (K,) EVENT in the order of their stamps.
+        rows: (K,) of each event that is an IMU sample its place among those.
+        out: (M,) SMOOTHED.
+        covariances: (M, 15, 15) of the error state at the IMU, or (0, 15, 15): not wanted.
+    """
+
+    events: Records[Input]
+    rows: NDArray[np.int64]
+    out: Records[SmoothedState]
+    covariances: Array
+
+
+@kernel
+def give_out(state: Eskf, params: EstimatorParams, event: int, flight: SmoothedFlight) -> None:
+    """Write a smoothed state down, at an IMU sample.
+
+    Whether the time offset of GNSS counts is decided once for the whole flight. Here it is a state
+    like others, or none.
+    """
+    row, covariances = flight.rows[event], flight.covariances
+    smoothed = flight.out[row]
+    state.gnss_time_counts = 1
+    eskf_odometry(state, params, smoothed.odometry)
+    for i in range(3):
+        smoothed.gyro_bias_S[i] = state.gyro_bias_S[i]
+        smoothed.accel_bias_S[i] = state.accel_bias_S[i]
+        smoothed.gyro_bias_variance[i] = state.covariance[BG + i, BG + i]
+        smoothed.accel_bias_variance[i] = state.covariance[BA + i, BA + i]
+    smoothed.piece = state.starts + state.recoveries
+    if covariances.shape[0] > 0:
+        for i in range(CORE):
+            for k in range(CORE):
+                covariances[row, i, k] = state.covariance[i, k]
+
+
+@kernel
+def run_back(state: Eskf, params: EstimatorParams, i: int, flight: SmoothedFlight) -> None:
+    """Follow a smoothed start back with the IMU alone, as far as its samples have no gap.
+
+    The mechanisation and its covariance's shears are undone by a step of -dt; noise adds up.
+
+    Args:
+        state: smoothed, in the interval of the IMU sample ``i`` or at its end; changed.
+        params: packed EstimatorParams.
+        i: the IMU sample with which, or before which, the filter started.
+        flight: the flight.
+    """
+    covariance, events = state.covariance, flight.events
+    start_ns = state.stamp_ns
+    j = i - 1
+    while True:
+        while j >= 0 and events[j].kind != IMU:
+            j -= 1
+        if j < 0:
+            return
+        dt_s = (state.stamp_ns - events[j].stamp_ns) * 1e-9
+        if dt_s > 1.5 * state.period_s or (start_ns - events[j].stamp_ns) * 1e-9 > BACK_S:
+            return
+        values = events[i].values
+        f_variance, w_variance = known_noise(state, params, triple(values, 6), triple(values, 9))
+        f_S = subtract(triple(values, 0), vec3(state.accel_bias_S))
+        w_S = subtract(triple(values, 3), vec3(state.gyro_bias_S))
+        gravity_mps2 = gravity_at(params, state.p_W[2] - 0.5 * dt_s * state.v_W[2])
+        p_W, v_W, q_WS, q_mid, f_W = mechanise(
+            vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, -dt_s
+        )
+        for k in range(BG, state.n):
+            state.correction[k] = covariance[k, k]
+        propagate(
+            covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(-dt_s, w_S)), -dt_s,
+            scale(dt_s * dt_s, w_variance), scale(dt_s * dt_s, f_variance), params.noise,
+        )  # fmt: skip
+        for k in range(BG, state.n):  # a walk adds its variance whichever way the time goes
+            covariance[k, k] = 2.0 * state.correction[k] - covariance[k, k]
+        store(state.p_W, p_W)
+        store(state.v_W, v_W)
+        store(state.q_WS, q_WS)
+        store(state.w_S, triple(events[j].values, 3))
+        state.stamp_ns = events[j].stamp_ns
+        i = j
+        j -= 1
+        give_out(state, params, i, flight)
+
+
+@kernel
+def drain(lines: Records[Buffer], store: Records[Input], at: int) -> int:
+    """Move what a line has accepted into a store, and leave the line without a past.
+
+    Returns:
+        How many events there were.
+    """
+    line = lines[0]
+    count = line.count
+    for i in range(count):
+        store[at + i] = line.events[i]
+    line.count = 0
+    line.newest_imu_ns = NEVER_NS
+    return count
+
+
+@kernel
+def forward(
+    lines: Records[Buffer],
+    events: Records[Input],
+    first: int,
+    last: int,
+    log: StepLog,
+    logs_steps: int,
+) -> int:
+    """Run the filter over a part of the flight that ends with an IMU sample, or with the flight.
+
+    Args:
+        lines: (1,) TIMELINE.
+        events: (K,) EVENT in the order of their stamps, of equal ones the IMU first.
+        first: index of the part's first event.
+        last: index behind its last one.
+        log: see :func:`~quadsim.estimation.eskf.driver.process`.
+        logs_steps: 1: they are written.
+
+    Returns:
+        How many states were logged.
+    """
+    line = lines[0]
+    line.logs_steps, line.step_count = logs_steps, 0
+    if line.state.running == 1:
+        log_state(line, JOIN, -1, 0.0, log)
+    process(line, events, first, last, log)
+    line.logs_steps = 0
+    return line.step_count
+
 
 #: A pivot of a correlation matrix so small is nothing but rounding.
 SINGULAR = 1e-13
@@ -100,7 +267,7 @@ def product_of(A: Array, B: Array, rows: int, n: int, out: Array) -> None:
 
 @kernel
 def difference(a: Eskf, b: Eskf, out: Array) -> None:
-    """Error state of b whose truth is a: what ``move`` would add to b to make a of it."""
+    """Error state of b whose truth is a: what ``move_state`` would add to b to make a of it."""
     store(out[THETA : THETA + 3], log(multiply(quat(a.q_WS), conjugate(quat(b.q_WS)))))
     for i in range(3):
         out[V + i] = a.v_W[i] - b.v_W[i]
@@ -290,7 +457,7 @@ def smooth_state(adjoint: Adjoint, point: Eskf) -> None:
         for k in range(point.n):
             total -= point.covariance[i, k] * adjoint.vector[k]
         state.correction[i] = total
-    move(state)
+    move_state(state)
 
 
 @kernel
@@ -311,10 +478,9 @@ def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
 @kernel
 def backward(
     adjoints: Records[Adjoint],
-    lines: Records[Timeline],
-    flight: Flight,
-    points: Records[Eskf],
-    steps: Records[Step],
+    lines: Records[Buffer],
+    flight: SmoothedFlight,
+    log: StepLog,
     count: int,
 ) -> None:
     """Smooth one part of the flight.
@@ -323,13 +489,12 @@ def backward(
         adjoints: (1,) ADJOINT at the part's end; afterwards at its beginning.
         lines: (1,) TIMELINE, for its parameters.
         flight: its events, and where the smoothed states go.
-        points: (C,) ESKF, the logged states.
-        steps: (C,) STEP.
+        log: the states and steps.
         count: how many there are.
     """
     adjoint, params = adjoints[0], lines[0].params
     for k in range(count - 1, -1, -1):
-        point, step = points[k], steps[k]
+        point, step = log.points[k], log.steps[k]
         if step.given >= 0 or step.kind == BEGIN:
             smooth_state(adjoint, point)
             smooth_covariance(adjoint, point)
@@ -342,9 +507,9 @@ def backward(
             adjoint.matrix[:, :] = 0.0
         elif step.kind == PREDICT:
             back_over_prediction(
-                adjoint, points[k - 1], flight.events[step.event].values, step.dt_s
+                adjoint, log.points[k - 1], flight.events[step.event].values, step.dt_s
             )
         elif step.kind == AGE:
             back_over_ageing(adjoint, point.n, step.decay)
         elif step.kind == FUSE:
-            back_over_measurements(adjoint, points[k - 1], point)
+            back_over_measurements(adjoint, log.points[k - 1], point)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.estimation.eskf.filter import TAKEN, ErrorStateEkf
-from quadsim.estimation.eskf.input_validation import CLOCK_JUMP_SAMPLES, accept, accept_imu
+from quadsim.estimation.eskf.driver import StepLog
+from quadsim.estimation.eskf.input_validation import CLOCK_JUMP_SAMPLES, accept
 from quadsim.estimation.eskf.layout import ESKF
 from quadsim.estimation.eskf.measurement_buffer import (
     BACKWARD,
@@ -27,10 +27,16 @@ from quadsim.estimation.eskf.measurement_buffer import (
     new_timeline,
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import Estimator
-from quadsim.estimation.smoother.backward import ADJOINT, backward
-from quadsim.estimation.smoother.forward_pass import drain, forward
-from quadsim.estimation.smoother.output import CORE, SMOOTHED, Flight
+from quadsim.estimation.interface import TAKEN, ErrorStateEkf, Estimator
+from quadsim.estimation.smoother.backward import (
+    ADJOINT,
+    CORE,
+    SMOOTHED,
+    SmoothedFlight,
+    backward,
+    drain,
+    forward,
+)
 from quadsim.geometry.geodesy import Datum
 
 #: Events in a block of memory, and the room that is kept in it for one message.
@@ -94,7 +100,6 @@ class Smoother(ErrorStateEkf):
         datum: origin of ``map``; fixes are refused without one.
     """
 
-    offer_imu = staticmethod(accept_imu)
     offer = staticmethod(accept)
 
     def __init__(self, params: EstimatorParams, datum: Datum | None) -> None:
@@ -203,15 +208,15 @@ def smooth_events(
         copies = _copies(lines, events, firsts, ends)
         at_end = lines["state"][0].copy()
     capacity = 1 + 3 * max((b - a for a, b in zip(firsts, ends, strict=True)), default=0)
-    points, steps = np.zeros(capacity, ESKF), np.zeros(capacity, STEP)
+    log = StepLog(np.zeros(capacity, ESKF), np.zeros(capacity, STEP))
     out = np.zeros(len(samples), SMOOTHED)
     covariance = np.zeros((len(samples) if with_covariance else 0, CORE, CORE))
-    flight = Flight(events, np.cumsum(is_sample) - 1, out, covariance)
+    flight = SmoothedFlight(events, np.cumsum(is_sample) - 1, out, covariance)
     adjoints = np.zeros(1, ADJOINT)
     for k in range(len(ends) - 1, -1, -1):
         lines["state"][0] = copies[k]
-        count = forward(lines, events, firsts[k], ends[k], points, steps, 1)
-        backward(adjoints, lines, flight, points, steps, count)
+        count = forward(lines, events, firsts[k], ends[k], log, 1)
+        backward(adjoints, lines, flight, log, count)
     lines["state"][0] = at_end
     start["gnss_time_s"] = time_sigma_s
     known = out["odometry"]["stamp_ns"] > 0
@@ -222,10 +227,10 @@ def _copies(
     lines: NDArray[Any], events: NDArray[Any], firsts: list[int], ends: list[int]
 ) -> NDArray[Any]:
     """The filter before each segment; ``lines`` holds it after the last one."""
-    copies, points, steps = np.zeros(len(ends), ESKF), np.zeros(0, ESKF), np.zeros(0, STEP)
+    copies, log = np.zeros(len(ends), ESKF), StepLog(np.zeros(0, ESKF), np.zeros(0, STEP))
     for k, (first, last) in enumerate(zip(firsts, ends, strict=True)):
         copies[k] = lines["state"][0]
-        forward(lines, events, first, last, points, steps, 0)
+        forward(lines, events, first, last, log, 0)
     return copies
 
 

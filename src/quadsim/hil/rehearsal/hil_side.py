@@ -17,8 +17,7 @@ from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
 from quadsim.hil.planner.planner import Planner
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
-from quadsim.sensors.lidar import Scan, SimulatedLidar
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams, Scan, SimulatedLidar
 from quadsim.sensors.pose_history import PoseHistory
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.movers import Movers

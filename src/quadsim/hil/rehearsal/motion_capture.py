@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import Quat, exp, multiply
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 
 
 class SeenPose(NamedTuple):

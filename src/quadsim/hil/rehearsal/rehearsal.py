@@ -17,7 +17,7 @@ from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.hil.rehearsal.stand_in import varied
 from quadsim.sensors.devices import load_device
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import LidarParams
 from quadsim.sim.scenario import Scenario, scenario_of
 from quadsim.world.scene.distance import obstacle_distance
 from quadsim.world.scene.obstacle_fields import Field, make_field

@@ -19,7 +19,7 @@ from quadsim.lab.campaign.factors import CASES, GRID, METHODS, Factor, Samples, 
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.sim.library import Library
 from quadsim.sim.scenario import Scenario, load_scenario
-from quadsim.sim.scenario_text import plain
+from quadsim.sim.scenario_text import plain_values
 
 #: Runs of one campaign.
 MAX_RUNS = 10_000_000
@@ -185,13 +185,13 @@ class Campaign:
         """Everything that decides what is flown, but for the files that are named."""
         return {
             **asdict(self.file),
-            "set": plain(self.constants),
+            "set": plain_values(self.constants),
             "order": {  # of which a mapping says nothing, and which decides what is drawn
                 "set": list(self.constants),
                 "vary": [factor.name for factor in self.factors],
             },
             "vary": {
-                factor.name: plain(
+                factor.name: plain_values(
                     {"kind": factor.kind, "labels": factor.labels, "values": factor.values}
                     | asdict(factor.numbers)
                 )

@@ -28,7 +28,7 @@ from quadsim.mission.trajectories.items import FigureOfEight
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import ERROR
-from quadsim.sim.scenario import Scenario, airframe_of, load_scenario
+from quadsim.sim.scenario import Scenario, known_airframe, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
 
 SENSOR_NOISE, GPS_UPDATE = "fcnd_06_sensor_noise", "fcnd_11_gps_update"
@@ -163,7 +163,7 @@ class VariedScenario(Scenario):
     @property
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
-        return airframe_of(self.believed or self.vehicle)
+        return known_airframe(self.believed or self.vehicle)
 
 
 def _drawn(value: Any, spread: float, generator: np.random.Generator) -> Any:

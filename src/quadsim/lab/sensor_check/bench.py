@@ -26,7 +26,7 @@ from quadsim.sensors.imu import imu_step
 from quadsim.sensors.magnetometer import magnetometer_step
 from quadsim.sensors.model import start_slot
 from quadsim.sensors.rangefinder import rangefinder_step
-from quadsim.sensors.slot import AnySlot, Sample, send
+from quadsim.sensors.slot import AnySlot, Sample, SensorWorld, send
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -61,7 +61,7 @@ def take(
     """
     for k in range(samples.shape[0]):
         nows[0].stamp_ns = steps_ns[k]
-        step(slots, environments, scene, nows, white[k])
+        step(slots, SensorWorld(environments, scene), nows, white[k])
         samples[k] = slots[0].sample
 
 

@@ -30,7 +30,7 @@ from quadsim.lab.sensor_check.figures import (
     trials_for_deviation,
     trials_for_share,
 )
-from quadsim.sensors.timing import LARGEST_JITTER
+from quadsim.sensors.error_terms import LARGEST_JITTER
 
 Array = NDArray[Any]
 Figures = list[MeasuredFigure]

@@ -18,7 +18,7 @@ from quadsim.lab.sensor_check.figures import (
     independent,
 )
 from quadsim.sensors import SENSORS
-from quadsim.sensors.mount import set_mount
+from quadsim.sensors.error_terms import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
 from quadsim.sim.installation import installed
 from quadsim.sim.log import FlightLog, Track

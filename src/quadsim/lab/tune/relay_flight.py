@@ -16,12 +16,12 @@ import numpy as np
 from quadsim.base.compiled import Array, Record, Records, Vector, kernel, owning_kernel
 from quadsim.base.parameters import dtype_of
 from quadsim.base.records import MAX_ROTORS, MODE_VELOCITY, AttitudeCommand
-from quadsim.control.attitude import attitude_control, tilt_error, wanted_acceleration, wanted_rates
+from quadsim.control.attitude import attitude_control, tilt_error, wanted_rates, wanted_w_dot
 from quadsim.control.mixer import mix
 from quadsim.control.position import position_control
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
 from quadsim.geometry.vector import cross, store, vec3
-from quadsim.sim.loop import Setup, State, move
+from quadsim.sim.loop import LoopState, Setup, move_vehicles
 from quadsim.world.scene.scene import Scene
 
 #: Loops by number, as in :data:`quadsim.lab.tune.loop_margins.LOOPS`.
@@ -65,7 +65,7 @@ def switched(before: float, error: float, hysteresis: float) -> float:
 
 
 @kernel
-def _measure(state: State, noise: Array) -> None:
+def _measure(state: LoopState, noise: Array) -> None:
     """What is flown on: the truth, its rates with the gyroscope's noise."""
     true, odometry = state.truth[0], state.odometry
     odometry.stamp_ns = true.stamp_ns
@@ -77,7 +77,7 @@ def _measure(state: State, noise: Array) -> None:
 
 
 @kernel
-def _signal(state: State, relay: RelayState) -> float:
+def _signal(state: LoopState, relay: RelayState) -> float:
     """What a relay outside the attitude loop looks at."""
     odometry = state.odometry
     if relay.loop == VELOCITY or relay.loop == CLIMB:
@@ -88,7 +88,7 @@ def _signal(state: State, relay: RelayState) -> float:
 
 
 @kernel
-def _outer(state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array) -> None:
+def _outer(state: LoopState, setup: Setup, relay: RelayState, dt_s: float, row: Array) -> None:
     """The outer loop's command, with the relay's output in it where it belongs.
 
     Args:
@@ -142,7 +142,7 @@ def _late(queue: Array, place: int, command: AttitudeCommand) -> None:
 
 @kernel
 def _inner(
-    state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array, rotor_speeds: Array
+    state: LoopState, setup: Setup, relay: RelayState, dt_s: float, row: Array, rotor_speeds: Array
 ) -> None:
     """The attitude loops with a relay for the rates of the body, or for the tilt.
 
@@ -164,7 +164,7 @@ def _inner(
             output if axis == 1 else w_wanted[1],
             w_wanted[2],
         )
-    wish = wanted_acceleration(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
+    wish = wanted_w_dot(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     w = vec3(attitude.w_B)
     if relay.loop != TILT:
         for i in range(3):
@@ -189,7 +189,7 @@ def _inner(
 
 @owning_kernel
 def fly_relay(
-    states: Records[State],
+    states: Records[LoopState],
     setups: Records[Setup],
     scene: Scene,
     relays: Records[RelayState],
@@ -218,7 +218,7 @@ def fly_relay(
         _outer(state, setup, relay, dt_s, trace[k])
         if queue.shape[0] > 0:
             _late(queue, k % queue.shape[0], state.command)
-        move(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
+        move_vehicles(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
         _measure(state, noise[k])
         for n in range(setup.delay):
             for i in range(MAX_ROTORS):

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
+from quadsim.base.compiled import Quaternion, Record, Records, Vector, kernel
 from quadsim.base.elementary import acos
-from quadsim.base.parameters import Vec3, pack
+from quadsim.base.parameters import Vec3, dtype_of, pack
+from quadsim.base.records import Odometry
 from quadsim.control.inputs import LARGEST
-from quadsim.control.parameters import FlightParams
+from quadsim.control.parameters import FailsafeParams, FlightParams
 from quadsim.geometry.rotation import normalize, quat, rotate, yaw_of
 from quadsim.geometry.vector import norm, store, subtract, vec3
 
@@ -51,35 +52,40 @@ EXPLAINED_SIGMAS = 4.0
 #: More acceleration than any vehicle has in flight, m/s^2.
 MOST_MPS2 = 50.0
 
-#: What is remembered of the estimate: the last one that was whole. ``arrived_ns`` and ``good_ns``
-#: are by the flight's clock: when a new stamp was last seen, and since when all has been well.
-WATCH = record_dtype(
-    [
-        ("known", np.int64),
-        ("verdict", np.int64),
-        ("stamp_ns", np.int64),
-        ("arrived_ns", np.int64),
-        ("good_ns", np.int64),
-        ("p_W", np.float64, (3,)),
-        ("v_W", np.float64, (3,)),
-        ("q_WB", np.float64, (4,)),
-        ("w_B", np.float64, (3,)),
-        ("yaw", np.float64),
-        ("tilt", np.float64),
-        ("position_sigma", np.float64),  # horizontal, the larger axis, m
-        ("height_sigma", np.float64),
-        ("velocity_sigma", np.float64),  # the largest axis, m/s
-        ("tilt_sigma", np.float64),  # the larger of the two, rad
-        ("yaw_sigma", np.float64),
-        ("usual_sigma", np.float64),  # low-passed position_sigma, m
-        ("growth", np.float64),  # of position_sigma over the usual one, m
-        ("loose", np.float64),  # largest position_sigma of late, m
-        ("loose_mps", np.float64),  # largest velocity_sigma of late
-        ("loose_rad", np.float64),  # largest sum of tilt_sigma and yaw_sigma of late
-        ("apart_W", np.float64, (3,)),  # way of the position less that of the velocity, of late, m
-        ("tilted_s", np.float64),  # time for which the tilt has been that of an upset
-    ]
-)
+
+class EstimateWatch(Record):
+    """The last estimate that was whole, and what tells whether it can be flown on.
+
+    ``arrived_ns`` and ``good_ns`` are by the flight's clock: when a new stamp was last seen, and
+    since when all has been well.
+    """
+
+    known: int
+    verdict: int
+    stamp_ns: int
+    arrived_ns: int
+    good_ns: int
+    p_W: Vector
+    v_W: Vector
+    q_WB: Quaternion
+    w_B: Vector
+    yaw: float
+    tilt: float
+    position_sigma: float  # horizontal, the larger axis, m
+    height_sigma: float
+    velocity_sigma: float  # the largest axis, m/s
+    tilt_sigma: float  # the larger of the two, rad
+    yaw_sigma: float
+    usual_sigma: float  # low-passed position_sigma, m
+    growth: float  # of position_sigma over the usual one, m
+    loose: float  # largest position_sigma of late, m
+    loose_mps: float  # largest velocity_sigma of late
+    loose_rad: float  # largest sum of tilt_sigma and yaw_sigma of late
+    apart_W: Vector  # way of the position less that of the velocity, of late, m
+    tilted_s: float  # time for which the tilt has been that of an upset
+
+
+WATCH = dtype_of(EstimateWatch)
 
 #: Verdict, seconds for which the estimate has been good, p_W, v_W and yaw; growth of the position's
 #: deviation, that deviation, and the height's, m.
@@ -87,7 +93,7 @@ Observation = tuple[int, float, Vec3, Vec3, float, float, float, float]
 
 
 @kernel
-def is_valid_odometry(odometry: Any) -> bool:
+def is_valid_odometry(odometry: Odometry) -> bool:
     """Whether every number of an odometry is finite and its variances are none below zero."""
     total, least, length = 0.0, 0.0, 0.0
     for i in range(4):
@@ -101,7 +107,7 @@ def is_valid_odometry(odometry: Any) -> bool:
 
 
 @kernel
-def _turned(watch: Any, odometry: Any) -> float:
+def _turned(watch: EstimateWatch, odometry: Odometry) -> float:
     """Angle between the last attitude and the new one, in rad."""
     dot = 0.0
     for i in range(4):
@@ -110,7 +116,7 @@ def _turned(watch: Any, odometry: Any) -> float:
 
 
 @kernel
-def _compare(watch: Any, odometry: Any, moved_s: float) -> None:
+def _compare(watch: EstimateWatch, odometry: Odometry, moved_s: float) -> None:
     """Go on with what tells of unaided navigation and of position against velocity."""
     if watch.known == 0:
         watch.usual_sigma = watch.position_sigma
@@ -128,7 +134,7 @@ def _compare(watch: Any, odometry: Any, moved_s: float) -> None:
 
 
 @kernel
-def _judge(watch: Any, limits: Any, odometry: Any, moved_s: float) -> int:
+def _judge(watch: EstimateWatch, limits: FailsafeParams, odometry: Odometry, moved_s: float) -> int:
     """Verdict on a new, whole estimate; ``watch`` holds its deviations, and the motion before."""
     if watch.velocity_sigma > limits.velocity_sigma_mps:
         return VELOCITY_DIVERGED
@@ -160,7 +166,7 @@ def _judge(watch: Any, limits: Any, odometry: Any, moved_s: float) -> int:
 
 
 @kernel
-def _take_deviations(watch: Any, odometry: Any) -> None:
+def _take_deviations(watch: EstimateWatch, odometry: Odometry) -> None:
     """Keep what a new estimate says of itself."""
     p, v, turn = odometry.p_variance, odometry.v_variance, odometry.attitude_variance
     watch.position_sigma = math.sqrt(max(p[0], p[1]))
@@ -171,7 +177,7 @@ def _take_deviations(watch: Any, odometry: Any) -> None:
 
 
 @kernel
-def _take_motion(watch: Any, odometry: Any) -> None:
+def _take_motion(watch: EstimateWatch, odometry: Odometry) -> None:
     """Keep the motion of a new estimate."""
     store(watch.p_W, vec3(odometry.p_W))
     store(watch.v_W, vec3(odometry.v_W))
@@ -182,7 +188,9 @@ def _take_motion(watch: Any, odometry: Any) -> None:
 
 
 @kernel
-def _take_tilt(watch: Any, limits: Any, odometry: Any, moved_s: float) -> None:
+def _take_tilt(
+    watch: EstimateWatch, limits: FailsafeParams, odometry: Odometry, moved_s: float
+) -> None:
     """Keep the tilt, and for how long it has been one that control does not ask for."""
     cosine = rotate(normalize(quat(odometry.q_WB)), (0.0, 0.0, 1.0))[2]
     watch.tilt = acos(min(max(cosine, -1.0), 1.0))
@@ -190,7 +198,12 @@ def _take_tilt(watch: Any, limits: Any, odometry: Any, moved_s: float) -> None:
 
 
 @kernel
-def observe(watches: Any, limits: Any, stamp_ns: int, odometries: Any) -> Observation:
+def observe(
+    watches: Records[EstimateWatch],
+    limits: Records[FailsafeParams],
+    stamp_ns: int,
+    odometries: Records[Odometry],
+) -> Observation:
     """Take note of an estimate.
 
     Age is counted from when a new stamp was last seen, by the flight's own clock, so that the

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
-from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
 from quadsim.mission.flight import states
 from quadsim.mission.flight.battery import Battery
@@ -30,11 +28,10 @@ from quadsim.mission.flight.rules import watch_over
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.flight.swaying import Swaying
 from quadsim.mission.formations import Gather
-from quadsim.mission.items import Item, check_mission, corners, name_of
+from quadsim.mission.items import Item, check_order, corners, name_of
 from quadsim.mission.reference.ground import Ground
 from quadsim.mission.reference.legs import write_setpoint
 from quadsim.mission.reference.reference import Reference
-from quadsim.mission.trajectories.timed import TrajectoryPoint
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
@@ -47,7 +44,10 @@ class FlightManager:
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
-    refusal. Times are of the clock that :meth:`step` is given.
+    refusal. Times are of the clock that :meth:`step` is given. ``command_pose``,
+    ``command_velocity`` and ``command_trajectory`` are those of :class:`Commands`; ``take_off``,
+    ``assist``, ``fly_manually`` and ``take_sticks`` of :class:`Pilot`; ``take_range`` is the
+    ground's.
 
     Args:
         params: how the vehicle takes off, moves and lands, and its failsafes.
@@ -74,7 +74,7 @@ class FlightManager:
         flat_m: float = 0.0,
         position: PositionParams = DEFAULT_POSITION,
     ) -> None:
-        check_mission(items, "the mission")
+        check_order(items, "the mission")
         self.params, self._items = params, tuple(items)
         self.estimate = EstimateCheck(params)
         self.ground = Ground(params, terrain, flat_m)
@@ -82,6 +82,8 @@ class FlightManager:
         self.reference = Reference(params, self.estimate, self.ground, goals)
         self.battery = Battery(params.failsafe)
         self.commands: Commands = Commands(self, position)
+        self.command_pose, self.command_velocity = self.commands.pose, self.commands.velocity
+        self.command_trajectory, self.take_range = self.commands.trajectory, self.ground.take
         if any(getattr(item, "height", "") == "above_ground" for item in items):
             self.ground.use()
         self.state = "disarmed"
@@ -98,6 +100,8 @@ class FlightManager:
         self.reason, self.finished = "", False
         self.mission: MissionItems = MissionItems(self, self._items)
         self.pilot: Pilot = Pilot(self)
+        self.take_off, self.assist = self.pilot.take_off, self.pilot.assist
+        self.fly_manually, self.take_sticks = self.pilot.fly_manually, self.pilot.take_sticks
         self.landing: Landing = Landing(self)
         self.way_home: WayHome = WayHome(self)
         self.hold: Hold = Hold(self)
@@ -293,42 +297,6 @@ class FlightManager:
         self.recovery.pull_up("as told")
         return None
 
-    def take_off(self) -> str | None:
-        """Take off to ``assisted.takeoff_m`` and hover there, for whoever flies by sticks."""
-        return self.pilot.take_off()
-
-    def assist(self) -> str | None:
-        """Give the vehicle to the sticks, in assisted control."""
-        return self.pilot.assist()
-
-    def fly_manually(self) -> str | None:
-        """Give the vehicle to the sticks, without any help."""
-        return self.pilot.fly_manually()
-
-    def take_sticks(self, sticks: Sticks) -> str | None:
-        """Fly by sticks: forward, left, up, yaw, each in [-1, 1]."""
-        return self.pilot.take_sticks(sticks)
-
-    def command_pose(self, p_W: Vec3, yaw: float) -> str | None:
-        """Fly to a pose, in m and rad, and hover there."""
-        return self.commands.pose(p_W, yaw)
-
-    def command_velocity(self, v_W: Vec3, yaw_rate: float) -> str | None:
-        """Fly a velocity in m/s, turning in rad/s, until the next command or until none comes."""
-        return self.commands.velocity(v_W, yaw_rate)
-
-    def command_trajectory(
-        self, points: Sequence[TrajectoryPoint], begin_ns: int | None = None
-    ) -> str | None:
-        """Fly timed points, entered from the present motion, and hover at the end.
-
-        Args:
-            points: at least two, in W; their times count from the first. See
-                :func:`quadsim.mission.trajectories.timed.course_of` for what lies between them.
-            begin_ns: the time of the first point; None: now.
-        """
-        return self.commands.trajectory(points, begin_ns)
-
     def _refusal(self, *states: str) -> str | None:
         return None if self.state in states else f"not while {self.state}"
 
@@ -344,12 +312,6 @@ class FlightManager:
     def source_changed(self) -> None:
         """Odometries come from elsewhere from now on: a step of the position is no jump."""
         self.estimate.forget()
-
-    def take_range(
-        self, stamp_ns: int, range_m: float, variance_m2: float, half_beam_rad: float = 0.0
-    ) -> None:
-        """Take a reading of the range finder that looks down, as of ``Ground.take``."""
-        self.ground.take(stamp_ns, range_m, variance_m2, half_beam_rad)
 
     def take_battery(self, stamp_ns: int, charge: float, voltage_V: float) -> None:
         """Take note of the battery: its charge, 0 to 1 or NaN, and its voltage under load."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadsim.base.levels import ERROR as ERROR
+from quadsim.base.levels import OK as OK
+from quadsim.base.levels import WARN as WARN
+
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
-
-#: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
-OK, WARN, ERROR = 0, 1, 2
 
 #: Stamp, level, name, message.
 FlightEvent = tuple[int, int, str, str]
@@ -66,7 +67,7 @@ def _landed(flight: FlightManager) -> None:
         flight.enter("disarmed", "motors stopped")
 
 
-class State(NamedTuple):
+class FlightState(NamedTuple):
     """A state of the flight.
 
     Attributes:
@@ -83,23 +84,25 @@ class State(NamedTuple):
 
 
 STATES = {
-    "disarmed": State(motors="off"),
-    "armed": State(_spool_up, motors="idle"),
-    "takeoff": State(_take_off),
-    "mission": State(lambda flight: flight.mission.tick(), steered=True),
-    "hover": State(_hover, steered=True),
-    "guided": State(_guided, steered=True),
-    "velocity": State(lambda flight: flight.commands.velocity_tick(), steered=True, placed=False),
-    "returning": State(lambda flight: flight.way_home.tick(), steered=True),
-    "hold": State(lambda flight: flight.hold.tick(), placed=False),
-    "assisted": State(lambda flight: flight.pilot.assisted_tick(), placed=False),
-    "manual": State(lambda flight: flight.pilot.manual_tick(), placed=False),
-    "recovery": State(lambda flight: flight.recovery.tick()),
-    "failsafe_return": State(lambda flight: flight.way_home.tick()),
-    "landing": State(lambda flight: flight.landing.tick()),
-    "failsafe_landing": State(lambda flight: flight.landing.failsafe_tick(), placed=False),
-    "landed": State(_landed, motors="idle"),
-    "stopped": State(motors="off"),
+    "disarmed": FlightState(motors="off"),
+    "armed": FlightState(_spool_up, motors="idle"),
+    "takeoff": FlightState(_take_off),
+    "mission": FlightState(lambda flight: flight.mission.tick(), steered=True),
+    "hover": FlightState(_hover, steered=True),
+    "guided": FlightState(_guided, steered=True),
+    "velocity": FlightState(
+        lambda flight: flight.commands.velocity_tick(), steered=True, placed=False
+    ),
+    "returning": FlightState(lambda flight: flight.way_home.tick(), steered=True),
+    "hold": FlightState(lambda flight: flight.hold.tick(), placed=False),
+    "assisted": FlightState(lambda flight: flight.pilot.assisted_tick(), placed=False),
+    "manual": FlightState(lambda flight: flight.pilot.manual_tick(), placed=False),
+    "recovery": FlightState(lambda flight: flight.recovery.tick()),
+    "failsafe_return": FlightState(lambda flight: flight.way_home.tick()),
+    "landing": FlightState(lambda flight: flight.landing.tick()),
+    "failsafe_landing": FlightState(lambda flight: flight.landing.failsafe_tick(), placed=False),
+    "landed": FlightState(_landed, motors="idle"),
+    "stopped": FlightState(motors="off"),
 }
 
 #: Flown by somebody who sees for himself how high it is.

@@ -14,19 +14,25 @@ was lost), it sinks until the ground is seen again.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3, pack
+from quadsim.base.compiled import Array, Record, Records, kernel
+from quadsim.base.parameters import Vec3, dtype_of, pack
+from quadsim.base.records import Odometry
 from quadsim.control.parameters import FlightParams
 from quadsim.estimation import terrain as plane
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import vec3
-from quadsim.mission.flight.estimate_check import GOOD, EstimateCheck, is_valid_odometry
-from quadsim.mission.reference.legs import leg_course
+from quadsim.mission.flight.estimate_check import (
+    GOOD,
+    EstimateCheck,
+    EstimateWatch,
+    is_valid_odometry,
+)
+from quadsim.mission.reference.legs import Leg, leg_course
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 #: Readings that wait for an odometry as new as they are.
@@ -63,34 +69,36 @@ LEAST_MPS = 1e-3
 #: Longest time between two ticks that is made up for, s.
 MOST_TICK_S = 0.1
 
-#: What is remembered of the ground, of its readings and of the level that follows it.
-FOLLOWING = record_dtype(
-    [
-        ("ground", plane.GROUND),
-        ("begin", np.int64),  # count of readings that were looked at, and of all that came
-        ("end", np.int64),
-        ("stamps_ns", np.int64, (MOST_WAITING,)),
-        ("readings", np.float64, (MOST_WAITING, 3)),  # range, variance, half the beam
-        ("known", np.bool_),  # whether a reading is recent enough to fly on, or there is a map
-        ("near", np.bool_),  # whether the newest reading said "too near"
-        ("far", np.bool_),  # whether the newest said "nothing within reach", and is recent
-        ("seen_ns", np.int64),  # stamps of the newest reading that was taken,
-        ("far_ns", np.int64),  # and of the newest if that was too far
-        ("level_m", np.float64),  # that heights count from, in W
-        ("climb_mps", np.float64),  # its rate of change along the way
-        ("lost", np.bool_),
-        ("risen_m", np.float64),  # while it was lost
-        ("falls_away", np.bool_),
-        ("stamp_ns", np.int64),
-        ("speed_mps", np.float64),  # horizontal
-        ("slope", np.float64, (2,)),
-        ("curvature", np.float64, (2,)),  # change of the slope east and north along the way, 1/m
-        ("height_m", np.float64),  # wanted
-        ("most_mps", np.float64),
-        ("course_ns", np.int64),
-        ("ahead", np.float64, (POINTS_AHEAD,)),  # working memory
-    ]
-)
+
+class Following(Record):
+    """What is remembered of the ground, of its readings and of the level that follows it."""
+
+    ground: plane.GroundEstimate
+    begin: int  # count of readings that were looked at, and of all that came
+    end: int
+    stamps_ns: Annotated[NDArray[np.int64], MOST_WAITING]
+    readings: Annotated[Array, MOST_WAITING, 3]  # range, variance, half the beam
+    known: bool  # whether a reading is recent enough to fly on, or there is a map
+    near: bool  # whether the newest reading said "too near"
+    far: bool  # whether the newest said "nothing within reach", and is recent
+    seen_ns: int  # stamps of the newest reading that was taken,
+    far_ns: int  # and of the newest if that was too far
+    level_m: float  # that heights count from, in W
+    climb_mps: float  # its rate of change along the way
+    lost: bool
+    risen_m: float  # while it was lost
+    falls_away: bool
+    stamp_ns: int
+    speed_mps: float  # horizontal
+    slope: Annotated[Array, 2]
+    curvature: Annotated[Array, 2]  # change of the slope east and north along the way, 1/m
+    height_m: float  # wanted
+    most_mps: float
+    course_ns: int
+    ahead: Annotated[Array, POINTS_AHEAD]  # working memory
+
+
+FOLLOWING = dtype_of(Following)
 
 #: Whether the ground is known, near, far and lost; a point of W, x and y; height of the ground
 #: there, its slope towards east and north; the level that heights count from, and its climb.
@@ -98,17 +106,23 @@ Seen = tuple[bool, bool, bool, bool, float, float, float, float, float, float, f
 
 
 @kernel
-def _take_readings(followings: Any, params: Any, terrain: TerrainArrays, odometries: Any) -> None:
+def _take_readings(
+    followings: Records[Following],
+    params: Records[FlightParams],
+    terrain: TerrainArrays,
+    odometries: Records[Odometry],
+) -> None:
     """Take note of an odometry, then of the readings that are not newer."""
     following = followings[0]
-    plane.ground_motion(followings.ground, params.ground, odometries)
+    plane.ground_motion(followings["ground"], params["ground"], odometries)
     following.begin = max(following.begin, following.end - MOST_WAITING)
     while following.begin < following.end:
         k = following.begin % MOST_WAITING
         stamp_ns, reading = following.stamps_ns[k], following.readings[k]
         found = plane.ground_range(
-            followings.ground, params.ground, terrain, stamp_ns, reading[0], reading[1], reading[2]
-        )
+            followings["ground"], params["ground"], terrain, stamp_ns,
+            reading[0], reading[1], reading[2],
+        )  # fmt: skip
         if found == plane.EARLY:
             break
         following.begin += 1
@@ -123,7 +137,12 @@ def _take_readings(followings: Any, params: Any, terrain: TerrainArrays, odometr
 
 
 @kernel
-def observe_ground(followings: Any, params: Any, terrain: TerrainArrays, odometries: Any) -> Seen:
+def observe_ground(
+    followings: Records[Following],
+    params: Records[FlightParams],
+    terrain: TerrainArrays,
+    odometries: Records[Odometry],
+) -> Seen:
     """Take note of an odometry and of the readings up to it.
 
     Args:
@@ -139,11 +158,17 @@ def observe_ground(followings: Any, params: Any, terrain: TerrainArrays, odometr
 
 
 @kernel
-def seen_at(followings: Any, params: Any, terrain: TerrainArrays, x: float, y: float) -> Seen:
+def seen_at(
+    followings: Records[Following],
+    params: Records[FlightParams],
+    terrain: TerrainArrays,
+    x: float,
+    y: float,
+) -> Seen:
     """What is known of the ground, at a point of W."""
     following = followings[0]
     height, east, north = plane.ground_at(
-        followings.ground, terrain, x, y, params[0].ground.reach_m
+        followings["ground"], terrain, x, y, params[0].ground.reach_m
     )
     return (
         following.known, following.near, following.far, following.lost, x, y, height, east, north,
@@ -172,7 +197,7 @@ def climb_s(gain_m: float, v_up: float, most_mps: float, acceleration_mps2: floa
 
 @kernel
 def clear_mps(
-    gains_m: Any, ahead_m: float, v_up: float, most_mps: float, agility_mps2: float
+    gains_m: Array, ahead_m: float, v_up: float, most_mps: float, agility_mps2: float
 ) -> float:
     """Fastest on a course whose climb leads clear of the ground ahead; infinite where all does.
 
@@ -193,7 +218,7 @@ def clear_mps(
 
 @kernel
 def _move_level(
-    following: Any, params: Any, stamp_ns: int, p_W: Vec3, v_W: Vec3, beneath: Vec3
+    following: Following, params: FlightParams, stamp_ns: int, p_W: Vec3, v_W: Vec3, beneath: Vec3
 ) -> None:
     """Move the level on to an estimate.
 
@@ -227,7 +252,7 @@ def _move_level(
 
 
 @kernel
-def _learn_curvature(following: Any, east: float, north: float, way_m: float) -> None:
+def _learn_curvature(following: Following, east: float, north: float, way_m: float) -> None:
     """Average the change of the slope along the way."""
     share = min(way_m / CURVATURE_M, 1.0)
     if 0.0 < share < 1.0:
@@ -240,8 +265,8 @@ def _learn_curvature(following: Any, east: float, north: float, way_m: float) ->
 
 @kernel
 def _most_mps(
-    followings: Any,
-    params: Any,
+    followings: Records[Following],
+    params: FlightParams,
     terrain: TerrainArrays,
     course: tuple[float, float],
     p_W: Vec3,
@@ -252,7 +277,7 @@ def _most_mps(
     With the ground rising by ``rise`` over a distance d ahead, the vehicle at the height h above it
     must have gained rise + least - h when it gets there: no sooner than in :func:`climb_s`.
     """
-    following, ground = followings[0], params.ground
+    following, ground, grounds = followings[0], params.ground, followings["ground"]
     if following.lost:
         following.most_mps = ground.lost_speed_mps
         return float(following.most_mps)
@@ -261,7 +286,7 @@ def _most_mps(
     ahead_m = max(following.speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
     gains = following.ahead
     place = (p_W[0], p_W[1])
-    plane.heights_ahead(followings.ground, terrain, place, course, ahead_m, ground.reach_m, gains)
+    plane.heights_ahead(grounds, terrain, place, course, ahead_m, ground.reach_m, gains)
     for k in range(len(gains)):
         gains[k] = gains[k] - following.level_m + LEAST_SHARE * height_m - above_m
     fastest = clear_mps(gains, ahead_m, v_up, climb, ground.agility_mps2)
@@ -285,17 +310,17 @@ def _most_mps(
 
 @kernel
 def follow_ground(
-    followings: Any,
-    params: Any,
-    heights: Any,
-    frame: Any,
-    levels: Any,
-    maxima: Any,
-    watches: Any,
-    odometries: Any,
+    followings: Records[Following],
+    params: Records[FlightParams],
+    heights: Array,
+    frame: Array,
+    levels: NDArray[np.int64],
+    maxima: Array,
+    watches: Records[EstimateWatch],
+    odometries: Records[Odometry],
     fresh: bool,
     stamp_ns: int,
-    legs: Any,
+    legs: Records[Leg],
     leg_s: float,
     goal: Vec3,
 ) -> tuple[Seen, float, float]:
@@ -320,7 +345,8 @@ def follow_ground(
     if fresh and watch.verdict == GOOD and is_valid_odometry(odometries[0]):
         _take_readings(followings, params, terrain, odometries)
     p_W, v_W = vec3(watch.p_W), vec3(watch.v_W)
-    beneath = plane.ground_at(followings.ground, terrain, p_W[0], p_W[1], params[0].ground.reach_m)
+    reach_m = params[0].ground.reach_m
+    beneath = plane.ground_at(followings["ground"], terrain, p_W[0], p_W[1], reach_m)
     _move_level(followings[0], params[0], stamp_ns, p_W, v_W, beneath)
     seen = seen_at(followings, params, terrain, p_W[0], p_W[1])
     if math.isnan(leg_s):

@@ -9,14 +9,14 @@ generation and control for quadrotors*, 2011); a leg may also begin in motion.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, record_dtype
-from quadsim.base.parameters import Vec3
-from quadsim.base.records import MODE_POSITION
+from quadsim.base.compiled import Array, Record, Records, kernel
+from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.records import MODE_POSITION, Setpoint
 from quadsim.geometry.rotation import wrap
 from quadsim.geometry.vector import store
 
@@ -27,8 +27,15 @@ PEAK_ACCELERATION = 84.0 * math.sqrt(5.0) / 25.0
 #: Peak deceleration of a leg that only brakes, times duration over its first speed: 15/8.
 PEAK_BRAKING = 1.875
 
-#: A leg: coefficients of x, y, z and yaw in ascending powers of tau.
-LEG = record_dtype([("coefficients", np.float64, (4, 8)), ("duration_s", np.float64)])
+
+class Leg(Record):
+    """Coefficients of x, y, z and yaw in ascending powers of tau."""
+
+    coefficients: Annotated[Array, 4, 8]
+    duration_s: float
+
+
+LEG = dtype_of(Leg)
 
 #: Position, velocity and acceleration in W, yaw and yaw rate.
 Motion = tuple[Vec3, Vec3, Vec3, float, float]
@@ -53,7 +60,7 @@ def brake_duration(speed: float, acceleration: float) -> float:
 
 @kernel
 def _plan_axis(
-    coefficients: Any, start: float, v: float, a: float, goal: float, duration_s: float
+    coefficients: Array, start: float, v: float, a: float, goal: float, duration_s: float
 ) -> None:
     """Coefficients from (start, v, a, jerk 0) to (goal, 0, 0, 0): the eight conditions solved."""
     distance = goal - start
@@ -69,7 +76,9 @@ def _plan_axis(
 
 
 @kernel
-def plan_leg(legs: Any, start: Motion, goal_W: Vec3, goal_yaw: float, duration_s: float) -> None:
+def plan_leg(
+    legs: Records[Leg], start: Motion, goal_W: Vec3, goal_yaw: float, duration_s: float
+) -> None:
     """Fill a leg from a motion to rest at a pose; the yaw goes the shortest way.
 
     Args:
@@ -89,7 +98,7 @@ def plan_leg(legs: Any, start: Motion, goal_W: Vec3, goal_yaw: float, duration_s
 
 
 @kernel
-def evaluate(coefficients: Any, duration_s: float, t_s: float) -> Vec3:
+def evaluate(coefficients: Array, duration_s: float, t_s: float) -> Vec3:
     """Value, first and second derivative by time of one axis at a time within the leg."""
     tau = min(max(t_s / duration_s, 0.0), 1.0) if duration_s > 0.0 else 1.0
     value, first, second = 0.0, 0.0, 0.0
@@ -104,7 +113,7 @@ def evaluate(coefficients: Any, duration_s: float, t_s: float) -> Vec3:
 
 @kernel
 def write_setpoint(
-    setpoints: Any, mode: int, p: Vec3, v: Vec3, a: Vec3, yaw: float, yaw_rate: float
+    setpoints: Records[Setpoint], mode: int, p: Vec3, v: Vec3, a: Vec3, yaw: float, yaw_rate: float
 ) -> None:
     """Write every field of a (1,) SETPOINT array; its speed is the autopilot's own limit.
 
@@ -122,7 +131,12 @@ def write_setpoint(
 
 @kernel
 def leg_setpoint(
-    legs: Any, t_s: float, pace: float, level_m: float, climb_mps: float, setpoints: Any
+    legs: Records[Leg],
+    t_s: float,
+    pace: float,
+    level_m: float,
+    climb_mps: float,
+    setpoints: Records[Setpoint],
 ) -> None:
     """Write the setpoint of a leg at a time since its start; after its end, its goal at rest.
 
@@ -147,7 +161,7 @@ def leg_setpoint(
 
 
 @kernel
-def leg_course(legs: Any, t_s: float) -> Vec3:
+def leg_course(legs: Records[Leg], t_s: float) -> Vec3:
     """Velocity east and north, and height, of a leg at a time since its start."""
     leg = legs[0]
     x = evaluate(leg.coefficients[0], leg.duration_s, t_s)

@@ -24,12 +24,19 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.linear import lengths
-from quadsim.mission.trajectories.course import Plan, ramp_duration
-from quadsim.mission.trajectories.minimum_snap import Limits, allocate, course
-from quadsim.mission.trajectories.polynomials import Polynomials
-from quadsim.mission.trajectories.shapes import Coil, Eight, ShapeCourse
+from quadsim.mission.trajectories.course import (
+    Along,
+    Coil,
+    Eight,
+    Plan,
+    ShapeCourse,
+    Turning,
+    YawLaw,
+    along_table,
+    ramp_duration,
+)
+from quadsim.mission.trajectories.polynomials import Limits, Polynomials, allocate, course
 from quadsim.mission.trajectories.timed import TrajectoryPoint, check_points, course_of
-from quadsim.mission.trajectories.yaw import Along, Turning, YawLaw, along_table
 from quadsim.mission.waypoint import Acceleration, Place, Speed, Yaw
 
 #: Samples of a turn by which a shape's peaks are found; they are smooth there.
@@ -127,7 +134,12 @@ class Round(Paced):
         if self.radius_m <= 0.0 and getattr(self, "end_radius_m", 0.0) <= 0.0:
             raise InputError("radius_m: 0; allowed: above 0")
 
-    def _coil(self, end_radius_m: float, climb_m: float, flight: FlightParams) -> Plan:
+    def plan(self, flight: FlightParams) -> Plan:
+        """How it is flown."""
+        end_radius_m, climb_m = (
+            getattr(self, "end_radius_m", self.radius_m),
+            getattr(self, "climb_m", 0.0),
+        )
         angle = 2.0 * math.pi * self.turns
         curve = Coil(
             self.center_W_m,
@@ -144,20 +156,12 @@ class Round(Paced):
 class Circle(Round):
     """Go round at a height."""
 
-    def plan(self, flight: FlightParams) -> Plan:
-        """How it is flown."""
-        return self._coil(self.radius_m, 0.0, flight)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Helix(Round):
     """Go round and climb."""
 
     climb_m: Annotated[float, Spec("from start to end; below 0, sink", "m", ge=-1e4, le=1e4)]
-
-    def plan(self, flight: FlightParams) -> Plan:
-        """How it is flown."""
-        return self._coil(self.radius_m, self.climb_m, flight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +170,6 @@ class Spiral(Round):
 
     end_radius_m: Annotated[float, Spec("at the end", "m", ge=0.0, le=1e4)]
     climb_m: Annotated[float, Spec("from start to end; below 0, sink", "m", ge=-1e4, le=1e4)] = 0.0
-
-    def plan(self, flight: FlightParams) -> Plan:
-        """How it is flown."""
-        return self._coil(self.end_radius_m, self.climb_m, flight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +203,7 @@ class MinimumSnap(Paced):
     """Through waypoints with the least snap, from rest at the first to rest at the last."""
 
     waypoints: Annotated[
-        tuple[Vec3, ...],
-        Spec("in the map frame", "m", ge=-1e5, le=1e5, max_items=MOST_WAYPOINTS),
+        tuple[Vec3, ...], Spec("in the map frame", "m", ge=-1e5, le=1e5, max_items=MOST_WAYPOINTS)
     ]
     optimise: Annotated[bool, Spec("look for the segments' shortest times")] = False
 

@@ -1,19 +1,186 @@
-"""Courses made of polynomials, one for each of x, y, z and, maybe, yaw between two knots."""
+"""Courses made of polynomials, one for each of x, y, z and, maybe, yaw between two knots.
+
+Interpolating splines, with the same bits on every machine.
+
+The spline of degree 2 m - 1 that is at rest to derivative m - 1 at both ends has the least integral
+of the squared derivative m of all curves through its points (I. J. Schoenberg, *Spline functions
+and the problem of graduation*, 1964): least jerk with m = 3, least snap with m = 4. Its unknowns
+are derivatives 1 to m - 1 at the inner knots. That the integral's gradient by them is zero is a
+symmetric, positive definite system with a narrow band.
+
+Minimum-snap courses through waypoints, and how long each of their segments takes.
+
+Of all ways through the waypoints at given times, at rest to the third derivative at both ends, the
+one with the least integral of squared snap is a polynomial of degree 7 in each segment, continuous
+to the sixth derivative (Mellinger and Kumar, *Minimum snap trajectory generation and control for
+quadrotors*, 2011; the spline's conditions follow from the calculus of variations).
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import Array, kernel, owning_kernel
+from quadsim.base.elementary import each, exp
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.linear import lengths, solve
 from quadsim.mission.reference.legs import Motion
-from quadsim.mission.trajectories.yaw import YawLaw
+from quadsim.mission.trajectories.course import YawLaw
 
-Array = NDArray[np.float64]
+
+@kernel
+def solve_band(band: Array, found: Array) -> None:
+    """Solve A X = B in place by elimination without pivoting.
+
+    Args:
+        band: (n, 2 p + 1), ``band[i, p + j - i]`` is A[i, j]; A must need no pivoting, as one that
+            is positive definite does not. It is overwritten.
+        found: (n, D) B; X is written into it.
+    """
+    count, p = len(band), band.shape[1] // 2
+    for k in range(count):
+        for i in range(k + 1, min(k + p + 1, count)):
+            factor = band[i, p + k - i] / band[k, p]
+            for j in range(k + 1, min(k + p + 1, count)):
+                band[i, p + j - i] -= factor * band[k, p + j - k]
+            for d in range(found.shape[1]):
+                found[i, d] -= factor * found[k, d]
+    for k in range(count - 1, -1, -1):
+        for d in range(found.shape[1]):
+            value = found[k, d]
+            for j in range(k + 1, min(k + p + 1, count)):
+                value -= band[k, p + j - k] * found[j, d]
+            found[k, d] = value / band[k, p]
+
+
+@cache
+def _from_ends(m: int) -> tuple[Array, Array]:
+    """What a segment's coefficients are made of, and the gradient of its integral.
+
+    Returns:
+        (2 m, 2 m) whole numbers, from derivatives k < m over k!, at the start and then at the end
+        of a segment of length 1, to coefficients in ascending powers; and (2 m, 2 m), from the same
+        to the gradient of half the integral by each of the 2 m derivatives.
+    """
+    orders = range(2 * m)
+    # derivatives of the powers at 0 and at 1, over k!
+    starts = np.array([[float(n == k) for n in orders] for k in orders])
+    ends = np.array([[float(math.comb(n, k)) for n in orders] for k in orders])
+    shape = np.rint(solve(np.concatenate([starts[:m], ends[:m]]), np.eye(2 * m)))
+    # by parts: by derivative k at an end it is derivative 2 m - 1 - k there, but for the sign
+    rows = [
+        side * (1 - 2 * ((m - 1 - k) % 2)) * math.factorial(2 * m - 1 - k) * at[2 * m - 1 - k]
+        for side, at in ((-1, starts), (1, ends))
+        for k in range(m)
+    ]
+    return shape, np.asarray(np.einsum("ij,jk->ik", np.array(rows), shape))
+
+
+def _powers(steps_s: Array, count: int) -> Array:
+    """Powers (K, count) of the steps from 0 on."""
+    factors = np.repeat(steps_s[:, None], count, axis=1)
+    factors[:, 0] = 1.0
+    return np.asarray(np.cumprod(factors, axis=1))
+
+
+def _factorials(count: int) -> Array:
+    return np.array([math.factorial(k) for k in range(count)], dtype=float)
+
+
+def segments(derivatives: Array, steps_s: Array) -> Array:
+    """Coefficients of a piecewise polynomial of degree 2 m - 1.
+
+    Args:
+        derivatives: (K + 1, m, D) values and derivatives to m - 1 at the knots.
+        steps_s: (K,) between them.
+
+    Returns:
+        (K, D, 2 m) in ascending powers of tau in [0, 1].
+    """
+    m = derivatives.shape[1]
+    shape, _ = _from_ends(m)
+    scale = (_powers(steps_s, m) / _factorials(m))[..., None]
+    start, end = scale * derivatives[:-1], scale * derivatives[1:]
+    base = start[:, 0].copy()
+    start[:, 0], end[:, 0] = 0.0, end[:, 0] - base  # far from zero, differences keep their digits
+    found = np.einsum("ij,kjd->kdi", shape, np.concatenate([start, end], axis=1))
+    found[..., 0] = base
+    return np.asarray(found)
+
+
+def rest_spline(values: Array, steps_s: Array, m: int) -> Array:
+    """Derivatives at the knots of the spline of degree 2 m - 1 from rest to rest.
+
+    Args:
+        values: (K + 1, D) at the knots.
+        steps_s: (K,) between them.
+        m: order of the derivative whose squared integral is least.
+
+    Returns:
+        (K + 1, m, D) values and derivatives to m - 1.
+    """
+    count, unknown = len(steps_s), m - 1
+    found = np.zeros((count + 1, m, values.shape[1]))
+    found[:, 0] = values
+    if count == 1:
+        return found
+    _, gradient = _from_ends(m)
+    # (K, end, k, end, l): gradient by derivative k in seconds, from derivative l in seconds
+    by = 1.0 / _powers(steps_s, 2 * m)[:, : m - 1 : -1]
+    of = _powers(steps_s, m) / _factorials(m)
+    parts = by[:, None, :, None, None] * gradient.reshape(2, m, 2, m) * of[:, None, None, None, :]
+    half = 2 * unknown - 1
+    band = np.zeros((unknown * (count - 1), 2 * half + 1))
+    wanted = np.zeros((unknown * (count - 1), values.shape[1]))
+    rise = np.diff(values, axis=0)
+    for k in range(unknown):
+        rows = slice(k, None, unknown)
+        # the segment before ends at the knot, the one after starts there
+        wanted[rows] = -parts[:-1, 1, k + 1, 1, 0, None] * rise[:-1]
+        wanted[rows] -= parts[1:, 0, k + 1, 1, 0, None] * rise[1:]
+        for n in range(unknown):
+            here = half + n - k
+            band[rows, here] = parts[:-1, 1, k + 1, 1, n + 1] + parts[1:, 0, k + 1, 0, n + 1]
+            band[rows, here - unknown][1:] = parts[1:-1, 1, k + 1, 0, n + 1]
+            band[rows, here + unknown][:-1] = parts[1:-1, 0, k + 1, 1, n + 1]
+    solve_band(band, wanted)
+    found[1:-1, 1:] = wanted.reshape(count - 1, unknown, -1)
+    return found
+
+
+def cubic_slopes(times_s: Array, values: Array) -> Array:
+    """Slopes (K + 1, D) at the knots of the cubic spline through values (K + 1, D).
+
+    Its third derivative is continuous at the second knot and at the last but one as well (C. de
+    Boor, *A Practical Guide to Splines*, 1978, chapter IV: not a knot).
+    """
+    steps_s = np.diff(times_s)
+    h, rises = steps_s[:, None], np.diff(values, axis=0) / steps_s[:, None]
+    if len(h) == 1:
+        return np.asarray(np.repeat(rises, 2, axis=0))
+    band, wanted = np.zeros((len(values), 3)), np.zeros(values.shape)
+    band[1:-1, 0], band[1:-1, 2] = steps_s[1:], steps_s[:-1]
+    band[1:-1, 1] = 2.0 * (steps_s[:-1] + steps_s[1:])
+    wanted[1:-1] = 3.0 * (h[:-1] * rises[1:] + h[1:] * rises[:-1])
+    if len(h) == 2:  # a parabola
+        band[0, 1:], band[-1, :2] = 1.0, 1.0
+        wanted[0], wanted[-1] = 2.0 * rises[0], 2.0 * rises[1]
+    else:
+        both = times_s[2] - times_s[0]
+        band[0, 1:] = steps_s[1], both
+        wanted[0] = ((h[0] + 2.0 * both) * h[1] * rises[0] + h[0] * h[0] * rises[1]) / both
+        both = times_s[-1] - times_s[-3]
+        band[-1, :2] = both, steps_s[-2]
+        wanted[-1] = (h[-1] * h[-1] * rises[-2] + (2.0 * both + h[-1]) * h[-2] * rises[-1]) / both
+    solve_band(band, wanted)
+    return wanted
 
 
 def differentiated(coefficients: Array) -> Array:
@@ -156,3 +323,77 @@ def peaks(path: Polynomials) -> tuple[float, float, float, float]:
         max(largest(first[:, 2]), 0.0),
         max(largest(-first[:, 2]), 0.0),
     )
+
+
+#: Samples of a segment by which the optimiser judges it; the result is scaled exactly.
+TRIAL_SAMPLES = 24
+#: Most trials of the optimiser.
+MOST_TRIALS = 400
+#: By how much, as a logarithm, it first lengthens each segment.
+FIRST_STEP = 0.3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a course keeps: m/s, m/s^2, and m/s up and down; infinite for no limit."""
+
+    speed_mps: float = math.inf
+    acceleration_mps2: float = math.inf
+    ascent_mps: float = math.inf
+    descent_mps: float = math.inf
+
+    def stretch(self, speed: float, acceleration: float, up: float, down: float) -> float:
+        """By how much slower a course must be flown to keep them just so; below 1, faster."""
+        return max(
+            speed / self.speed_mps,
+            math.sqrt(acceleration / self.acceleration_mps2),
+            up / self.ascent_mps,
+            down / self.descent_mps,
+        )
+
+
+def course(waypoints: Array, durations_s: Array) -> Polynomials:
+    """The course of least snap through waypoints (K + 1, 3) in segments of durations (K,)."""
+    knots = np.concatenate([[0.0], np.cumsum(durations_s)])
+    derivatives = rest_spline(waypoints, durations_s, 4)
+    return Polynomials(knots, segments(derivatives, durations_s))
+
+
+def _trial_stretch(waypoints: Array, durations_s: Array, limits: Limits) -> float:
+    _, _, v, a = sample_course(course(waypoints, durations_s), TRIAL_SAMPLES)
+    up = float(v[:, 2].max())
+    down = float(-v[:, 2].min())
+    speed, acceleration = float(lengths(v).max()), float(lengths(a).max())
+    return limits.stretch(speed, acceleration, max(up, 0), max(down, 0))
+
+
+def allocate(waypoints: Sequence[Vec3], limits: Limits, optimise: bool = False) -> Array:
+    """Durations (K,) of the segments with which the course keeps its limits, one of them just so.
+
+    They go as the roots of the distances, which is how long a rest-to-rest leg under an
+    acceleration takes; the optimiser shifts them until the whole takes least (Nelder and Mead).
+
+    Args:
+        waypoints: K + 1 positions, no two in a row the same.
+        limits: what it keeps.
+        optimise: whether to look for the shortest.
+    """
+    points = np.array(waypoints, dtype=float)
+    durations = np.sqrt(lengths(np.diff(points, axis=0)))
+    if optimise and len(durations) > 1:
+        from scipy.optimize import minimize
+
+        def total_s(shares: Array) -> float:
+            trial = durations * each(exp, np.clip(np.append(shares, 0.0), -2.0, 2.0))
+            return _trial_stretch(points, trial, limits) * float(trial.sum())
+
+        count = len(durations) - 1
+        corners = np.vstack([np.zeros(count), FIRST_STEP * np.eye(count)])
+        found = minimize(
+            total_s,
+            corners[0],
+            method="Nelder-Mead",
+            options={"maxfev": MOST_TRIALS, "fatol": 1e-3, "initial_simplex": corners},
+        )
+        durations = durations * each(exp, np.clip(np.append(found.x, 0.0), -2.0, 2.0))
+    return np.asarray(durations * limits.stretch(*peaks(course(points, durations))))

@@ -15,8 +15,12 @@ import numpy as np
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited
 from quadsim.base.parameters import Vec3
-from quadsim.mission.trajectories.polynomials import Polynomials
-from quadsim.mission.trajectories.splines import cubic_slopes, rest_spline, segments
+from quadsim.mission.trajectories.polynomials import (
+    Polynomials,
+    cubic_slopes,
+    rest_spline,
+    segments,
+)
 
 #: Largest file of points.
 MOST_BYTES = 20_000_000

@@ -23,8 +23,8 @@ from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.parts.sampling import sampling_text
 from quadsim.ros.runtime import topics
 from quadsim.sensors.devices import needs_of
+from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import faults_to_text
-from quadsim.sensors.timing import SensorParams
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.disturbances import disturbances_to_text
 

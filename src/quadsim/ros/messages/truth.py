@@ -14,7 +14,7 @@ from quadsim.ros.parts.sampling import Sampling
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.topics import Topic, full_name
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.sim.log import ERROR
 from quadsim.vehicle.fleet import Fleet
 from quadsim.wire.encode import Template, joint_template

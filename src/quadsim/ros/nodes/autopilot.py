@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
-from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, Vec3, pack, read_yaml
-from quadsim.base.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
+from quadsim.base.parameters import Spec, Vec3, new, pack, read_yaml
+from quadsim.base.records import ODOMETRY, SETPOINT, AttitudeCommand
 from quadsim.control.airframe import AirframeParams, pack_airframe
 from quadsim.control.joystick import Joystick, load_joystick
 from quadsim.control.parameters import AutopilotParams
@@ -56,7 +55,7 @@ from quadsim.ros.runtime.params import (
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.wire import samples
 from quadsim.wire.encode import attitude_template
 from quadsim.wire.samples import SampleMessages
@@ -120,7 +119,7 @@ class AutopilotNode(QuadsimNode):
         )
         words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
         joystick = declare_one(self, "joystick", "", words)
-        self._params = pack(self._gains)
+        self._params: Any = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
         self._terrain, self._flat_m = self._map_of({})
@@ -157,7 +156,8 @@ class AutopilotNode(QuadsimNode):
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on; another way to fly begins on the ground."""
         flight = gains.flight != self._gains.flight
-        self._gains, self._params, self._airframe = gains, pack(gains), airframe
+        self._gains, self._airframe = gains, airframe
+        self._params = pack(gains)
         anew = new_position_control(gains, pack_airframe(airframe))
         for limit in ("thrust_min", "thrust_max"):
             self._position[limit] = anew[limit]
@@ -210,7 +210,7 @@ class AutopilotNode(QuadsimNode):
         self._script = Script(script)
         self._position = new_position_control(self._gains, pack_airframe(self._airframe))
         self._setpoints: NDArray[np.record] = np.zeros(1, SETPOINT)
-        self._setpoint, self._command = self._setpoints[0], new_record(ATTITUDE_COMMAND)
+        self._setpoint, self._command = self._setpoints[0], new(AttitudeCommand)
 
     def _on_event(self, message: Any) -> None:
         """Of the other nodes: the world was reset, a motor is lost."""

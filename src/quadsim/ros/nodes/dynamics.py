@@ -42,7 +42,7 @@ from quadsim.ros.runtime.params import (
 from quadsim.ros.runtime.resets import RESET, Resets
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.devices import load_suite
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import StartParams
 from quadsim.vehicle.disturbances import (
@@ -83,8 +83,7 @@ class DynamicsParams:
         str, Spec("by the wall clock, or by the motor commands", choices=("realtime", "lockstep"))
     ] = "realtime"
     rate: Annotated[
-        float,
-        Spec("simulated over wall time; lockstep: 0 for as fast as possible", ge=0.0, le=1e3),
+        float, Spec("simulated over wall time; lockstep: 0 for as fast as possible", ge=0.0, le=1e3)
     ] = 1.0
     paused: Annotated[bool, Spec("wait for /sim/pause with data false")] = False
     command_timeout_s: Annotated[

@@ -15,10 +15,8 @@ from quadsim.base.files import find
 from quadsim.base.parameters import flatten, leaves, load
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.assumptions import Unknown, date_year_of
-from quadsim.estimation.blind import BlindIns
-from quadsim.estimation.eskf.filter import ErrorStateEkf
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
 from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
@@ -48,7 +46,7 @@ from quadsim.ros.runtime.params import (
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.wire.encode import Template
 
 BLIND_PERIOD_NS = 20_000_000

@@ -8,8 +8,7 @@ from quadsim.ros.parts.scene_params import declare_scene
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.sensors.lidar import KIND, NEEDS, SimulatedLidar
-from quadsim.sensors.lidar_pattern import LidarParams
+from quadsim.sensors.lidar import KIND, NEEDS, LidarParams, SimulatedLidar
 
 
 def frame_of(params: LidarParams, level: bool) -> str:

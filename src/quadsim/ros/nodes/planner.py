@@ -23,7 +23,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.wire.encode import Template
 from quadsim.world.scene.movers import MovingShape
 

@@ -13,7 +13,7 @@ from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import MOST_STEP_S
 from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, value_of
-from quadsim.sim.scenario import airframe_of
+from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
 
 AIRFRAME = "airframe."
@@ -50,7 +50,7 @@ def when_of_gain(node: str, name: str) -> str:
 def _read_files(config: str, vehicle: str) -> tuple[AutopilotParams, AirframeParams]:
     """Gains of a file of config/autopilots, and what is believed of one of config/vehicles."""
     gains = load(AutopilotParams, find("autopilots", config))
-    return gains, airframe_of(load(VehicleParams, find("vehicles", vehicle)))
+    return gains, known_airframe(load(VehicleParams, find("vehicles", vehicle)))
 
 
 def read_controller(node: Any) -> dict[str, Any]:

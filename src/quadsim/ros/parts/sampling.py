@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime.reset_times import QUIET_NS
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 
 
 class Sampling:

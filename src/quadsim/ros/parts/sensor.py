@@ -11,6 +11,7 @@ from rclpy.context import Context
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
+from quadsim.base.levels import WARN
 from quadsim.base.parameters import flatten
 from quadsim.base.records import KINEMATICS
 from quadsim.ros.parts.timed_parameter import TimedParameter
@@ -28,9 +29,8 @@ from quadsim.ros.runtime.params import (
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.device_file import read_device
-from quadsim.sensors.faults import FaultParams, changes, faults_from_text
+from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text
 from quadsim.sensors.model import SensorModel, SimulatedSensor
-from quadsim.sim.log import WARN
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -103,7 +103,7 @@ def read_faults(text: str, begin_s: float) -> tuple[list[FaultParams], list[tupl
         InputError: the text is refused.
     """
     faults = [replace(fault, at_s=fault.at_s + begin_s) for fault in faults_from_text(text)]
-    return faults, changes(faults)
+    return faults, fault_changes(faults)
 
 
 class SensorNode(QuadsimNode):

@@ -15,11 +15,11 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.parameter import Parameter
 
 from quadsim.base.errors import InputError
+from quadsim.base.levels import OK, WARN
 from quadsim.base.parameters import read_yaml_text
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import ON_RESET, declare_one, value_of
 from quadsim.ros.runtime.reset_times import ResetTimes, reset_stamp
-from quadsim.sim.log import OK, WARN
 
 #: Name of the event by which ``dynamics`` tells a reset.
 RESET = "reset"

@@ -12,7 +12,7 @@ from rclpy.event_handler import PublisherEventCallbacks
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.topics import Topic, full_name
-from quadsim.sensors.timing import due
+from quadsim.sensors.error_terms import due
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.swarm import Swarm
 from quadsim.wire import samples
@@ -170,9 +170,7 @@ class SwarmOutputs:
         self._estimated_ns[vehicles[known]] = new_ns[known]
         estimates = rows["estimate"][known]
         self._estimate.publish(
-            vehicles[known],
-            new_ns[known],
-            **motion_columns(estimates, stated=True),
+            vehicles[known], new_ns[known], **motion_columns(estimates, stated=True)
         )
 
     def _publish_fixes(self, swarm: Swarm, begun_ns: int) -> None:
