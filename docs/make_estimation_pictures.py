@@ -28,7 +28,7 @@ from quadsim.estimation.eskf.parameters import AlignParams, MountingParams, Nois
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams
 from quadsim.sensors.model import SimulatedSensor
-from quadsim.sim.scenario import installed
+from quadsim.sim.scenario import as_installed
 from quadsim.world.environment import EnvironmentParams
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
@@ -164,7 +164,7 @@ def told(device: ImuParams) -> EstimatorParams:
         noise=NoiseParams(accel_bias_walk=accel_walk, gyro_bias_walk=gyro_walk),
         start=AlignParams(accel_bias_mps2=1e-6, gyro_bias_radps=1e-6),
     )
-    known = installed(walking, {"imu": device}, EnvironmentParams())
+    known = as_installed(walking, {"imu": device}, EnvironmentParams())
     return replace(EstimatorParams(), noise=known.noise, start=known.start)
 
 

@@ -14,7 +14,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.sim.closed_loop import run
-from quadsim.sim.installation import installed
+from quadsim.sim.installation import as_installed
 from quadsim.sim.scenario import Scenario, load_scenario
 
 HERE = Path(__file__).parent
@@ -32,7 +32,7 @@ FIGURES = (
 def todays_estimator(scenario: Scenario) -> EstimatorParams:
     """The estimator as its file is now, told of the sensors that flew then."""
     params = load(EstimatorParams, find("estimators", "eskf"))
-    return installed(params, scenario.sensors, scenario.environment, scenario.scene.is_flat)
+    return as_installed(params, scenario.sensors, scenario.environment, scenario.scene.is_flat)
 
 
 def figures_of(estimators) -> dict:

@@ -189,10 +189,10 @@ def described(
         InputError: of the suite.
     """
     from quadsim.sensors.devices import load_suite
-    from quadsim.sim.installation import installed  # here: a replay needs no scenario
+    from quadsim.sim.installation import as_installed  # here: a replay needs no scenario
     from quadsim.world.environment import EnvironmentParams
 
-    told = flatten(installed(params, load_suite(sensors), EnvironmentParams()))
+    told = flatten(as_installed(params, load_suite(sensors), EnvironmentParams()))
     parts = ("mount.", "noise.", "start.", "gps_ins.")
     taken = {
         key: value for key, value in told.items() if key.startswith(parts) and key not in known

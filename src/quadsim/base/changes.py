@@ -32,7 +32,7 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
     return changes
 
 
-def parts_of(changes: Mapping[str, Any], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def changes_by_file(changes: Mapping[str, Any], names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Changes by the file that they are for.
 
     Args:

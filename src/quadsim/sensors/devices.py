@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quadsim.base.changes import parts_of, set_keys
+from quadsim.base.changes import changes_by_file, set_keys
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
@@ -82,7 +82,7 @@ def load_suite(
     """
     path = find("sensors/suites", str(base / name) if base and "/" in name else name)
     content = read(path)
-    changed = parts_of(changes or {}, KINDS)
+    changed = changes_by_file(changes or {}, KINDS)
     _with_devices(content, changed.pop(""), str(path))
     for kind in content:
         if kind not in KINDS:

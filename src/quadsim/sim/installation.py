@@ -91,7 +91,7 @@ def believed_airframe(
     )
 
 
-def installed(
+def as_installed(
     estimator: EstimatorParams,
     sensors: Mapping[str, SensorParams],
     environment: EnvironmentParams,

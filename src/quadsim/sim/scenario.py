@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from quadsim.base.changes import given_keys, parts_of, set_keys
+from quadsim.base.changes import changes_by_file, given_keys, set_keys
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import P, Spec, Vec3, from_mapping
@@ -34,7 +34,7 @@ from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.slot import OUTBOX_SIZE
 from quadsim.sim.criterion import AnyCriterion, criteria_from
-from quadsim.sim.installation import BelievedParams, believed_airframe, installed
+from quadsim.sim.installation import BelievedParams, as_installed, believed_airframe
 from quadsim.sim.library import Library
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
@@ -415,7 +415,7 @@ def load_scenario(
     """
     library = library or Library()
     path = find("scenarios", name)
-    return scenario_of(library.yaml(path), path, Path(name).stem, overrides, changes, library)
+    return read_scenario(library.yaml(path), path, Path(name).stem, overrides, changes, library)
 
 
 def _load(
@@ -434,7 +434,7 @@ def _where(path: Path, changes: Mapping[str, Any]) -> str:
     return f"{path} with {', '.join(changes)} set" if changes else str(path)
 
 
-def scenario_of(
+def read_scenario(
     content: dict[str, Any],
     path: Path,
     name: str,
@@ -456,7 +456,7 @@ def scenario_of(
         InputError: as of :func:`load_scenario`.
     """
     library = library or Library()
-    changed = parts_of(changes or {}, (*_FILES, "sensors"))
+    changed = changes_by_file(changes or {}, (*_FILES, "sensors"))
     set_keys(content, changed[""], ScenarioFile, str(path))
     where = _where(path, changed[""])
     mission = content.pop("mission", [])
@@ -483,7 +483,7 @@ def scenario_of(
         file=file,
         vehicle=vehicle,
         sensors=sensors,
-        estimator=installed(
+        estimator=as_installed(
             estimator, devices, file.environment, scene.is_flat, file.believed, given, where
         ),
         autopilot=with_fence(autopilot, file.fence),

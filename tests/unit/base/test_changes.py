@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadsim.base.changes import parse_changes, parts_of, set_keys
+from quadsim.base.changes import changes_by_file, parse_changes, set_keys
 from quadsim.base.errors import InputError
 from quadsim.sim.library import Library, OtherFileError, shared_name
 from quadsim.sim.scenario import ScenarioFile, load_scenario
@@ -16,8 +16,7 @@ def test_values_are_read_as_yaml():
 
 
 @pytest.mark.parametrize(
-    ("texts", "words"),
-    [(["seed"], "KEY=VALUE"), (["=1"], "KEY=VALUE"), (["a=1", "a=2"], "twice")],
+    ("texts", "words"), [(["seed"], "KEY=VALUE"), (["=1"], "KEY=VALUE"), (["a=1", "a=2"], "twice")]
 )
 def test_what_is_no_change_is_refused(texts, words):
     with pytest.raises(InputError, match=words):
@@ -26,7 +25,7 @@ def test_what_is_no_change_is_refused(texts, words):
 
 def test_changes_go_to_the_file_whose_name_comes_first():
     changes = {"vehicle.mass_kg": 2, "vehicle": "x500", "terrain.seed": 3}
-    assert parts_of(changes, ["vehicle", "sensors"]) == {
+    assert changes_by_file(changes, ["vehicle", "sensors"]) == {
         "": {"vehicle": "x500", "terrain.seed": 3},
         "vehicle": {"mass_kg": 2},
         "sensors": {},

@@ -11,7 +11,7 @@ from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
 from quadsim.estimation.eskf.measurement_buffer import VERDICTS
 from quadsim.hil.rehearsal.motion_capture import MotionCaptureParams
 from quadsim.hil.rehearsal.stand_in import StandIn, VehicleCommand, varied
-from quadsim.sim.scenario import scenario_of
+from quadsim.sim.scenario import read_scenario
 
 KEYS = {
     "vehicle": "x500",
@@ -23,7 +23,7 @@ KEYS = {
 
 
 def made(mass_share=1.0, gain_share=1.0):
-    scenario = scenario_of(dict(KEYS), Path("stand_in.yaml"), "stand_in", {})
+    scenario = read_scenario(dict(KEYS), Path("stand_in.yaml"), "stand_in", {})
     return StandIn(varied(scenario, mass_share, gain_share), MotionCaptureParams(), 0.5)
 
 
@@ -109,7 +109,7 @@ def test_without_motion_capture_it_says_no_pose_and_lands_by_itself(flight):
 
 
 def test_another_mass_is_not_known_to_its_autopilot():
-    scenario = scenario_of(dict(KEYS), Path("stand_in.yaml"), "stand_in", {})
+    scenario = read_scenario(dict(KEYS), Path("stand_in.yaml"), "stand_in", {})
     other = varied(scenario, 1.25, 0.5)
     assert other.vehicle.mass_kg == pytest.approx(1.25 * scenario.vehicle.mass_kg)
     assert other.airframe.mass_kg == pytest.approx(scenario.airframe.mass_kg)

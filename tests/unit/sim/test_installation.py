@@ -14,7 +14,7 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.ros.graph.graph import describe
 from quadsim.ros.runtime.topics import CONTACT, LANDED
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.installation import BelievedParams, installed
+from quadsim.sim.installation import BelievedParams, as_installed
 from quadsim.sim.scenario import load_scenario
 
 #: Every sensor without errors: what is left is what is believed.
@@ -59,7 +59,7 @@ def test_what_is_set_is_kept(key, value):
         found = getattr(found, part)
     assert (list(found) if isinstance(found, tuple) else found) == value
     # and nothing else has changed
-    others = installed(
+    others = as_installed(
         EstimatorParams(), scenario.sensors, scenario.environment, scenario.scene.is_flat
     )
     assert scenario.estimator.noise.pressure_walk == others.noise.pressure_walk
@@ -109,7 +109,7 @@ def test_errors_of_the_field_turn_it():
     scenario = load_scenario("square")
     plain = np.array(scenario.estimator.magnetic_field_W_T)
     believed = BelievedParams(declination_deg=10.0, inclination_deg=5.0)
-    found = installed(EstimatorParams(), {}, scenario.environment, believed=believed)
+    found = as_installed(EstimatorParams(), {}, scenario.environment, believed=believed)
     east, north, up = found.magnetic_field_W_T
     assert math.degrees(math.atan2(east, north)) == pytest.approx(
         math.degrees(math.atan2(plain[0], plain[1])) + 10.0

@@ -18,7 +18,7 @@ from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.hil.rehearsal.stand_in import varied
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.lidar import LidarParams
-from quadsim.sim.scenario import Scenario, scenario_of
+from quadsim.sim.scenario import Scenario, read_scenario
 from quadsim.world.scene.distance import obstacle_distance
 from quadsim.world.scene.obstacle_fields import Field, make_field
 from quadsim.world.scene.scene import Scene, scene_of
@@ -111,7 +111,7 @@ def _vehicle(
         "duration_s": rehearsal.duration_s + TAKEOFF_S,
         "start": {"x_m": start_W[0], "y_m": start_W[1]},
     }
-    scenario = scenario_of(keys, path, path.stem, {})
+    scenario = read_scenario(keys, path, path.stem, {})
     rng = stream(seed, "stand_in", "vehicle")
     return varied(
         scenario,

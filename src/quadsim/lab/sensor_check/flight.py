@@ -20,7 +20,7 @@ from quadsim.lab.sensor_check.figures import (
 from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import set_mount
 from quadsim.sim.closed_loop import ClosedLoop, Progress
-from quadsim.sim.installation import installed
+from quadsim.sim.installation import as_installed
 from quadsim.sim.log import FlightLog, Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.wire.axes import rotation_matrices
@@ -86,7 +86,7 @@ def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
         if kind in sensors or kind in scenario.sensors
     }
     flat = scenario.scene.is_flat
-    estimator = installed(scenario.estimator, carried, scenario.environment, flat)
+    estimator = as_installed(scenario.estimator, carried, scenario.environment, flat)
     return replace(scenario, sensors=carried, estimator=estimator)
 
 
