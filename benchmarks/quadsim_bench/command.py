@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quadsim.base.kernel_folder import is_filled
-from quadsim.cli.common import exit_status, json_option, one_line, print_json, say
+from quadsim.cli.common import exit_status, one_line, print_json, say
 
 if TYPE_CHECKING:
     from quadsim_bench.figure import Measurement
@@ -49,7 +49,7 @@ FILE_WIDTH = 132
 )
 @click.option("--keep", is_flag=True, help="Measure those ratios and write them there.")
 @click.option("--list", "listed", is_flag=True, help="Name the figures, and measure nothing.")
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 @click.pass_context
 def bench(
     ctx: click.Context,

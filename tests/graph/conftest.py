@@ -235,6 +235,18 @@ class Bench:
         self.executor.add_node(node)
         return node
 
+    def heard(self, kind, name, profile=10) -> list:
+        """Messages of a topic, as they come."""
+        found: list = []
+        self.node.create_subscription(kind, name, found.append, profile)
+        return found
+
+    def publisher(self, kind, name, profile=10):
+        """A publisher of a topic that somebody listens to."""
+        made = self.node.create_publisher(kind, name, profile)
+        self.until(lambda: made.get_subscription_count() > 0)
+        return made
+
     def end(self, node) -> None:
         """End one node, while the others go on."""
         self.nodes.remove(node)

@@ -508,10 +508,8 @@ relays:
 """)  # fmt: skip
     rover = Rover(bench, tmp_path, relay="pose")
     bench.until(lambda: "nobody listens to /lab/rover/vision_pose/pose" in rover.ready.message)
-    went: list[PoseStamped] = []
-    bench.node.create_subscription(PoseStamped, "/lab/rover/vision_pose/pose", went.append, 10)
-    seen = bench.node.create_publisher(PoseStamped, "/quad/external/pose_stamped", 10)
-    bench.until(lambda: seen.get_subscription_count() == 1)
+    went: list[PoseStamped] = bench.heard(PoseStamped, "/lab/rover/vision_pose/pose", 10)
+    seen = bench.publisher(PoseStamped, "/quad/external/pose_stamped", 10)
     bench.until(lambda: rover.ready.message == "in order")
     for w in (0.0, 1.0):
         message = PoseStamped()

@@ -121,8 +121,7 @@ def test_frames_silence_and_parameters_in_flight(bench, capfd):
     """One vehicle, one estimator: what is wrong is named; what is safe may change."""
     overrides = FIXED | {"beside": ["eskf"], "imu_timeout_s": 0.3}
     node = bench.add(estimator.make(bench.context, namespace="/quad", overrides=overrides))
-    beside: list[Odometry] = []
-    bench.node.create_subscription(Odometry, "/quad/odometry/eskf", beside.append, 10)
+    beside: list[Odometry] = bench.heard(Odometry, "/quad/odometry/eskf", 10)
     vehicle = Vehicle(bench, node)
     assert ask(bench, mount__imu_position_B_m=[0.0, 0.0, 0.1]).successful  # it does not run yet
     assert node.filter.params.mount.imu_position_B_m == (0.0, 0.0, 0.1)

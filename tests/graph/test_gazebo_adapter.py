@@ -37,10 +37,8 @@ def stamp_ns_of(message) -> int:
 
 def test_stamps_are_those_of_the_clock(bench, actuators):
     node = bench.add(gazebo_adapter.make(bench.context, namespace="/quad1"))
-    datum: list[NavSatFix] = []
-    bench.node.create_subscription(NavSatFix, "/datum", datum.append, qos.LATCHED)
-    samples: list[Imu] = []
-    bench.node.create_subscription(Imu, "/quad1/imu/data_raw", samples.append, qos.FAST)
+    datum: list[NavSatFix] = bench.heard(NavSatFix, "/datum", qos.LATCHED)
+    samples: list[Imu] = bench.heard(Imu, "/quad1/imu/data_raw", qos.FAST)
     imu = bench.node.create_publisher(Imu, "/quad1/gazebo/imu", qos.FAST)
     clock = bench.node.create_publisher(Clock, "/clock", qos.CLOCK)
 

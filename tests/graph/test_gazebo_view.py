@@ -193,8 +193,7 @@ def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services):
     assert "/gzserver/set_entity_state nor /world/flat/set_pose" in words
     state.is_there = True  # the first that is there
     bench.add(node)
-    truth = bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
-    bench.until(lambda: truth.get_subscription_count() > 0)
+    truth = bench.publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
     truth.publish(at(SECOND_NS, 1.0))
     bench.until(lambda: len(state.asked) == 1)
     assert state.asked[0][0].entity == "quad"

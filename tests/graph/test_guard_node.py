@@ -212,8 +212,7 @@ def test_a_flight_from_enable_to_the_vehicles_own_landing(bench):
 
 def test_it_ends_when_the_vehicle_leaves_offboard_mode(bench):
     hall = Hall(bench)
-    mode = bench.node.create_publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
-    bench.until(lambda: mode.get_subscription_count() > 0)
+    mode = bench.publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
     hall.enabled()
     mode.publish(Bool(data=True))
     hall.until(lambda: hall.commands and speed(hall) > 0.99)
@@ -240,8 +239,7 @@ def test_landing_is_asked_for_until_the_vehicle_has_left_offboard_mode(bench, mo
         return response
 
     bench.node.create_service(Trigger, "/quad/vehicle/land", land)
-    mode = bench.node.create_publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
-    bench.until(lambda: mode.get_subscription_count() > 0)
+    mode = bench.publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
     hall.enabled()
     mode.publish(Bool(data=True))
     hall.until(lambda: hall.reports.get("offboard") == "yes")
@@ -257,8 +255,7 @@ def test_landing_is_asked_for_until_the_vehicle_has_left_offboard_mode(bench, mo
 
 def test_enable_asks_whether_the_way_to_the_vehicle_is_in_order(bench):
     hall = Hall(bench)
-    ready = bench.node.create_publisher(DiagnosticStatus, "/quad/vehicle/ready", qos.LATCHED)
-    bench.until(lambda: ready.get_subscription_count() > 0)
+    ready = bench.publisher(DiagnosticStatus, "/quad/vehicle/ready", qos.LATCHED)
     ready.publish(DiagnosticStatus(level=DiagnosticStatus.ERROR, message="GUID_TIMEOUT is 3"))
     hall.until(lambda: hall.enable().message == "GUID_TIMEOUT is 3")
     ready.publish(DiagnosticStatus(level=DiagnosticStatus.WARN, message="GUID_TIMEOUT unread"))

@@ -33,8 +33,8 @@ def launched(command, domain, tmp_path, monkeypatch, pacing):
         file = tmp_path / f"{spec.executable}.yaml"
         file.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(spec.parameters)}}))
         names = ("-r", f"__node:={spec.executable}", "-r", f"__ns:={spec.namespace}")
-        module = f"quadsim.ros.nodes.{spec.executable}"
-        started.append(command("--ros-args", *names, "--params-file", str(file), module=module))
+        args = ("--ros-args", *names, "--params-file", str(file))
+        started.append(command(spec.executable, *args, module="quadsim.ros"))
     return started
 
 
@@ -76,8 +76,7 @@ def test_a_launched_graph_waits_for_someone_to_arm_and_then_flies(bench, launche
 @pytest.mark.parametrize("pacing", ["realtime"])
 def test_no_node_refuses_a_message_at_the_start(bench, launched):
     """A node that loads its kernels only then finds the other nodes ahead of its clock."""
-    speeds: list[JointState] = []
-    bench.node.create_subscription(JointState, "/quad/command_motor_speed", speeds.append, qos.FAST)
+    speeds: list[JointState] = bench.heard(JointState, "/quad/command_motor_speed", qos.FAST)
     bench.until(lambda: len(speeds) > 200)  # of the mixer, so all before it runs as well
     reported = dict(bench.reports)
     bench.until(lambda: all(bench.reports[name] is not report for name, report in reported.items()))

@@ -39,10 +39,8 @@ def scans(bench):
 
     def collect(kind, topic, overrides, count=2):
         bench.add(lidar.make(bench.context, namespace="/quad", overrides=overrides))
-        found = []
-        bench.node.create_subscription(kind, topic, found.append, qos.SENSOR_INPUT)
-        truth = bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
-        bench.until(lambda: truth.get_subscription_count() > 0)
+        found = bench.heard(kind, topic, qos.SENSOR_INPUT)
+        truth = bench.publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
         bench.until(lambda: bench.node.count_publishers(topic) > 0)
         stamps_ns = itertools.count(0, STEP_NS)
 
@@ -116,11 +114,9 @@ def test_a_lidar_rides_on_the_odometry_of_a_real_vehicle(bench, world):
         cli_args=["--ros-args", "-r", "ground_truth/odom:=vehicle/odom"],
     )
     bench.add(node)
-    found = []
-    bench.node.create_subscription(LaserScan, "/quad/scan", found.append, qos.SENSOR_INPUT)
+    found = bench.heard(LaserScan, "/quad/scan", qos.SENSOR_INPUT)
     profile = qos.best_effort(qos.FAST)
-    odometry = bench.node.create_publisher(Odometry, "/quad/vehicle/odom", profile)
-    bench.until(lambda: odometry.get_subscription_count() > 0)
+    odometry = bench.publisher(Odometry, "/quad/vehicle/odom", profile)
     bench.until(lambda: bench.node.count_publishers("/quad/scan") > 0)
     stamps_ns = itertools.count(0, 33_000_000)
 

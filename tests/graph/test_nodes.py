@@ -45,7 +45,7 @@ def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.chdir(tmp_path)  # the recorder names its bag there
     args = ["--ros-args", "-r", "__ns:=/quad7", "-r", "__node:=other"]
-    node = command(*args, module=f"quadsim.ros.nodes.{name}")
+    node = command(name, *args, module="quadsim.ros")
     bench.until(lambda: "/quad7/other" in bench.reports)
     node.interrupt()
     node.interrupt()
@@ -67,7 +67,7 @@ def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
 )
 def test_a_wrong_parameter_is_one_line(command, domain, monkeypatch, name, parameter, word):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-    node = command("--ros-args", "-p", parameter, module=f"quadsim.ros.nodes.{name}")
+    node = command(name, "--ros-args", "-p", parameter, module="quadsim.ros")
     status, _ = node.finish()
     assert status == 2
     (line,) = node.log.splitlines()
@@ -92,8 +92,7 @@ def test_what_cannot_be_flown_on_is_counted_at_the_border(bench):
         lambda m: answers.append(m.header.stamp.sec * 10**9 + m.header.stamp.nanosec),
         qos.FAST,
     )
-    source = bench.node.create_publisher(Odometry, "/quad/odometry/filtered", qos.FAST)
-    bench.until(lambda: source.get_subscription_count() > 0)
+    source = bench.publisher(Odometry, "/quad/odometry/filtered", qos.FAST)
     # stamps of the future: the watchdog's clock has not come to them
     start_ns = time.time_ns() + 10**12
     for stamp_ns, height in (
@@ -147,12 +146,8 @@ def test_a_best_effort_vehicle_is_heard_when_told_so(bench):
     node = mixer.make(bench.context, namespace="/quad", overrides={"odometry_reliable": False})
     bench.add(node)
     profile = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    source = bench.node.create_publisher(Odometry, "/quad/odometry/filtered", profile)
-    bench.until(lambda: source.get_subscription_count() > 0)
-    answers: list[JointState] = []
-    bench.node.create_subscription(
-        JointState, "/quad/command_motor_speed", answers.append, qos.FAST
-    )
+    source = bench.publisher(Odometry, "/quad/odometry/filtered", profile)
+    answers: list[JointState] = bench.heard(JointState, "/quad/command_motor_speed", qos.FAST)
     bench.until(lambda: bench.node.count_publishers("/quad/command_motor_speed") > 0)
     # best effort may lose one: a new stamp each time, all of them later than the watchdog's clock
     stamps_ns = count(time.time_ns() + 10**12, 2_000_000)
@@ -191,13 +186,11 @@ def test_commands_and_services_in_flight(bench, flight):
     assert answer.success
     bench.until(lambda: said[-1:] == ["truth"])
 
-    truth: list[Odometry] = []
-    bench.node.create_subscription(Odometry, "/quad/ground_truth/odom", truth.append, qos.FAST)
+    truth: list[Odometry] = bench.heard(Odometry, "/quad/ground_truth/odom", qos.FAST)
     pose = PoseStamped()
     pose.header.frame_id = "map"
     pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = 1.0, -0.5, 1.5
-    poses = bench.node.create_publisher(PoseStamped, "/quad/command_pose", 10)
-    bench.until(lambda: poses.get_subscription_count() > 0)
+    poses = bench.publisher(PoseStamped, "/quad/command_pose", 10)
     # refused as long as nothing has been heard of the new source
     again = bench.node.create_timer(0.5, lambda: poses.publish(pose))
 
@@ -210,8 +203,7 @@ def test_commands_and_services_in_flight(bench, flight):
     bench.node.destroy_timer(again)
 
     # there and back; on the way one with a NaN, which is counted and changes nothing
-    ways = bench.node.create_publisher(MultiDOFJointTrajectory, "/quad/command_trajectory", 10)
-    bench.until(lambda: ways.get_subscription_count() > 0)
+    ways = bench.publisher(MultiDOFJointTrajectory, "/quad/command_trajectory", 10)
     ways.publish(trajectory((1.0, -0.5, 1.5), (2.0, -0.5, 2.0), (1.0, -0.5, 1.5)))
     # a bench that gets little time sees a moment late: any of the last messages will do
     bench.until(lambda: any(one.pose.pose.position.x > 1.8 for one in truth[-500:]))
@@ -224,8 +216,7 @@ def test_commands_and_services_in_flight(bench, flight):
     wish = TwistStamped()
     wish.header.frame_id = "map"
     wish.twist.linear.y = 1.0
-    velocities = bench.node.create_publisher(TwistStamped, "/quad/command_velocity", 10)
-    bench.until(lambda: velocities.get_subscription_count() > 0)
+    velocities = bench.publisher(TwistStamped, "/quad/command_velocity", 10)
 
     def go_on(_: Odometry) -> None:
         if len(truth) % 10 == 0:  # by the flight's clock, by which a command grows old
@@ -253,8 +244,7 @@ def test_pause_step_and_reset(bench, flight):
     second = bench.call(Trigger, "/sim/step", Trigger.Request())
     times = [float(answer.message.split()[2]) for answer in (first, second)]
     assert times[1] - times[0] == pytest.approx(0.002, abs=1e-9)
-    truth: list[Odometry] = []
-    bench.node.create_subscription(Odometry, "/quad/ground_truth/odom", truth.append, qos.FAST)
+    truth: list[Odometry] = bench.heard(Odometry, "/quad/ground_truth/odom", qos.FAST)
     bench.until(lambda: bench.node.count_publishers("/quad/ground_truth/odom") > 0)
     bench.call(Trigger, "/sim/reset", Trigger.Request())
     while not truth:
@@ -273,8 +263,7 @@ def test_pause_step_and_reset(bench, flight):
 def test_a_second_publisher_of_the_truth_is_named(bench):
     """Whoever flies on the truth takes either, and crashes."""
     bench.add(dynamics.make(bench.context, overrides={"paused": True}))
-    events = []
-    bench.node.create_subscription(DiagnosticStatus, "/quad/events", events.append, qos.EVENTS)
+    events = bench.heard(DiagnosticStatus, "/quad/events", qos.EVENTS)
     bench.until(lambda: "/dynamics" in bench.reports)
     assert bench.reports["/dynamics"]["message"] == "paused"
     bench.node.create_publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)

@@ -228,10 +228,7 @@ def test_a_live_estimator_gives_what_the_core_gives(bench, bag, capfd):
     node = bench.add(
         estimator.make(bench.context, namespace="/quad", overrides={"use_sim_time": True})
     )
-    heard: list[Odometry] = []
-    bench.node.create_subscription(
-        Odometry, "/quad/odometry/filtered", heard.append, qos.profile(1000)
-    )
+    heard: list[Odometry] = bench.heard(Odometry, "/quad/odometry/filtered", qos.profile(1000))
     play = Play(
         bench, bag, rate=0.0, loop=True, wait_for=["/quad/estimator"], window=8,
         without=["estimator"],

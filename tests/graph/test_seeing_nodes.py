@@ -48,8 +48,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
         cli_args=["--ros-args", "-r", "external/pose_stamped:=tracker/pose"],
     )  # fmt: skip
     bench.add(node)
-    scans = []
-    bench.node.create_subscription(LaserScan, "/quad/scan", scans.append, qos.SENSOR_INPUT)
+    scans = bench.heard(LaserScan, "/quad/scan", qos.SENSOR_INPUT)
     own = bench.node.create_publisher(PoseStamped, "/quad/tracker/pose", BEST_EFFORT)
     passes = bench.node.create_publisher(Odometry, "/a/odom", BEST_EFFORT)
     stands = bench.node.create_publisher(PoseStamped, "/b/pose", BEST_EFFORT)
@@ -94,10 +93,8 @@ def test_a_pose_in_another_frame_is_not_ridden_on(bench):
         overrides={"pose_type": "pose", "device": "ideal_rangefinder"},
     )
     bench.add(node)
-    ranges = []
-    bench.node.create_subscription(Range, "/quad/range/down", ranges.append, qos.SENSOR_INPUT)
-    own = bench.node.create_publisher(PoseStamped, "/quad/external/pose_stamped", BEST_EFFORT)
-    bench.until(lambda: own.get_subscription_count() > 0)
+    ranges = bench.heard(Range, "/quad/range/down", qos.SENSOR_INPUT)
+    own = bench.publisher(PoseStamped, "/quad/external/pose_stamped", BEST_EFFORT)
     bench.until(lambda: bench.node.count_publishers("/quad/range/down") > 0)
     stamps_ns = count(PERIOD_NS, PERIOD_NS)
 

@@ -64,8 +64,7 @@ def set_faults(bench, node, text):
 
 
 def heard(bench, kind, topic):
-    messages = []
-    bench.node.create_subscription(kind, topic, messages.append, qos.SENSOR_INPUT)
+    messages = bench.heard(kind, topic, qos.SENSOR_INPUT)
     bench.until(lambda: bench.node.count_publishers(topic) > 0)
     return messages
 

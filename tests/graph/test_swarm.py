@@ -68,10 +68,7 @@ def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
         node._step()
     goal = bench.node.create_publisher(PoseStamped, "/quad2/command_pose", 10)
     call = partial(bench.call, SetBool)
-    told = []
-    bench.node.create_subscription(
-        topics.EVENTS.message, "/quad2/events", told.append, topics.EVENTS.wanted
-    )
+    told = bench.heard(topics.EVENTS.message, "/quad2/events", topics.EVENTS.wanted)
     bench.until(lambda: node.count_subscribers("/quad2/events") == 1)
     assert call("/quad2/arm", SetBool.Request(data=True)).success
     bench.until(lambda: "armed" in [event.name for event in told])  # paused as it is

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound="RunProgress")
 
 
@@ -44,13 +43,6 @@ def status_of(error: QuadsimError) -> int:
 def one_line(message: object) -> str:
     """A message without line breaks."""
     return " ".join(str(message).split())
-
-
-def json_option(command: F) -> F:
-    """``--json``: one JSON object on stdout instead of a table."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")(
-        command
-    )
 
 
 def write_pictures(

@@ -11,7 +11,7 @@ from quadsim.gazebo.inertia import Mass
 from quadsim.gazebo.sdf import inertia_entries
 from quadsim.gazebo.sensors import Device, sensor_frames
 from quadsim.gazebo.shapes import Color, shape_parts
-from quadsim.gazebo.xml import add_child, angles_of, document, number_text
+from quadsim.gazebo.xml import add_child, angles_of, document, xml_text
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.scene.obstacles import Box, Cylinder, Pose, Shape, Sphere
 
@@ -39,7 +39,7 @@ def _add_visual(link: Element, name: str, shape: Shape, pose: Pose, color: Color
     visual = add_child(link, "visual", name=name)
     _add_origin(visual, pose)
     _add_geometry(visual, shape)
-    material = add_child(visual, "material", name="color " + number_text(color))
+    material = add_child(visual, "material", name="color " + xml_text(color))
     add_child(material, "color", rgba=color)
 
 

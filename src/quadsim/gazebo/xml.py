@@ -11,7 +11,7 @@ from quadsim.geometry.rotation import to_euler
 from quadsim.world.scene.obstacles import Pose
 
 
-def number_text(value: Any) -> str:
+def xml_text(value: Any) -> str:
     """How a value is written: nine digits of a number, blanks between several, true and false."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -21,7 +21,7 @@ def number_text(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value + 0.0:.9g}"  # no negative zero
-    return " ".join(number_text(item) for item in value)
+    return " ".join(xml_text(item) for item in value)
 
 
 def add_child(parent: Element, tag: str, content: Any = None, **attributes: Any) -> Element:
@@ -33,14 +33,12 @@ def add_child(parent: Element, tag: str, content: Any = None, **attributes: Any)
         content: its text; a mapping makes children; None leaves it empty.
         attributes: of it.
     """
-    element = SubElement(
-        parent, tag, {key: number_text(value) for key, value in attributes.items()}
-    )
+    element = SubElement(parent, tag, {key: xml_text(value) for key, value in attributes.items()})
     if isinstance(content, Mapping):
         for key, value in content.items():
             add_child(element, key, value)
     elif content is not None:
-        element.text = number_text(content)
+        element.text = xml_text(content)
     return element
 
 

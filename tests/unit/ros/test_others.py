@@ -6,9 +6,6 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-import numpy as np
-
-from quadsim.ros.nodes.planner import shapes_of
 from quadsim.ros.parts import other_vehicles as others
 from quadsim.ros.parts.other_vehicles import Others, OthersParams
 
@@ -21,7 +18,7 @@ def two(monkeypatch):
     monkeypatch.setattr(others, "declare", lambda *_: OthersParams(flies_on_s=0.5))
     monkeypatch.setattr(others, "declare_texts", lambda *_: ())
     made = Others(object())
-    made._shapes = [others.Cylinder(0.4, 0.8)] * 3
+    made._sizes_m = [(0.4, 0.8)] * 3
     for name, stamp_s in (("heard", 10.0), ("silent", 9.4)):
         track = made.tracks[name] = others.VehicleTrack()
         track.take(round(stamp_s * SECOND_NS), (stamp_s, 1.0, 2.0), (3.0, 0.0, 0.0))
@@ -30,16 +27,15 @@ def two(monkeypatch):
 
 
 def test_a_silent_one_flies_on_for_a_while_and_then_stands(two):
-    (p_W, v_W, _), (silent_W, silent_v_W, _) = two.at(10 * SECOND_NS)
-    assert p_W.tolist() == [10.0, 1.0, 2.0]
-    assert v_W.tolist() == [3.0, 0.0, 0.0]
-    np.testing.assert_allclose(silent_W, (9.4 + 0.5 * 3.0, 1.0, 2.0))
-    assert silent_v_W.tolist() == [0.0, 0.0, 0.0]
+    heard, silent = two.at(10 * SECOND_NS)
+    assert (heard.p_W, heard.v_W) == ((10.0, 1.0, 2.0), (3.0, 0.0, 0.0))
+    assert silent.p_W == pytest.approx((9.4 + 0.5 * 3.0, 1.0, 2.0))
+    assert silent.v_W == (0.0, 0.0, 0.0)
 
 
 def test_the_planner_knows_those_that_were_heard_of_lately(two):
-    (shape,) = shapes_of(two, 10 * SECOND_NS, 0.5)
+    (shape,) = two.at(10 * SECOND_NS, 0.5)
     assert (shape.p_W, shape.v_W) == ((10.0, 1.0, 2.0), (3.0, 0.0, 0.0))
     assert (shape.radius_m, shape.half_height_m) == (0.4, 0.4)
-    assert len(shapes_of(two, 10 * SECOND_NS, 0.7)) == 2
-    assert shapes_of(two, 11 * SECOND_NS, 0.5) == []
+    assert len(two.at(10 * SECOND_NS, 0.7)) == 2
+    assert two.at(11 * SECOND_NS, 0.5) == []

@@ -21,7 +21,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.gazebo.sdf import vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.worlds import for_gazebo
-from quadsim.gazebo.xml import number_text
+from quadsim.gazebo.xml import xml_text
 from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
@@ -223,7 +223,7 @@ def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
         if place is None:
             place = Element("pose")
             model.insert(0, place)
-        place.text = number_text((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
+        place.text = xml_text((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
         models.append(model)
     return models
 

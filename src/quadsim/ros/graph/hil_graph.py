@@ -53,12 +53,12 @@ STANDS_IN = ("basic", "sil")
 VEHICLE, STAND_IN = "/quad", "/stand_in"
 #: What the autopilot itself estimates.
 AUTOPILOT = "odometry/autopilot"
-#: Our topics that can say where the vehicle is, the likeliest first, and as what.
+#: Our topics that can say where the vehicle is, the likeliest first, and their types.
 POSES = {
-    AUTOPILOT: "odometry",
-    "external/odom": "odometry",
-    "external/pose_stamped": "pose",
-    "ground_truth/odom": "odometry",
+    AUTOPILOT: ODOMETRY,
+    "external/odom": ODOMETRY,
+    "external/pose_stamped": POSE_STAMPED,
+    "ground_truth/odom": ODOMETRY,
 }
 #: What goes to the vehicle.
 COMMAND = "command_velocity/safe"
@@ -155,12 +155,7 @@ class _Vehicle:
     @property
     def pose_type(self) -> str:
         """What the pose comes as."""
-        return POSES[self.pose]
-
-    @property
-    def our_type(self) -> str:
-        """Type of our topic of it."""
-        return {"odometry": ODOMETRY, "pose": POSE_STAMPED}[self.pose_type]
+        return "pose" if POSES[self.pose] == POSE_STAMPED else "odometry"
 
     def _said(self, ours: str) -> tuple[Driver, list[DriverTopic]]:
         """The driver that gives one of our topics, and what its file says of that."""
@@ -198,7 +193,7 @@ class _Vehicle:
         source = self.source_of(self.pose)
         if source and not source.partition(" ")[2].startswith(PACKAGE):
             return source
-        return f"{VEHICLE}/{self.pose} {self.our_type}"
+        return f"{VEHICLE}/{self.pose} {POSES[self.pose]}"
 
     @property
     def told(self) -> list[str]:
@@ -293,16 +288,11 @@ def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
     given: dict[str, Any] = {name: list(names) for name, names in topics.items() if names}
     if not given:
         return {}
-    count = len(odometry) + len(options.others_pose)
+    count = len(odometry) + len(options.others_pose)  # one number may be for all
     return given | {
-        "others.radius_m": _each(options.others_radius, count),
-        "others.height_m": _each(options.others_height, count),
+        "others.radius_m": list(options.others_radius[:count]),
+        "others.height_m": list(options.others_height[:count]),
     }
-
-
-def _each(numbers: Sequence[float], count: int) -> list[float]:
-    """One number for all, or the first of those that are given one by one."""
-    return list(numbers) if len(numbers) == 1 else list(numbers[:count])
 
 
 def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
@@ -452,7 +442,7 @@ def _recorder(
     """All of ours, and what the driver itself was told and said."""
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
-        f"{VEHICLE}/{vehicle.pose} {vehicle.our_type}" if vehicle.heard == vehicle.pose else "",
+        f"{VEHICLE}/{vehicle.pose} {POSES[vehicle.pose]}" if vehicle.heard == vehicle.pose else "",
         vehicle.source_of(vehicle.pose),
         *vehicle.told,
         *(f"{name} {ODOMETRY}" for name in (*options.others, *options.apparitions)),

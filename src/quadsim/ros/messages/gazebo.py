@@ -62,6 +62,20 @@ def with_header(payload: bytes, stamp_ns: int, frame: str) -> bytes:
 Convert = Callable[[bytes, int], bytes]
 
 
+def _conversion(
+    given: topics.Topic, writer: samples.SampleMessages, read: Callable[[Any], dict[str, Any]]
+) -> Convert:
+    """Messages whose numbers are a sample's.
+
+    Args:
+        given: Gazebo's topic.
+        writer: of the graph's messages.
+        read: makes a sample of the view of a message.
+    """
+    reader = Reader(given.type_name)
+    return lambda payload, stamp_ns: writer.payload(read(reader.read(payload)), stamp_ns)
+
+
 def imu_conversion(frame: str, figures: ImuFigures) -> Convert:
     """Imu messages in the sensor's frame, with our covariances and no orientation.
 
@@ -69,17 +83,15 @@ def imu_conversion(frame: str, figures: ImuFigures) -> Convert:
         frame: name of the sensor's frame.
         figures: of the device.
     """
-    reader = Reader(topics.GAZEBO_IMU.type_name)
     writer = samples.imu_messages(
         frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
     )
 
-    def convert(payload: bytes, stamp_ns: int) -> bytes:
-        view = reader.read(payload)
+    def read(view: Any) -> dict[str, Any]:
         f_S, w_S = finite(view["f"], "specific force"), finite(view["w"], "angular rate")
-        return writer.payload({"f_S": f_S, "w_S": w_S}, stamp_ns)
+        return {"f_S": f_S, "w_S": w_S}
 
-    return convert
+    return _conversion(topics.GAZEBO_IMU, writer, read)
 
 
 def magnetic_conversion(frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> Convert:
@@ -90,20 +102,19 @@ def magnetic_conversion(frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]
         sigma_T: deviation of a sample.
         check: takes each sample.
     """
-    reader = Reader(topics.GAZEBO_MAGNETIC_FIELD.type_name)
-    writer = samples.field_messages(frame, np.square(sigma_T))
 
-    def convert(payload: bytes, stamp_ns: int) -> bytes:
-        m_S = finite(reader.read(payload)["m"], "magnetic field")
+    def read(view: Any) -> dict[str, Any]:
+        m_S = finite(view["m"], "magnetic field")
         if max(map(abs, m_S)) > 1e-2:  # the Earth's is 7e-5 T at most
             raise MessageError(
                 f"a field of {max(map(abs, m_S)):.3g}, which is in gauss: Gazebo Sim 8.6 or later"
                 " with <use_units_gauss>false</use_units_gauss> in its Magnetometer plugin gives T"
             )
         check(m_S)
-        return writer.payload({"m_S": m_S}, stamp_ns)
+        return {"m_S": m_S}
 
-    return convert
+    writer = samples.field_messages(frame, np.square(sigma_T))
+    return _conversion(topics.GAZEBO_MAGNETIC_FIELD, writer, read)
 
 
 def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> Convert:
@@ -117,17 +128,14 @@ def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> C
         sigma_pa: deviation of a sample.
         datum_height_m: of the world's origin above the sea.
     """
-    reader = Reader(topics.GAZEBO_PRESSURE.type_name)
-    writer = samples.pressure_messages(frame, sigma_pa**2)
 
-    def convert(payload: bytes, stamp_ns: int) -> bytes:
-        found_pa = float(reader.read(payload)["pressure"])
+    def read(view: Any) -> dict[str, Any]:
+        found_pa = float(view["pressure"])
         if not 0.0 < found_pa < math.inf:
             raise MessageError(f"a pressure of {found_pa} Pa")
-        pressure_pa = pressure_at(height_of(found_pa) + datum_height_m)
-        return writer.payload({"pressure_pa": pressure_pa}, stamp_ns)
+        return {"pressure_pa": pressure_at(height_of(found_pa) + datum_height_m)}
 
-    return convert
+    return _conversion(topics.GAZEBO_PRESSURE, samples.pressure_messages(frame, sigma_pa**2), read)
 
 
 def range_conversion(frame: str, figures: RangeFigures) -> Convert:

@@ -85,6 +85,7 @@ class EstimatorNode(QuadsimNode):
         self.filter = ErrorStateEkf(params, datum)
         self._blind = BlindIns(params, datum)
         self._beside = self._make_beside(names, params, datum)
+        self._all: list[Estimator] = [self.filter, self._blind, *self._beside.values()]
         self._datum_heard: Datum | None = None
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
@@ -133,18 +134,16 @@ class EstimatorNode(QuadsimNode):
         self._sampled_period_ns = round(1e9 / rate_hz) if rate_hz else 0
         if rate_hz:
             self._sampled_output = self.offer(topics.ODOMETRY_SAMPLED)
-        self._blind_output = self.offer(topics.BLIND_ODOMETRY)
         self._imu_output = self.offer(topics.IMU)
         body = self.frame("base_link")
         self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
-        self._blind_writer = OdometryWriter(self.frame("odom"), body, self._blind.odometry())
-        self._beside_outputs = [
-            (
-                estimator,
-                OdometryWriter("map", body, estimator.odometry()),
-                self.offer(topics.beside_odometry(name)),
-            )
-            for name, estimator in self._beside.items()
+        others: list[tuple[Estimator, str, Topic]] = [
+            (self._blind, self.frame("odom"), topics.BLIND_ODOMETRY)
+        ]
+        others += [(one, "map", topics.beside_odometry(n)) for n, one in self._beside.items()]
+        self._others_outputs = [
+            (one, OdometryWriter(frame, body, one.odometry()), self.offer(topic))
+            for one, frame, topic in others
         ]
         self._imu_template = Template.of(topics.IMU.type_name, self.frame("imu_link"))
         self._q_WS = self.filter.state["q_WS"]
@@ -267,22 +266,11 @@ class EstimatorNode(QuadsimNode):
             )
         self._follow_blind()
         if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
-            blind = self._blind.odometry()
-            self._blind_output.publish(
-                self._blind_writer.estimate(
-                    self._blind.pose_covariance(), self._blind.twist_covariance()
-                )
-            )
-            self._transforms.publish(odometry, blind)
-            self._publish_beside()
-
-    def _publish_beside(self) -> None:
-        for estimator, writer, output in self._beside_outputs:
-            if estimator.running:
-                estimator.odometry()  # into the record that the writer reads
-                output.publish(
-                    writer.estimate(estimator.pose_covariance(), estimator.twist_covariance())
-                )
+            for one, writer, output in self._others_outputs:
+                if one.running:
+                    one.odometry()  # into the record that the writer reads
+                    output.publish(writer.estimate(one.pose_covariance(), one.twist_covariance()))
+            self._transforms.publish(odometry, self._blind.odometry())
 
     def _follow_blind(self) -> None:
         """Let inertial navigation alone begin where the filter begins."""
@@ -350,7 +338,7 @@ class EstimatorNode(QuadsimNode):
     # ---- what is asked of it -------------------------------------------------------------------
 
     def _move(self, datum: Datum) -> None:
-        for estimator in (self.filter, self._blind, *self._beside.values()):
+        for estimator in self._all:
             estimator.datum = datum
 
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
@@ -374,7 +362,7 @@ class EstimatorNode(QuadsimNode):
         return apply
 
     def _set_params(self, params: EstimatorParams) -> None:
-        for estimator in (self.filter, self._blind, *self._beside.values()):
+        for estimator in self._all:
             estimator.set_params(params)
         self._transforms.move(mounts_of(params))
 
@@ -383,7 +371,7 @@ class EstimatorNode(QuadsimNode):
         if self._datum_heard is not None:
             self._move(self._datum_heard)
         self._standing = Standing(self.filter.params.gravity_mps2)
-        for estimator in (self.filter, self._blind, *self._beside.values()):
+        for estimator in self._all:
             estimator.reset()
         self._starts = self._last_ns = 0
 

@@ -138,31 +138,18 @@ class GazeboAdapterNode(QuadsimNode):
     def _make_sensors(self, sensors: list[str]) -> None:
         figures, frame = self.params.figures, self.frame
         self._field = FieldCheck(self.params.magnetic_field_W_T, figures.imu.rotation_deg)
+        sea_m = self.params.datum.height_m
+        imu = imu_conversion(frame("imu_link"), figures.imu)
+        field = magnetic_conversion(
+            frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
+        )
+        pressure = pressure_conversion(frame("base_link"), figures.barometer_sigma_pa, sea_m)
+        distance = range_conversion(frame("range_link"), figures.rangefinder)
         conversions: dict[str, tuple[Topic, Topic, Convert]] = {
-            "imu": (
-                topics.GAZEBO_IMU,
-                topics.IMU_RAW,
-                imu_conversion(frame("imu_link"), figures.imu),
-            ),
-            "magnetometer": (
-                topics.GAZEBO_MAGNETIC_FIELD,
-                topics.MAGNETIC_FIELD,
-                magnetic_conversion(
-                    frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
-                ),
-            ),
-            "barometer": (
-                topics.GAZEBO_PRESSURE,
-                topics.PRESSURE,
-                pressure_conversion(
-                    frame("base_link"), figures.barometer_sigma_pa, self.params.datum.height_m
-                ),
-            ),
-            "rangefinder": (
-                topics.GAZEBO_RANGE,
-                topics.RANGE,
-                range_conversion(frame("range_link"), figures.rangefinder),
-            ),
+            "imu": (topics.GAZEBO_IMU, topics.IMU_RAW, imu),
+            "magnetometer": (topics.GAZEBO_MAGNETIC_FIELD, topics.MAGNETIC_FIELD, field),
+            "barometer": (topics.GAZEBO_PRESSURE, topics.PRESSURE, pressure),
+            "rangefinder": (topics.GAZEBO_RANGE, topics.RANGE, distance),
             "scan": (topics.GAZEBO_SCAN, topics.SCAN, self._in_lidar_frame),
             "points": (topics.GAZEBO_POINTS, topics.POINTS, self._in_lidar_frame),
         }

@@ -74,7 +74,7 @@ class GazeboViewNode(QuadsimNode):
         if "camera" in lent:
             self._infos = self.offer(topics.CAMERA_INFO)
             self.listen(topics.GAZEBO_CAMERA_INFO, self._on_camera_info)
-        self._timer = self.wall_timer(1.0 / self.params.rate_hz, self._show)
+        self.wall_timer(1.0 / self.params.rate_hz, self._show)
 
     # ---- the vehicle ---------------------------------------------------------------------------
 

@@ -188,13 +188,8 @@ class GuardNode(QuadsimNode):
         if missing:
             self._guard.expect_shapes(missing)
             return
-        refusal = self._guard.take_shapes(
-            now_ns,
-            [
-                Shape(tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m)
-                for p, v, shape in self._others.at(stamp_ns)
-            ],
-        )
+        shapes = [Shape(*shape) for shape in self._others.at(stamp_ns)]
+        refusal = self._guard.take_shapes(now_ns, shapes)
         if refusal:
             self.fault("others", refusal)
 

@@ -121,7 +121,7 @@ class KeysNode(QuadsimNode):
         self._pause = self.create_client(SetBool, "/sim/pause")
         self._reset = self.create_client(Trigger, "/sim/reset")
         self.listen(topics.TRUTH, self._on_truth, reliable=False)
-        self._timer = self.wall_timer(LOOK_PERIOD_S, self._look)
+        self.wall_timer(LOOK_PERIOD_S, self._look)
         self.get_logger().info(
             f"arrow keys push with {self.params.force_N:g} N for {self.params.duration_s:g} s;"
             " space pauses, r resets, q quits"

@@ -9,14 +9,12 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from visualization_msgs.msg import Marker
 
 from quadsim.base.files import find_world
-from quadsim.base.parameters import Spec
 from quadsim.ros.messages.cdr import MessageError, checked_stamp, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.markers import (
@@ -37,25 +35,17 @@ from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.px4 import PACKAGE
 from quadsim.world.sdf.world_file import load_world
 
-
-@dataclass(frozen=True)
-class MonitorParams:
-    """What is watched, and what is late."""
-
-    markers_hz: Annotated[float, Spec("of the markers", "Hz", gt=0.0, le=50.0)] = 10.0
-    late_ms: Annotated[
-        float, Spec("a median from pose to setpoint beyond it is a warning", "ms", gt=0.0)
-    ] = 5.0
-    late_99_ms: Annotated[float, Spec("likewise of the 99th percentile", "ms", gt=0.0)] = 15.0
-
-
+#: Of the markers, s.
+DRAW_PERIOD_S = 0.1
+#: Median and 99th percentile from pose to setpoint beyond which it is late, ms.
+LATE_MS, LATE_99_MS = 5.0, 15.0
 #: The guard reports once a second; after this time it is silent, s.
 GUARD_SILENT_S = 2.0
 #: A guard that sends and poses that come, but no setpoint for so long: something is lost, s.
@@ -110,7 +100,7 @@ class GuardReport:
 
 
 def judge_flight(
-    latency: Latency, guard: GuardReport, params: MonitorParams, now_ns: int
+    latency: Latency, guard: GuardReport, now_ns: int
 ) -> tuple[int, str, dict[str, float]]:
     """Level and message for /diagnostics, and the latency's values."""
     now_s = now_ns * 1e-9
@@ -121,7 +111,7 @@ def judge_flight(
     silent_s = latency.silent_s(now_ns)
     if min(silent_s, guard.sends_s(now_s)) > UNANSWERED_S:
         return 1, f"no setpoint answers a pose for {silent_s:.1f} s", values
-    if median_ms > params.late_ms or most_ms > params.late_99_ms:
+    if median_ms > LATE_MS or most_ms > LATE_99_MS:
         return 1, "setpoints are late", values
     return 0, "running", values
 
@@ -130,13 +120,11 @@ class MonitorNode(QuadsimNode):
     """Watches a flight among virtual obstacles.
 
     Parameters: ``pose`` and ``setpoint`` (``NAME TYPE`` of the driver's topics), ``world`` (for the
-    markers; empty: none), ``others.*``, ``lidar.*``, those of :class:`PoseInput` and of
-    :class:`MonitorParams`.
+    markers; empty: none), ``others.*``, ``lidar.*``, those of :class:`PoseInput`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("monitor", **kwargs)
-        self._params = declare(self, MonitorParams())
         pose = declare_one(self, "pose", "", "the driver's topic of poses: NAME TYPE")
         setpoint = declare_one(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
         world = declare_one(self, "world", "", "a file of worlds, or a path; empty: no markers")
@@ -163,7 +151,7 @@ class MonitorNode(QuadsimNode):
             self._follow(name, wanted)
         self._guard = GuardReport()
         self.listen(topics.DIAGNOSTICS, self._on_report, raw=False)
-        self.wall_timer(1.0 / self._params.markers_hz, self._draw)
+        self.wall_timer(DRAW_PERIOD_S, self._draw)
 
     def _time(self, topic: Topic, callback: Any) -> None:
         stamp = stamp_reader(topic.type_name)
@@ -214,7 +202,7 @@ class MonitorNode(QuadsimNode):
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Whether commands are late or missing, and whether the guard is there."""
         now_ns = time.monotonic_ns()
-        level, message, values = judge_flight(self._latency, self._guard, self._params, now_ns)
+        level, message, values = judge_flight(self._latency, self._guard, now_ns)
         return level, message, {"guard": self._guard.words(now_ns * 1e-9), **values}
 
 

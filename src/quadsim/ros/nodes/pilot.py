@@ -126,8 +126,8 @@ class PilotNode(QuadsimNode):
         self._output = self.offer(topics.JOY)
         self.listen(topics.MISSION_STATUS, self._on_status, raw=False)
         self.listen(topics.ODOMETRY, self._on_odometry, reliable=False)
-        self._publish_timer = self.wall_timer(PUBLISH_PERIOD_S, self._publish)
-        self._show_timer = self.wall_timer(SHOW_PERIOD_S, self._show)
+        self.wall_timer(PUBLISH_PERIOD_S, self._publish)
+        self.wall_timer(SHOW_PERIOD_S, self._show)
         if sys.stderr.isatty():
             sys.stderr.write(f"{HELP}\r\n")
 

@@ -25,7 +25,6 @@ from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.error_terms import due
 from quadsim.wire.encode import Template
-from quadsim.world.scene.movers import MovingShape
 
 #: Commands come with poses, but no more often than this.
 PERIOD_NS = 20_000_000
@@ -106,9 +105,8 @@ class PlannerNode(QuadsimNode):
     def _step(self, stamp_ns: int) -> None:
         pose = self._pose.record
         if self._others.tracks:
-            self._planner.take_shapes(
-                stamp_ns, shapes_of(self._others, stamp_ns, self._planner.params.scan_timeout_s)
-            )
+            within_s = self._planner.params.scan_timeout_s
+            self._planner.take_shapes(stamp_ns, self._others.at(stamp_ns, within_s))
         v_W = pose["v_W"] if self._pose.has_velocity else self._track.v_W
         begun_s = time.perf_counter()
         said = self._planner.step(
@@ -170,16 +168,6 @@ class PlannerNode(QuadsimNode):
                 "plan_ms": self._plan_ms,
             }
         return level, state, values
-
-
-def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShape]:
-    """The other vehicles; of one that is silent for longer no more is known than scans show."""
-    heard = [track for track in others.tracks.values() if track.stamp_ns]
-    return [
-        MovingShape(tuple(p.tolist()), tuple(v.tolist()), shape.radius_m, 0.5 * shape.length_m)
-        for track, (p, v, shape) in zip(heard, others.at(stamp_ns), strict=True)
-        if abs(stamp_ns - track.stamp_ns) <= within_s * 1e9
-    ]
 
 
 make, main = entry_points(PlannerNode)

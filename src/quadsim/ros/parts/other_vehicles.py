@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
 from quadsim.ros.runtime.params import declare, declare_texts
+from quadsim.world.scene.movers import MovingShape
 from quadsim.world.scene.obstacles import Cylinder, Obstacle, Pose
 
 #: A velocity out of poses is taken over so long at least, ns.
@@ -121,13 +123,9 @@ class Others:
         for name in declare_texts(node, "others.pose", "topics (PoseStamped) of other vehicles"):
             self._follow(node, topics.EXTERNAL_POSE_STAMPED, name, frame)
         count = len(self.tracks)
-        sizes = [
-            self._each(node, "radius_m", self.params.radius_m, count),
-            self._each(node, "height_m", self.params.height_m, count),
-        ]
-        self._shapes = [
-            Cylinder(radius_m, height_m) for radius_m, height_m in zip(*sizes, strict=True)
-        ]
+        radii_m = self._each(node, "radius_m", self.params.radius_m, count)
+        heights_m = self._each(node, "height_m", self.params.height_m, count)
+        self._sizes_m = list(zip(radii_m, heights_m, strict=True))
 
     def _each(
         self, node: QuadsimNode, key: str, given: tuple[float, ...], count: int
@@ -183,18 +181,26 @@ class Others:
                 )
         return ", ".join(words)
 
-    def at(self, stamp_ns: int) -> list[tuple[NDArray[np.float64], NDArray[np.float64], Cylinder]]:
-        """Position and velocity in W and shape of each that has been heard of, at a time."""
-        flies_on_s = self.params.flies_on_s
-        return [
-            (*track.at(stamp_ns, flies_on_s), shape)
-            for track, shape in zip(self.tracks.values(), self._shapes, strict=True)
-            if track.stamp_ns
-        ]
+    def at(self, stamp_ns: int, within_s: float = math.inf) -> list[MovingShape]:
+        """Where each that has been heard of is at a time.
+
+        Args:
+            stamp_ns: the time.
+            within_s: of one that was heard of longer ago or after it, no more is known.
+        """
+        found = []
+        for track, (radius_m, height_m) in zip(self.tracks.values(), self._sizes_m, strict=True):
+            if track.stamp_ns and abs(stamp_ns - track.stamp_ns) * 1e-9 <= within_s:
+                p_W, v_W = track.at(stamp_ns, self.params.flies_on_s)
+                shape = MovingShape(
+                    tuple(p_W.tolist()), tuple(v_W.tolist()), radius_m, 0.5 * height_m
+                )
+                found.append(shape)
+        return found
 
     def obstacles(self, stamp_ns: int) -> list[Obstacle]:
         """Each as an upright cylinder where it is at a time."""
         return [
-            Obstacle("vehicle", shape, Pose((float(p[0]), float(p[1]), float(p[2]))))
-            for p, _, shape in self.at(stamp_ns)
+            Obstacle("vehicle", Cylinder(one.radius_m, 2.0 * one.half_height_m), Pose(one.p_W))
+            for one in self.at(stamp_ns)
         ]

@@ -32,6 +32,8 @@ from quadsim.wire.decode import decode
 
 DRAW_PERIOD_S = 0.1
 SEARCH_PERIOD_S = 0.5
+#: Node to its parameter that says what flies.
+WHO_KNOWS = {"dynamics": "vehicle", "autopilot": "mission"}
 #: How long the graph's nodes may take to say what flies, s.
 ANSWER_S = 3.0
 #: Half the width of the flat ground under a live flight, m.
@@ -117,9 +119,8 @@ class ViewerNode(Node):
     def _listen(self, feed: Feed, full: str, name: str, kind: str) -> None:
         topic = _BY_NAME.get(name) or topics.beside_odometry(name.rpartition("/")[2])
         profile = topic.offered if name in LATCHED else qos.best_effort(topic.wanted)
-        self.create_subscription(
-            topics.message_class(kind), full, partial(feed.take, name, kind), profile, raw=True
-        )
+        take = partial(feed.take, name, kind)
+        self.create_subscription(topics.message_class(kind), full, take, profile, raw=True)
 
     def _on_datum(self, payload: bytes) -> None:
         block = decode(topics.DATUM.type_name, [payload])
@@ -138,11 +139,9 @@ class ViewerNode(Node):
         if not self._patient_until_s:
             self._patient_until_s = now_s + ANSWER_S
         for name, namespace in self.get_node_names_and_namespaces():
-            if name == "dynamics" and "vehicle" not in self._asked:
-                self._ask(f"{namespace.rstrip('/')}/{name}", "vehicle")
-            if name == "autopilot" and "mission" not in self._asked:
-                self._ask(f"{namespace.rstrip('/')}/{name}", "mission")
-        if not {"vehicle", "mission"} <= self._answers.keys() and now_s < self._patient_until_s:
+            if name in WHO_KNOWS and WHO_KNOWS[name] not in self._asked:
+                self._ask(f"{namespace.rstrip('/')}/{name}", WHO_KNOWS[name])
+        if not {*WHO_KNOWS.values()} <= self._answers.keys() and now_s < self._patient_until_s:
             return False
         name, vehicle = self._answers.get("mission"), self._answers.get("vehicle")
         if name:
@@ -187,15 +186,9 @@ class ViewerNode(Node):
 
 def _vehicles(types: dict[str, str]) -> list[str]:
     """Namespaces that have an odometry of ours."""
-    odometries = [name for name, kind in TOPICS.items() if kind == ODOMETRY]
-    return sorted(
-        {
-            full.removesuffix(f"/{name}")
-            for full, kind in types.items()
-            for name in odometries
-            if kind == ODOMETRY and full.endswith(f"/{name}")
-        }
-    )
+    ends = [f"/{name}" for name, kind in TOPICS.items() if kind == ODOMETRY]
+    named = [full for full, kind in types.items() if kind == ODOMETRY]
+    return sorted({full.removesuffix(end) for full in named for end in ends if full.endswith(end)})
 
 
 def watch(

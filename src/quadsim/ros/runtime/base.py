@@ -95,7 +95,7 @@ class QuadsimNode(Node):
         self._report = self.create_publisher(
             DiagnosticArray, topics.DIAGNOSTICS.name, topics.DIAGNOSTICS.offered
         )
-        self._report_timer = self.wall_timer(REPORT_PERIOD_S, self.report)
+        self.wall_timer(REPORT_PERIOD_S, self.report)
         self._search_timer = self.wall_timer(SEARCH_PERIOD_S, self._search)
 
     def wall_timer(self, period_s: float, callback: Callable[[], None]) -> Any:

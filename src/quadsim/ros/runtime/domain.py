@@ -68,14 +68,14 @@ def hold_for_good(domain: int) -> None:
     Raises:
         InputError: another graph holds it.
     """
-    if domain not in _held:
-        _for_good.enter_context(held(domain))
-        _held.add(domain)
+    if domain not in _for_good:
+        with ExitStack() as stack:
+            stack.enter_context(held(domain))
+            _for_good[domain] = stack.pop_all()
 
 
 #: Domains that this process holds until it ends.
-_held: set[int] = set()
-_for_good = ExitStack()
+_for_good: dict[int, ExitStack] = {}
 
 
 @contextmanager

@@ -133,11 +133,10 @@ class Resets:
         ]
         changed = [name for name in new if name not in (*kept, *fixed)]
         if changed:
+            new_values = [_parameter(name, said[name]) for name in changed]
             self._reading = True
             try:
-                result = node.set_parameters_atomically(
-                    [_parameter(name, said[name]) for name in changed]
-                )
+                result = node.set_parameters_atomically(new_values)
             finally:
                 self._reading = False
             if not result.successful:
