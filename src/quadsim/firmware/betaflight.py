@@ -85,6 +85,10 @@ set yaw_srate = {YAW_DEG_S / 10.0:g}
 set yaw_expo = 0
 set roll_expo = 0
 set pitch_expo = 0
+set f_roll = 0
+set f_pitch = 0
+set f_yaw = 0
+set angle_feedforward = 0
 set failsafe_delay = 10
 save
 """
