@@ -4,7 +4,9 @@ The metadata is here, not in pyproject.toml: colcon drives ``setup.py`` itself, 
 folder when it links instead of copying, and pip reads the same file through setuptools.
 """
 
+import platform
 import re
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -53,8 +55,13 @@ VIEW = [
 CLUSTER = [
     "dask[distributed]>=2025.1",
 ]
+DOCS = [
+    "mkdocs-material>=9.5",
+    "mkdocstrings[python]>=0.26",
+]
 TEST = [
     *CLUSTER,
+    *DOCS,
     *FIRMWARE,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
@@ -105,6 +112,14 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return sorted(by_folder.items())
 
 
+def wheel_tags() -> dict[str, str]:
+    """Tags of a wheel that brings compiled kernels: for this Python, on this architecture."""
+    if not (ROOT / "src" / NAME / "kernels.zip").is_file():
+        return {}
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return {"python_tag": tag, "plat_name": f"manylinux_2_28_{platform.machine()}"}
+
+
 setup(
     name=NAME,
     version=version(),
@@ -118,16 +133,18 @@ setup(
     python_requires=">=3.10,<3.14",
     package_dir={"": "src"},
     packages=find_packages("src"),
-    package_data={NAME: ["py.typed", "**/*.html", "**/*.js", "**/*.yaml"]},
+    package_data={NAME: ["py.typed", "**/*.html", "**/*.js", "**/*.yaml", "kernels.zip"]},
     include_package_data=False,
     data_files=shared_files(),
     zip_safe=False,
+    options={"bdist_wheel": wheel_tags()},
     install_requires=CORE,
     extras_require={
         "ros": ROS,
         "firmware": FIRMWARE,
         "view": VIEW,
         "cluster": CLUSTER,
+        "docs": DOCS,
         "test": TEST,
     },
     entry_points={

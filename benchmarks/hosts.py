@@ -41,10 +41,7 @@ class Link:
     loss_percent: float = 0.0
 
 
-LINKS = {
-    "gigabit": Link(1000, 1000, 1500),
-    "wifi": Link(100, 6, 400, 1.0),
-}
+LINKS = {"gigabit": Link(1000, 1000, 1500), "wifi": Link(100, 6, 400, 1.0)}
 
 
 #: Commands that are called, with their Debian packages.

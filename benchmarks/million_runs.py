@@ -39,7 +39,7 @@ from quadsim.lab.campaign.batch import stream_results
 from quadsim.lab.campaign.cluster import Cluster
 from quadsim.lab.campaign.flying import Row, Terms, decisive_versions, fly_run
 from quadsim.lab.campaign.plan import Campaign, CampaignRun, load_campaign
-from quadsim.lab.campaign.record import LINES, Record
+from quadsim.lab.campaign.record import LINES, CampaignRecord
 from quadsim.lab.campaign.tables import TABLE, write_tables
 from quadsim.sim.library import Library
 
@@ -182,7 +182,7 @@ def hand_out(
         campaign = campaign_of(count, Path(folder))
         work = partial(give_back, terms_of(campaign), rows)
         tasks = [range(k, min(k + size, count)) for k in range(0, count, size)]
-        with Record(Path(folder) / "record", {}, count, resume=False) as record:
+        with CampaignRecord(Path(folder) / "record", {}, count, resume=False) as record:
             feeder_s, scheduler_s, wire = time.process_time(), used_s(scheduler), on_the_wire()
             jobs = ([campaign.run(number) for number in task] for task in tasks)
             with closing(stream_results(work, jobs, Wide(cluster, width))) as done:
@@ -213,7 +213,7 @@ def tables(rows: list[Row], count: int = 20_000) -> dict[str, float]:
     """Bytes and time of a row in the record and in the table of many."""
     with tempfile.TemporaryDirectory() as folder:
         campaign = campaign_of(count, Path(folder))
-        with Record(Path(folder) / "record", {}, count, resume=False) as record:
+        with CampaignRecord(Path(folder) / "record", {}, count, resume=False) as record:
             for number in range(count):
                 record.add(number, others(rows, number))
             begin_s = time.process_time()

@@ -13,19 +13,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
-from rope import (
-    FRICTION_J,
-    IMPACT_J,
-    STATE,
-    TAUT,
-    TENSION,
-    TIME,
-    RopeParams,
-    V,
-    X,
-    energy_J,
-    swing,
-)
+from rope import FRICTION_J, IMPACT_J, STATE, TAUT, TENSION, TIME, RopeParams, V, X, energy_J, swing
 
 from quadsim.analysis.report.figures import BLIND, ESTIMATE, FIXES, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture

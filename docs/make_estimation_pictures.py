@@ -32,16 +32,7 @@ from quadsim.sim.scenario import installed
 from quadsim.world.environment import EnvironmentParams
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
-from matched_flights import (
-    START_NS,
-    Flight,
-    MatchedRun,
-    Motion,
-    Sensors,
-    flight,
-    halved,
-    nees,
-)
+from matched_flights import START_NS, Flight, MatchedRun, Motion, Sensors, flight, halved, nees
 
 Array = NDArray[np.float64]
 IMAGES = Path(__file__).parent / "images"

@@ -19,7 +19,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.guard import Guard, GuardParams
 from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, load_rehearsal
-from quadsim.hil.rehearsal.stand_in import StandIn, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import StandIn, VehicleCommand
 
 #: From the guard's output to the vehicle: the rehearsals' mean delay of a radio link.
 LINK_S = 0.03
@@ -44,7 +44,7 @@ def stop(speed_mps: float) -> tuple[float, float, float]:
             sent_ns, at_W = now_ns, truth["p_W"].copy()
             speed = float(np.linalg.norm(truth["v_W"][:2]))
         while queue and queue[0][0] <= now_ns - LINK_S * 1e9:
-            vehicle.obey(VelocityCommand(now_ns, (queue.pop(0)[1], 0.0, 0.0), 0.0))
+            vehicle.obey(VehicleCommand(now_ns, (queue.pop(0)[1], 0.0, 0.0), 0.0))
         if sent_ns and np.linalg.norm(truth["v_W"][:2]) < 0.1:
             way_m = float(np.linalg.norm(truth["p_W"][:2] - at_W[:2]))
             return speed, way_m, (now_ns - sent_ns) * 1e-9

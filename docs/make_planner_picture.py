@@ -22,7 +22,7 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, TRUTH, style
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.hil.rehearsal.flight import Flight
+from quadsim.hil.rehearsal.flight import RehearsalFlight
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.lab.rehearsals import outline
 from quadsim.world.scene.obstacle_fields import Field
@@ -59,7 +59,7 @@ class Moment:
 def fly(seed: int) -> tuple[Field, list[Moment], NDArray[np.float64], list[float]]:
     """Fly a rehearsal; the field, a moment of each half second, positions, CPU time of steps."""
     rehearsal = load_rehearsal(SCENARIO, seed)
-    flight = Flight(rehearsal)
+    flight = RehearsalFlight(rehearsal)
     planner = flight.side.planner
     moments, track, spent_s = [], [], []
     plain = planner.step

@@ -50,8 +50,9 @@ def named(place: tuple[str, str]) -> Any:
 
 
 def row(*cells: str) -> str:
-    """One row of a table; a bar in a cell would end it."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    """One row of a table; a bar in a cell would end it, and ``] [`` would be a link."""
+    texts = (cell.replace("|", "\\|").replace("] [", "; ") for cell in cells)
+    return "| " + " | ".join(texts) + " |"
 
 
 def commands(name: str, command: click.Command) -> Iterator[str]:

@@ -16,7 +16,7 @@ from quadsim.base.kernel_folder import is_filled
 from quadsim.cli.common import exit_status, json_option, one_line, print_json, say
 
 if TYPE_CHECKING:
-    from quadsim_bench.rounds import Chosen
+    from quadsim_bench.figure import Measurement
 
 #: Width of a table that goes into a file.
 FILE_WIDTH = 132
@@ -127,22 +127,11 @@ def _progress(total: int) -> Iterator[Callable[[str, int], None]]:
         yield lambda name, done: bar.update(task, description=name, completed=done)
 
 
-def _list(wanted: list[Chosen], as_json: bool) -> None:
+def _list(wanted: list[Measurement], as_json: bool) -> None:
     """Names, units and targets of what would be measured."""
     from quadsim.cli.show import number
 
-    rows = [
-        {
-            "name": line.name,
-            "measurement": one.measurement.name,
-            "unit": line.unit,
-            "target": line.target,
-            "better": line.better,
-            "what": line.what,
-        }
-        for one in wanted
-        for line in one.lines
-    ]
+    rows = [line.summary() | {"measurement": each.name} for each in wanted for line in each.lines]
     if as_json:
         print_json(rows)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Measurement, Session, lines
 
 if TYPE_CHECKING:
     from quadsim.vehicle.batched.vehicles import Crowd
@@ -63,22 +63,9 @@ def measure(session: Session) -> dict[str, Any]:
     }
 
 
-MEASUREMENTS = (
-    Measurement(
-        "crowd",
-        (
-            Line(
-                "crowd_million_steps_per_s",
-                f"{COUNT} x500, drag model, RK4, all cores, a hundred steps in a call",
-                "million/s",
-                "more",
-                5.0,
-            ),
-            Line(
-                "crowd_one_step_million_per_s", "the same, one step in a call", "million/s", "more"
-            ),
-        ),
-        measure,
-        short=True,
-    ),
-)
+FIGURES = f"""
+crowd_million_steps_per_s million/s >=5 {COUNT} x500, drag model, RK4, all cores, 100 steps a call
+crowd_one_step_million_per_s million/s more the same, one step in a call
+"""
+
+MEASUREMENTS = (Measurement("crowd", lines(FIGURES), measure, short=True),)

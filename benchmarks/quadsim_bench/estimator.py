@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import FlightError
-from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Measurement, Session, lines
 from quadsim_bench.timing import median_s
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ PERIOD_NS = 2_000_000
 FIELD_W = (0.0, 2.15e-5, -4.3e-5)
 F_COVARIANCE, W_COVARIANCE = 1e-2 * np.eye(3), 1e-4 * np.eye(3)
 
-#: Name of a part to what it is and its target, us.
-PARTS: dict[str, tuple[str, float | None]] = {
-    "prediction": ("an IMU sample: nominal state and covariance", 1.2),
-    "scalar": ("a pressure", 1.0),
-    "vector": ("a fix: three numbers with their covariance", None),
-    "field": ("a magnetic field: heading and vertical part, two numbers", None),
-    "copy": ("a copy of the filter", None),
+#: Name of a part of the error-state filter to what it is, and with what target.
+PARTS = {
+    "prediction": "<=1.2 an IMU sample: nominal state and covariance",
+    "scalar": "<=1 a pressure",
+    "vector": "less a fix: three numbers with their covariance",
+    "field": "less a magnetic field: heading and vertical part, two numbers",
+    "copy": "less a copy of the filter",
 }
 FLIGHTS = ("eskf", "ekf7", "gps_ins", "blind", "smoother")
 
@@ -131,8 +131,8 @@ def measure_parts(session: Session) -> dict[str, Any]:
     full = session.once("estimator with all states", lambda: started(everything()))
     found = {}
     for name, function in functions.items():
-        for more, lines in (("", plain.lines), ("_all", full.lines)):
-            taken_s = median_s(lines.copy, partial(function, count=CALLS), runs)
+        for more, filters in (("", plain.lines), ("_all", full.lines)):
+            taken_s = median_s(filters.copy, partial(function, count=CALLS), runs)
             found[f"eskf_{name}{more}_us"] = taken_s / CALLS * 1e6
     found["eskf_call_us"] = median_s(started, calls, runs) / SAMPLES * 1e6
     found["eskf_late_us"] = median_s(started, late, runs) / LATE / 2.0 * 1e6
@@ -157,35 +157,20 @@ def measure_flights(session: Session) -> dict[str, Any]:
     }
 
 
+ALL_STATES = "less the same with all 28 states:"
+FIGURES = "\n".join(
+    (
+        *(f"eskf_{name}_us us {words}" for name, words in PARTS.items()),
+        *(f"eskf_{name}_all_us us {ALL_STATES} {words.split(maxsplit=1)[1]}"
+          for name, words in PARTS.items()),
+        "eskf_call_us us less an IMU sample, called from Python",
+        "eskf_late_us us less a measurement 100 ms late, IMU at 500 Hz",
+    )
+)  # fmt: skip
+RATES = "IMU 500 Hz, field 100 Hz, pressure 50 Hz, fixes 5 Hz, a call each"
+FLOWN_LINES = "\n".join(f"estimator_{name}_x_realtime x more {name}: {RATES}" for name in FLIGHTS)
+
 MEASUREMENTS = (
-    Measurement(
-        "estimator_parts",
-        (
-            *(
-                Line(f"eskf_{name}_us", f"error-state filter: {words}", "us", "less", target)
-                for name, (words, target) in PARTS.items()
-            ),
-            *(
-                Line(f"eskf_{name}_all_us", f"the same with all 28 states: {words}", "us", "less")
-                for name, (words, _) in PARTS.items()
-            ),
-            Line("eskf_call_us", "an IMU sample, called from Python", "us", "less"),
-            Line("eskf_late_us", "a measurement 100 ms late, IMU at 500 Hz", "us", "less"),
-        ),
-        measure_parts,
-        short=True,
-    ),
-    Measurement(
-        "estimators",
-        tuple(
-            Line(
-                f"estimator_{name}_x_realtime",
-                f"{name}: IMU 500 Hz, field 100 Hz, pressure 50 Hz, fixes 5 Hz, a call each",
-                "x",
-                "more",
-            )
-            for name in FLIGHTS
-        ),
-        measure_flights,
-    ),
+    Measurement("estimator_parts", lines(FIGURES), measure_parts, short=True),
+    Measurement("estimators", lines(FLOWN_LINES), measure_flights),
 )

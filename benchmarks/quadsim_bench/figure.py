@@ -7,11 +7,7 @@ takes long to import, only inside its functions::
         wall_s = ...
         return {"hover_x_realtime": 10.0 / wall_s, "state": "landed"}
 
-    MEASUREMENTS = (
-        Measurement(
-            "hover", (Line("hover_x_realtime", "a hover of 10 s", "x", "more", 100.0),), hover
-        ),
-    )
+    MEASUREMENTS = (Measurement("hover", lines("hover_x_realtime x >=100 a hover of 10 s"), hover),)
 
 A call is one round and gives one sample of each of its figures; the command repeats rounds, all
 measurements in turn, and takes medians. Whatever else a call returns (``state`` above) goes into
@@ -57,6 +53,25 @@ class Line:
     target: float | None = None
     kept: bool = False
 
+    def summary(self) -> dict[str, Any]:
+        """As it stands in the JSON object."""
+        names = ("name", "unit", "target", "better", "what")
+        return {name: getattr(self, name) for name in names}
+
+
+def lines(table: str) -> tuple[Line, ...]:
+    """Figures as text, one a line: name, unit, what is wanted, words.
+
+    What is wanted is ``more`` or ``less``, or a target, as ``>=0.99`` or ``<=3``.
+    """
+    found = []
+    for row in table.strip().splitlines():
+        name, unit, wanted, what = row.split(maxsplit=3)
+        better: Better = "more" if wanted.startswith((">", "more")) else "less"
+        target = None if wanted == better else float(wanted[2:])
+        found.append(Line(name, what, unit, better, target))
+    return tuple(found)
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -86,17 +101,8 @@ class Figure:
 
     def summary(self) -> dict[str, Any]:
         """As it stands in the JSON object."""
-        line = self.line
-        return {
-            "name": line.name,
-            "value": self.value,
-            "unit": line.unit,
-            "target": line.target,
-            "better": line.better,
-            "samples": list(self.samples),
-            "passed": self.passed,
-            "what": line.what,
-        }
+        found = {"value": self.value, "samples": list(self.samples), "passed": self.passed}
+        return self.line.summary() | found
 
 
 @dataclass(slots=True)

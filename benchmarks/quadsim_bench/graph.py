@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.base.errors import QuadsimError
-from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Measurement, Session, Unavailable, lines
 from quadsim_bench.startup import environment, free_domain
 
 #: Sets of sensors by the rate of IMU, truth and control, Hz.
@@ -90,74 +90,49 @@ def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flight(
-    session: Session,
-    rate_hz: int,
-    pacing: str,
-    composed: bool,
-    prefix: str,
-    named: Mapping[str, str],
+    session: Session, rate_hz: int, composed: bool, prefix: str, pacing: str = "realtime"
 ) -> Mapping[str, Any]:
-    """One round: the figures under the names of their lines, the rest as details."""
+    """One round: what was found under the names of the lines."""
     duration_s = LOOK_S if session.short else FLOWN_S
     found = measure_graph(rate_hz, pacing, composed, session.folder, duration_s)
-    return {named.get(key, f"{prefix}_{key}"): value for key, value in found.items()}
-
-
-#: What is told of a flight by the wall clock: key, words, unit, which is better.
-TOLD = (
-    ("rtf", "simulated over wall time", "1", "more"),
-    ("arrived_percent", "IMU messages that the estimator takes", "%", "more"),
-    ("latency_ms_median", "from an IMU sample to its motor command, median", "ms", "less"),
-    ("latency_ms_p99", "the same, 99 %", "ms", "less"),
-    ("cores", "processor time of all nodes over wall time", "cores", "less"),
-)
+    if pacing == "lockstep":
+        found["x_realtime"] = found.pop("rtf")
+    return {f"{prefix}_{key}": value for key, value in found.items()}
 
 
 def _realtime(
-    rate_hz: int, composed: bool, prefix: str, targets: Mapping[str, float]
+    prefix: str,
+    rate_hz: int,
+    composed: bool = False,
+    rtf: str = "more",
+    arrived: str = "more",
+    latency: str = "less",
+    cores: str = "less",
 ) -> Measurement:
     """A flight by the wall clock, with targets of some of its figures."""
-    way = "in one process" if composed else "a process a node"
-    lines = tuple(
-        Line(
-            f"{prefix}_{key}",
-            f"graph at {rate_hz} Hz, {way}: {words}",
-            unit,
-            better,  # type: ignore[arg-type]
-            targets.get(key),
-        )
-        for key, words, unit, better in TOLD
-    )
-    measure = partial(
-        flight, rate_hz=rate_hz, pacing="realtime", composed=composed, prefix=prefix, named={}
-    )
-    return Measurement(prefix, lines, measure)
+    flown = f"graph at {rate_hz} Hz, {'in one process' if composed else 'a process a node'}:"
+    table = f"""
+{prefix}_rtf 1 {rtf} {flown} simulated over wall time
+{prefix}_arrived_percent % {arrived} {flown} IMU messages that the estimator takes
+{prefix}_latency_ms_median ms {latency} {flown} from an IMU sample to its motor command, median
+{prefix}_latency_ms_p99 ms less {flown} the same, 99 %
+{prefix}_cores cores {cores} {flown} processor time of all nodes over wall time
+"""
+    measure = partial(flight, rate_hz=rate_hz, composed=composed, prefix=prefix)
+    return Measurement(prefix, lines(table), measure)
 
 
 LOCKSTEP = "graph_lockstep_250hz"
-OF_1000 = {"rtf": 0.99, "arrived_percent": 99.9, "latency_ms_median": 3.0}
+LOCKSTEP_LINE = f"{LOCKSTEP}_x_realtime x >=2 graph at 250 Hz in lockstep: simulated over wall time"
 
 MEASUREMENTS = (
-    _realtime(250, False, "graph_250hz", {}),
-    _realtime(500, False, "graph_500hz", {}),
-    _realtime(1000, False, "graph_1000hz", OF_1000),
-    _realtime(250, True, "composed_250hz", {"latency_ms_median": 1.5, "cores": 0.5}),
+    _realtime("graph_250hz", 250),
+    _realtime("graph_500hz", 500),
+    _realtime("graph_1000hz", 1000, rtf=">=0.99", arrived=">=99.9", latency="<=3"),
+    _realtime("composed_250hz", 250, True, latency="<=1.5", cores="<=0.5"),
     Measurement(
         LOCKSTEP,
-        (
-            Line(
-                f"{LOCKSTEP}_x_realtime",
-                "graph at 250 Hz in lockstep, a process a node: simulated over wall time",
-                "x", "more", 2.0,
-            ),
-        ),
-        partial(
-            flight,
-            rate_hz=250,
-            pacing="lockstep",
-            composed=False,
-            prefix=LOCKSTEP,
-            named={"rtf": f"{LOCKSTEP}_x_realtime"},
-        ),
+        lines(LOCKSTEP_LINE),
+        partial(flight, rate_hz=250, composed=False, prefix=LOCKSTEP, pacing="lockstep"),
     ),
-)  # fmt: skip
+)

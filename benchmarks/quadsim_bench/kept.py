@@ -10,8 +10,7 @@ from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import share_dir
-from quadsim_bench.figure import Figure
-from quadsim_bench.rounds import Chosen
+from quadsim_bench.figure import Figure, Line, Measurement
 
 #: How many times what is kept is too much: a factor of two that noise may make look smaller.
 FACTOR = 1.75
@@ -39,7 +38,7 @@ def read_kept(path: Path) -> dict[str, float]:
         raise InputError(f"{path}: not ratios; quadsim bench --keep writes them") from None
 
 
-def judged(wanted: Sequence[Chosen], kept: Mapping[str, float]) -> list[Chosen]:
+def judged(wanted: Sequence[Measurement], kept: Mapping[str, float]) -> list[Measurement]:
     """The same with targets: at most :data:`FACTOR` times what is kept, or at least its part.
 
     Raises:
@@ -48,18 +47,13 @@ def judged(wanted: Sequence[Chosen], kept: Mapping[str, float]) -> list[Chosen]:
     missing = sorted({x.name for one in wanted for x in one.lines} - kept.keys())
     if missing:
         raise InputError(f"{kept_file()}: {missing[0]} is not in it; quadsim bench --keep adds it")
+
+    def target(line: Line) -> float:
+        return kept[line.name] * (FACTOR if line.better == "less" else 1.0 / FACTOR)
+
     return [
-        Chosen(
-            one.measurement,
-            tuple(
-                replace(
-                    line,
-                    target=kept[line.name] * (FACTOR if line.better == "less" else 1.0 / FACTOR),
-                )
-                for line in one.lines
-            ),
-        )
-        for one in wanted
+        replace(each, lines=tuple(replace(line, target=target(line)) for line in each.lines))
+        for each in wanted
     ]
 
 

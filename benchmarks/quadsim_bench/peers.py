@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Measurement, Session, Unavailable, lines
 from quadsim_bench.peer_program import (
     FRESH,
     GRAVITY_MPS2,
@@ -271,34 +271,15 @@ def measure_rotorpy(session: Session) -> dict[str, Any]:
     }
 
 
+CRAZYFLOW = f"""
+peer_crazyflow_ratio x more steps of {COUNT} Crazyflies, held commands, over Crazyflow's on the CPU
+peer_crazyflow_fresh_ratio x more the same, new angles before each step
+"""
+ROTORPY = (
+    "peer_rotorpy_ratio x more a Hummingbird with sensors and filter, over RotorPy's environment"
+)
+
 MEASUREMENTS = (
-    Measurement(
-        "peer_crazyflow",
-        (
-            Line(
-                "peer_crazyflow_ratio",
-                f"steps of {COUNT} Crazyflies, attitude control, Euler at {RATE_HZ} Hz, commands "
-                "held, over Crazyflow's on the processor",
-                "x",
-                "more",
-            ),
-            Line(
-                "peer_crazyflow_fresh_ratio", "the same, new angles before each step", "x", "more"
-            ),
-        ),
-        measure_crazyflow,
-    ),
-    Measurement(
-        "peer_rotorpy",
-        (
-            Line(
-                "peer_rotorpy_ratio",
-                f"flight of a Hummingbird, control and IMU at {RATE_HZ} Hz, ours with GNSS, "
-                "magnetometer, barometer and error-state filter, over RotorPy's environment",
-                "x",
-                "more",
-            ),
-        ),
-        measure_rotorpy,
-    ),
+    Measurement("peer_crazyflow", lines(CRAZYFLOW), measure_crazyflow),
+    Measurement("peer_rotorpy", lines(ROTORPY), measure_rotorpy),
 )

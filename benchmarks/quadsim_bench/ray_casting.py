@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Measurement, Session, lines
 
 if TYPE_CHECKING:
     from quadsim.world.scene.obstacles import Obstacle
@@ -108,15 +108,10 @@ def measure(session: Session) -> dict[str, Any]:
     return result
 
 
-MEASUREMENTS = (
-    Measurement(
-        "ray_casting",
-        tuple(
-            Line(f"ray_casting_{name}_{way}_ms", f"{rays} rays {way}, 100 m: {words}", "ms", "less")
-            for name, words in SCENES.items()
-            for way, rays in (("around", ALL_AROUND), ("level", LEVEL))
-        ),
-        measure,
-        short=True,
-    ),
+FIGURES = "\n".join(
+    f"ray_casting_{name}_{way}_ms ms less {rays} rays {way}, 100 m: {words}"
+    for name, words in SCENES.items()
+    for way, rays in (("around", ALL_AROUND), ("level", LEVEL))
 )
+
+MEASUREMENTS = (Measurement("ray_casting", lines(FIGURES), measure, short=True),)

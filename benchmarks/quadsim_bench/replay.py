@@ -13,7 +13,7 @@ from typing import Any
 
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
-from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Measurement, Session, lines
 from quadsim_bench.timing import Ended, run_command
 
 #: Hover of a flight, s, which with climb and landing makes a minute, and ten minutes; in a short
@@ -39,14 +39,8 @@ def long_hover(folder: Path, seconds: float) -> Path:
 
 def fly(folder: Path, hover_s: float, bag: bool) -> Ended:
     """``quadsim sim`` of the hover, as a program of its own, into ``flown`` and ``bag``."""
-    given: list[str | Path] = [
-        "--scenario",
-        long_hover(folder, hover_s),
-        "--output",
-        folder / "flown",
-    ]
-    if bag:
-        given += ["--bag", folder / "bag"]
+    to = ["--output", str(folder / "flown"), *(["--bag", str(folder / "bag")] if bag else [])]
+    given = ["--scenario", str(long_hover(folder, hover_s)), *to]
     return run_command(["sim", *given, "--no-report", "--json"], folder)
 
 
@@ -90,18 +84,13 @@ def measure_memory(session: Session) -> dict[str, Any]:
     return {"memory_sim_mb": ended.peak_mb, "command_s": ended.wall_s, "flown_s": flown_s}
 
 
+FIGURES = """
+replay_x_realtime x >=50 a bag of ten minutes, IMU 500 Hz
+memory_replay_mb MB <=500 the most that this replay holds
+"""
+MEMORY = "memory_sim_mb MB less the most that quadsim sim of a minute holds"
+
 MEASUREMENTS = (
-    Measurement(
-        "replay",
-        (
-            Line("replay_x_realtime", "a bag of ten minutes, IMU 500 Hz", "x", "more", 50.0),
-            Line("memory_replay_mb", "the most that this replay holds", "MB", "less", 500.0),
-        ),
-        measure_replay,
-    ),
-    Measurement(
-        "memory",
-        (Line("memory_sim_mb", "the most that quadsim sim of a minute holds", "MB", "less"),),
-        measure_memory,
-    ),
+    Measurement("replay", lines(FIGURES), measure_replay),
+    Measurement("memory", lines(MEMORY), measure_memory),
 )

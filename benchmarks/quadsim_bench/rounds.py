@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -17,7 +17,7 @@ import psutil
 
 import quadsim_bench
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim_bench.figure import Figure, Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Figure, Measurement, Session, Unavailable
 
 
 def all_measurements() -> list[Measurement]:
@@ -28,21 +28,13 @@ def all_measurements() -> list[Measurement]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A measurement, and which of its figures are wanted."""
-
-    measurement: Measurement
-    lines: tuple[Line, ...]
-
-
 def chosen(
     measurements: Sequence[Measurement],
     only: Sequence[str] = (),
     short: bool = False,
     kept: bool = False,
-) -> list[Chosen]:
-    """Measurements with the figures that are wanted.
+) -> list[Measurement]:
+    """Measurements with those of their figures that are wanted.
 
     Args:
         measurements: all.
@@ -74,7 +66,7 @@ def chosen(
             if (not only or wanted(line.name) or wanted(each.name)) and (line.kept or not kept)
         )
         if lines:
-            found.append(Chosen(each, lines))
+            found.append(replace(each, lines=lines))
     return found
 
 
@@ -105,17 +97,16 @@ class Outcome:
         """Whether nothing went wrong and every target is met."""
         return not self.failed and all(figure.passed is not False for figure in self.figures)
 
-    def need(self, wanted: Sequence[Chosen]) -> None:
+    def need(self, wanted: Sequence[Measurement]) -> None:
         """Let what was not measured be something that went wrong."""
         there = {figure.line.name for figure in self.figures}
-        for one in wanted:
-            name = one.measurement.name
-            if name not in self.failed and any(line.name not in there for line in one.lines):
-                self.failed[name] = self.absent.pop(name, "gave no figure")
+        for each in wanted:
+            if each.name not in self.failed and not there.issuperset(x.name for x in each.lines):
+                self.failed[each.name] = self.absent.pop(each.name, "gave no figure")
 
 
 def measure(
-    wanted: Sequence[Chosen],
+    wanted: Sequence[Measurement],
     session: Session,
     repeat: int,
     progress: Callable[[str, int], None] = lambda name, done: None,
@@ -133,7 +124,7 @@ def measure(
     outcome = Outcome()
     samples: dict[str, list[float]] = {}
     for done in range(repeat * len(wanted)):
-        each = wanted[done % len(wanted)].measurement
+        each = wanted[done % len(wanted)]
         if each.name in outcome.absent or each.name in outcome.failed:
             continue
         progress(each.name, done)
@@ -152,10 +143,12 @@ def measure(
                 else:
                     rest[name] = value
             outcome.details.setdefault(each.name, []).append(rest)
-    for one in wanted:
-        for line in one.lines:
-            if line.name in samples:
-                outcome.figures.append(Figure(line, tuple(samples[line.name])))
+    outcome.figures = [
+        Figure(line, tuple(samples[line.name]))
+        for each in wanted
+        for line in each.lines
+        if line.name in samples
+    ]
     return outcome
 
 

@@ -26,7 +26,7 @@ from quadsim.sensors.vibration import VibrationParams
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.scene.terrain_hills import HillsParams, hills
-from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.figure import Measurement, Session, lines
 
 BLOCK = 1000
 
@@ -154,14 +154,8 @@ WORDS = {
     "imu_ideal": "an IMU without errors",
 }
 
-MEASUREMENTS = (
-    Measurement(
-        "sensors",
-        tuple(
-            Line(f"sensor_{name}_us", f"a sample of {words}", "us", "less")
-            for name, words in WORDS.items()
-        ),
-        measure,
-        short=True,
-    ),
+FIGURES = "\n".join(
+    f"sensor_{name}_us us less a sample of {words}" for name, words in WORDS.items()
 )
+
+MEASUREMENTS = (Measurement("sensors", lines(FIGURES), measure, short=True),)

@@ -18,7 +18,7 @@ from typing import Any
 
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import share_dir
-from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Measurement, Session, Unavailable, lines
 
 FLOWN_S = 10.0
 #: Longest time that anything here may take, s.
@@ -172,30 +172,24 @@ PROCESSES, COMPOSED = "startup_armed_processes_s", "startup_armed_composed_s"
 MEASUREMENTS = (
     Measurement(
         "startup_help",
-        (Line("startup_help_s", "quadsim --help, the whole command", "s", "less", 0.3),),
+        lines("startup_help_s s <=0.3 quadsim --help, the whole command"),
         help_,
         short=True,
     ),
     Measurement(
         "startup_sim",
-        (
-            Line(
-                "sim_10s_flight_s",
-                "quadsim sim of a hover of 10 s with its report, the whole command",
-                "s", "less", 2.0,
-            ),
-        ),
+        lines("sim_10s_flight_s s <=2 quadsim sim of a hover of 10 s with its report, in all"),
         sim,
         short=True,
     ),
     Measurement(
         "startup_processes",
-        (Line(PROCESSES, "from quadsim fly to armed, a process a node", "s", "less", 8.0),),
+        lines(f"{PROCESSES} s <=8 from quadsim fly to armed, a process a node"),
         partial(armed, name=PROCESSES),
     ),
     Measurement(
         "startup_composed",
-        (Line(COMPOSED, "from quadsim fly --composed to armed", "s", "less", 4.0),),
+        lines(f"{COMPOSED} s <=4 from quadsim fly --composed to armed"),
         partial(armed, name=COMPOSED),
     ),
-)  # fmt: skip
+)

@@ -17,7 +17,7 @@ from typing import Any
 
 from quadsim.base.errors import FlightError
 from quadsim.ros.runtime.dds_environment import set_dds_environment
-from quadsim_bench.figure import Line, Measurement, Session, Unavailable
+from quadsim_bench.figure import Measurement, Session, Unavailable, lines
 from quadsim_bench.startup import free_domain
 
 #: Vehicles of the closed loop's figures.
@@ -72,7 +72,7 @@ def _node(domain: int, count: int, publish: str) -> Iterator[subprocess.Popen[by
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "quadsim.ros.nodes.swarm", "--ros-args", *arguments],
+        [sys.executable, "-m", "quadsim.ros", "swarm", "--ros-args", *arguments],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def in_real_time(count: int, publish: str, measured_s: float) -> dict[str, float
     try:
         import psutil
 
-        from quadsim.ros.swarm.listener import SwarmListener
+        from quadsim_bench.swarm_listener import SwarmListener
     except ImportError as error:
         raise Unavailable(f"rclpy is not installed ({error}): docs/install.md") from None
     from quadsim.sim.scenario import load_scenario
@@ -177,35 +177,22 @@ def measure_real_time(count: int, publish: str, session: Session) -> dict[str, A
     return {f"swarm_{count}_{name}": value for name, value in found.items()}
 
 
+LOOP = "\n".join(
+    f"swarm_loop_{count}_x_core x more {count} vehicles without ROS, IMU 200 Hz, over CPU time"
+    for count in COUNTS
+)
+FIFTY = """
+swarm_50_rtf x >=0.99 50 vehicles on DDS, each IMU at 200 Hz
+swarm_50_cores cores less their node, of a simulated second
+swarm_50_arrived_percent % >=99.9 samples of IMUs heard
+"""
+HUNDRED = """
+swarm_100_rtf x >=0.99 100 vehicles on DDS, truth and estimates
+swarm_100_cores cores less their node, of a simulated second
+"""
+
 MEASUREMENTS = (
-    Measurement(
-        "swarm_loop",
-        tuple(
-            Line(
-                f"swarm_loop_{count}_x_core",
-                f"closed loop of {count} vehicles, IMU at 200 Hz, simulated over CPU time",
-                "x",
-                "more",
-            )
-            for count in COUNTS
-        ),
-        measure_loop,
-    ),
-    Measurement(
-        "swarm_50",
-        (
-            Line("swarm_50_rtf", "50 vehicles on DDS, each IMU at 200 Hz", "x", "more", 0.99),
-            Line("swarm_50_cores", "their node, of a simulated second", "cores", "less"),
-            Line("swarm_50_arrived_percent", "samples of IMUs heard", "%", "more", 99.9),
-        ),
-        partial(measure_real_time, 50, "imu"),
-    ),
-    Measurement(
-        "swarm_100",
-        (
-            Line("swarm_100_rtf", "100 vehicles on DDS, truth and estimates", "x", "more", 0.99),
-            Line("swarm_100_cores", "their node, of a simulated second", "cores", "less"),
-        ),
-        partial(measure_real_time, 100, "estimates"),
-    ),
+    Measurement("swarm_loop", lines(LOOP), measure_loop),
+    Measurement("swarm_50", lines(FIFTY), partial(measure_real_time, 50, "imu")),
+    Measurement("swarm_100", lines(HUNDRED), partial(measure_real_time, 100, "estimates")),
 )

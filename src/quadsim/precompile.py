@@ -1,22 +1,30 @@
-"""``python -m quadsim.precompile``: compile every kernel once, into the cache that all share.
+"""``python -m quadsim.precompile [ARCHIVE]``: compile every kernel once.
 
 Kernels are compiled at their first call; here each is called as the commands and nodes call it.
+They go into the cache that all commands share. With an archive they are compiled for any recent
+processor and go into this file instead: a wheel that is built with ``src/quadsim/kernels.zip``
+brings them along.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
 from quadsim.base.compiled import new_record
-from quadsim.base.kernel_folder import set_filled
+from quadsim.base.errors import InputError
+from quadsim.base.kernel_folder import BASELINES, baseline, set_filled
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY, SETPOINT
 from quadsim.control.airframe import pack_airframe
@@ -169,7 +177,8 @@ def precompile_assisted(params: FlightParams) -> None:
 
 def precompile_planner() -> None:
     """The planner's map, as the planner marks a scan in it."""
-    from quadsim.hil.planner.planner import Planner, PlannerParams
+    from quadsim.hil.planner.parameters import PlannerParams
+    from quadsim.hil.planner.planner import Planner
 
     planner = Planner(PlannerParams())
     planner.take_goals(np.array([[5.0, 0.0, 2.0]]))
@@ -235,7 +244,7 @@ def precompile_rest(scenario: Scenario) -> None:
     precompile_guard()
 
 
-def main() -> None:
+def fill_cache() -> None:
     """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
     scenario = load_scenario("hover", duration_s=5.0)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
@@ -245,6 +254,34 @@ def main() -> None:
         rest.result()
     set_filled()
     forget_old_kernels()
+
+
+def write_archive(path: Path) -> None:
+    """Compile for the baseline of this architecture, in a cache of its own, and pack that.
+
+    Raises:
+        InputError: this processor is not of a kind that wheels are made for.
+    """
+    processor = baseline()
+    if processor is None:
+        raise InputError(f"{path}: wheels bring kernels for {', '.join(BASELINES)} alone")
+    with TemporaryDirectory() as folder:
+        name, features = processor
+        chosen = {"NUMBA_CACHE_DIR": folder, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+        subprocess.run(
+            [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
+        )
+        with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+            for file in sorted(Path(folder).rglob("*.nb[ci]")):
+                archive.write(file, file.relative_to(folder))
+
+
+def main() -> None:
+    """Fill the cache, or write the archive that is asked for."""
+    if len(sys.argv) > 1:
+        write_archive(Path(sys.argv[1]))
+    else:
+        fill_cache()
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ class Command:
             pytest.fail(f"no end within {within_s} s; left: {left}\n{self.log}{err.decode()}")
         self.log += err.decode()
         self._ended = True
+        print(self.log)  # with the stack, if a signal ended it
         return self._process.returncode, out.decode()
 
     def nothing_left(self, within_s: float = 20.0) -> bool:

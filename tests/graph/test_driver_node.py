@@ -39,7 +39,7 @@ from quadsim.base.errors import InputError
 from quadsim.ros.graph.graph import GraphOptions, NodeSpec, describe
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import qos
-from quadsim.ros.runtime.packages import installed
+from quadsim.ros.runtime.packages import is_installed
 from quadsim.ros.runtime.processes import maker
 from quadsim.ros.runtime.runtime import make_executor
 from quadsim.sim.scenario import load_scenario
@@ -591,7 +591,7 @@ def test_a_topic_that_brings_nothing_is_named_once(bench, tmp_path, monkeypatch)
 
 def test_mavros_without_its_messages_still_gives_and_takes(bench, tmp_path):
     """Where mavros_msgs is missing, its standard-typed topics are there, and the rest is named."""
-    if installed("mavros_msgs/srv/SetMode"):
+    if is_installed("mavros_msgs/srv/SetMode"):
         pytest.skip("mavros_msgs is installed")
     parameters = {"drivers": "mavros", "topics": "odometry/autopilot"}
     bench.add(maker(NodeSpec("driver", "/quad", parameters))(bench.context))

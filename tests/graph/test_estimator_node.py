@@ -191,6 +191,8 @@ def test_motion_capture_alone_flies_the_filter(bench):
     """Without GNSS, field and datum; and the vehicle stands when somebody says so."""
     overrides = {"external_pose_type": "pose_with_covariance"}
     node = bench.add(estimator.make(bench.context, namespace="/quad", overrides=overrides))
+    answer = ask(bench, datum__height_m=3.0)
+    assert answer.reason == "datum.height_m: counts only with datum_source: parameter"
     vehicle = Vehicle(bench, node)
     vehicle.run(300, gnss=False, pose=True)
     bench.until(lambda: bool(vehicle.odometry))

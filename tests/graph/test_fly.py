@@ -96,7 +96,7 @@ def test_a_flight_in_lockstep(fly):
 def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     flight = fly("--drivers", "sim:-gnss", "--pacing", "lockstep", "--json")
-    driver = command("--ros-args", "-r", "__ns:=/quad", module="quadsim.ros.nodes.gnss")
+    driver = command("gnss", "--ros-args", "-r", "__ns:=/quad", module="quadsim.ros")
     status, out = flight.finish()
     assert status == 0, flight.log
     summary = summary_of(out)
@@ -214,7 +214,7 @@ def test_a_foreign_clock_is_refused(bench, fly, command, domain, tmp_path, monke
         )
     )
     assert flight.running
-    command("--ros-args", "-r", "__ns:=/quad", module="quadsim.ros.nodes.imu")
+    command("imu", "--ros-args", "-r", "__ns:=/quad", module="quadsim.ros")
     while flight.running:
         bench.executor.spin_once(0.1)
     status, _ = flight.finish()

@@ -15,7 +15,7 @@ from sensor_msgs.msg import Imu
 
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.intra_process import share
+from quadsim.ros.runtime.intra_process import share_context
 from quadsim.ros.runtime.runtime import spin
 
 #: So many messages take ten seconds: who has not ended by then does not end.
@@ -62,7 +62,7 @@ def test_nodes_that_never_rest_end_when_they_are_told_to(domain):
 
 
 def test_a_publisher_of_another_process_is_named_where_it_is_not_heard(bench):
-    handing = share(bench.context, bench.executor)
+    handing = share_context(bench.context, bench.executor)
     talker = bench.add(QuadsimNode("talker", context=bench.context, namespace="/quad"))
     talker.offer(topics.IMU_RAW)
     listener = bench.add(QuadsimNode("listener", context=bench.context, namespace="/quad"))
@@ -89,7 +89,7 @@ def test_a_bad_keystore_is_one_line(domain, tmp_path, node, keys):
                      "governance.p7s", "permissions.p7s"):  # fmt: skip
             (store / "enclaves" / name).write_text("no key")
     done = subprocess.run(
-        [sys.executable, "-m", f"quadsim.ros.nodes.{node}"],
+        [sys.executable, "-m", "quadsim.ros", node],
         env={**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_SECURITY_ENABLE": "true",
              "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": str(store)},
         capture_output=True,

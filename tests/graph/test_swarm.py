@@ -72,7 +72,7 @@ def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
     bench.node.create_subscription(
         topics.EVENTS.message, "/quad2/events", told.append, topics.EVENTS.wanted
     )
-    bench.until(lambda: node._steering[1]._events.get_subscription_count() == 1)
+    bench.until(lambda: node.count_subscribers("/quad2/events") == 1)
     assert call("/quad2/arm", SetBool.Request(data=True)).success
     bench.until(lambda: "armed" in [event.name for event in told])  # paused as it is
     assert bench.call(Trigger, "/quad2/mission/start", Trigger.Request()).success

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quadsim.geometry.rotation import yaw_of
-from quadsim.hil.planner.planner import Planner, PlannerOutput
+from quadsim.hil.planner.parameters import PlannerOutput
+from quadsim.hil.planner.planner import Planner
 from quadsim.world.scene.movers import Movers
 from quadsim.world.scene.obstacles import Cylinder
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import MAX_GAP_S
-from quadsim.analysis.signals import SIGNALS, Logs, Series
+from quadsim.analysis.signals import SIGNALS, Logs, SignalSeries
 from quadsim.base.errors import InputError
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
 from quadsim.sim.log import ERROR, Array, Event, FlightLog
@@ -35,7 +35,7 @@ class Judged:
     """
 
     criterion: SignalCriterion
-    series: Series
+    series: SignalSeries
     value: float | None
     held_s: float
     passed: bool
@@ -75,7 +75,7 @@ def need_imu(criteria: Iterable[AnyCriterion]) -> bool:
     return any(name.startswith("accel") for name in names)
 
 
-def stretches(series: Series, inside: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def stretches(series: SignalSeries, inside: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """First and last row of each stretch inside, which a gap of the series breaks too."""
     if not len(series):
         return []
@@ -86,13 +86,13 @@ def stretches(series: Series, inside: NDArray[np.bool_]) -> list[tuple[int, int]
     return [(int(a), int(b)) for a, b in zip(first, last, strict=True) if inside[a]]
 
 
-def _cut(series: Series, criterion: SignalCriterion, start_ns: int) -> Series:
+def _cut(series: SignalSeries, criterion: SignalCriterion, start_ns: int) -> SignalSeries:
     since_ns = series.stamp_ns - start_ns
     rows = (since_ns >= criterion.from_s * 1e9) & (since_ns <= criterion.to_s * 1e9)
-    return Series(series.stamp_ns[rows], series.values[rows])
+    return SignalSeries(series.stamp_ns[rows], series.values[rows])
 
 
-def _held_s(series: Series, least: float, limit: float, at_end: bool) -> tuple[float, bool]:
+def _held_s(series: SignalSeries, least: float, limit: float, at_end: bool) -> tuple[float, bool]:
     """Longest (or last) time in a band, and whether that is the whole series."""
     with np.errstate(invalid="ignore"):
         inside = (series.values >= least) & (series.values <= limit)
@@ -120,7 +120,7 @@ def judge_signal(criterion: SignalCriterion, logs: Logs) -> Judged:
     series = _cut(signal.of(logs), criterion, logs[0].start_ns)
     if signal.is_share:
         counts = np.arange(1, len(series) + 1)
-        series = Series(series.stamp_ns, np.cumsum(series.values) / counts)
+        series = SignalSeries(series.stamp_ns, np.cumsum(series.values) / counts)
 
     def holds(limit: float) -> tuple[float, bool]:
         held_s, whole = _held_s(series, criterion.least, limit, signal.is_share)

@@ -76,7 +76,7 @@ class Score:
         return asdict(self)
 
 
-def conjugate(q: Array) -> Array:
+def conjugates(q: Array) -> Array:
     """Inverses of (N, 4) unit quaternions."""
     return np.asarray(q * np.array([1.0, -1.0, -1.0, -1.0]))
 
@@ -90,7 +90,7 @@ def rotation_vector(q: Array) -> Array:
     return np.asarray(factor * q[:, 1:])
 
 
-def yaw_of(q_WB: Array) -> Array:
+def yaws_of(q_WB: Array) -> Array:
     """(N,) yaw of (N, 4) quaternions, rad."""
     w, x, y, z = q_WB.T
     return np.asarray(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
@@ -178,12 +178,12 @@ def errors(estimate: Track, truth: Track) -> Errors:
     known, true = at_stamps(truth, estimate.stamp_ns)
     at = estimate[known]
     z_true, z = body_z(true.q_WB), body_z(at.q_WB)
-    yaw = yaw_of(at.q_WB) - yaw_of(true.q_WB)
+    yaw = yaws_of(at.q_WB) - yaws_of(true.q_WB)
     return Errors(
         stamp_ns=at.stamp_ns,
         position_W=at.p_W - true.p_W,
         velocity_W=at.v_W - true.v_W,
-        attitude_W=rotation_vector(multiply_rows(at.q_WB, conjugate(true.q_WB))),
+        attitude_W=rotation_vector(multiply_rows(at.q_WB, conjugates(true.q_WB))),
         yaw=np.arctan2(np.sin(yaw), np.cos(yaw)),
         tilt=np.arctan2(np.linalg.norm(np.cross(z_true, z), axis=1), np.sum(z_true * z, axis=1)),
         sigma=at.sigma,

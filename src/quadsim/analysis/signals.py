@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quadsim.analysis.metrics import Errors, at_stamps, body_z, errors, yaw_of
+from quadsim.analysis.metrics import Errors, at_stamps, body_z, errors, yaws_of
 from quadsim.sim.log import Array, FlightLog, Stamps, Track
 
 Logs = Sequence[FlightLog]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SignalSeries:
     """A number over time.
 
     Attributes:
@@ -29,7 +29,7 @@ class Series:
         return len(self.stamp_ns)
 
 
-NOTHING = Series(np.zeros(0, np.int64), np.zeros(0))
+NOTHING = SignalSeries(np.zeros(0, np.int64), np.zeros(0))
 
 
 def _errors(log: FlightLog) -> Errors | None:
@@ -38,18 +38,18 @@ def _errors(log: FlightLog) -> Errors | None:
     return None if estimate is None or not len(log.truth) else errors(estimate, log.truth)
 
 
-def _of_errors(value: Callable[[Errors], Array]) -> Callable[[Logs], Series]:
-    def series(logs: Logs) -> Series:
+def _of_errors(value: Callable[[Errors], Array]) -> Callable[[Logs], SignalSeries]:
+    def series(logs: Logs) -> SignalSeries:
         found = _errors(logs[0])
-        return NOTHING if found is None else Series(found.stamp_ns, value(found))
+        return NOTHING if found is None else SignalSeries(found.stamp_ns, value(found))
 
     return series
 
 
-def _of_truth(value: Callable[[Track], Array]) -> Callable[[Logs], Series]:
-    def series(logs: Logs) -> Series:
+def _of_truth(value: Callable[[Track], Array]) -> Callable[[Logs], SignalSeries]:
+    def series(logs: Logs) -> SignalSeries:
         truth = logs[0].truth
-        return Series(truth.stamp_ns, value(truth)) if len(truth) else NOTHING
+        return SignalSeries(truth.stamp_ns, value(truth)) if len(truth) else NOTHING
 
     return series
 
@@ -71,25 +71,25 @@ def euler_angles(q_WB: Array) -> Array:
     w, x, y, z = q_WB.T
     roll = np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
     pitch = np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0))
-    return np.stack([roll, pitch, yaw_of(q_WB)], axis=1)
+    return np.stack([roll, pitch, yaws_of(q_WB)], axis=1)
 
 
-def _euler_error_max(logs: Logs) -> Series:
+def _euler_error_max(logs: Logs) -> SignalSeries:
     estimate = next(iter(logs[0].estimates.values()), None)
     if estimate is None:
         return NOTHING
     known, true = at_stamps(logs[0].truth, estimate.stamp_ns)
     apart = euler_angles(estimate.q_WB[known]) - euler_angles(true.q_WB)
     turned = np.abs(np.arctan2(np.sin(apart), np.cos(apart)))
-    return Series(true.stamp_ns, turned.max(axis=1, initial=0.0))
+    return SignalSeries(true.stamp_ns, turned.max(axis=1, initial=0.0))
 
 
-def _tracking(logs: Logs) -> Series:
+def _tracking(logs: Logs) -> SignalSeries:
     log = logs[0]
     if log.reference is None or not len(log.truth):
         return NOTHING
     known, wanted = at_stamps(log.reference, log.truth.stamp_ns)
-    return Series(wanted.stamp_ns, _length(log.truth.p_W[known] - wanted.p_W))
+    return SignalSeries(wanted.stamp_ns, _length(log.truth.p_W[known] - wanted.p_W))
 
 
 def _heading_in_sigma(error: Errors) -> Array:
@@ -98,7 +98,7 @@ def _heading_in_sigma(error: Errors) -> Array:
     return np.asarray(np.abs(error.attitude_W[:, 2]) <= error.sigma[:, 8], float)
 
 
-def _gnss_x_in_sigma(logs: Logs) -> Series:
+def _gnss_x_in_sigma(logs: Logs) -> SignalSeries:
     fixes = logs[0].gnss
     if fixes is None or fixes.sigma is None:
         return NOTHING
@@ -107,20 +107,20 @@ def _gnss_x_in_sigma(logs: Logs) -> Series:
     known, true = at_stamps(logs[0].truth, fixes.stamp_ns)
     off = np.abs(fixes.p_W[known, 0] - true.p_W[:, 0])
     assert fixes.sigma is not None
-    return Series(true.stamp_ns, np.asarray(off <= fixes.sigma[known, 0], float))
+    return SignalSeries(true.stamp_ns, np.asarray(off <= fixes.sigma[known, 0], float))
 
 
-def _accel_x_in_sigma(logs: Logs) -> Series:
+def _accel_x_in_sigma(logs: Logs) -> SignalSeries:
     imu = logs[0].imu
     if imu is None:
         return NOTHING
-    return Series(imu.stamp_ns, np.asarray(np.abs(imu.f_S[:, 0]) <= imu.f_sigma[:, 0], float))
+    return SignalSeries(imu.stamp_ns, np.asarray(np.abs(imu.f_S[:, 0]) <= imu.f_sigma[:, 0], float))
 
 
-def _probability(column: int) -> Callable[[Logs], Series]:
+def _probability(column: int) -> Callable[[Logs], SignalSeries]:
     """Of so small a sum of (error / stated deviation)^2 over the vehicles, were they right."""
 
-    def series(logs: Logs) -> Series:
+    def series(logs: Logs) -> SignalSeries:
         found = [_errors(log) for log in logs]
         each = [error for error in found if error is not None and error.sigma is not None]
         if len(each) < len(logs):
@@ -136,7 +136,7 @@ def _probability(column: int) -> Callable[[Logs], Series]:
             total += (vector[rows, column % 3] / error.sigma[rows, column]) ** 2
         from scipy.special import chdtr  # here, as it takes 0.1 s, and few criteria need it
 
-        return Series(stamp_ns, np.asarray(chdtr(len(each), total)))
+        return SignalSeries(stamp_ns, np.asarray(chdtr(len(each), total)))
 
     return series
 
@@ -145,7 +145,7 @@ def _probability(column: int) -> Callable[[Logs], Series]:
 LANDINGS = ("landing", "failsafe_landing", "crash", "stopped")
 
 
-def _height_above_ground(logs: Logs) -> Series:
+def _height_above_ground(logs: Logs) -> SignalSeries:
     """From the first item after the take-off to the landing."""
     log = logs[0]
     if log.ground_m is None or not len(log.truth):
@@ -157,10 +157,10 @@ def _height_above_ground(logs: Logs) -> Series:
     ends = (e.stamp_ns for e in log.events if e.name in LANDINGS and e.stamp_ns > begin_ns)
     rows = (stamps >= begin_ns) & (stamps < next(ends, int(stamps[-1]) + 1))
     above = log.truth.p_W[rows, 2] - log.ground_m[rows]
-    return Series(stamps[rows], np.maximum(above, 0.0))
+    return SignalSeries(stamps[rows], np.maximum(above, 0.0))
 
 
-def _gap(logs: Logs) -> Series:
+def _gap(logs: Logs) -> SignalSeries:
     """Smallest distance between the upright cylinders of any two vehicles, 0 where they meet."""
     if len(logs) < 2 or not all(len(log.truth) for log in logs):
         return NOTHING
@@ -178,7 +178,7 @@ def _gap(logs: Logs) -> Series:
         gaps = np.hypot(np.maximum(level, 0.0), np.maximum(upright, 0.0))
         gap_m = np.fmin(gap_m, np.fmin.reduce(gaps))
     known = np.isfinite(gap_m)
-    return Series(stamp_ns[known], gap_m[known])
+    return SignalSeries(stamp_ns[known], gap_m[known])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Signal:
 
     doc: str
     unit: str
-    of: Callable[[Logs], Series]
+    of: Callable[[Logs], SignalSeries]
     is_share: bool = False
     of_all: bool = False
     is_room: bool = False
@@ -207,7 +207,7 @@ def _length(vectors: Array) -> Array:
     return np.asarray(np.linalg.norm(vectors, axis=1))
 
 
-def _shares(doc: str, of: Callable[[Logs], Series]) -> Signal:
+def _shares(doc: str, of: Callable[[Logs], SignalSeries]) -> Signal:
     return Signal(doc, "1", of, is_share=True)
 
 

@@ -61,7 +61,7 @@ def value_at(summary: Mapping[str, Any], path: str) -> float | None:
     return float(value)
 
 
-def judge(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> None:
+def judge_criteria(summary: Summary, criteria: Criteria, logs: Sequence[FlightLog]) -> None:
     """Fill in ``criteria`` and ``passed``; a value that is missing does not pass."""
     judged: list[dict[str, Any]] = []
     for criterion in criteria:
@@ -116,7 +116,7 @@ def outcome(log: FlightLog, criteria: Criteria = (), settle_s: float = metrics.S
         "notes": list(log.notes),
         "settle_s": settle_s,
     }
-    judge(summary, [item for item in criteria if not _is("is_room", item)], [log])
+    judge_criteria(summary, [item for item in criteria if not _is("is_room", item)], [log])
     return summary
 
 
@@ -176,7 +176,7 @@ def _together(
     summary: Summary = dict(runs[0])
     del summary["vehicle"]
     joint: Summary = {"errors": []}
-    judge(joint, [item for item in criteria if _is("of_all", item)], list(logs.values()))
+    judge_criteria(joint, [item for item in criteria if _is("of_all", item)], list(logs.values()))
     of_all = iter(joint["criteria"])
     judged = [[(run["vehicle"], item) for item in run["criteria"]] for run in runs]
     of_each = iter(zip(*judged, strict=True))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.metrics import at_stamps, conjugate, rms, rotation_vector
+from quadsim.analysis.metrics import at_stamps, conjugates, rms, rotation_vector
 from quadsim.base.errors import InputError
 from quadsim.sim.disk_arrays import KeptTrack, forget, forget_track, parts_of, slices, taken
 from quadsim.sim.log import Array, Stamps, Track
@@ -257,14 +257,14 @@ def relative(estimate: Track, truth: Track, span: Span) -> dict[str, float | int
     first, second = pairs(truth, span)
     moves = []
     for track in (estimate, truth):
-        back = conjugate(taken(track.q_WB, first))
+        back = conjugates(taken(track.q_WB, first))
         step_W = taken(track.p_W, second) - taken(track.p_W, first)
         R_BW = Rotation.from_quat(np.roll(back, -1, axis=1)) if len(first) else None
         step_B = step_W if R_BW is None else R_BW.apply(step_W)
         moves.append((step_B, multiply_rows(back, taken(track.q_WB, second))))
     (step, turn), (true_step, true_turn) = moves
     away = np.linalg.norm(step - true_step, axis=1)
-    angle = np.linalg.norm(rotation_vector(multiply_rows(conjugate(true_turn), turn)), axis=1)
+    angle = np.linalg.norm(rotation_vector(multiply_rows(conjugates(true_turn), turn)), axis=1)
     result: dict[str, float | int | None] = {
         "translation_rmse_m": rms(away),
         "translation_mean_m": _of(np.mean, away),

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 
 from quadsim.bag.log import ODOMETRY, POSE, read_track
-from quadsim.bag.reading import BLOCK, Bag
+from quadsim.bag.reading import Bag
 from quadsim.bag.topics import topic
 from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
 from quadsim.wire.damaged import decoded
-from quadsim.wire.decode import Block, decode
+from quadsim.wire.decode import decode
 
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 TYPES = (ODOMETRY, POSE, POSE_WITH_COVARIANCE)
@@ -54,14 +54,11 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
     if bag.types[full] == ODOMETRY:
         return read_track(bag, full, notes, sigma=False)
     blocks = []
-    waiting: list[bytes] = []
-    for message in bag.messages([full]):
-        waiting.append(message.payload)
-        if len(waiting) == BLOCK:
-            blocks += _decoded(bag, full, waiting, notes)
-            waiting = []
-    if waiting:
-        blocks += _decoded(bag, full, waiting, notes)
+    for batch in bag.batches([full]):
+        block = decoded(partial(decode, bag.types[full]), batch.payloads)
+        if block.bad:
+            notes.append(f"{full}: {len(block.bad)} messages left out: {block.reason}")
+        blocks += [] if block.good is None else [block.good]
     if not blocks:
         return Track.empty()
     stamp_ns = np.concatenate([block.stamp_ns for block in blocks])
@@ -78,10 +75,3 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
     unknown = np.full((int(good.sum()), 3), np.nan)
     q_WB = q_WB[good] / length[good, None]
     return Track(stamp_ns[good], p_W[good], unknown, q_WB, unknown)
-
-
-def _decoded(bag: Bag, full: str, payloads: list[bytes], notes: list[str]) -> list[Block]:
-    block = decoded(partial(decode, bag.types[full]), payloads)
-    if block.bad:
-        notes.append(f"{full}: {len(block.bad)} messages left out: {block.reason}")
-    return [] if block.good is None else [block.good]

@@ -12,6 +12,7 @@ import zstandard
 
 from quadsim.bag.contents import Bag, Opened
 from quadsim.bag.driver_topics import DrivenBag
+from quadsim.bag.logs.formats import format_of
 from quadsim.bag.mcap_storage import McapStorage, NoIndexError
 from quadsim.bag.metadata import FILE_NAME, read_metadata
 from quadsim.bag.repair import BeingRecorded, is_whole, repair, repair_file
@@ -26,12 +27,15 @@ _PACKED = (".zstd", ".zst")
 _LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
 _PIECE_BYTES = 1 << 20
 _FORMATS = (".mcap", ".db3")
-_KINDS = "a rosbag2 folder, or a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd)"
+_KINDS = (
+    "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), or a log"
+    " (docs/logs.md)"
+)
 
 
 @contextmanager
-def open_bag(path: Path | str, driver: str | None = None) -> Iterator[Bag]:
-    """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file, compressed or not.
+def open_bag(path: Path | str, driver: str | None = None, columns: str = "") -> Iterator[Bag]:
+    """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file, compressed or not, or a log.
 
     A cut MCAP is repaired first: in its place, or, where that cannot be written, in a scratch
     folder. Compressed files are unpacked onto the disk. ``Bag.notes`` then says so.
@@ -40,6 +44,7 @@ def open_bag(path: Path | str, driver: str | None = None) -> Iterator[Bag]:
         path: what to open.
         driver: who published it, if not quadsim: a name of ``config/drivers``, a file, or several
             with commas between. The bag then shows our topics, types and frames.
+        columns: column map of a log without topics of its own (:mod:`quadsim.bag.logs`).
 
     Raises:
         InputError: missing, not a bag, empty, or damaged beyond reading; one line with the remedy.
@@ -47,11 +52,23 @@ def open_bag(path: Path | str, driver: str | None = None) -> Iterator[Bag]:
     path = Path(path)
     with ExitStack() as stack:
         drivers = load_drivers(driver) if driver is not None else ()
-        opened = _Opening(path, stack).open()
+        opened = _opened_log(path, columns) or _Opening(path, stack).open()
         bag = DrivenBag(path, opened, drivers) if drivers else Bag(path, opened)
         if not sum(bag.counts.values()):
             raise InputError(f"{path}: the bag is empty; record again")
         yield bag
+
+
+def _opened_log(path: Path, columns: str) -> Opened | None:
+    """A log of another format (:mod:`quadsim.bag.logs`); None if it is none."""
+    try:
+        kind = format_of(path)
+        if kind is None:
+            return None
+        log = kind.read(path, columns)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return Opened([log], log.notes, log.custom)
 
 
 class _Opening:

@@ -83,8 +83,11 @@ class SourcesLocator(UserProvidedCacheLocator):
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         file = Path(py_file)
-        folder = Path(self._cache_path) / file.stem / sources_digest(file)[:16]
-        self._cache_path = str(folder)
+        folder = Path(self._cache_path) / file.stem
+        if file.is_relative_to(PACKAGE):  # a place that does not say where the package lies
+            above = Path(os.environ["NUMBA_CACHE_DIR"])
+            folder = above / file.relative_to(PACKAGE).with_suffix("")
+        self._cache_path = str(folder / sources_digest(file)[:16])
 
     def ensure_cache_path(self) -> None:
         """Make the folder, once in a process, and remove those of older sources."""

@@ -15,6 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
+#: Kernels that came with the package; ``python -m quadsim.precompile ARCHIVE`` makes it.
+SHIPPED = PACKAGE / "kernels.zip"
+#: Processor for which they are compiled, by the machine's architecture, and what it has to have,
+#: in the words of /proc/cpuinfo.
+BASELINES = {
+    "x86_64": ("x86-64-v3", "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave"),
+    "aarch64": ("generic", ""),
+}
+CPUINFO = Path("/proc/cpuinfo")
 
 
 def _sources_digest() -> str:
@@ -50,6 +59,49 @@ def choose_folder() -> None:
         make_private(folder)
     refuse_if_unsafe(folder)
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if SHIPPED.is_file() and "NUMBA_CPU_NAME" not in os.environ:
+        use_shipped(folder)
+
+
+# ---- kernels of the wheel ----------------------------------------------------------------------
+
+
+def baseline() -> tuple[str, str] | None:
+    """Processor and features for which shipped kernels are compiled, in Numba's words.
+
+    Returns:
+        None if this processor has less, or is of another kind.
+    """
+    name, needed = BASELINES.get(os.uname().machine, ("", ""))
+    with suppress(OSError):
+        for line in CPUINFO.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if name and key.strip() in ("flags", "Features"):
+                return (name, "") if {*needed.split()} <= {*value.split()} else None
+    return None
+
+
+def use_shipped(folder: Path) -> None:
+    """Unpack the kernels that came with the package, once, and have Numba take them.
+
+    Numba takes a kernel that was compiled for the processor it is told, so all are compiled for the
+    wheel's from then on. Where the processor has less they are compiled for it, as ever.
+    """
+    processor = baseline()
+    if processor is None:
+        return
+    facts = SHIPPED.stat()
+    mark, content = folder / "shipped", f"{facts.st_size} {facts.st_mtime_ns}"
+    if not mark.is_file() or mark.read_text() != content:
+        from zipfile import ZipFile  # here, as it takes 10 ms to import
+
+        try:
+            with ZipFile(SHIPPED) as archive:
+                archive.extractall(folder)
+            mark.write_text(content)
+        except OSError:
+            return  # nothing can be written there
+    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = processor
 
 
 # ---- who may write it --------------------------------------------------------------------------

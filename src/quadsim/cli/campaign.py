@@ -80,9 +80,9 @@ def campaign(options: CampaignOptions) -> int:
     if options.number is not None:
         return _fly_one(loaded, folder, options.number, options.bag, options.as_json)
     from quadsim.lab.campaign.engine import fly_campaign
-    from quadsim.lab.campaign.record import Record
+    from quadsim.lab.campaign.record import CampaignRecord
 
-    Record.check(folder, contents, resume)
+    CampaignRecord.check(folder, contents, resume)
     states: Counter[str] = Counter()
     try:
         with _pool(dask, options.processes) as pool, counting(loaded.name) as tell:
@@ -184,10 +184,9 @@ def _kept_digest(folder: Path, number: int) -> str | None:
 
 def _show(summary: dict[str, Any]) -> None:
     """The campaign in a few tables on stdout."""
-    from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, percentage, tables, verdict
+    from quadsim.cli.show import number, percentage, print_table, tables, verdict
 
     console = tables()
     success = summary["success"]
@@ -199,21 +198,22 @@ def _show(summary: dict[str, Any]) -> None:
         )
         + verdict(summary["passed"])
     )
-    table = Table("figure", "runs", "mean", "5 %", "median", "95 %", "most")
-    for name, row in summary["metrics"].items():
-        cells = (number(row[key]) for key in ("mean", "5 %", "median", "95 %", "most"))
-        table.add_row(name, str(row["count"]), *cells)
-    console.print(table)
+    keys = ("mean", "5 %", "median", "95 %", "most")
+    rows = (
+        (name, str(row["count"]), *(number(row[key]) for key in keys))
+        for name, row in summary["metrics"].items()
+    )
+    print_table(console, ("figure", "runs", *keys), rows)
     for name, count in summary["missed"].items():
         console.print(f"missed {count} times: {name}", markup=False)
     for reason, count in summary["broken"].items():
         console.print(Text(f"broken {count} times: {reason}", "yellow"), soft_wrap=True)
-    if summary["dependences"]:
-        table = Table("factor", "figure", "rank correlation", "share", "p")
-        for row in summary["dependences"][:8]:
-            cells = (number(row[key], 2) for key in ("rank_correlation", "share", "p_value"))
-            table.add_row(row["factor"], row["metric"], *cells)
-        console.print(table)
+    shown = ("rank_correlation", "share", "p_value")
+    rows = (
+        (row["factor"], row["metric"], *(number(row[key], 2) for key in shown))
+        for row in summary["dependences"][:8]
+    )
+    print_table(console, ("factor", "figure", "rank correlation", "share", "p"), rows)
     for row in summary["worst"][:3]:
         console.print(
             Text(f"run {row['run']} {row['status']}{': ' if row['reason'] else ''}{row['reason']}"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 F = TypeVar("F", bound=Callable[..., Any])
-P = TypeVar("P", bound="Progress")
+P = TypeVar("P", bound="RunProgress")
 
 
 def say(message: str) -> None:
@@ -144,7 +144,7 @@ def staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-class Progress:
+class RunProgress:
     """How a run goes, on stderr: a bar that renews itself on a terminal, else a line now and then.
 
     Time begins with the first look at it, so that what it takes to start does not count.
@@ -216,7 +216,7 @@ class Progress:
             self._bar.update(0, completed=done, total=self.total, words=words)
 
 
-class FlightProgress(Progress):
+class FlightProgress(RunProgress):
     """How a flight goes: time flown, real-time factor, height, state.
 
     >>> with FlightProgress("square", 40.0) as progress:
@@ -244,7 +244,7 @@ class FlightProgress(Progress):
         self.show(flown_s, words, f"{flown_s:.1f}{total} s, {words}")
 
 
-class FlightCount(Progress):
+class FlightCount(RunProgress):
     """How many flights of a batch are done, with rate and time left.
 
     The rate is that of flights since the first call, so that those which an earlier process flew do
@@ -322,15 +322,20 @@ def _uncollected() -> Iterator[None]:
 
 
 def finish(
-    summary: Mapping[str, Any], as_json: bool, show: Callable[[Any], None], line: str = ""
+    summary: Mapping[str, Any],
+    as_json: bool,
+    show: Callable[[Any], None],
+    line: str = "",
+    passed: bool | None = None,
 ) -> int:
     """Print what came of a command, as JSON or for people; the exit status.
 
     Args:
-        summary: with ``passed``.
+        summary: what came of it.
         as_json: whether the JSON object is asked for.
         show: prints tables of it.
         line: goes below them.
+        passed: whether all is as it should be; None: the summary says so.
     """
     if as_json:
         print_json(summary)
@@ -338,7 +343,7 @@ def finish(
         show(summary)
         if line:
             click.echo(line)
-    return exit_status(summary["passed"])
+    return exit_status(summary["passed"] if passed is None else passed)
 
 
 def exit_status(passed: bool) -> int:

@@ -8,7 +8,7 @@ import time
 PATIENCE_S = 15.0
 
 
-def main() -> int:
+def probe() -> int:
     """Publish until the other node has heard; 0 when it has."""
     import rclpy
     from rclpy.context import Context
@@ -42,4 +42,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(probe())

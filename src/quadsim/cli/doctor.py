@@ -152,8 +152,9 @@ def examine() -> dict[str, Any]:
 
 def _show(found: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
+
+    from quadsim.cli.show import print_table
 
     console = Console(highlight=False)
     machine, ros, dds = found["machine"], found["ros"], found["dds"]
@@ -169,10 +170,11 @@ def _show(found: dict[str, Any]) -> None:
         console.print(f"ROS: {where}, RMW {ros['rmw'] or 'default'}, domain {ros['domain']}")
     works = f"works ({dds['seconds']:.2f} s)" if dds["works"] else f"no: {dds['reason']}"
     console.print(f"DDS: {works}", markup=False)
-    table = Table("optional", "", "what it adds")
-    for name, item in found["optional"].items():
-        table.add_row(name, "installed" if item["installed"] else "-", Text(item["for"]))
-    console.print(table)
+    rows = (
+        (name, "installed" if item["installed"] else "-", Text(item["for"]))
+        for name, item in found["optional"].items()
+    )
+    print_table(console, ("optional", "", "what it adds"), rows)
     for problem in found["problems"]:
         console.print(f"problem: {problem}", style="red", markup=False, soft_wrap=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,10 +94,22 @@ def fcnd(options: FcndOptions) -> int:
     begin_s = time.perf_counter()
     with counting("fcnd") as tell:
         found = run_fcnd(scenarios, options.seeds, options.processes, tell)
-    wall_s = time.perf_counter() - begin_s
     figures = {result.name: fcnd_picture(result) for result in found}
-    summary = keep(folder, fcnd_summary(found), wall_s, figures)
-    return finish(summary, options.as_json, _show, f"folder: {folder}")
+    return _finish(options, folder, fcnd_summary(found), begin_s, figures, _show)
+
+
+def _finish(
+    options: FcndOptions,
+    folder: Path,
+    summary: dict[str, Any],
+    begin_s: float,
+    figures: Mapping[str, go.Figure],
+    show: Callable[[Any], None],
+) -> int:
+    """Keep and show what flights that began at a time have shown together; the exit status."""
+    wall_s = time.perf_counter() - begin_s
+    stored = store_run(folder, summary, wall_s, figures)
+    return finish(stored, options.as_json, show, f"folder: {folder}")
 
 
 @command(NtnuOptions)
@@ -118,8 +130,7 @@ def ntnu(options: NtnuOptions) -> int:
     begin_s = time.perf_counter()
     with counting("ntnu") as tell:
         cells = run_ntnu(scenarios, options.seeds, options.vehicle, options.processes, tell)
-    summary = keep(folder, ntnu_summary(cells), time.perf_counter() - begin_s, pictures(cells))
-    return finish(summary, options.as_json, _show_ntnu, f"folder: {folder}")
+    return _finish(options, folder, ntnu_summary(cells), begin_s, pictures(cells), _show_ntnu)
 
 
 @command(ConsistencyOptions)
@@ -141,8 +152,7 @@ def consistency(options: ConsistencyOptions) -> int:
         found = run_consistency(
             options.suites or SUITES, scenarios, options.seeds, options.processes, tell
         )
-    summary = keep(folder, consistency_summary(found), time.perf_counter() - begin_s, {})
-    return finish(summary, options.as_json, _show_consistency, f"folder: {folder}")
+    return _finish(options, folder, consistency_summary(found), begin_s, {}, _show_consistency)
 
 
 for _command in (fcnd, ntnu, consistency):
@@ -151,19 +161,20 @@ for _command in (fcnd, ntnu, consistency):
 
 def _show_consistency(summary: dict[str, Any]) -> None:
     """Table: a row for each set of sensors and scenario."""
-    from rich.table import Table
+    from quadsim.cli.show import print_table, tables, verdict
 
-    from quadsim.cli.show import tables, verdict
+    rows = (
+        (
+            row["suite"], row["scenario"], *(f"{value:.2f}" for value in row["squares"].values()),
+            verdict(row["passed"]),
+        )
+        for row in summary["rows"]
+    )  # fmt: skip
+    titles = ("sensors", "scenario", *summary["rows"][0]["squares"], "")
+    print_table(tables(), titles, rows)
 
-    console = tables()
-    table = Table("sensors", "scenario", *summary["rows"][0]["squares"], "")
-    for row in summary["rows"]:
-        squares = (f"{value:.2f}" for value in row["squares"].values())
-        table.add_row(row["suite"], row["scenario"], *squares, verdict(row["passed"]))
-    console.print(table)
 
-
-def keep(
+def store_run(
     folder: Path,
     summary: dict[str, Any],
     wall_s: float,
@@ -208,61 +219,55 @@ def _band(item: dict[str, Any]) -> str:
 
 def _show_ntnu(summary: dict[str, Any]) -> None:
     """Tables: each cell beside the thesis's, and what had to be shown."""
-    from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, tables, verdict
+    from quadsim.cli.show import number, print_table, tables, verdict
     from quadsim.lab.reproduce.ntnu import TITLES, table_rows
 
     console = tables()
-    table = Table(*TITLES)
-    for row in table_rows(summary["cells"]):
-        table.add_row(*row)
-    console.print(table)
-    if summary["criteria"]:
-        table = Table("scenario", "configuration", "has to show", "reached", "band", "")
-        for item in summary["criteria"]:
-            table.add_row(
-                item["scenario"], str(item["configuration"]), item["name"],
-                number(item["value"]), _band(item), verdict(item["passed"]),
-            )  # fmt: skip
-        console.print(table)
+    print_table(console, TITLES, table_rows(summary["cells"]))
+    rows = (
+        (
+            item["scenario"], str(item["configuration"]), item["name"],
+            number(item["value"]), _band(item), verdict(item["passed"]),
+        )
+        for item in summary["criteria"]
+    )  # fmt: skip
+    titles = ("scenario", "configuration", "has to show", "reached", "band", "")
+    print_table(console, titles, rows)
     console.print(Text("ntnu: ") + verdict(summary["passed"]))
 
 
 def _show(summary: dict[str, Any]) -> None:
     """Tables: what each scenario reached over the seeds, and what it had to show."""
-    from rich.table import Table
+    from rich.table import Column
     from rich.text import Text
 
-    from quadsim.cli.show import criterion_words, number, tables, verdict
+    from quadsim.cli.show import criterion_words, number, print_table, tables, verdict
 
     console = tables()
-    table = Table()
-    for title in ("scenario", "signal", "band", "5 %", "median", "95 %", "passed"):
-        table.add_column(title, no_wrap=True)
-    for scenario in summary["scenarios"]:
-        name = scenario["name"]
-        for row in scenario["signals"]:
-            reached = (number(row[key]) for key in ("low", "median", "high"))
-            words, _ = criterion_words(row)
-            table.add_row(
-                name, words, _band(row), *reached, f"{row['passed']} of {scenario['seeds']}"
-            )
-            name = ""
-    console.print(table)
-    table = Table("scenario", "over all seeds", "reached", "band", "")
-    name = ""
-    for item in summary["criteria"]:
-        shown = "" if item["scenario"] == name else item["scenario"]
-        name = item["scenario"]
-        table.add_row(
-            shown, item["name"], number(item["value"]), _band(item), verdict(item["passed"])
+    titles = ("scenario", "signal", "band", "5 %", "median", "95 %", "passed")
+    signals = (
+        (
+            scenario["name"] * (i == 0), criterion_words(row)[0], _band(row),
+            *(number(row[key]) for key in ("low", "median", "high")),
+            f"{row['passed']} of {scenario['seeds']}",
         )
-    console.print(table)
+        for scenario in summary["scenarios"]
+        for i, row in enumerate(scenario["signals"])
+    )  # fmt: skip
+    print_table(console, [Column(title, no_wrap=True) for title in titles], signals)
+    before = ["", *(item["scenario"] for item in summary["criteria"])]
+    criteria = (
+        (
+            item["scenario"] * (item["scenario"] != name), item["name"], number(item["value"]),
+            _band(item), verdict(item["passed"]),
+        )
+        for name, item in zip(before, summary["criteria"], strict=False)
+    )  # fmt: skip
+    print_table(console, ("scenario", "over all seeds", "reached", "band", ""), criteria)
     for scenario in summary["scenarios"]:
-        beside = dict(list(scenario["position_rmse_m"].items())[1:])
-        for other, value in beside.items():
+        for other, value in list(scenario["position_rmse_m"].items())[1:]:
             console.print(
                 f"{scenario['name']}: median position RMSE of {other} over the same samples:"
                 f" {number(value)} m"

@@ -260,12 +260,12 @@ def _flown(
             specs, count, domain, options.composed, duration_s, folder / "bag", shown
         )
         if options.terminal:
-            from quadsim.ros.graph.vehicles import namespaces
+            from quadsim.ros.graph.vehicles import vehicle_namespaces
             from quadsim.ros.nodes.keys import KeysNode, at_terminal
             from quadsim.ros.nodes.pilot import PilotNode
 
             node = PilotNode if options.pilot else KeysNode
-            stack.enter_context(at_terminal(node, domain, namespaces(count)[0]))
+            stack.enter_context(at_terminal(node, domain, vehicle_namespaces(count)[0]))
         try:
             supervisor.fly()
         except FlightError as error:
@@ -284,14 +284,14 @@ def _summary(
     from quadsim.analysis.summary import summarize_all
     from quadsim.bag.log import read_logs
     from quadsim.bag.reading import open_bag
-    from quadsim.ros.graph.vehicles import namespaces
+    from quadsim.ros.graph.vehicles import vehicle_namespaces
     from quadsim.ros.nodes.recorder import STOPPED
     from quadsim.sim.log import ERROR, Event
     from quadsim.vehicle.outline import outline_m
     from quadsim.world.build import ground_beneath
 
     bag, page = folder / "bag", folder / "report.html" if options.report else None
-    names = namespaces(scenario.file.vehicles)
+    names = vehicle_namespaces(scenario.file.vehicles)
     with working("reading the bag"), open_bag(bag) as opened:
         flown = read_logs(opened, names, with_imu=need_imu(scenario.criteria))
         stamp_ns = round(outcome.flown_s * 1e9)

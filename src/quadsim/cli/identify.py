@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import PASSED, finish, print_json, working
+from quadsim.cli.common import finish, working
 from quadsim.cli.options import AsJson, Namespace, command, given
 
 #: Options that belong to one of the two alone.
@@ -108,7 +106,7 @@ def identify(options: IdentifyOptions) -> int:
         found = estimate(data, params, options.gravity_mps2)
     write_whole(path, vehicle_text(found, raw, Path(options.vehicle).stem))
     result = {**vehicle_summary(found), "file": path}
-    return finish(result, options.as_json, _show)
+    return finish(result, options.as_json, _show, f"file: {path}")
 
 
 def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
@@ -140,42 +138,38 @@ def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
         result["notes"].append(
             f"speed_max_mps is {lowered:g}, that of the fastest stop: faster ones are not measured"
         )
-    if options.as_json:
-        print_json(result)
-    else:
-        _show_brakes(result)
-    return PASSED
+    return finish(result, options.as_json, _show_brakes, f"file: {path}", passed=True)
 
 
 def _show_brakes(result: dict[str, Any]) -> None:
     """The stops, the two figures, and what the guard is to count on."""
-    from rich.table import Table
-
-    from quadsim.cli.show import number, tables
+    from quadsim.cli.show import number, print_table, tables
 
     console = tables()
     console.print(result["source"], soft_wrap=True)
-    stops = Table("s", "m/s", "way, m", "the guard counts, m", "")
-    for stop in result["stops"]:
-        stops.add_row(
+    stops = (
+        (
             f"{stop['at_s']:.1f}",
             *(_digits(stop[key]) for key in ("speed_mps", "way_m", "counted_m")),
             stop["why_not"] and f"not used: {stop['why_not']}",
         )
-    console.print(stops)
-    table = Table("figure", "unit", "value", "95 % interval", "in the guard's file")
-    for figure in result["figures"]:
-        table.add_row(
-            figure["name"],
-            figure["unit"],
-            number(figure["value"]),
-            f"{number(figure['low'])} … {number(figure['high'])}",
-            number(figure["guard"]),
-        )
-    console.print(table)
+        for stop in result["stops"]
+    )
+    print_table(console, ("s", "m/s", "way, m", "the guard counts, m", ""), stops)
+    figures = (
+        (each["name"], each["unit"], number(each["value"]), _interval(each), number(each["guard"]))
+        for each in result["figures"]
+    )
+    titles = ("figure", "unit", "value", "95 % interval", "in the guard's file")
+    print_table(console, titles, figures)
     for note in result["notes"]:
         console.print(note, soft_wrap=True)
-    click.echo(f"file: {result['file']}")
+
+
+def _interval(figure: dict[str, Any]) -> str:
+    from quadsim.cli.show import number
+
+    return f"{number(figure['low'])} … {number(figure['high'])}"
 
 
 def _digits(value: float) -> str:
@@ -185,10 +179,9 @@ def _digits(value: float) -> str:
 
 def _show(result: dict[str, Any]) -> None:
     """A table of the figures, and what is to be said beside it."""
-    from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, tables
+    from quadsim.cli.show import narrow, number, print_table, tables
 
     console = tables()
     console.print(
@@ -196,21 +189,16 @@ def _show(result: dict[str, Any]) -> None:
         " odometry",
         soft_wrap=True,
     )
-    table = Table()
-    table.add_column("figure", overflow="fold")
-    for title in ("unit", "value", "95 % interval", "file", ""):
-        table.add_column(title, no_wrap=True)
     colours = {"kept": "yellow", "found": "cyan"}
-    for figure in result["figures"]:
-        table.add_row(
-            Text(figure["meaning"]),
-            figure["unit"],
-            number(figure["value"]),
-            f"{number(figure['low'])} … {number(figure['high'])}",
-            number(figure["file_value"]),
-            Text(figure["origin"], colours.get(figure["origin"], "green")),
+    rows = (
+        (
+            Text(each["meaning"]), each["unit"], number(each["value"]), _interval(each),
+            number(each["file_value"]),
+            Text(each["origin"], colours.get(each["origin"], "green")),
         )
-    console.print(table)
+        for each in result["figures"]
+    )  # fmt: skip
+    print_table(console, narrow("figure", "unit", "value", "95 % interval", "file", ""), rows)
     for row in result["unexplained"]:
         console.print(
             f"{row['name']} {row['axis']}: {number(row['rms'])} of {number(row['of'])}"
@@ -219,4 +207,3 @@ def _show(result: dict[str, Any]) -> None:
         )
     for note in result["notes"]:
         console.print(note, soft_wrap=True)
-    click.echo(f"file: {result['file']}")

@@ -19,6 +19,7 @@ _LINES = {
     "fly": "Fly a scenario as a graph of ROS 2 nodes; record, report.",
     "sim": "Fly a scenario without ROS, as fast as the machine goes.",
     "firmware": "Fly a scenario by Betaflight, ArduPilot or PX4.",
+    "convert": "Write a log of another format as a bag.",
     "replay": "Run estimators over a bag and score them.",
     "experiment": "Fly many times and say what the flights show together.",
     "campaign": "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
@@ -30,6 +31,7 @@ _LINES = {
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",
     "doctor": "Say what is installed and whether DDS works.",
+    "selftest": "Try what works on this machine: fly, record, replay, ROS 2.",
 }
 #: Name: module and attribute of the click command, and the line of the overview.
 COMMANDS = {name: (f"quadsim.cli.{name}", name, line) for name, line in _LINES.items()}

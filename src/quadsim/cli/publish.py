@@ -112,7 +112,7 @@ def _at_a_terminal() -> bool:
 
 def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str, Any]]:
     """Run the player in this process and the other nodes beside it; exit status and figures."""
-    from quadsim.ros.graph.child_processes import beside
+    from quadsim.ros.graph.child_processes import child_nodes
     from quadsim.ros.nodes.keys import Keyboard
     from quadsim.ros.runtime.processes import maker
     from quadsim.ros.runtime.runtime import run
@@ -135,10 +135,10 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
             players.append(node)
             return node
 
-        watched = stack.enter_context(beside(specs[1:], domain, stop))
+        failures = stack.enter_context(child_nodes(specs[1:], domain, stop))
         status = run([make], domain=domain, stop=stop)
-    if watched.failure:
-        say(watched.failure)
+    for failure in failures:
+        say(failure)
         status = FAILED
     if not players:
         return status, {}
@@ -150,14 +150,14 @@ def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str,
     return status, {
         "bag": bag,
         "finished": player.finished,
-        "errors": [watched.failure] if watched.failure else [],
+        "errors": failures,
         "duration_s": player.played_s,
         "wall_s": player.wall_s,
         "rate": player.control.rate,
         "messages": sum(player.outputs.counts.values()),
         "topics": {name: {"count": n} for name, n in sorted(player.outputs.counts.items())},
         "skipped": player.outputs.skipped,
-        "late_ms": {"median": late.quantile_ms(0.5), "p99": late.quantile_ms(0.99)},
+        "late_ms": {"median": late.percentile_ms(50.0), "p99": late.percentile_ms(99.0)},
     }
 
 
@@ -177,7 +177,7 @@ def _words(summary: dict[str, Any]) -> str:
         f"{summary['bag']}: played {summary['messages']} messages, {summary['duration_s']:.1f} s"
     )
     words += f" in {summary['wall_s']:.1f} s"
-    late = summary["late_ms"]
-    if late["median"] is not None:
-        words += f"; late by {late['median']:.2f} ms (median), {late['p99']:.2f} ms (99 %)"
+    if summary["late_ms"]["median"] >= 0.0:  # NaN: nothing was waited for
+        median, most = summary["late_ms"].values()
+        words += f"; late by {median:.2f} ms (median), {most:.2f} ms (99 %)"
     return words

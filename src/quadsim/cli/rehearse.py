@@ -9,7 +9,7 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
 from quadsim.cli.common import counting, finish, loading, run_folder
-from quadsim.cli.experiment import keep
+from quadsim.cli.experiment import store_run
 from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
 
@@ -82,7 +82,7 @@ def rehearse(options: RehearseOptions) -> int:
     summary = rehearsal_summary(first.name, outcomes, first.params.passes)
     if options.dds:
         summary = with_dds(summary, measured, folder)
-    summary = keep(folder, summary, wall_s, {first.name: figure})
+    summary = store_run(folder, summary, wall_s, {first.name: figure})
     if options.dds:
         take_bags(flights, folder)
     return finish(summary, options.as_json, _show, f"folder: {folder}")
@@ -90,39 +90,42 @@ def rehearse(options: RehearseOptions) -> int:
 
 def _show(summary: dict[str, Any]) -> None:
     """The flights, or those that matter, and what had to hold."""
-    from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, tables, verdict
+    from quadsim.cli.show import number, print_table, tables, verdict
 
     console = tables()
     runs = summary["runs"]
     if len(runs) > MOST_ROWS:
         runs = sorted(runs, key=lambda row: (row["arrived"], row["clearance_m"]))[:MOST_ROWS]
         console.print(f"the {MOST_ROWS} of {summary['flights']} flights that matter most:")
-    table = Table("seed", "end", "nearest, m", "time, s", "way, m", "fastest, m/s")
-    for row in runs:
-        table.add_row(
+    flights = (
+        (
             str(row["seed"]), row["reason"], number(row["clearance_m"], 3),
             f"{row['time_s']:.1f}", f"{row['way_m']:.1f}", f"{row['speed_mps']:.2f}",
-        )  # fmt: skip
-    console.print(table)
-    stops = [(row["seed"], stop) for row in runs for stop in row["stops"]]
-    if stops:
-        table = Table("seed", "taken away", "at, m/s", "stood after, m", "of, m", "s", "landing, s")
-        for seed, stop in stops:
-            table.add_row(
-                str(seed), stop["what"], f"{stop['speed_mps']:.2f}", f"{stop['stop_m']:.2f}",
-                f"{stop['allowed_m']:.2f}", f"{stop['stop_s']:.2f}", f"{stop['landing_s']:.2f}",
-            )  # fmt: skip
-        console.print(table)
-    table = Table("over all flights", "reached", "limit", "")
-    for item in summary["criteria"]:
-        limit = (
-            f"≥ {number(item['least'])}" if item["limit"] is None else f"≤ {number(item['limit'])}"
         )
-        table.add_row(item["name"], number(item["value"]), limit, verdict(item["passed"]))
-    console.print(table)
+        for row in runs
+    )  # fmt: skip
+    print_table(
+        console, ("seed", "end", "nearest, m", "time, s", "way, m", "fastest, m/s"), flights
+    )
+    keys = ("speed_mps", "stop_m", "allowed_m", "stop_s", "landing_s")
+    stops = (
+        (str(row["seed"]), stop["what"], *(f"{stop[key]:.2f}" for key in keys))
+        for row in runs
+        for stop in row["stops"]
+    )
+    titles = ("seed", "taken away", "at, m/s", "stood after, m", "of, m", "s", "landing, s")
+    print_table(console, titles, stops)
+    criteria = (
+        (
+            item["name"], number(item["value"]),
+            f"≥ {number(item['least'])}" if item["limit"] is None else f"≤ {number(item['limit'])}",
+            verdict(item["passed"]),
+        )
+        for item in summary["criteria"]
+    )  # fmt: skip
+    print_table(console, ("over all flights", "reached", "limit", ""), criteria)
     words = (
         f"{summary['scenario']}: {summary['arrivals']} of {summary['flights']} arrived,"
         f" {summary['collisions']} collided, nearest {summary['clearance_m']:.2f} m: "

@@ -139,15 +139,13 @@ def _show(result: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import number, tables
+    from quadsim.cli.show import narrow, number, tables, verdict
 
     console = tables()
     words = {"alone": "each figure alone", "rest": "at rest", "flight": "in flight"}
     for name, device in result.devices.items():
-        table = Table(title=name)
-        table.add_column("figure", overflow="fold")
-        for title in ("unit", "specified", "measured", "interval", ""):
-            table.add_column(title, no_wrap=True)
+        titles = narrow("figure", "unit", "specified", "measured", "interval", "")
+        table = Table(*titles, title=name)
         for part, figures in device.parts().items():
             if figures:
                 table.add_section()
@@ -164,32 +162,30 @@ def _show(result: Any) -> None:
                     Text(figure.verdict, "green" if figure.ok else "red bold"),
                 )
         console.print(table)
-    verdict = Text("as specified", "green")
-    if not result.passed:
-        verdict = Text("not as specified", "red bold")
-    console.print(Text(f"{len(result.devices)} device(s): ") + verdict)
+    said = verdict(result.passed, "as specified", "not as specified")
+    console.print(Text(f"{len(result.devices)} device(s): ") + said)
 
 
 def _show_fit(fitted: Any) -> None:
     """What was found, with intervals."""
-    from rich.table import Table
-
-    from quadsim.cli.show import number, tables
+    from quadsim.cli.show import narrow, number, print_table, tables
     from quadsim.lab.sensor_check.fit import fitted_figures, floors
 
     console = tables()
     recording = fitted.recording
     seconds = f"{recording.duration_s:.1f} s at {recording.rate_hz:g} Hz"
     console.print(f"{recording.source}: {seconds}", soft_wrap=True)
-    table = Table()
-    table.add_column("figure", overflow="fold")
-    for title in ("unit", "value", "95 % interval"):
-        table.add_column(title, no_wrap=True)
+    rows = (
+        (
+            f"{name} {axis}".strip(), unit, number(found.value),
+            f"{number(found.low)} … {number(found.high)}",
+        )
+        for sensor, triad in fitted.triads.items()
+        for name, axis, unit, found in fitted_figures(sensor, triad)
+    )  # fmt: skip
+    print_table(console, narrow("figure", "unit", "value", "95 % interval"), rows)
     notes = []
     for sensor, triad in fitted.triads.items():
-        for name, axis, unit, estimate in fitted_figures(sensor, triad):
-            interval = f"{number(estimate.low)} … {number(estimate.high)}"
-            table.add_row(f"{name} {axis}".strip(), unit, number(estimate.value), interval)
         flat = ", ".join(number(value) for value in floors(triad))
         notes.append(f"{sensor}: lowest Allan deviations over 0.664 (flicker): {flat}")
         bias = ", ".join(number(float(value)) for value in triad.bias)
@@ -199,6 +195,5 @@ def _show_fit(fitted: Any) -> None:
             notes.append(f"{sensor}: averages below {triad.from_s:.3g} s are filtered; left out")
         if not triad.explained:
             notes.append(f"{sensor}: these figures do not explain the recording")
-    console.print(table)
     for note in filter(None, notes):
         console.print(note, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -41,6 +41,25 @@ def tables() -> Console:
     return console
 
 
+def print_table(
+    console: Console,
+    titles: Iterable[str | Column],
+    rows: Iterable[Iterable[str | Text]],
+    title: str | None = None,
+) -> None:
+    """Print a table; nothing without rows."""
+    table = Table(*titles, title=title)
+    for row in rows:
+        table.add_row(*row)
+    if table.rows:
+        console.print(table)
+
+
+def narrow(first: str, *titles: str) -> list[Column]:
+    """Columns of which the first folds, and the others stay on a line."""
+    return [Column(first, overflow="fold"), *(Column(title, no_wrap=True) for title in titles)]
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number as a table shows it."""
     return "-" if value is None else f"{value:.{digits}g}"
@@ -55,9 +74,9 @@ def criterion_words(item: Mapping[str, Any]) -> tuple[str, str]:
     return name, f"{number(least)} … {band}" if least else band
 
 
-def verdict(passed: bool) -> Text:
+def verdict(passed: bool, good: str = "passed", bad: str = "failed") -> Text:
     """Passed or failed, coloured."""
-    return Text("passed", "green") if passed else Text("failed", "red bold")
+    return Text(good, "green") if passed else Text(bad, "red bold")
 
 
 def show_summary(summary: Mapping[str, Any], as_json: bool) -> int:
@@ -72,19 +91,19 @@ def _show_summary(summary: Mapping[str, Any]) -> None:
     head = Text(f"{summary['scenario'] or summary['bag']}: {summary['duration_s']:.1f} s{speed}: ")
     console.print(head + verdict(summary["passed"]))
     if summary["estimators"]:
-        table = Table("estimator", *_COLUMNS.values())
-        for name, scores in summary["estimators"].items():
-            table.add_row(name, *(number(scores[key]) for key in _COLUMNS))
-        console.print(table)
+        rows = (
+            (name, *(number(scores[key]) for key in _COLUMNS))
+            for name, scores in summary["estimators"].items()
+        )
+        print_table(console, ("estimator", *_COLUMNS.values()), rows)
         _show_more(console, summary["estimators"])
     if summary["tracking"]:
         console.print(f"tracking RMSE {number(summary['tracking']['position_rmse_m'])} m")
-    if summary["criteria"]:
-        table = Table("criterion", "reached", "limit", "")
-        for item in summary["criteria"]:
-            name, band = criterion_words(item)
-            table.add_row(name, number(item["value"]), band, verdict(item["passed"]))
-        console.print(table)
+    named = ((item, *criterion_words(item)) for item in summary["criteria"])
+    rows = (
+        (name, number(item["value"]), band, verdict(item["passed"])) for item, name, band in named
+    )
+    print_table(console, ("criterion", "reached", "limit", ""), rows)
     for line in (*summary["errors"], *summary["notes"]):
         console.print(Text(line, "yellow"))
     for key in ("bag", "report"):
@@ -106,8 +125,7 @@ def _show_runs(summary: Mapping[str, Any]) -> None:
         f"{count} replay{'' if count == 1 else 's'}: {summary['duration_s']:.1f} s{speed}: "
     )
     console.print(head + verdict(summary["passed"]))
-    narrow = [Column(name, no_wrap=True) for name in _SHORT.values()]
-    table = Table(Column("replay", overflow="fold"), *narrow)
+    table = Table(*narrow("replay", *_SHORT.values()))
     for run in summary["runs"]:
         table.add_row(Text(run["title"], "bold"))
         for name, scores in run["estimators"].items():
@@ -134,21 +152,24 @@ def _show_more(console: Console, estimators: Mapping[str, Mapping[str, Any]]) ->
     judged = {name: scores for name, scores in estimators.items() if "rpe" in scores}
     if not judged:
         return
-    table = Table("estimator", "apart", "RPE, m", "RPE, rad", "drift", "pairs")
-    for name, scores in judged.items():
-        for span, rpe in scores["rpe"].items():
-            figures = (rpe["translation_rmse_m"], rpe["rotation_rmse_rad"])
-            drift = percentage(rpe.get("drift_share"))
-            table.add_row(name, span, *map(number, figures), drift, str(rpe["count"]))
-    console.print(table)
-    table = Table("estimator", "measurement", "numbers", "NIS", "refused", "of")
-    for name, scores in judged.items():
-        for kind, nis in scores["nis"].items():
-            mean, count = number(nis["mean"]), nis["count"] + nis["refused"]
-            refused = percentage(nis["refused_share"])
-            table.add_row(name, kind, f"{nis['dof']:g}", mean, refused, str(count))
-    if table.rows:
-        console.print(table)
+    apart = (
+        (
+            name, span, number(rpe["translation_rmse_m"]), number(rpe["rotation_rmse_rad"]),
+            percentage(rpe.get("drift_share")), str(rpe["count"]),
+        )
+        for name, scores in judged.items()
+        for span, rpe in scores["rpe"].items()
+    )  # fmt: skip
+    print_table(console, ("estimator", "apart", "RPE, m", "RPE, rad", "drift", "pairs"), apart)
+    refused = (
+        (
+            name, kind, f"{nis['dof']:g}", number(nis["mean"]), percentage(nis["refused_share"]),
+            str(nis["count"] + nis["refused"]),
+        )
+        for name, scores in judged.items()
+        for kind, nis in scores["nis"].items()
+    )  # fmt: skip
+    print_table(console, ("estimator", "measurement", "numbers", "NIS", "refused", "of"), refused)
     for name, scores in judged.items():
         there = scores["availability"]
         console.print(

@@ -102,31 +102,31 @@ def _pair(before: Any, after: Any, key: str, factor: float = 1.0) -> str:
 
 def _show(summary: dict[str, Any]) -> None:
     """Tables: loops with their margins, and the steps."""
-    from rich.table import Table
     from rich.text import Text
 
-    from quadsim.cli.show import tables, verdict
+    from quadsim.cli.show import number, print_table, tables, verdict
 
     console = tables()
-    table = Table("loop", "ultimate gain", "period, s", "crossover, rad/s", "phase, deg", "gain")
-    for name, margins in summary["margins"].items():
-        relay = summary["relay"].get(name)
-        pairs = (_pair(margins["before"], margins["after"], key)
-                 for key in ("crossover_radps", "phase_deg", "gain"))  # fmt: skip
-        table.add_row(
-            name,
-            "-" if relay is None else f"{relay['ultimate_gain']:.4g}",
-            "-" if relay is None else f"{relay['ultimate_period_s']:.3g}",
-            *pairs,
+    keys = ("crossover_radps", "phase_deg", "gain")
+    relay = {name: summary["relay"].get(name) or {} for name in summary["margins"]}
+    loops = (
+        (
+            name, number(relay[name].get("ultimate_gain")),
+            number(relay[name].get("ultimate_period_s"), 3),
+            *(_pair(margins["before"], margins["after"], key) for key in keys),
         )
-    console.print(table)
-    table = Table("step", *(title for _, title, _ in _STEPS))
-    for row in summary["steps"]:
-        name = row["axis"] + (" in wind" if row["wind"] else "")
-        table.add_row(
-            name, *(_pair(row["before"], row["after"], key, scale) for key, _, scale in _STEPS)
+        for name, margins in summary["margins"].items()
+    )  # fmt: skip
+    titles = ("loop", "ultimate gain", "period, s", "crossover, rad/s", "phase, deg", "gain")
+    print_table(console, titles, loops)
+    steps = (
+        (
+            row["axis"] + (" in wind" if row["wind"] else ""),
+            *(_pair(row["before"], row["after"], key, scale) for key, _, scale in _STEPS),
         )
-    console.print(table)
+        for row in summary["steps"]
+    )
+    print_table(console, ("step", *(title for _, title, _ in _STEPS)), steps)
     for note in summary["notes"]:
         console.print(Text(one_line(note), "yellow"), soft_wrap=True)
     cost = summary["cost"]

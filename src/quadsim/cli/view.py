@@ -225,13 +225,13 @@ def _draw_flight(_: ViewOptions, picture: Picture, __: Viewer | None) -> None:
 
 def _draw_bag(options: ViewOptions, picture: Picture, _: Viewer | None) -> None:
     from quadsim.bag.reading import open_bag
-    from quadsim.view.flights import draw_bag, scenario_of
+    from quadsim.view.flights import draw_bag, scenario_of_bag
 
     path, duration_s = Path(str(options.what)), options.duration_s
     with open_bag(path, options.driver) as bag:
         picture.notes += bag.notes
         if picture.scenario is None:
-            picture.scenario, note = scenario_of(bag)
+            picture.scenario, note = scenario_of_bag(bag)
             picture.notes += [note] if note else []
         with FlightProgress(path.name, duration_s or bag.duration_s) as progress:
             draw_bag(picture, bag, options.namespaces, options.datum, duration_s, progress.update)

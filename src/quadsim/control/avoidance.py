@@ -64,24 +64,12 @@ class Obstacles:
         return Obstacles(self.o_W[which], self.keep_out_m[which], self.upright[which])
 
 
-NOTHING = Obstacles(np.zeros((0, 3)), np.zeros(0), np.zeros(0))
-
-
 def balls(o_W: Array, keep_out_m: float, column: bool) -> Obstacles:
     """Obstacles at points (N, 3) relative to the vehicle, with one keep-out."""
     upright = np.full(len(o_W), 0.0 if column else 1.0)
     o_W = np.array(o_W)  # a copy, contiguous
     o_W[:, 2] *= upright
     return Obstacles(o_W, np.full(len(o_W), keep_out_m), upright)
-
-
-def joined(*parts: Obstacles) -> Obstacles:
-    """All of them."""
-    return Obstacles(
-        np.concatenate([part.o_W for part in parts]),
-        np.concatenate([part.keep_out_m for part in parts]),
-        np.concatenate([part.upright for part in parts]),
-    )
 
 
 # ---- stopping ----------------------------------------------------------------------------------

@@ -24,10 +24,10 @@ from quadsim.gazebo.shapes import (
     Color,
     Part,
     height_over_ground_m,
-    parts_of,
+    shape_parts,
 )
 from quadsim.gazebo.systems import add_system
-from quadsim.gazebo.xml import add, add_pose, document
+from quadsim.gazebo.xml import add_child, add_pose, document
 from quadsim.geometry.geodesy import Datum
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.scene.obstacles import Box, Plane, Pose, Shape, Sphere
@@ -53,7 +53,7 @@ def add_shape(parent: Element, shape: Shape) -> None:
     Raises:
         InputError: another shape.
     """
-    geometry = add(parent, "geometry")
+    geometry = add_child(parent, "geometry")
     kind = type(shape).__name__.lower()
     if kind == "mesh":
         raise InputError("a mesh has no file of its own any more; allowed: other shapes")
@@ -61,20 +61,20 @@ def add_shape(parent: Element, shape: Shape) -> None:
     values = {names[key]: getattr(shape, key) for key in shape.__dataclass_fields__}
     if isinstance(shape, Plane):
         values["size"] = (PLANE_M, PLANE_M)
-    add(geometry, kind, values)
+    add_child(geometry, kind, values)
 
 
 def add_material(visual: Element, color: Color) -> None:
     """Append ``<material>`` of one colour."""
-    add(visual, "material", {"ambient": color, "diffuse": color})
+    add_child(visual, "material", {"ambient": color, "diffuse": color})
 
 
 def _add_inertial(link: Element, mass: Mass) -> None:
-    inertial = add(link, "inertial")
+    inertial = add_child(link, "inertial")
     center: Vec3 = (float(mass.center_m[0]), float(mass.center_m[1]), float(mass.center_m[2]))
     add_pose(inertial, Pose(center))
-    add(inertial, "mass", mass.mass_kg)
-    add(inertial, "inertia", inertia_entries(mass))
+    add_child(inertial, "mass", mass.mass_kg)
+    add_child(inertial, "inertia", inertia_entries(mass))
 
 
 def inertia_entries(mass: Mass) -> dict[str, float]:
@@ -89,14 +89,14 @@ def inertia_entries(mass: Mass) -> dict[str, float]:
 
 def _add_part(link: Element, part: Part, friction: float) -> None:
     if part.touches:
-        collision = add(link, "collision", name=part.name)
+        collision = add_child(link, "collision", name=part.name)
         add_pose(collision, part.pose_B)
         add_shape(collision, part.shape)
         if isinstance(part.shape, Sphere):  # a foot
             grip = {"mu": friction, "mu2": friction}
-            add(collision, "surface", {"friction": {"ode": grip}})
+            add_child(collision, "surface", {"friction": {"ode": grip}})
     if part.seen:
-        visual = add(link, "visual", name=f"{part.name}_visual")  # names differ within a link
+        visual = add_child(link, "visual", name=f"{part.name}_visual")  # names differ within a link
         add_pose(visual, part.pose_B)
         add_shape(visual, part.shape)
         add_material(visual, part.color)
@@ -104,18 +104,18 @@ def _add_part(link: Element, part: Part, friction: float) -> None:
 
 def _add_rotor(model: Element, vehicle: VehicleParams, i: int) -> None:
     """A rotor's link, with its hub as origin, and its joint."""
-    link = add(model, "link", name=f"rotor_{i}")
+    link = add_child(model, "link", name=f"rotor_{i}")
     add_pose(link, Pose(vehicle.rotor_positions_B_m[i]))
     _add_inertial(link, rotor_mass(vehicle))
     radius = vehicle.rotor.radius_m
-    visual = add(link, "visual", name="blade")
+    visual = add_child(link, "visual", name="blade")
     add_shape(visual, Box((2.0 * radius, BLADE * radius, 0.5 * DISC * radius)))
     add_material(visual, DARK)
-    joint = add(model, "joint", name=f"rotor_{i}_joint", type="revolute")
+    joint = add_child(model, "joint", name=f"rotor_{i}_joint", type="revolute")
     limit = {"lower": -ENDLESS, "upper": ENDLESS}
     axis = {"xyz": (0.0, 0.0, 1.0), "limit": limit}
     for tag, content in (("parent", "base_link"), ("child", f"rotor_{i}"), ("axis", axis)):
-        add(joint, tag, content)
+        add_child(joint, tag, content)
 
 
 def _add_motor(
@@ -182,10 +182,10 @@ def vehicle_model(
         carried = {kind: params for kind, params in carried.items() if kind in DRAWN}
     model = Element("model", {"name": namespace})
     add_pose(model, (ground_W or Pose()) @ Pose((0.0, 0.0, height_over_ground_m(vehicle))))
-    add(model, "static", view)
-    link = add(model, "link", name="base_link")
+    add_child(model, "static", view)
+    link = add_child(model, "link", name="base_link")
     _add_inertial(link, body_mass(vehicle))
-    for part in parts_of(vehicle):
+    for part in shape_parts(vehicle):
         _add_part(link, part, vehicle.contact.friction)
     for kind, params in carried.items():
         add_sensor(link, kind, params, datum or Datum(), namespace, prefix, fortress)

@@ -17,7 +17,7 @@ from quadsim.gazebo.noise import (
     imu_noise,
     magnetometer_noise,
 )
-from quadsim.gazebo.xml import add, add_pose
+from quadsim.gazebo.xml import add_child, add_pose
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors.lidar_pattern import LidarParams
@@ -75,7 +75,7 @@ def mount_of(params: Device) -> Pose:
     return Pose(p_B, from_euler(roll, pitch, yaw))
 
 
-def frames_of(devices: Mapping[str, Device]) -> dict[str, Pose]:
+def sensor_frames(devices: Mapping[str, Device]) -> dict[str, Pose]:
     """Where the frames of the devices' messages are in ``base_link``; of equal ones the first."""
     found: dict[str, Pose] = {}
     for kind, params in devices.items():
@@ -85,38 +85,38 @@ def frames_of(devices: Mapping[str, Device]) -> dict[str, Pose]:
 
 
 def _add_noise(parent: Element, noise: Noise) -> None:
-    add(parent, "noise", noise.content(), type=noise.kind)
+    add_child(parent, "noise", noise.content(), type=noise.kind)
 
 
 def _imu(sensor: Element, params: Any, _: Datum) -> None:
-    imu = add(sensor, "imu")
+    imu = add_child(sensor, "imu")
     for quantity, noises in imu_noise(params).items():
-        element = add(imu, quantity)
+        element = add_child(imu, quantity)
         for axis, noise in zip(AXES, noises, strict=True):
-            _add_noise(add(element, axis), noise)
-    add(imu, "enable_orientation", False)
+            _add_noise(add_child(element, axis), noise)
+    add_child(imu, "enable_orientation", False)
 
 
 def _magnetometer(sensor: Element, params: Any, _: Datum) -> None:
-    element = add(sensor, "magnetometer")
+    element = add_child(sensor, "magnetometer")
     for axis, noise in zip(AXES, magnetometer_noise(params), strict=True):
-        _add_noise(add(element, axis), noise)
+        _add_noise(add_child(element, axis), noise)
 
 
 def _barometer(sensor: Element, params: Any, _: Datum) -> None:
-    element = add(sensor, "air_pressure")
-    add(element, "reference_altitude", 0.0)  # no release heeds it; one that will must not
-    _add_noise(add(element, "pressure"), barometer_noise(params))
+    element = add_child(sensor, "air_pressure")
+    add_child(element, "reference_altitude", 0.0)  # no release heeds it; one that will must not
+    _add_noise(add_child(element, "pressure"), barometer_noise(params))
 
 
 def _gnss(sensor: Element, params: Any, datum: Datum) -> None:
-    element = add(sensor, "navsat")
+    element = add_child(sensor, "navsat")
     parents: dict[str, Element] = {}
     for (sensing, direction), noise in gnss_noise(params, datum).items():
         parent = parents.get(sensing)
         if parent is None:
-            parent = parents[sensing] = add(element, sensing)
-        _add_noise(add(parent, direction), noise)
+            parent = parents[sensing] = add_child(element, sensing)
+        _add_noise(add_child(parent, direction), noise)
 
 
 def _scan(sensor: Element, params: Any, columns: Any, channels: Any) -> None:
@@ -128,7 +128,7 @@ def _scan(sensor: Element, params: Any, columns: Any, channels: Any) -> None:
     }
     within = {"min": params.range_min_m, "max": params.range_max_m, "resolution": params.step_m}
     noise = {"type": "gaussian", **echo_noise(params).content()}
-    add(sensor, "lidar", {"scan": scan, "range": within, "noise": noise})
+    add_child(sensor, "lidar", {"scan": scan, "range": within, "noise": noise})
 
 
 def _lidar(sensor: Element, params: LidarParams, _: Datum) -> None:
@@ -147,7 +147,7 @@ def _camera(sensor: Element, params: CameraParams, _: Datum) -> None:
         "image": {"width": params.width, "height": params.height, "format": "R8G8B8"},
         "clip": {"near": params.near_m, "far": params.far_m},
     }
-    add(sensor, "camera", content)
+    add_child(sensor, "camera", content)
 
 
 #: How Gazebo calls each kind, and what describes it.
@@ -185,11 +185,11 @@ def add_sensor(
     if kind not in _KINDS:
         return
     gazebo, describe = _KINDS[kind]
-    sensor = add(link, "sensor", name=kind, type=gazebo)
+    sensor = add_child(link, "sensor", name=kind, type=gazebo)
     add_pose(sensor, mount_of(params))
-    add(sensor, "always_on", True)
-    add(sensor, "update_rate", params.rate_hz)
-    add(sensor, "topic", f"{namespace}/{TOPICS[kind]}")
+    add_child(sensor, "always_on", True)
+    add_child(sensor, "update_rate", params.rate_hz)
+    add_child(sensor, "topic", f"{namespace}/{TOPICS[kind]}")
     frame = "ignition_frame_id" if fortress else "gz_frame_id"
-    add(sensor, frame, prefix + FRAMES[kind])
+    add_child(sensor, frame, prefix + FRAMES[kind])
     describe(sensor, params, datum)

@@ -64,7 +64,7 @@ def deck_m(vehicle: VehicleParams) -> float:
     return max((hub[2] for hub in hubs), default=0.5 * BODY_HEIGHT * reach_m(vehicle))
 
 
-def parts_of(vehicle: VehicleParams) -> Iterator[Part]:
+def shape_parts(vehicle: VehicleParams) -> Iterator[Part]:
     """The body, an arm and a disc for each rotor, a leg and a round foot for each foot.
 
     Discs collide where rotors do with us, feet end at the file's points, and nothing reaches out

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element  # the type alone
 
-from quadsim.gazebo.xml import add
+from quadsim.gazebo.xml import add_child
 
 #: What a world of ours needs: the library's middle, the class, and what is set.
 WORLD_SYSTEMS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
@@ -40,4 +40,4 @@ def add_system(
 ) -> Element:
     """Append a plugin with its settings; see :func:`plugin_name`."""
     filename, name = plugin_name(library, kind, fortress)
-    return add(parent, "plugin", settings, filename=filename, name=name)
+    return add_child(parent, "plugin", settings, filename=filename, name=name)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element  # to write; defusedxml reads
 from quadsim.gazebo.sdf import SDF_VERSION, add_material, add_shape
 from quadsim.gazebo.shapes import Color
 from quadsim.gazebo.systems import WORLD_SYSTEMS, add_system, plugin_name
-from quadsim.gazebo.xml import add, add_pose, angles_of, document
+from quadsim.gazebo.xml import add_child, add_pose, angles_of, document
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Obstacle, Plane, Pose
 from quadsim.world.sdf.files import read_sdf
@@ -34,8 +34,8 @@ def _add_ambience(world: Element, environment: EnvironmentParams) -> None:
     """Gravity, magnetic field and where on the Earth the world is."""
     gravity_mps2, _ = environment.gravity_and_gradient()
     datum = environment.datum
-    add(world, "gravity", (0.0, 0.0, -gravity_mps2))
-    add(world, "magnetic_field", tuple(f"{value:.5g}" for value in environment.field_W_T()))
+    add_child(world, "gravity", (0.0, 0.0, -gravity_mps2))
+    add_child(world, "magnetic_field", tuple(f"{value:.5g}" for value in environment.field_W_T()))
     content = {
         "surface_model": "EARTH_WGS84",
         "world_frame_orientation": "ENU",
@@ -44,32 +44,32 @@ def _add_ambience(world: Element, environment: EnvironmentParams) -> None:
         "elevation": datum.height_m,
         "heading_deg": 0.0,
     }
-    add(world, "spherical_coordinates", content)
+    add_child(world, "spherical_coordinates", content)
 
 
 def _add_machinery(world: Element, fortress: bool) -> None:
     """Physics and the systems that move, tell and draw."""
     physics = {"max_step_size": STEP_S, "real_time_factor": 1.0}
-    add(world, "physics", physics, name="step", type="ignored")
+    add_child(world, "physics", physics, name="step", type="ignored")
     for library, kind, settings in WORLD_SYSTEMS:
         add_system(world, library, kind, settings, fortress)
 
 
 def _add_sun(world: Element) -> None:
-    light = add(world, "light", name="sun", type="directional")
-    add(light, "pose", (0.0, 0.0, 10.0, 0.0, 0.0, 0.0))
-    add(light, "direction", (-0.5, 0.1, -0.9))
+    light = add_child(world, "light", name="sun", type="directional")
+    add_child(light, "pose", (0.0, 0.0, 10.0, 0.0, 0.0, 0.0))
+    add_child(light, "direction", (-0.5, 0.1, -0.9))
 
 
 def _add_obstacle(world: Element, name: str, obstacle: Obstacle) -> None:
     """A model that stands still; what is seen is what is touched."""
-    model = add(world, "model", name=name)
-    add(model, "static", True)
+    model = add_child(world, "model", name=name)
+    add_child(model, "static", True)
     add_pose(model, obstacle.pose_W)
-    link = add(model, "link", name="link")
+    link = add_child(model, "link", name="link")
     color = COLORS.get(name.partition("_")[0], GREY)
     for tag in ("collision", "visual"):
-        element = add(link, tag, name=tag)
+        element = add_child(link, tag, name=tag)
         add_shape(element, obstacle.shape)
         if tag == "visual":
             add_material(element, color)
@@ -101,12 +101,12 @@ def world_sdf(
     """
     environment = environment or EnvironmentParams()
     root = Element("sdf", {"version": SDF_VERSION})
-    world = add(root, "world", name=name)
+    world = add_child(root, "world", name=name)
     _add_machinery(world, fortress)
     _add_ambience(world, environment)
     _add_sun(world)
     for frame, pose in (frames or {}).items():
-        add(add(world, "frame", name=frame), "pose", (*pose.p_A, *angles_of(pose)))
+        add_child(add_child(world, "frame", name=frame), "pose", (*pose.p_A, *angles_of(pose)))
     every = list(obstacles)
     if not any(obstacle.is_level_ground() for obstacle in every):
         height = Pose((0.0, 0.0, environment.ground_height_m))

@@ -11,7 +11,7 @@ from quadsim.geometry.rotation import to_euler
 from quadsim.world.scene.obstacles import Pose
 
 
-def text_of(value: Any) -> str:
+def number_text(value: Any) -> str:
     """How a value is written: nine digits of a number, blanks between several, true and false."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -21,10 +21,10 @@ def text_of(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value + 0.0:.9g}"  # no negative zero
-    return " ".join(text_of(item) for item in value)
+    return " ".join(number_text(item) for item in value)
 
 
-def add(parent: Element, tag: str, content: Any = None, **attributes: Any) -> Element:
+def add_child(parent: Element, tag: str, content: Any = None, **attributes: Any) -> Element:
     """Append an element.
 
     Args:
@@ -33,12 +33,14 @@ def add(parent: Element, tag: str, content: Any = None, **attributes: Any) -> El
         content: its text; a mapping makes children; None leaves it empty.
         attributes: of it.
     """
-    element = SubElement(parent, tag, {key: text_of(value) for key, value in attributes.items()})
+    element = SubElement(
+        parent, tag, {key: number_text(value) for key, value in attributes.items()}
+    )
     if isinstance(content, Mapping):
         for key, value in content.items():
-            add(element, key, value)
+            add_child(element, key, value)
     elif content is not None:
-        element.text = text_of(content)
+        element.text = number_text(content)
     return element
 
 
@@ -51,7 +53,7 @@ def angles_of(pose: Pose) -> tuple[float, float, float]:
 def add_pose(parent: Element, pose: Pose) -> None:
     """Append ``<pose>``, unless it is where the parent is."""
     if pose != Pose():
-        add(parent, "pose", (*pose.p_A, *angles_of(pose)))
+        add_child(parent, "pose", (*pose.p_A, *angles_of(pose)))
 
 
 def document(root: Element, comment: str = "") -> str:

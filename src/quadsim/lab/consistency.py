@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.campaign.batch import Progress
-from quadsim.lab.campaign.experiment import Job, fly_cells, over_seeds
+from quadsim.lab.campaign.experiment import Job, fly_cells
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
 
@@ -89,10 +89,13 @@ def run_consistency(
     Returns:
         Suite and scenario to its flights, in the order of the seeds.
     """
-    jobs = over_seeds(((suite, name) for suite in suites for name in scenarios), seeds)
-    return fly_cells(
-        fly_suite, [replace(job, extra=changes or {}) for job in jobs], processes, progress
-    )
+    jobs = [
+        Job((suite, name), seed, changes or {})
+        for suite in suites
+        for name in scenarios
+        for seed in range(1, seeds + 1)
+    ]
+    return fly_cells(fly_suite, jobs, processes, progress)
 
 
 def means(flights: Sequence[Squares]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import BLIND, REFERENCE, TRUTH, WAYPOINTS, finish_panels
 from quadsim.geometry.rotation import yaw_of
-from quadsim.hil.rehearsal.flight import TRACK, Flight, Outcome
+from quadsim.hil.rehearsal.flight import TRACK, Outcome, RehearsalFlight
 from quadsim.hil.rehearsal.parameters import PassParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.lab.campaign.batch import Progress
@@ -28,7 +28,7 @@ MOST, COLUMNS = 6, 2
 
 def fly_rehearsal(job: Job) -> Outcome:
     """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` a limit of speed, m/s."""
-    return Flight(load_rehearsal(job.cell, job.seed, job.extra)).fly()
+    return RehearsalFlight(load_rehearsal(job.cell, job.seed, job.extra)).fly()
 
 
 def run_rehearsal(
@@ -58,24 +58,24 @@ def run_rehearsal(
 
 def criteria(outcomes: Sequence[Outcome], passes: PassParams) -> list[dict[str, Any]]:
     """What had to hold over all flights, and what did; what is not known does not pass."""
-    count = len(outcomes)
-    arrivals = sum(outcome.arrived for outcome in outcomes) / count
-    clearance_m = min(outcome.clearance_m for outcome in outcomes)
-    collisions = sum(outcome.collided for outcome in outcomes)
+
+    def share(holds: Iterable[bool]) -> float:
+        return sum(holds) / len(outcomes)
+
+    told = (
+        any(passes.says in words for words in (o.reason, *(e.message for e in o.events)))
+        for o in outcomes
+    )
+    collisions = sum(o.collided for o in outcomes)
     found = [demand("collisions", collisions, None, passes.collisions)]
-    if passes.arrivals > 0.0:
-        found.append(demand("arrivals", arrivals, passes.arrivals, None))
-    if passes.clearance_m > 0.0:
-        found.append(demand("clearance_m", clearance_m, passes.clearance_m, None))
-    if passes.lands:
-        landings = sum(outcome.landed for outcome in outcomes) / count
-        found.append(demand("landings", landings, 1.0, None))
-    if passes.says:
-        reported = sum(
-            any(passes.says in words for words in (o.reason, *(e.message for e in o.events)))
-            for o in outcomes
-        )
-        found.append(demand("says", reported / count, 1.0, None))
+    for name, value, least in (
+        ("arrivals", share(o.arrived for o in outcomes), passes.arrivals),
+        ("clearance_m", min(o.clearance_m for o in outcomes), passes.clearance_m),
+        ("landings", share(o.landed for o in outcomes), float(passes.lands)),
+        ("says", share(told), float(bool(passes.says))),
+    ):
+        if least > 0.0:
+            found.append(demand(name, value, least, None))
     for name, limit in (("stop_s", passes.stop_s), ("stop_over_m", passes.stop_over_m)):
         if limit > 0.0:
             values = [getattr(stop, name) for outcome in outcomes for stop in outcome.stops]

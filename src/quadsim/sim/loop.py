@@ -154,7 +154,7 @@ SampleLogs = tuple[Any, ...]
 White = tuple[Array, ...]
 
 
-@kernel
+@template
 def move(
     states: Records[State],
     setups: Records[Setup],
@@ -484,12 +484,13 @@ def answer(
         state.log_count += 1
 
 
-@kernel
+@template
 def advance(
     states: Records[State],
     setups: Records[Setup],
     scene: Scene,
     until_ns: int,
+    tick_ns: int,
     use_truth: NDArray[np.int64],
     white: White,
     used: NDArray[np.int64],
@@ -504,7 +505,9 @@ def advance(
         states: (N,) of the vehicles, at one stamp.
         setups: (N,) vehicles of one kind, whose IMUs have one rate.
         scene: what rays meet.
-        until_ns: the next mission tick, a multiple of the IMU's period.
+        until_ns: the next mission tick or a stamp before it, a multiple of the IMU's period.
+        tick_ns: length of the mission tick that begins now; 0: none begins, and there is no
+            position-control step.
         use_truth: (N,) 1 flies on the truth instead of the estimate (which runs beside it).
         white: (N, rows, width) standard normal numbers for each kind in the order of SENSORS, a row
             for each sample; then those of the wind, a row for each IMU sample; then those of the
@@ -518,10 +521,11 @@ def advance(
     """
     for i in range(states.shape[0]):
         state = states[i]
-        if state.odometry.stamp_ns > 0 and setups[i].outside != ALL_OUTSIDE:
+        begins = tick_ns > 0 and setups[i].outside != ALL_OUTSIDE
+        if begins and state.odometry.stamp_ns > 0:
             position_control(
                 state.position, setups[i].autopilot, state.odometry, state.setpoint,
-                (until_ns - state.stamp_ns) * 1e-9, state.command,
+                tick_ns * 1e-9, state.command,
             )  # fmt: skip
     while states[0].stamp_ns < until_ns:
         now_ns = states[0].stamp_ns + setups[0].imu_period_ns
@@ -561,7 +565,7 @@ def ticks(
     Args:
         states, setups, scene, use_truth, white, used, log, samples, linear, attitude: as of
             :func:`advance`.
-        until_ns: (1,) up to which stamp, read anew each time.
+        until_ns: (2,) ``until_ns`` and ``tick_ns`` of :func:`advance`, read anew each time.
 
     Yields:
         The stamp.
@@ -574,7 +578,7 @@ def ticks(
     until, on_truth = borrowed(until_ns), borrowed(use_truth)
     while True:
         advance(
-            of_all[0], of_all[1], of_all[2], until[0], on_truth, numbers[0], numbers[1],
+            of_all[0], of_all[1], of_all[2], until[0], until[1], on_truth, numbers[0], numbers[1],
             kept[0], kept[1], filters[0], filters[1],
         )  # fmt: skip
         yield until[0]

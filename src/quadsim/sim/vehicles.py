@@ -128,7 +128,7 @@ class Vehicles:
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
         self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
-        self._until_ns = np.zeros(1, np.int64)
+        self._until_ns = np.zeros(2, np.int64)
         self._ticks = ticks(
             self.states,
             self.setups,
@@ -187,13 +187,21 @@ class Vehicles:
         slots["previous"] = self.states[i]["truth"]
         return Source(generator, period_ns(params), model.white_width)
 
-    def advance(self, stamp_ns: int, until_ns: int) -> None:
-        """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later."""
+    def advance(self, stamp_ns: int, until_ns: int, tick_ns: int | None = None) -> None:
+        """Fly all from where they are, at ``stamp_ns``, to a stamp: at most a second later.
+
+        Args:
+            stamp_ns, until_ns: from where to where.
+            tick_ns: length of the mission tick that begins now, 0: it has begun before; None: the
+                tick is from the one stamp to the other.
+        """
         self.noise.draw(stamp_ns, until_ns)
+        self._until_ns[1] = until_ns - stamp_ns if tick_ns is None else tick_ns
         period_ns = int(self.setups[0].imu_period_ns) if self.outside else until_ns - stamp_ns
         for now_ns in range(stamp_ns + period_ns, until_ns + 1, period_ns or 1):
             self._until_ns[0] = now_ns
             next(self._ticks)
+            self._until_ns[1] = 0
             for send, _ in self.outside:
                 send(now_ns)
             for _, receive in self.outside:

@@ -26,14 +26,14 @@ from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
-from quadsim.view.scenery import MARGIN_M, Place, draw_scene
+from quadsim.view.scenery import MARGIN_M, GroundPatch, draw_scene
 from quadsim.view.vehicle import (
     BLIND,
     COLOURS,
     ESTIMATE,
     REFERENCE,
     TRUTH,
-    Timeline,
+    DrawnTime,
     VehicleView,
 )
 from quadsim.world.scene.scene import EMPTY_SCENE
@@ -68,7 +68,7 @@ class Picture:
     camera: str = "chase"
     rate_hz: float = 50.0
     live: bool = False
-    timeline: Timeline = field(default_factory=Timeline)
+    timeline: DrawnTime = field(default_factory=DrawnTime)
     views: dict[str, VehicleView] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     vehicle: VehicleParams | None = None
@@ -88,12 +88,12 @@ class Picture:
         return self.views[name]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GroundPatch:
         """Where the vehicles have been so far."""
         corners = [corner for view in self.views.values() for corner in (view.low_W, view.high_W)]
-        return Place.around(np.array(corners).reshape(-1, 3))
+        return GroundPatch.around(np.array(corners).reshape(-1, 3))
 
-    def draw_world(self, place: Place | None = None) -> None:
+    def draw_world(self, place: GroundPatch | None = None) -> None:
         """Ground and obstacles about a place, fences about the starts."""
         scenario = self.scenario
         draw_scene(
@@ -181,7 +181,7 @@ def draw_scenario(picture: Picture, progress: Progress | None = None) -> None:
     picture.lay_out()
 
 
-def scenario_of(bag: Bag) -> tuple[Scenario | None, str]:
+def scenario_of_bag(bag: Bag) -> tuple[Scenario | None, str]:
     """The scenario that a bag keeps or names, if it is here; else why it is not."""
     text, name = bag.custom.get(SCENARIO_YAML), bag.custom.get("scenario", "")
     if text is not None:

@@ -30,7 +30,7 @@ _OBSTACLE, _PLANE = (164, 138, 112), (170, 170, 176)
 
 
 @dataclass(frozen=True)
-class Place:
+class GroundPatch:
     """What part of the world is flown in: its middle and half its width, m."""
 
     x_m: float = 0.0
@@ -38,14 +38,14 @@ class Place:
     half_m: float = MARGIN_M
 
     @staticmethod
-    def around(points_W: Array) -> Place:
+    def around(points_W: Array) -> GroundPatch:
         """The square about some points, (N, 3)."""
         points_W = points_W[np.isfinite(points_W).all(axis=1)]
         if not len(points_W):
-            return Place()
+            return GroundPatch()
         low, high = points_W[:, :2].min(axis=0), points_W[:, :2].max(axis=0)
         x_m, y_m = (0.5 * (low + high)).tolist()
-        return Place(x_m, y_m, float(0.5 * (high - low).max()) + MARGIN_M)
+        return GroundPatch(x_m, y_m, float(0.5 * (high - low).max()) + MARGIN_M)
 
 
 def as_mesh(shape: Triangles, alpha: int = 255) -> rr.Mesh3D:
@@ -79,7 +79,7 @@ def terrain_shape(terrain: TerrainArrays) -> Triangles:
     return Triangles(grid.reshape(-1, 3), faces, colour.astype(np.uint8))
 
 
-def flat_shape(place: Place, height_m: float) -> Triangles:
+def flat_shape(place: GroundPatch, height_m: float) -> Triangles:
     """Flat ground: tiles of 1 m, or of 10, 100, ... where it is wide."""
     tile_m = 1.0
     while 2.0 * place.half_m / tile_m > MAX_TILES:
@@ -100,7 +100,7 @@ def flat_shape(place: Place, height_m: float) -> Triangles:
 _CORNERS = ((0, 0), (1, 0), (1, 1), (0, 1))
 
 
-def plane_shape(plane: Array, place: Place) -> Triangles:
+def plane_shape(plane: Array, place: GroundPatch) -> Triangles:
     """A square of a plane n.x = d near the place."""
     normal, offset = plane[:3], float(plane[3])
     here = np.array([place.x_m, place.y_m, 0.0])
@@ -126,7 +126,7 @@ def _solids(scene: Scene) -> dict[int, NDArray[np.intp]]:
 
 
 def draw_scene(
-    recording: rr.RecordingStream, scene: Scene, ground_height_m: float, place: Place
+    recording: rr.RecordingStream, scene: Scene, ground_height_m: float, place: GroundPatch
 ) -> None:
     """Log terrain or flat ground, and every obstacle, once for all times.
 

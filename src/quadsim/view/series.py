@@ -30,7 +30,7 @@ def _tint(colour: Sequence[int], axis: int) -> Colour:
     return (r, g, b)
 
 
-class Series:
+class FlightSeries:
     """Logs the time series of one vehicle.
 
     Args:

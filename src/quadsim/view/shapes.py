@@ -53,7 +53,7 @@ class Triangles:
         return np.asarray(normals / np.maximum(lengths, 1e-12))
 
 
-def joined(parts: Sequence[Triangles]) -> Triangles:
+def joined_meshes(parts: Sequence[Triangles]) -> Triangles:
     """Several bodies as one."""
     starts = np.cumsum([0, *(len(part.points_m) for part in parts[:-1])])
     return Triangles(
@@ -102,7 +102,7 @@ def _blades(radius_m: float, direction: float) -> Triangles:
     for points in both:
         colours = np.broadcast_to(np.array(BLADE, np.uint8), points.shape).copy()
         parts.append(Triangles(points, np.array(faces), colours))
-    return joined(parts)
+    return joined_meshes(parts)
 
 
 def _disc(radius_m: float) -> Triangles:
@@ -170,7 +170,7 @@ def vehicle_shape(params: VehicleParams) -> VehicleShape:
         RotorShape(tuple(hub), direction, _blades(radius_m, direction), _disc(radius_m))
         for hub, direction in zip(hubs.tolist(), params.rotor_directions, strict=True)
     )
-    body = joined(parts)
+    body = joined_meshes(parts)
     reach_m = float(np.linalg.norm(body.points_m, axis=1).max()) + (radius_m if len(hubs) else 0.0)
     return VehicleShape(body, rotors, reach_m)
 

@@ -33,7 +33,7 @@ from quadsim.sim.log import ERROR, WARN, Array, Event, Stamps, Track
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.motion import ROTOR_SLOWING, Rotors, ellipsoids, heading, spaced, xyzw
 from quadsim.view.scenery import as_mesh
-from quadsim.view.series import Series
+from quadsim.view.series import FlightSeries
 from quadsim.view.shapes import UP, vehicle_shape
 
 TIMELINE = "time"
@@ -66,7 +66,7 @@ BACK_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
-class Timeline:
+class DrawnTime:
     """Where time begins: at 0 of a simulation, else at the first stamp, which is a date.
 
     Where stamps go back (a loop, a simulation that begins anew) it goes on behind what is drawn.
@@ -115,7 +115,7 @@ class VehicleView:
         recording: rr.RecordingStream,
         name: str,
         params: VehicleParams,
-        timeline: Timeline,
+        timeline: DrawnTime,
         rate_hz: float = 50.0,
         has_truth: bool = True,
     ) -> None:
@@ -133,7 +133,7 @@ class VehicleView:
         self._place: tuple[Stamps, Array] | None = None
         self._colours = dict(COLOURS)
         self._static: set[str] = set()
-        self._series = Series(self._send, self._fix, f"/{name}", self._colours)
+        self._series = FlightSeries(self._send, self._fix, f"/{name}", self._colours)
         self._draw_bodies()
 
     # ---- ways to log ---------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class VehicleView:
         self._series.battery(stamp_ns, charge, voltage_V)
 
     @property
-    def series(self) -> Series:
+    def series(self) -> FlightSeries:
         """The time series, for what has no picture in space."""
         return self._series
 

@@ -94,13 +94,6 @@ def test_nothing_is_extrapolated_and_no_gap_is_bridged():
     assert len(found) == 6
 
 
-def test_an_empty_truth_knows_nothing():
-    score = metrics.score(track([0.0, 1.0]), Track.empty())
-    assert score.count == 0
-    assert score.position_rmse_m is None
-    assert score.nees_mean is None
-
-
 def test_attitude_errors_are_about_the_worlds_axes():
     """q_est = exp(theta_W) q_true: scipy composes the same from the left."""
     true = Rotation.random(50, random_state=3)

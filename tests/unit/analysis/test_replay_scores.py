@@ -200,14 +200,6 @@ def test_no_pair_reaches_over_a_hole():
     assert trajectory.relative(standing, standing, Span(10.0, "m"))["translation_rmse_m"] is None
 
 
-def test_spans_are_read():
-    assert trajectory.span_of(" 0.5 s") == Span(0.5, "s")
-    assert str(trajectory.span_of("100m")) == "100m"
-    for text in ("5", "0s", "-1s", "1km", "s"):
-        with pytest.raises(InputError, match="is no span"):
-            trajectory.span_of(text)
-
-
 # --- consistency ---------------------------------------------------------------------------------
 
 
@@ -237,17 +229,6 @@ def test_honest_errors_lie_in_the_interval_as_often_as_they_should():
         assert found[name]["count"] == count
         assert found[name]["mean"] == pytest.approx(dof, abs=4.0 * np.sqrt(2.0 * dof / count))
         assert found[name]["inside"] == pytest.approx(0.95, abs=share)
-
-
-def test_without_stated_deviations_there_is_no_nees():
-    error = metrics.errors(track(spiral()), track(spiral()))
-    judged = consistency.Consistency([error])
-    found = judged.nees()
-    assert found["position"]["mean"] is None
-    assert found["whole"]["count"] == 0
-    stamps = track(spiral()).stamp_ns
-    there = consistency.availability(stamps, int(stamps[0]), int(stamps[-1]), judged)
-    assert there == {"share": 1.0, "within_3_sigma": None}
 
 
 def test_an_unknown_velocity_leaves_the_position_judged():

@@ -7,22 +7,21 @@ import json
 import re
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from quadsim.analysis.report import arrivals, criteria, errors, figures, inside, motors, paths
-from quadsim.analysis.report.figures import extremes, thin
+from quadsim.analysis.report.figures import extremes
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import figures_json, render, write_report
-from quadsim.analysis.report.parts import drawn, report_parts
+from quadsim.analysis.report.parts import drawn
 from quadsim.analysis.summary import summarize
 from quadsim.bag.log import read_log
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.sim.criterion import Criterion, EventCriterion, SignalCriterion
-from quadsim.sim.log import Arrivals, Event, FlightLog
+from quadsim.sim.log import Arrivals, Event
 
 
 @pytest.fixture
@@ -116,22 +115,6 @@ def test_events_are_marked_by_their_numbers_and_do_not_stretch_the_axis(log):
         assert [note.text for note in figure.layout.annotations] == ["2"]
 
 
-def test_numbers_of_events_that_are_close_stand_together(log):
-    at = (10**9, 10**9 + 10**7, 9 * 10**9)
-    log.events = [Event(log.start_ns + ns, 1, "a", f"<{ns}>") for ns in at]
-    notes = paths.height(Flights({"circle": log})).layout.annotations
-    assert [note.text for note in notes] == ["1,2", "3"]
-    assert notes[0].hovertext == "1.00 s a: &lt;1000000000&gt;<br>1.01 s a: &lt;1010000000&gt;"
-
-
-def test_lines_are_thinned_but_keep_their_ends():
-    assert thin(10).tolist() == list(range(10))
-    rows = thin(100_000)
-    assert len(rows) == figures.MAX_POINTS
-    assert (rows[0], rows[-1]) == (0, 99_999)
-    assert (np.diff(rows) > 0).all()
-
-
 def test_thinned_lines_keep_every_peak():
     rng = np.random.default_rng(2)
     values = rng.normal(size=20_011)
@@ -167,11 +150,6 @@ def test_several_runs_share_their_axes_and_have_a_colour_each(log):
                 run, kind = trace.meta["run"], trace.meta.get("kind")
                 if kind not in ("reference", "waypoints"):
                     assert trace.line.color == figures.RUNS["ab".index(run)]
-
-
-def test_figures_of_an_empty_flight_are_empty():
-    for part in report_parts(Flights({"empty": FlightLog()})):
-        assert not part.draw(Flights({"empty": FlightLog()})).data
 
 
 def test_innovations_have_bounds_the_interval_of_their_nis_and_what_was_refused(long_flight):
@@ -284,13 +262,6 @@ def test_the_figures_of_a_page_are_those_that_were_drawn(log):
                 np.testing.assert_array_equal(filled(sent_trace[axis]), trace[axis])
 
 
-def test_the_interval_of_chi_square_is_that_of_tables():
-    """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4."""
-    for degrees, low, high in ((3, 0.216, 9.348), (9, 2.700, 19.023), (10, 3.247, 20.483)):
-        each = SimpleNamespace(value=np.zeros((1, degrees)))
-        assert inside._interval(each) == pytest.approx((low, high), abs=5e-4)
-
-
 def test_a_report_of_forty_seconds_is_small_and_quick(tmp_path, long_flight):
     log = long_flight(40.0)
     path = tmp_path / "report.html"
@@ -310,10 +281,3 @@ def test_a_report_of_eight_runs_is_not_eight_times_as_large(tmp_path, long_fligh
     assert path.stat().st_size < 9e6
     with pytest.raises(InputError, match="1 to 8 runs, not 9"):
         render(runs | {"one more": log}, {})
-
-
-def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path, log):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="cannot be written"):
-        write_report({"a": log}, {"a": summarize(log)}, tmp_path / "file" / "report.html")
-    assert [path.name for path in tmp_path.iterdir() if path.name not in ("circle", "file")] == []

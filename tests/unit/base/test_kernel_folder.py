@@ -7,8 +7,11 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+
+from quadsim.base import kernel_folder
 
 SAY = "import quadsim, os; print(os.environ['NUMBA_CACHE_DIR'])"
 LOAD = "from quadsim.geometry.rotation import rotate; rotate((1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0))"
@@ -130,3 +133,42 @@ def test_a_pickle_that_somebody_else_put_there_does_not_run(safe):
     indices[0].chmod(0o666)
     assert refused(run(LOAD, NUMBA_CACHE_DIR=str(folder)), "others may write")
     assert not (safe / "it ran").exists()
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A package that came with a kernel, on a machine whose processor is the wheel's baseline."""
+    with ZipFile(tmp_path / "kernels.zip", "w") as archive:
+        archive.writestr("geometry/rotation/0123/rotate.nbi", b"compiled")
+    (tmp_path / "cpuinfo").write_text(
+        "flags\t\t: fpu abm avx avx2 bmi1 bmi2 f16c fma movbe xsave\n"
+    )
+    monkeypatch.setattr(kernel_folder, "SHIPPED", tmp_path / "kernels.zip")
+    monkeypatch.setattr(kernel_folder, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(kernel_folder, "BASELINES", {
+        os.uname().machine: kernel_folder.BASELINES["x86_64"],
+    })  # fmt: skip
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.setenv(name, "")  # so that what is set is taken back
+        monkeypatch.delenv(name)
+    (tmp_path / "cache").mkdir()
+    return tmp_path
+
+
+def test_kernels_of_a_wheel_are_unpacked_once_and_taken(shipped):
+    cache = shipped / "cache"
+    kernel_folder.use_shipped(cache)
+    kernel = cache / "geometry" / "rotation" / "0123" / "rotate.nbi"
+    assert kernel.read_bytes() == b"compiled"
+    assert os.environ["NUMBA_CPU_NAME"] == "x86-64-v3"
+    assert os.environ["NUMBA_CPU_FEATURES"] == ""
+    kernel.unlink()
+    kernel_folder.use_shipped(cache)
+    assert not kernel.exists()
+
+
+def test_kernels_of_a_wheel_are_left_where_the_processor_has_less(shipped):
+    (shipped / "cpuinfo").write_text("flags\t\t: fpu sse2\n")
+    kernel_folder.use_shipped(shipped / "cache")
+    assert not list((shipped / "cache").iterdir())
+    assert "NUMBA_CPU_NAME" not in os.environ

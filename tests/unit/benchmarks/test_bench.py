@@ -56,12 +56,6 @@ def bench(*arguments: str):
     return CliRunner().invoke(main, ["bench", *arguments])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_the_value_is_the_median(count):
-    samples = np.random.default_rng(count).normal(size=count)
-    assert Figure(FAST, tuple(samples)).value == pytest.approx(np.median(samples), rel=1e-15)
-
-
 @pytest.mark.parametrize(
     ("line", "value", "passed"),
     [
@@ -162,14 +156,6 @@ def test_figures_and_measurements_are_chosen_by_name_and_pattern():
         rounds.chosen([both, other], ["fest_x"])
 
 
-def test_an_unknown_name_is_one_line_and_status_2():
-    result = bench("--only", "ray_castin")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert "no figure 'ray_castin'; did you mean ray_casting" in line
-
-
 def test_what_there_is():
     """Every name is there once, in a form that is easy to type."""
     measurements = rounds.all_measurements()
@@ -229,27 +215,6 @@ def test_what_is_kept_stays_where_it_is_not_measured(offered, ratios):
     bench("--keep")
     assert kept.read_kept(ratios) == {"ratio_other": 3.0, "ratio_work": 1.25}
     assert "processor" in written["measured"]["machine"]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "no such file; quadsim bench --keep writes it"),
-        ("{", "not ratios"),
-        ("[]", "not ratios"),
-        ('{"ratios": {"ratio_work": "fast"}}', "not ratios"),
-        ('{"ratios": {}}', "ratio_work is not in it; quadsim bench --keep adds it"),
-    ],
-)
-def test_ratios_that_cannot_be_used_are_one_line_and_status_2(offered, ratios, content, words):
-    offered(kept_ratio(1.0))
-    if content is not None:
-        ratios.write_text(content)
-    result = bench("--check")
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert str(ratios) in line
-    assert words in line
 
 
 def test_the_repository_keeps_every_ratio():
@@ -313,13 +278,6 @@ def test_peers_that_are_not_there_are_named_with_how_to_install_them(tmp_path):
         pass
     with peers.peer_with(session, "numpy") as peer:
         assert peer.ask("installed")["numpy"] == np.__version__
-
-
-def test_a_venv_without_python_is_one_line_and_status_2(tmp_path):
-    result = bench("--peers", str(tmp_path))
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert f"{tmp_path}/bin/python: no such file" in line
 
 
 def test_an_installed_package_says_that_it_needs_a_checkout():

@@ -34,7 +34,3 @@ def test_a_domain_that_somebody_holds_is_not_taken():
     first = startup.free_domain()
     with held(first):
         assert startup.free_domain() != first
-
-
-def test_the_module_is_one_of_the_ways_to_call_the_command():
-    assert startup.ways()["python -m quadsim.cli"] == [sys.executable, "-m", "quadsim.cli"]

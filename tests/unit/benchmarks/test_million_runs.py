@@ -1,6 +1,5 @@
 """What a million runs cost, from measured figures: the arithmetic, by hand."""
 
-import hosts
 import million_runs
 import pytest
 
@@ -42,14 +41,3 @@ def test_the_scheduler_bounds_a_large_one_whose_cores_are_paid_for_all_the_same(
     assert cost["price"] == pytest.approx(1000.0 / 3600.0 * 1000 * 0.04)
     assert (cost["scheduler_share"], cost["feeder_share"]) == pytest.approx((1.0, 0.5))
     assert cost["runs_s"] == pytest.approx(1000.0)
-
-
-def test_what_is_not_installed_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_PATH", "/nowhere")
-
-    with pytest.raises(SystemExit) as ended:
-        hosts.need("unshare", "ip", "nft")
-
-    assert str(ended.value) == (
-        "not installed here: unshare, ip, nft (Debian: iproute2, nftables, util-linux)"
-    )

@@ -49,7 +49,7 @@ def test_the_overview_names_every_command_and_imports_none():
 
 
 def test_a_flight_imports_only_what_it_needs(tmp_path):
-    """With its report: plotly draws in the browser."""
+    """With its report, which plotly's Python half describes and its script draws."""
     code = (
         "import sys\n"
         "from quadsim.cli.main import main\n"
@@ -61,7 +61,7 @@ def test_a_flight_imports_only_what_it_needs(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (tmp_path / "run" / "report.html").is_file()
     needless = {
-        "plotly", "rasterio", "trimesh", "allantools", "rclpy", "apsw", "rosbags.rosbag2",
+        "rasterio", "trimesh", "allantools", "rclpy", "apsw", "rosbags.rosbag2",
         "scipy.stats", "scipy.special", "scipy.spatial", "scipy.optimize",
         "scipy.signal", "scipy.ndimage", "matplotlib", "joblib", "pyarrow", "dask",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from contextlib import contextmanager
@@ -125,12 +126,12 @@ class Process:
 def test_a_record_that_is_not_complete_fails_the_replay(bag, tmp_path, monkeypatch, status):
     monkeypatch.setattr(Process, "status", status)
     monkeypatch.setattr(besides, "GraphProcess", Process)
-    monkeypatch.setattr(besides, "stop_all", lambda _: [])
-    with besides.beside([NodeSpec("recorder", "/", {})], 0, threading.Event()) as watched:
-        assert watched.failure == ""
-    assert bool(watched.failure) is bool(status)
+    monkeypatch.setattr("quadsim.ros.runtime.processes.stop_all", lambda _: [])
+    with besides.child_nodes([NodeSpec("recorder", "/", {})], 0, threading.Event()) as failures:
+        assert not failures
+    assert len(failures) == status
 
-    late = SimpleNamespace(quantile_ms=lambda _: None)
+    late = SimpleNamespace(percentile_ms=lambda _: math.nan)
     player = SimpleNamespace(
         finished=True, control=SimpleNamespace(lateness=late, rate=1.0), played_s=1.0, wall_s=1.0,
         outputs=SimpleNamespace(counts={}, skipped={}),
@@ -138,9 +139,9 @@ def test_a_record_that_is_not_complete_fails_the_replay(bag, tmp_path, monkeypat
 
     @contextmanager
     def around(*_):
-        yield watched
+        yield failures
 
-    monkeypatch.setattr(besides, "beside", around)
+    monkeypatch.setattr(besides, "child_nodes", around)
     monkeypatch.setattr("quadsim.ros.runtime.processes.maker", lambda _: lambda **_: player)
     monkeypatch.setattr("quadsim.ros.runtime.processes.prepare", lambda: None)
     monkeypatch.setattr("quadsim.ros.graph.replay_graph._recorder", lambda *_: [])

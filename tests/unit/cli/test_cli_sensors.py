@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rosbags.typesys import Stores, get_typestore
 
 from quadsim.bag.reading import open_bag
 from quadsim.bag.writer import BagWriter
@@ -17,8 +16,8 @@ from quadsim.base.errors import InputError
 from quadsim.cli import main
 from quadsim.lab.sensor_check import bench, fit, recording
 from quadsim.sensors.devices import load_device
+from quadsim.wire.encode import Template
 
-TYPES = get_typestore(Stores.ROS2_JAZZY)
 IMU = "sensor_msgs/msg/Imu"
 RATE_HZ = 50.0
 COUNT = 15_000  # five minutes
@@ -52,33 +51,12 @@ def write_bag(
     stamps_s: np.ndarray,
     topic: str = "imu/data_raw",
 ) -> Path:
-    """A bag of IMU messages; one is made by rosbags, the others are it with other numbers."""
-    types = TYPES.types
-    zero = types["geometry_msgs/msg/Vector3"](1.5, 2.5, 3.5)
-    message = types[IMU](
-        header=types["std_msgs/msg/Header"](
-            stamp=types["builtin_interfaces/msg/Time"](sec=17, nanosec=23), frame_id="imu_link"
-        ),
-        orientation=types["geometry_msgs/msg/Quaternion"](0.0, 0.0, 0.0, 1.0),
-        orientation_covariance=np.zeros(9),
-        angular_velocity=zero,
-        angular_velocity_covariance=np.zeros(9),
-        linear_acceleration=zero,
-        linear_acceleration_covariance=np.zeros(9),
-    )
-    payload = bytes(TYPES.serialize_cdr(message, IMU))
-    mark = np.array([1.5, 2.5, 3.5]).tobytes()
-    first = payload.index(mark)
-    second = payload.index(mark, first + 1)
-    clock = payload.index(np.array([17, 23], "<u4").tobytes())
+    """A bag of IMU messages."""
+    stamp_ns = np.round(stamps_s * 1e9).astype(np.int64)
+    payloads = Template.of(IMU, "imu_link").payloads(stamp_ns, w=rate, f=force)
     with BagWriter(path) as bag:
-        for stamp_s, f, w in zip(stamps_s, force, rate, strict=True):
-            stamp_ns = round(stamp_s * 1e9)
-            content = bytearray(payload)
-            content[clock : clock + 8] = np.array(divmod(stamp_ns, 10**9), "<u4").tobytes()
-            content[first : first + 24] = w.tobytes()
-            content[second : second + 24] = f.tobytes()
-            bag.add(f"/quad/{topic}", IMU, None, stamp_ns, bytes(content))
+        for at_ns, payload in zip(stamp_ns.tolist(), payloads, strict=True):
+            bag.add(f"/quad/{topic}", IMU, None, at_ns, payload)
     return path
 
 

@@ -23,7 +23,7 @@ from quadsim.ros.graph import driver_choice as module
 from quadsim.ros.graph.driver_choice import GIVEN_BY, REPLACEABLE, choose
 from quadsim.ros.graph.graph import GraphOptions, SimLaunch, describe
 from quadsim.ros.runtime import packages
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.sim.scenario import load_scenario
 
 EVERY = set(REPLACEABLE)
@@ -171,7 +171,7 @@ def test_a_missing_message_package_is_one_line(monkeypatch):
     services = [(s.ours, s.type) for s in load_driver("mavros").services]
     (line,) = lost([("imu/data_raw", "sensor_msgs/msg/Imu"), *services])
     assert "mavros_msgs is not installed, so there is no arm, disarm, offboard, land" in line
-    assert installed("sensor_msgs/msg/Imu")
+    assert is_installed("sensor_msgs/msg/Imu")
 
 
 def test_the_table_of_nodes_is_that_of_the_topics():
@@ -423,7 +423,7 @@ def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, says):
 
 def test_topics_are_found_where_the_vehicle_is():
     pytest.importorskip("rclpy")
-    from quadsim.ros.drivers.inputs import Place, find_source
+    from quadsim.ros.drivers.inputs import DriverPlace, find_source
 
     mavros, mocap = load_driver("mavros"), load_driver("mocap")
     imu = [topic for topic in mavros.topics if topic.ours == "imu/data_raw"]
@@ -435,7 +435,7 @@ def test_topics_are_found_where_the_vehicle_is():
         source = find_source(driver, topics, types, place, notes)
         return (source and (source.full, source.before)), notes
 
-    alone, one = Place("/quad", "", True), Place("/quad1", "", False)
+    alone, one = DriverPlace("/quad", "", True), DriverPlace("/quad1", "", False)
     root, mine, other = (
         "/mavros/imu/data_raw",
         "/quad/mavros/imu/data_raw",
@@ -443,7 +443,7 @@ def test_topics_are_found_where_the_vehicle_is():
     )
     assert found(mavros, imu, {root: kind, other: kind}, alone) == ((root, ""), [])
     assert found(mavros, imu, {root: kind, mine: kind}, alone) == ((mine, "/quad"), [])
-    assert found(mavros, imu, {root: kind, other: kind}, Place("/quad", "/uav7", True)) == (
+    assert found(mavros, imu, {root: kind, other: kind}, DriverPlace("/quad", "/uav7", True)) == (
         (other, "/uav7"), [],
     )  # fmt: skip
     assert found(mavros, imu, {root: kind}, one) == (None, [])  # it may be anybody's
@@ -460,7 +460,7 @@ def test_topics_are_found_where_the_vehicle_is():
 def test_a_pose_is_the_vehicles_by_its_name(tmp_path):
     """Whatever is discovered first: a box in the hall is no vehicle."""
     pytest.importorskip("rclpy")
-    from quadsim.ros.drivers.inputs import Place, find_source
+    from quadsim.ros.drivers.inputs import DriverPlace, find_source
 
     def found(driver, ours, place, **types):
         topics = [topic for topic in driver.topics if topic.ours == ours]
@@ -469,7 +469,7 @@ def test_a_pose_is_the_vehicles_by_its_name(tmp_path):
 
     mocap, pose = load_driver("mocap"), "external/pose_stamped"
     stamped, odometry = "geometry_msgs/msg/PoseStamped", "nav_msgs/msg/Odometry"
-    quad = Place("/quad", "", True)
+    quad = DriverPlace("/quad", "", True)
     assert found(mocap, pose, quad, **{"/vrpn_mocap/box/pose": stamped}) is None
     its = found(
         mocap, pose, quad, **{"/vrpn_mocap/box/pose": stamped, "/vrpn_mocap/quad/pose": stamped}
@@ -649,7 +649,7 @@ def test_a_velocity_reaches_px4(monkeypatch):
     for where in (driver_outputs, driver_services, driver_outlet):
         monkeypatch.setattr(where, "message_class", classes.__getitem__)
     for where in (driver_outputs, driver_services):
-        monkeypatch.setattr(where, "installed", lambda _: True)
+        monkeypatch.setattr(where, "is_installed", lambda _: True)
         monkeypatch.setattr(where, "lost", lambda _: iter(()))
     sent: dict[str, list[SimpleNamespace]] = {}
     node = outputs_node()
@@ -714,7 +714,7 @@ def test_px4_whose_setpoints_are_others_is_refused(monkeypatch):
     old = dict.fromkeys(("x", "y", "z", "yaw", "yawspeed", "vx", "vy", "vz"), "float")
     classes = px4_classes({"timestamp": "uint64", **old})
     monkeypatch.setattr(driver_outputs, "message_class", classes.__getitem__)
-    monkeypatch.setattr(driver_outputs, "installed", lambda _: True)
+    monkeypatch.setattr(driver_outputs, "is_installed", lambda _: True)
     says = "px4_msgs/msg/TrajectorySetpoint as it is installed here cannot carry command_velocity"
     with pytest.raises(InputError, match=says) as caught:
         driver_outputs.check_commands([load_driver("px4")])

@@ -32,7 +32,7 @@ from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.estimation.eskf.mechanisation import predict_or_align
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance
 from quadsim.estimation.eskf.parameters import DelayParams
-from quadsim.ros.parts.estimator_health import judge
+from quadsim.ros.parts.estimator_health import judge_estimate
 from quadsim.sim.log import OK, WARN
 from tests.helpers.matched_flights import START_NS, MatchedRun, Motion, Sensors, flight
 
@@ -355,9 +355,9 @@ def test_a_large_correction_turns_the_covariance() -> None:
 
 def test_the_status_tells_what_is_rejected() -> None:
     values = {"status": "rejects magnetic_field", "axes": ""}
-    assert judge(values, False, "", "") == (WARN, "rejects magnetic_field")
-    assert judge({"status": "running", "axes": ""}, False, "", "") == (OK, "running")
-    level, words = judge(
+    assert judge_estimate(values, False, "", "") == (WARN, "rejects magnetic_field")
+    assert judge_estimate({"status": "running", "axes": ""}, False, "", "") == (OK, "running")
+    level, words = judge_estimate(
         {"status": "running", "axes": "", "gnss_time_counts": 1.0, "gnss_time_s": 0.118},
         False, "", "",
     )  # fmt: skip

@@ -8,11 +8,11 @@ import pytest
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.hil.guard.gate import Gate, GateParams
+from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.hil.guard.parameters import GuardParams
 
 GUARD = load(GuardParams, find("guards", "default"))
-PARAMS = GateParams(GUARD.limits, GUARD.watch)
+PARAMS = CommandGateParams(GUARD.limits, GUARD.watch)
 ALONE = ("/quad/guard",)
 STEP_NS = 20_000_000
 #: By so much the vehicle's clock, which stamps poses and so commands, is behind.

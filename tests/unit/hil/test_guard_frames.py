@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from point_mass import LEVEL, Flight, PointMass, fly
+from point_mass import Flight, PointMass, fly
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.geometry.rotation import from_euler, multiply
-from quadsim.hil.guard.frames import Alignment
+from quadsim.hil.guard.frames import MotionAlignment
 from quadsim.hil.guard.guard import Guard, GuardParams
 from quadsim.hil.guard.pose import PoseWatch
-from quadsim.hil.rehearsal.flight import Flight as Rehearsed
+from quadsim.hil.rehearsal.flight import RehearsalFlight as Rehearsed
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 
 PARAMS = load(GuardParams, find("guards", "default"))
@@ -98,7 +98,7 @@ def test_small_angles_and_gusts_are_no_turned_frame(speed_mps, angle_deg):
 def test_the_angle_is_that_of_the_rotation():
     """Random commands turned by 70 degrees about up, 0.3 s late; then about east."""
     random = np.random.default_rng(1)
-    alignment = Alignment(0.44, 1.0, 30.0)
+    alignment = MotionAlignment(0.44, 1.0, 30.0)
     for rotation, axis in ((from_euler(0.0, 0.0, 1.2), "up"), (from_euler(1.2, 0.0, 0.0), "east")):
         alignment.forget()
         commands = np.repeat(random.normal(0.0, 1.0, (20, 3)), 5, axis=0)
@@ -252,11 +252,3 @@ def test_motion_capture_that_is_y_up_is_refused_or_landed():
     flown = Rehearsed(replace(rehearsal, params=params)).fly()
     assert flown.reason.startswith("not enabled: height")
     assert "ENU, z up" in flown.reason
-
-
-def test_poses_of_a_level_vehicle_that_flies_straight_are_taken():
-    """LEVEL and 50 Hz, as in all tests of the guard."""
-    watch = PoseWatch(PARAMS)
-    for k in range(60):
-        assert watch.take(k * TICK_NS, k * TICK_NS, (0.01 * k, 0.0, 1.0), LEVEL, None, True) is None
-    assert watch.rate_hz == pytest.approx(50.0)

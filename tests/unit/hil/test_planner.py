@@ -10,9 +10,8 @@ import pytest
 from planned_flight import BEGIN_NS, STEP_S, PlannedFlight, scan
 
 from quadsim.base.errors import InputError
-from quadsim.base.files import find
-from quadsim.base.parameters import load
-from quadsim.hil.planner.planner import MapParams, Planner, PlannerParams, SpeedParams
+from quadsim.hil.planner.parameters import MapParams, PlannerParams, SpeedParams
+from quadsim.hil.planner.planner import Planner
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacle_fields import clearances, make_field
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose
@@ -48,10 +47,6 @@ def fly(flight, most_s, until=("arrived",)):
         if said.state in until:
             break
     return np.array(track), nearest_m
-
-
-def test_the_shipped_file_is_what_the_class_says():
-    assert load(PlannerParams, find("planners", "default")) == PlannerParams()
 
 
 def test_a_forest_at_speed():
@@ -121,13 +116,6 @@ def test_a_goal_beside_an_obstacle(goal_x, state):
     assert flight.said.state == state
     if state == "blocked":
         assert "an obstacle stands at the goal" in flight.said.reason
-
-
-def test_a_goal_inside_of_an_obstacle():
-    flight = begin([Obstacle("pillar", Cylinder(0.5, 6.0), Pose((10.0, 0.0, 3.0)))], [(10, 0, 2)])
-    _, nearest_m = fly(flight, 15.0, until=("blocked",))
-    assert "an obstacle stands at the goal (10.0, 0.0)" in flight.said.reason
-    assert nearest_m > RADIUS_M
 
 
 @pytest.mark.parametrize(("begin_y", "speed_mps"), [(-5.5, 1.4), (-8.0, 1.8)])
@@ -296,18 +284,6 @@ def test_a_stamp_that_is_a_little_older_changes_nothing():
     assert (seen == 100).any()
 
 
-def test_without_goals_it_is_idle_and_stops():
-    planner = Planner(QUICK)
-    assert planner.step(BEGIN_NS, (0.0, 0.0, 2.0), (0.0, 0.0, 0.0)).state == "idle"
-    flight = begin([], [(40.0, 0.0, 2.0)])
-    while flight.t_s < 4.0:
-        flight.step()
-    flight.planner.take_goals(NOTHING)
-    while flight.t_s < 7.0:
-        assert flight.step().state == "idle"
-    assert np.linalg.norm(flight.v_W) < 0.05
-
-
 def test_numbers_that_are_none_do_no_harm():
     flight = begin([], [(12.0, 0.0, 2.0)])
     while flight.t_s < 1.0:
@@ -320,18 +296,6 @@ def test_numbers_that_are_none_do_no_harm():
     assert np.isfinite(said.v_W).all()
     fly(flight, 25.0)
     assert flight.said.state == "arrived"
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"area_min_W_m": (5.0, 0.0), "area_max_W_m": (5.0, 9.0)}, "area_min_W_m: 5 is not below"),
-        ({"map": MapParams(cell_m=0.8)}, "map.cell_m: 0.8 is too coarse; allowed: <= .* = 0.65"),
-    ],
-)
-def test_parameters_that_cannot_be(given, text):
-    with pytest.raises(InputError, match=text):
-        PlannerParams(**given)
 
 
 def test_goals_that_cannot_be():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from quadsim.base.errors import InputError
 from quadsim.hil.rehearsal.link import Link, LinkParams
 from quadsim.hil.rehearsal.motion_capture import MotionCapture, MotionCaptureParams
 
@@ -116,8 +115,3 @@ def test_what_is_gone_sees_nothing():
         capture.see(now_ns, (0.0, 0.0, 0.0), LEVEL)
     assert capture.arrived(1000 * MS) == []
     assert capture.unseen == capture.frames == 59
-
-
-def test_drop_outs_the_wrong_way_about_are_refused():
-    with pytest.raises(InputError, match="dropout_s"):
-        MotionCaptureParams(dropout_s=(0.3, 0.05))

@@ -104,13 +104,6 @@ def test_troubles_that_the_graph_cannot_have_are_refused_before_it_starts(troubl
     assert not (tmp_path / "run").exists()
 
 
-def test_bags_of_a_run_that_failed_are_not_mixed_with_others(tmp_path):
-    (tmp_path / ".run.flights" / "seed-1").mkdir(parents=True)
-    arguments = ["pillars", "--dds", "--output", str(tmp_path / "run")]
-    with pytest.raises(InputError, match=r"\.run\.flights: bags of a run that did not end well"):
-        rehearse.main(arguments, standalone_mode=False)
-
-
 def test_every_stop_comes_back_from_the_stand_ins_report():
     watch = StopWatch(GuardParams())
     for what, at_s, v in (("pose", 1.0, 4.0), ("link", 2.0, 3.0)):
@@ -142,18 +135,3 @@ def test_the_dead_man_button_is_let_go_by_the_time_flown_not_by_reports(tmp_path
         flight._release(operator)
     assert 0.02 * said.index(False) == pytest.approx(0.5 + 2.3, abs=0.03)
     assert not any(said[said.index(False) :])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--composed"], "only with --dds"),
-        (["--domain", "3"], "only with --dds"),
-        (["--dds", "--domain", "999"], "'999' is no DDS domain; allowed: 0 to 232"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(arguments, words, tmp_path):
-    output = ["--output", str(tmp_path / "run")]
-    with pytest.raises(InputError, match=words):
-        rehearse.main(["pillars", *arguments, *output], standalone_mode=False)
-    assert not (tmp_path / "run").exists()

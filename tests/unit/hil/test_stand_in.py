@@ -10,7 +10,7 @@ import pytest
 from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
 from quadsim.estimation.eskf.measurement_buffer import VERDICTS
 from quadsim.hil.rehearsal.motion_capture import MotionCaptureParams
-from quadsim.hil.rehearsal.stand_in import StandIn, VelocityCommand, varied
+from quadsim.hil.rehearsal.stand_in import StandIn, VehicleCommand, varied
 from quadsim.sim.scenario import scenario_of
 
 KEYS = {
@@ -39,7 +39,7 @@ def fly(vehicle, seconds, v_W=None):
     while vehicle.stamp_ns < end_ns:
         vehicle.tick()
         if v_W is not None:
-            vehicle.obey(VelocityCommand(vehicle.stamp_ns, v_W, 0.0))
+            vehicle.obey(VehicleCommand(vehicle.stamp_ns, v_W, 0.0))
             assert vehicle.refused == ""
         motion.append(np.concatenate(truth(vehicle)))
     return np.array(motion)
@@ -103,7 +103,7 @@ def test_without_motion_capture_it_says_no_pose_and_lands_by_itself(flight):
         if vehicle.manager.state != "velocity":
             break
         fly(vehicle, 0.2)
-        vehicle.obey(VelocityCommand(vehicle.stamp_ns, (0.0, 0.0, 0.0), 0.0))
+        vehicle.obey(VehicleCommand(vehicle.stamp_ns, (0.0, 0.0, 0.0), 0.0))
     assert vehicle.manager.state == "failsafe_landing"
     assert vehicle.manager.reason == "the position has diverged"
 

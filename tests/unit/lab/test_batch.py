@@ -27,10 +27,6 @@ def test_results_come_in_the_order_of_the_jobs(processes):
     assert told == [(n, 9) for n in range(1, 10)]
 
 
-def test_no_jobs_are_no_results():
-    assert run_batch(math.sqrt, []) == []
-
-
 def test_an_error_of_a_job_is_the_batch_s():
     with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         run_batch(math.sqrt, [1.0, 4.0, -1.0, 9.0], 2)

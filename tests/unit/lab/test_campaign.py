@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from select import select
 
 import pytest
 from click.testing import CliRunner
@@ -24,13 +20,12 @@ from jobs_that_die import hang
 from quadsim.base.errors import InputError
 from quadsim.cli import campaign as command
 from quadsim.cli.main import main
-from quadsim.lab.campaign import batch
 from quadsim.lab.campaign import record as record_module
 from quadsim.lab.campaign.batch import Processes, stream_results
 from quadsim.lab.campaign.engine import fly_campaign, prepare_campaign
 from quadsim.lab.campaign.flying import Terms, fly_run
 from quadsim.lab.campaign.plan import load_campaign
-from quadsim.lab.campaign.record import CONTENTS, LINES, LOCK, Record
+from quadsim.lab.campaign.record import CONTENTS, LINES, LOCK, CampaignRecord
 from quadsim.lab.campaign.tables import TABLE, TIMES, read_table, write_tables
 from quadsim.sim.library import OtherFileError
 
@@ -229,21 +224,21 @@ def test_a_factor_of_which_no_value_is_right_is_refused_before_any_flight(path):
 
 def test_a_folder_belongs_to_one_campaign(tmp_path):
     folder = tmp_path / "out"
-    with Record(folder, {"seed": 1, "set": {"a": 2}}, 3, False) as record:
+    with CampaignRecord(folder, {"seed": 1, "set": {"a": 2}}, 3, False) as record:
         record.add(1, {"status": "passed"})
         with pytest.raises(InputError, match="another process flies this campaign"):
-            Record(folder, {"seed": 1, "set": {"a": 2}}, 3, True)
+            CampaignRecord(folder, {"seed": 1, "set": {"a": 2}}, 3, True)
     with pytest.raises(InputError, match="go on with --resume"):
-        Record(folder, {"seed": 1, "set": {"a": 2}}, 3, False)
+        CampaignRecord(folder, {"seed": 1, "set": {"a": 2}}, 3, False)
     with pytest.raises(InputError, match=r"other contents \(set\.a was 2, is 3\)"):
-        Record(folder, {"seed": 1, "set": {"a": 3}}, 3, True)
-    with Record(folder, {"seed": 1, "set": {"a": 2}}, 3, True) as record:
+        CampaignRecord(folder, {"seed": 1, "set": {"a": 3}}, 3, True)
+    with CampaignRecord(folder, {"seed": 1, "set": {"a": 2}}, 3, True) as record:
         assert list(record.left()) == [0, 2]
         assert list(record.rows()) == [{"run": 1, "status": "passed"}]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     with pytest.raises(InputError, match="no campaign's"):
-        Record(tmp_path / "mine", {}, 3, True)
+        CampaignRecord(tmp_path / "mine", {}, 3, True)
 
 
 def test_what_a_kill_before_the_first_run_leaves_is_gone_on_with(tmp_path):
@@ -252,12 +247,12 @@ def test_what_a_kill_before_the_first_run_leaves_is_gone_on_with(tmp_path):
         folder.mkdir()
         for name in names:
             (folder / name).touch()
-        with Record(folder, {"seed": 1}, 1, False):
+        with CampaignRecord(folder, {"seed": 1}, 1, False):
             pass
-        with Record(folder, {"seed": 1}, 1, False) as record:  # again before the first row
+        with CampaignRecord(folder, {"seed": 1}, 1, False) as record:  # again before the first row
             record.add(0, {"status": "passed"})
         with pytest.raises(InputError, match="go on with --resume"):
-            Record(folder, {"seed": 1}, 1, False)
+            CampaignRecord(folder, {"seed": 1}, 1, False)
 
 
 def test_another_s_first_row_is_seen_though_it_comes_after_the_first_look(tmp_path, monkeypatch):
@@ -266,14 +261,14 @@ def test_another_s_first_row_is_seen_though_it_comes_after_the_first_look(tmp_pa
 
     def late(folder):
         monkeypatch.setattr(record_module, "_locked", locked)
-        with Record(folder, {"seed": 2}, 1, False) as record:
+        with CampaignRecord(folder, {"seed": 2}, 1, False) as record:
             record.add(0, {"status": "passed"})
         return locked(folder)
 
     monkeypatch.setattr(record_module, "_locked", late)
     with pytest.raises(InputError, match=r"other contents \(seed was 2, is 1\)"):
-        Record(tmp_path / "out", {"seed": 1}, 1, False)
-    with Record(tmp_path / "out", {"seed": 2}, 1, True) as record:  # and the lock was let go
+        CampaignRecord(tmp_path / "out", {"seed": 1}, 1, False)
+    with CampaignRecord(tmp_path / "out", {"seed": 2}, 1, True) as record:  # the lock was let go
         assert len(record) == 1
 
 
@@ -297,7 +292,7 @@ def test_a_full_disk_costs_the_row_that_it_does_not_take(path, tmp_path):
     folder = tmp_path / "out"
     row = {"status": "broken", "reason": "x" * 50}
     words = rf"^{re.escape(str(folder / LINES))}: cannot be written \(File too large\); .*--resume$"
-    with Record(folder, {}, 6, False) as record:
+    with CampaignRecord(folder, {}, 6, False) as record:
         with files_at_most(250), pytest.raises(InputError, match=words):
             keep(record, [row] * 6)
         kept = (folder / LINES).read_bytes()
@@ -305,7 +300,7 @@ def test_a_full_disk_costs_the_row_that_it_does_not_take(path, tmp_path):
     assert [json.loads(line)["run"] for line in kept.splitlines()] == list(range(len(record)))
     assert kept.endswith(b"\n")
     words = rf"^{re.escape(str(folder / TABLE))}: cannot be written .*--resume$"
-    with Record(folder, {}, 6, True) as record:
+    with CampaignRecord(folder, {}, 6, True) as record:
         assert len(record) == kept.count(b"\n")
         (folder / f".{TABLE}.part").touch()  # as a kill leaves it
         with files_at_most(250), pytest.raises(InputError, match=words):
@@ -315,33 +310,6 @@ def test_a_full_disk_costs_the_row_that_it_does_not_take(path, tmp_path):
     assert sorted(item.name for item in folder.iterdir()) == sorted(
         [CONTENTS, LINES, LOCK, TABLE, TIMES]
     )
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork")
-def test_without_pidfd_a_worker_ends_with_its_parent_all_the_same(monkeypatch):
-    def not_there(parent):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-    monkeypatch.setattr(os, "pidfd_open", not_there)
-    monkeypatch.setattr(batch, "LOOK_S", 0.01)
-    told, tell = os.pipe()
-    parent = os.fork()
-    if parent == 0:
-        if os.fork() == 0:
-            batch._begin(os.getppid())
-            os.write(tell, b"x")
-        else:
-            os.close(tell)
-        signal.pause()
-    os.close(tell)
-    try:
-        assert os.read(told, 1) == b"x"
-    finally:
-        os.kill(parent, signal.SIGKILL)
-        os.waitpid(parent, 0)
-    assert select([told], [], [], PATIENCE_S)[0]  # whoever held the other end has ended
-    assert os.read(told, 1) == b""
-    os.close(told)
 
 
 def quadsim(*arguments):
@@ -413,39 +381,6 @@ def test_ctrl_c_keeps_what_was_flown_and_says_how_to_go_on(
     monkeypatch.setattr(command, "counting", counting)
     assert quadsim("campaign", path, "--output", folder).exit_code == 2
     assert quadsim("campaign", path, "--output", folder, "--resume").exit_code == 0
-    assert (folder / TABLE).read_bytes() == undisturbed[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--dask", "tcp://x:1", "--processes", "2"], "--processes: is for this machine"),
-        (["--bag", "b"], "--bag: goes with --run"),
-        (["--run", "1", "--resume"], "--run: flies one run here"),
-        (["--run", "6"], "has the runs 0 to 5"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(path, options, words):
-    done = quadsim("campaign", path, *options)
-    assert done.exit_code == 2
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.thorough
-def test_the_command_killed_twice_with_its_processes_running(undisturbed, path, tmp_path):
-    """As a user has it: quadsim campaign, kill -9, --resume, and once more."""
-    folder = tmp_path / "out"
-    words = [sys.executable, "-m", "quadsim.cli", "campaign", str(path), "--output", str(folder)]
-    for rows in (1, 3):
-        flying = subprocess.Popen([*words, "--resume"], stderr=subprocess.DEVNULL)
-        lines, until_s = folder / LINES, time.monotonic() + PATIENCE_S
-        while not (lines.is_file() and lines.read_bytes().count(b"\n") >= rows):
-            assert time.monotonic() < until_s
-            assert flying.poll() is None
-        flying.kill()
-        flying.wait()
-    subprocess.run([*words, "--resume"], check=True, capture_output=True, timeout=PATIENCE_S)
     assert (folder / TABLE).read_bytes() == undisturbed[1]
 
 

@@ -17,7 +17,7 @@ from quadsim.lab.campaign.factors import draw, factor_from, shares
 from quadsim.lab.campaign.flying import row_of
 from quadsim.lab.campaign.page import write_campaign_report
 from quadsim.lab.campaign.plan import load_campaign, one_line_yaml
-from quadsim.lab.campaign.record import Record
+from quadsim.lab.campaign.record import CampaignRecord
 from quadsim.lab.campaign.results import campaign_summary
 from quadsim.lab.campaign.statistics import (
     Success,
@@ -207,11 +207,11 @@ def test_the_order_of_what_is_varied_decides_what_is_drawn(tmp_path):
     *head, limit, height, mission = LISTS.strip().splitlines()
     other = campaign(tmp_path, text="\n".join([*head, height, limit, mission]))
     assert other.run(0).values != found.run(0).values
-    with Record(tmp_path / "out", found.contents(), len(found), False) as record:
+    with CampaignRecord(tmp_path / "out", found.contents(), len(found), False) as record:
         record.add(0, {"status": "passed"})
-    Record.check(tmp_path / "out", found.contents(), True)
+    CampaignRecord.check(tmp_path / "out", found.contents(), True)
     with pytest.raises(InputError, match=r"other contents \(order\.vary was "):
-        Record.check(tmp_path / "out", other.contents(), True)
+        CampaignRecord.check(tmp_path / "out", other.contents(), True)
 
 
 def test_a_factor_of_which_the_first_value_is_refused_stands_in_no_other_s_way(tmp_path):
@@ -228,11 +228,6 @@ vary:
     for change in (("duration_s", "duration_z"), ("2.0]", "-2.0]"), ("hover", "hoover")):
         with pytest.raises(InputError):
             campaign(tmp_path, text=text.replace(*change)).probe(Library())
-
-
-def test_keys_of_cases_are_texts():
-    found = factor("which", cases={1: {2: 3.0}, "b": {}})
-    assert (found.labels, found.values) == (("1", "b"), ({"2": 3.0}, {}))
 
 
 def test_a_grid_of_too_many_levels_is_counted_exactly(tmp_path):
@@ -260,7 +255,7 @@ EARLY_S = {"hover": 5.0, "square": 0.0}
 def test_factors_that_are_called_like_columns_have_their_own(tmp_path):
     found = campaign(tmp_path, text=NAMESAKES)
     figures = dict.fromkeys(FIGURES, 0.5)
-    with Record(tmp_path / "out", found.contents(), len(found), False) as record:
+    with CampaignRecord(tmp_path / "out", found.contents(), len(found), False) as record:
         for run in map(found.run, range(len(found))):
             flown_s = run.values["duration_s"] - EARLY_S[run.values["scenario"]]
             row = {"status": "passed", "reason": "", "digest": "0", "figures": dict(figures)}
@@ -281,17 +276,6 @@ def test_factors_that_are_called_like_columns_have_their_own(tmp_path):
     assert {d["factor"] for d in summary["dependences"]} == {"scenario", "duration_s"}
     write_campaign_report(found, table, summary, tmp_path / "report.html")
     assert "Main effects" in (tmp_path / "report.html").read_text()
-
-
-@pytest.mark.parametrize("name", ["scenario", "duration_s", "criterion.x", "vary.scenario"])
-def test_cases_do_not_take_the_name_of_a_column(name):
-    with pytest.raises(InputError, match=f"^file: vary: {name}: is the name of a column"):
-        factor(name, cases={"a": {}})
-
-
-def test_a_grid_counts_its_samples_itself(tmp_path):
-    with pytest.raises(InputError, match="a grid has as many as its levels make"):
-        campaign(tmp_path, "grid")
 
 
 @pytest.mark.parametrize("value", [1e-05, 2.1293038829492814, True, None, "x", [{"a": [1.5]}, {}]])

@@ -195,25 +195,6 @@ def test_a_failed_experiment_is_status_1(tmp_path, monkeypatch):
     assert "euler_error_max_rad for 3 s" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--scenario", "fcnd_12"], "--scenario fcnd_12: no part of fcnd; known: fcnd_06_"),
-        (["--seeds", "0"], "0 is not in the range"),
-        (["--output", "{taken}"], "exists already"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, arguments, words):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "file").touch()
-    result = run(*[argument.format(taken="taken") for argument in arguments])
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
 # ---- what the scenarios are made of ------------------------------------------------------------
 
 
@@ -229,20 +210,6 @@ def test_a_trajectory_is_shared_cut_and_moved():
     assert (len(whole.points), len(part.points)) == (19, 2)
     assert part.points[1] == (1.0, 1.0, 3.0, 3.0, 90.0)
     assert whole.at(1.5) == ((0.0, 3.0, 1.0), math.radians(45.0))
-
-
-@pytest.mark.parametrize(
-    ("follow", "words"),
-    [
-        ({"trajectory": "oval"}, r"mission\[1\]: follow: trajectory: unknown trajectory 'oval'"),
-        ({"trajectory": "fcnd_square", "points": []}, "unknown key 'points'"),
-        ({"trajectory": 3}, "trajectory: 3 is not text"),
-        ({"trajectory": "fcnd_square", "until_s": -1.0}, "until_s: -1.0 is out of range"),
-    ],
-)
-def test_bad_trajectories_are_refused_in_one_line(follow, words):
-    with pytest.raises(InputError, match=words):
-        items_from([{"takeoff": {}}, {"follow": follow}], "here")
 
 
 def test_the_compass_of_the_prediction_scenarios_is_silent_in_flight():

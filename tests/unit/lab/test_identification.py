@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rosbags.typesys import Stores, get_typestore
 from scipy import stats
+from scipy.spatial.transform import Rotation
 
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
@@ -19,7 +19,6 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load, read_yaml
 from quadsim.cli import identify as cli_identify
 from quadsim.cli import main
-from quadsim.geometry.rotation import unrotate
 from quadsim.lab.identify.equations import PLACES
 from quadsim.lab.identify.figures import file_figures
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
@@ -29,6 +28,7 @@ from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.wire.encode import Template, joint_template
 from quadsim.world.air.atmosphere import air_density
 
 #: The motors report at 100 Hz, as in the graph; IMU, commands and odometry come at 500 Hz.
@@ -250,106 +250,36 @@ def test_without_commands_the_time_constants_are_kept():
     assert result.figures["thrust"].value == pytest.approx(truth_of("x500")["thrust"], rel=0.01)
 
 
-def test_another_vehicle_is_refused():
-    none = StampedValues.none(6)
-    data = FlightData(
-        "a bag", none, Track.empty(), True, StampedValues.none(6), StampedValues.none(6)
-    )
-    with pytest.raises(InputError, match=r"a bag: speeds of 6 rotors, but the vehicle .* has 4"):
-        identify_vehicle(data, vehicle("x500"))
-    with pytest.raises(InputError, match="a helicopter; allowed: a multirotor"):
-        identify_vehicle(data, vehicle("thesis_helicopter"))
-    with pytest.raises(InputError, match="a bag: 0 IMU samples; allowed: a flight of 10 s"):
-        identify_vehicle(replace(data, motor_speed=StampedValues.none(4)), vehicle("x500"))
-
-
 # ---- the command -------------------------------------------------------------------------------
-
-TYPES = get_typestore(Stores.ROS2_JAZZY)
-
-
-class Template:
-    """A serialised message of rosbags in which stamp and numbers can be exchanged."""
-
-    def __init__(self, type_name: str, marks: dict[str, int], **fields: object) -> None:
-        self.type_name = type_name
-        numbers = iter(np.arange(1.0, 100.0) + 0.25)
-        self._values = {
-            key: np.array([next(numbers) for _ in range(n)]) for key, n in marks.items()
-        }
-        content = self._fill(type_name, {"sec": 17, "nanosec": 23, **fields}, "")
-        self._payload = bytes(TYPES.serialize_cdr(content, type_name))
-        self._clock = self._payload.index(np.array([17, 23], "<u4").tobytes())
-        self._at = {
-            key: self._payload.index(value.tobytes()) for key, value in self._values.items()
-        }
-
-    def _fill(self, type_name: str, fields: dict[str, object], path: str) -> object:
-        """A message by the definition: fields by name, marks by path, else zero."""
-        values: dict[str, object] = {}
-        for name, (node, detail) in TYPES.get_msgdef(type_name).fields:
-            here = f"{path}{name}"
-            if here in self._values and node.name == "NAME":
-                parts = self._values[here]
-                values[name] = TYPES.types[detail](*map(float, parts))
-            elif here in self._values:
-                values[name] = self._values[here]
-            elif name in fields:
-                values[name] = fields[name]
-            elif node.name == "NAME":
-                values[name] = self._fill(detail, fields, f"{here}.")
-            elif node.name == "BASE":
-                values[name] = "" if detail[0] == "string" else 0
-            else:
-                values[name] = np.zeros(detail[1] if node.name == "ARRAY" else 0)
-        return TYPES.types[type_name](**values)
-
-    def payload(self, stamp_ns: int, **numbers: np.ndarray) -> bytes:
-        content = bytearray(self._payload)
-        clock = np.array(divmod(int(stamp_ns), 10**9), "<u4").tobytes()
-        content[self._clock : self._clock + 8] = clock
-        for key, value in numbers.items():
-            at, data = self._at[key.replace("__", ".")], np.asarray(value, "<f8").tobytes()
-            content[at : at + len(data)] = data
-        return bytes(content)
 
 
 def write_bag(path: Path, data: FlightData, begin_s: float, end_s: float) -> Path:
     """A stretch of a flight as a bag."""
-    rotors = data.motor_speed.values.shape[1]
-    imu = Template("sensor_msgs/msg/Imu", {"angular_velocity": 3, "linear_acceleration": 3})
-    odometry = Template(
-        "nav_msgs/msg/Odometry",
-        {"pose.pose.position": 3, "pose.pose.orientation": 4, "twist.twist.linear": 3,
-         "twist.twist.angular": 3},
+    flown, joints = data.odometry[::2], "sensor_msgs/msg/JointState"
+    motors = joint_template([f"rotor_{i}" for i in range(data.motor_speed.values.shape[1])])
+    f_B, w_B = np.split(data.imu.values, 2, axis=1)
+    v_B = Rotation.from_quat(flown.q_WB, scalar_first=True).apply(flown.v_W, inverse=True)
+    q_xyzw = np.roll(flown.q_WB, -1, axis=1)
+    imu = Template.of("sensor_msgs/msg/Imu", "imu_link")
+    odometry = Template.of("nav_msgs/msg/Odometry", "map", "base_link")
+    topics = (
+        ("imu/data_raw", "sensor_msgs/msg/Imu", imu, data.imu, {"w": w_B, "f": f_B}),
+        ("ground_truth/odom", "nav_msgs/msg/Odometry", odometry, flown,
+         {"p": flown.p_W, "q_xyzw": q_xyzw, "v": v_B, "w": flown.w_B}),
+        ("motor_speed", joints, motors, data.motor_speed, {"speeds": data.motor_speed.values}),
+        ("command_motor_speed", joints, motors, data.command, {"speeds": data.command.values}),
     )  # fmt: skip
-    names = [f"rotor_{i}" for i in range(rotors)]
-    joints = Template("sensor_msgs/msg/JointState", {"velocity": rotors}, name=names)
-    flown = data.odometry
-    rows: list[tuple[int, str, Template, dict[str, np.ndarray]]] = []
-    for i, stamp_ns in enumerate(data.imu.stamp_ns):
-        f, w = np.split(data.imu.values[i], 2)
-        numbers = {"angular_velocity": w, "linear_acceleration": f}
-        rows.append((stamp_ns, "imu/data_raw", imu, numbers))
-    for i, stamp_ns in enumerate(flown.stamp_ns[::2]):
-        q_WB = tuple(flown.q_WB[2 * i])
-        numbers = {
-            "pose__pose__position": flown.p_W[2 * i],
-            "pose__pose__orientation": np.roll(q_WB, -1),
-            "twist__twist__linear": np.array(unrotate(q_WB, tuple(flown.v_W[2 * i]))),
-            "twist__twist__angular": flown.w_B[2 * i],
-        }
-        rows.append((stamp_ns, "ground_truth/odom", odometry, numbers))
-    for topic, signal in (
-        ("motor_speed", data.motor_speed), ("command_motor_speed", data.command)
-    ):  # fmt: skip
-        for stamp_ns, speeds in zip(signal.stamp_ns, signal.values, strict=True):
-            rows.append((stamp_ns, topic, joints, {"velocity": speeds}))
+    rows = [
+        (int(stamp_ns), topic, type_name, content)
+        for topic, type_name, template, signal, columns in topics
+        for stamp_ns, content in zip(
+            signal.stamp_ns, template.payloads(signal.stamp_ns, **columns), strict=True
+        )
+        if begin_s * 1e9 <= stamp_ns < end_s * 1e9
+    ]
     with BagWriter(path) as bag:
-        for stamp_ns, topic, template, numbers in sorted(rows, key=lambda row: row[0]):
-            if begin_s * 1e9 <= stamp_ns < end_s * 1e9:
-                content = template.payload(stamp_ns, **numbers)
-                bag.add(f"/quad/{topic}", template.type_name, None, int(stamp_ns), content)
+        for stamp_ns, topic, type_name, content in sorted(rows, key=lambda row: row[0]):
+            bag.add(f"/quad/{topic}", type_name, None, stamp_ns, content)
     return path
 
 
@@ -398,29 +328,6 @@ def test_a_bag_becomes_a_vehicle_file(flown_bag, tmp_path, capsys):
     again = run("identify", str(flown_bag), "--output", str(path))
     assert again.exit_code == 2
     assert again.stderr.startswith(f"quadsim: error: {path}: exists already")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--vehicle", "ufo"], "unknown vehicle 'ufo'; known: crazyflie2"),
-        (["--vehicle", "hexacopter"], "speeds of 4 rotors, but the vehicle"),
-        (["--vehicle", "thesis_helicopter"], "a helicopter; allowed: a multirotor"),
-        (["--namespace", "/quad7"], "vehicles in this bag: /quad"),
-        (["--odometry", "mocap/odom"], "no topic /quad/mocap/odom"),
-        (["--odometry", "/quad/imu/data_raw"], "is sensor_msgs/msg/Imu, not nav_msgs/msg/Odometry"),
-        (["--output", "mine.txt"], "a vehicle file ends in .yaml"),
-        (["--gravity", "3"], "'--gravity'"),
-        (["--guard", "default"], "--guard: not used without --brakes"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(circle_bag, tmp_path, monkeypatch, arguments, words):
-    monkeypatch.chdir(tmp_path)
-    result = run("identify", str(circle_bag), *arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr.splitlines()[-1]
-    assert "error:" in result.stderr.splitlines()[-1]
-    assert not list(tmp_path.glob("*.yaml"))
 
 
 def test_a_bag_with_too_little_in_it_is_refused(circle_bag, write_rows, circle_rows, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from rosbags.typesys import Stores, get_typestore
 from scipy import integrate, stats
 
-from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.lab.identify.figures import MEANING, VehicleFigure, file_figures, with_figures
@@ -284,14 +284,6 @@ def test_figures_become_a_vehicle_and_come_back():
                     assert kept == pytest.approx(known[other], rel=max(relative, 1e-12)), other
 
 
-def test_figures_that_are_none_or_kept_are_not_written():
-    known = file_figures(X500)
-    none = VehicleFigure("body_drag_x", 0.001, -0.001, 0.003, known["body_drag_x"], "flight")
-    kept = VehicleFigure("body_drag_y", 9.0, 0.0, 18.0, known["body_drag_y"], "kept")
-    new = with_figures(X500, {"body_drag_x": none, "body_drag_y": kept}, "new")
-    assert new.body_drag_N_s_m == pytest.approx((0.0, *X500.body_drag_N_s_m[1:]), rel=1e-12)
-
-
 def test_an_inertia_that_no_body_has_moves_the_torque_ratio():
     """Half the torque over inertia about z would need an inertia above that of x and y together."""
     half = 0.5 * file_figures(X500)["turn_z"]
@@ -334,15 +326,3 @@ def test_joints_are_read_as_rosbags_writes_them(names, positions):
     assert stamp_ns.tolist() == [1_500_000_000, 1_500_000_001, 1_500_000_002]
     np.testing.assert_array_equal(values, rows)
     assert read == names
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [b"", b"\0\1\0\0" + bytes(7), joints(1, ["a", "b"], [1.0])]
-    + [joints(1, ["a", "b"], [1.0, 2.0])[:-k] for k in (16, 24, 40)]
-    + [bytes([0, 0]) + joints(1, ["a"], [1.0])[2:], joints(1, ["c", "b"], [1.0, 2.0])],
-)
-def test_what_is_no_joint_state_is_refused(payload):
-    good = joints(0, ["a", "b"], [1.0, 2.0])
-    with pytest.raises(QuadsimError, match="message 1 is no sensor_msgs/msg/JointState"):
-        decode_joints([good, payload])

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
-from quadsim.lab.campaign.experiment import Job, chosen_scenarios
+from quadsim.lab.campaign.experiment import Job
 from quadsim.lab.reproduce import ntnu
 from quadsim.lab.reproduce.ntnu import (
     ARRIVED,
@@ -18,7 +18,6 @@ from quadsim.lab.reproduce.ntnu import (
     KINDS,
     LIMITS_MPS,
     PRECISION,
-    SCENARIOS,
     SHORT_FLAT,
     SLOPED,
     THESIS,
@@ -190,20 +189,6 @@ def test_the_picture_shows_truth_estimate_blind_and_waypoints(inertial):
     drawn = inertial.drawn
     assert np.nanmax(np.abs(drawn.blind - drawn.truth)) < 1e-3  # nothing corrects it here either
     assert drawn.waypoints.tolist() == [[150.0, 128.0]]
-
-
-def test_a_scenario_of_another_experiment_is_refused():
-    with pytest.raises(InputError, match="--scenario hover: no part of ntnu; known: ntnu_1_"):
-        chosen_scenarios(["hover"], SCENARIOS, "ntnu")
-    assert chosen_scenarios([PRECISION, SHORT_FLAT], SCENARIOS, "ntnu") == (SHORT_FLAT, PRECISION)
-
-
-def test_both_vehicles_have_four_configurations():
-    assert {kind: len(each.configurations) for kind, each in KINDS.items()} == {
-        "thesis": 4,
-        "thesis-gains": 4,
-        "quadrotor": 4,
-    }
 
 
 @pytest.mark.parametrize("name", [SHORT_FLAT, PRECISION])

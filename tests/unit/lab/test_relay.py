@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from quadsim.base.errors import FlightError, InputError
-from quadsim.lab.tune.loop_margins import processes, spin_up_lead_s, ultimate
+from quadsim.base.errors import FlightError
+from quadsim.lab.tune.loop_margins import control_loops, spin_up_lead_s, ultimate
 from quadsim.lab.tune.relay import RelayBench, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
 from quadsim.lab.tune.tuning import load_vehicle
-from quadsim.sim.scenario import load_scenario
 
 #: By the describing function: it leaves out the harmonics, of which a lag and an integral let some
 #: per cent through; the relay is asked once a sample, the hysteresis turns its phase by degrees.
@@ -81,7 +80,7 @@ def bench():
 )
 def test_a_relay_in_flight_finds_the_linear_models_phase_crossover(bench, name):
     params, vehicle = bench.scenario.autopilot, bench.scenario.vehicle
-    gain, period_s = ultimate(processes(params, vehicle, bench.delays(params))[name])
+    gain, period_s = ultimate(control_loops(params, vehicle, bench.delays(params))[name][1])
     found = bench.ultimate(name, params)
     assert found.gain == pytest.approx(gain, rel=GAIN_OFF)
     assert found.period_s == pytest.approx(period_s, rel=PERIOD_OFF)
@@ -99,11 +98,6 @@ def test_the_inertia_of_the_rotors_leads_the_yaw(bench):
 def test_a_relay_in_flight_is_the_same_every_time(bench):
     params = bench.scenario.autopilot
     assert bench.measure("climb", params, 2) == bench.measure("climb", params, 2)
-
-
-def test_a_helicopter_is_refused():
-    with pytest.raises(InputError, match="rate loop of its own"):
-        RelayBench(load_scenario("hover", vehicle="thesis_helicopter"))
 
 
 def test_noise_that_hides_the_limit_cycle_ends_in_one_line(bench):

@@ -113,12 +113,6 @@ def test_a_certain_figure_has_no_interval():
     assert not said(2.0).exactly(math.nan).ok
 
 
-def test_verdicts():
-    assert said(2.0).exactly(2.0).verdict == "holds"
-    assert said(2.0).exactly(3.0).verdict == "does not hold"
-    assert MeasuredFigure("", "", None, 1.0, 0.0, 2.0, True).verdict == "not judged"
-
-
 @pytest.mark.parametrize(
     ("step", "about", "kind"),
     [(0.016, 101_325.0, float), (3e-7, 2e-5, float), (0.002, 0.6, np.float32), (1.0, 0.0, float)],

@@ -12,15 +12,14 @@ import yaml
 from click.testing import CliRunner
 
 from quadsim.base import surroundings
-from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import leaves, load
 from quadsim.cli import main
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune import step_flights, tuning_search
-from quadsim.lab.tune.loop_margins import LOOPS, all_margins
-from quadsim.lab.tune.step_flights import cost_of, ripple_of
-from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
+from quadsim.lab.tune.loop_margins import all_margins
+from quadsim.lab.tune.step_flights import ripple_of
+from quadsim.lab.tune.tuning import load_vehicle
 from quadsim.lab.tune.tuning_rules import (
     GainBounds,
     apply_rule,
@@ -85,13 +84,6 @@ def test_gains_are_taken_back_until_the_margins_hold():
     )
 
 
-def test_unknown_loops_are_refused():
-    assert chosen_loops(()) == LOOPS
-    assert chosen_loops(("yaw", "rate")) == ("rate", "yaw")
-    with pytest.raises(InputError, match="--loops roll: unknown; known: rate"):
-        chosen_loops(("roll",))
-
-
 def test_the_search_finds_the_least_cost(monkeypatch):
     """On a made-up cost with its least at 0.7 and 1.5 times the gains of the start."""
     scenario = load_vehicle("x500", "default", "default", 1)
@@ -120,10 +112,6 @@ def test_a_search_stays_within_the_ranges_of_a_file():
     assert found.attitude.rate_gain[:2] == (200.0, 200.0)
     assert found.attitude.rate_gain[2] == DEFAULT.attitude.rate_gain[2]
     assert found.position.yaw_gain == 20.0
-
-
-def test_a_lost_flight_costs_more_than_any_other():
-    assert cost_of(None) == 100.0
 
 
 def test_ripple_is_the_quick_part_of_the_commands():

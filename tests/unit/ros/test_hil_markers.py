@@ -11,7 +11,7 @@ from visualization_msgs.msg import Marker
 
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.markers import ARROW_S, arrow, passing, rays, words, world_markers
-from quadsim.ros.parts.other_vehicles import Track
+from quadsim.ros.parts.other_vehicles import VehicleTrack
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
 
 TURN = (0.5, 0.5, 0.5, 0.5)
@@ -63,7 +63,7 @@ def test_what_moves_vanishes_when_nobody_says_it_any_longer():
 
 
 def test_another_vehicle_flies_on_for_a_while_and_then_stands():
-    track = Track()
+    track = VehicleTrack()
     track.take(10**9, (1.0, 0.0, 2.0), (2.0, 0.0, -1.0))
     assert track.at(10**9 + 250_000_000, 0.5)[0] == pytest.approx([1.5, 0.0, 1.75])
     assert track.at(10**9 - 100_000_000, 0.5)[0] == pytest.approx([0.8, 0.0, 2.1])
@@ -75,7 +75,7 @@ def test_another_vehicle_flies_on_for_a_while_and_then_stands():
 def test_a_velocity_comes_out_of_poses_where_none_is_said():
     """At 120 Hz with 1 mm of noise: a difference over 50 ms is right within sqrt(2) mm / 50 ms."""
     rng = np.random.default_rng(5)
-    v_W, track = np.array([1.5, -0.5, 0.2]), Track()
+    v_W, track = np.array([1.5, -0.5, 0.2]), VehicleTrack()
     for k in range(1, 60):
         stamp_ns = k * 8_333_333
         track.take(stamp_ns, v_W * stamp_ns * 1e-9 + rng.normal(0.0, 1e-3, 3), None)

@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import LaserScan
 
-from quadsim.ros.nodes.monitor import GuardReport, MonitorParams, judge, stamp_reader
+from quadsim.ros.nodes.monitor import GuardReport, MonitorParams, judge_flight, stamp_reader
 from quadsim.ros.runtime.latency import Latency
 
 PERIOD_NS = 20_000_000
@@ -34,7 +34,7 @@ class Flight:
                 self.latency.answered(self.now_ns, self.now_ns + 2_000_000)
             if reports and k % 50 == 0:
                 self.guard.take(self.now_ns * 1e-9, state, PASSING | {"state": state})
-        return judge(self.latency, self.guard, MonitorParams(), self.now_ns)
+        return judge_flight(self.latency, self.guard, MonitorParams(), self.now_ns)
 
 
 def test_all_is_well_while_setpoints_answer():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.ros.runtime.pacing import MAX_LAG_NS, Forbearance, Latencies, Lockstep, WallClock
+from quadsim.ros.runtime.latency import Latencies
+from quadsim.ros.runtime.pacing import MAX_LAG_NS, Forbearance, Lockstep, WallClock
 
 STEP = 2_000_000
 

@@ -23,9 +23,9 @@ def two(monkeypatch):
     made = Others(object())
     made._shapes = [others.Cylinder(0.4, 0.8)] * 3
     for name, stamp_s in (("heard", 10.0), ("silent", 9.4)):
-        track = made.tracks[name] = others.Track()
+        track = made.tracks[name] = others.VehicleTrack()
         track.take(round(stamp_s * SECOND_NS), (stamp_s, 1.0, 2.0), (3.0, 0.0, 0.0))
-    made.tracks["never"] = others.Track()
+    made.tracks["never"] = others.VehicleTrack()
     return made
 
 

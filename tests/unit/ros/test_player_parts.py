@@ -9,13 +9,11 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from rclpy.parameter import Parameter
-
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.nodes.player import PlayerNode
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, PlayedTopics
-from quadsim.ros.player.playback import Selection
+from quadsim.ros.player.outputs import PlayedTopics
+from quadsim.ros.player.playback import TICKS, Selection
 
 BEGIN_NS = 10**12
 
@@ -70,11 +68,9 @@ def test_who_seeks_too_early_is_told():
         _playback=SimpleNamespace(start_ns=BEGIN_NS, stop_ns=BEGIN_NS + 10**9),
         _state="waits for listeners",
     )
-    answer = PlayerNode._on_set(node, [Parameter("seek_s", value=0.5)])
-    assert not answer.successful
-    assert answer.reason == "seek_s: the bag does not play now (waits for listeners)"
+    assert PlayerNode.seek(node, 0.5) == "the bag does not play now (waits for listeners)"
     node.control.play()
-    assert PlayerNode._on_set(node, [Parameter("seek_s", value=0.5)]).successful
+    assert PlayerNode.seek(node, 0.5) == ""
 
 
 # ---- the thread --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.parts import pose_input
-from quadsim.ros.parts.pose_input import PoseFrames, PoseInput, PoseParams
+from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.wire.encode import Template
 
 MS = 1_000_000
@@ -20,8 +20,8 @@ MS = 1_000_000
 @pytest.fixture
 def taken(monkeypatch):
     """Sends a pose by its stamp, which is used or refused; and the stamps that were used."""
-    given = {PoseParams: PoseParams("pose"), PoseFrames: PoseFrames()}
-    monkeypatch.setattr(pose_input, "declare", lambda node, params, *_: given[type(params)])
+    monkeypatch.setattr(pose_input, "declare_one", lambda *_, **__: "pose")
+    monkeypatch.setattr(pose_input, "declare_pose_frame", lambda _: "map")
     heard, used = [], []
     node = SimpleNamespace(listen=lambda topic, take, **_: heard.append(take))
     PoseInput(node, used.append)

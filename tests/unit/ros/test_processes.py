@@ -23,7 +23,7 @@ graph = pytest.importorskip("quadsim.ros.graph.graph", exc_type=ImportError)
 def test_only_what_is_outside_of_the_loop_of_control_gives_way(monkeypatch, executables, gives_way):
     policies = []
     monkeypatch.setattr(os, "sched_setscheduler", lambda pid, policy, _: policies.append(policy))
-    processes.give_way([graph.NodeSpec(name, "/quad", {}) for name in executables])
+    processes.lower_priority([graph.NodeSpec(name, "/quad", {}) for name in executables])
     assert policies == ([os.SCHED_BATCH] if gives_way else [])
 
 
@@ -32,7 +32,7 @@ def test_where_it_is_forbidden_nothing_is_lost(monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    processes.give_way([graph.NodeSpec("recorder", "/", {})])
+    processes.lower_priority([graph.NodeSpec("recorder", "/", {})])
 
 
 class Leaving:

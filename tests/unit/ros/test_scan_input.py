@@ -27,7 +27,7 @@ from quadsim.ros.messages.scans import (
 )
 from quadsim.ros.nodes.lidar import frame_of
 from quadsim.ros.parts import scan_input
-from quadsim.ros.parts.scan_input import MountParams, ScanInput
+from quadsim.ros.parts.scan_input import LidarMountParams, ScanInput
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.pose_history import PoseHistory
 from quadsim.world.environment import EnvironmentParams
@@ -46,7 +46,7 @@ def inside(monkeypatch):
 
     def seen(device, mount, writer, frame):
         found = []
-        monkeypatch.setattr(scan_input, "declare", lambda *_: MountParams(*mount))
+        monkeypatch.setattr(scan_input, "declare", lambda *_: LidarMountParams(*mount))
         heard = {}
         node = SimpleNamespace(listen=lambda topic, take, raw: heard.update({topic.name: take}))
         points = ScanInput(node, found.append)
@@ -106,7 +106,7 @@ def test_rays_that_hit_nothing_end_at_the_range_and_those_that_say_nothing_are_n
     found = []
     node = SimpleNamespace(listen=lambda *_, **__: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan_input, "declare", lambda *_: MountParams())
+        patch.setattr(scan_input, "declare", lambda *_: LidarMountParams())
         points = ScanInput(node, found.append)
     points.poses.take(0, (0.0, 0.0, 2.0), (1.0, 0.0, 0.0, 0.0))
     points._on_scan(ScanWriter("lidar_link", params).message(scan))
@@ -166,7 +166,7 @@ def test_a_scan_of_another_time_has_no_place():
 @pytest.fixture
 def reader(monkeypatch):
     """A ScanInput, and what it has found; the pose is (0, 0, 2), level, at 0 s and 0.2 s."""
-    monkeypatch.setattr(scan_input, "declare", lambda *_: MountParams())
+    monkeypatch.setattr(scan_input, "declare", lambda *_: LidarMountParams())
     found = []
     points = ScanInput(SimpleNamespace(listen=lambda *_, **__: None), found.append)
     for stamp_ns in (0, 200_000_000):
@@ -295,7 +295,9 @@ def test_a_lidar_that_turns_while_the_vehicle_moves_sees_a_wall_where_it_stands(
 
 
 @pytest.mark.parametrize("level", [False, True])
-@pytest.mark.parametrize("mount", [MountParams(), MountParams((0.3, -0.2, 0.1), (0.0, 5.0, 90.0))])
+@pytest.mark.parametrize(
+    "mount", [LidarMountParams(), LidarMountParams((0.3, -0.2, 0.1), (0.0, 5.0, 90.0))]
+)
 def test_the_simulated_lidar_and_its_reader_agree(monkeypatch, mount, level):
     """The whole way: rays of the device into a scene, messages, points on its surface."""
     params = replace(
@@ -342,7 +344,7 @@ def mounted(monkeypatch):
 
 def test_hits_on_the_own_body_are_left_out_and_hide_what_is_behind(mounted):
     """A leg 0.3 m behind the vehicle's middle, by a lidar 0.1 m before it that looks left."""
-    mount = MountParams((0.1, 0.0, 0.05), (0.0, 0.0, 90.0), self_radius_m=0.35)
+    mount = LidarMountParams((0.1, 0.0, 0.05), (0.0, 0.0, 90.0), self_radius_m=0.35)
     takers, found = mounted(mount)
     ranges = [math.inf] * 360
     ranges[90] = 0.4  # backwards, from a lidar that looks left
@@ -363,7 +365,7 @@ def test_hits_on_the_own_body_are_left_out_and_hide_what_is_behind(mounted):
 
 
 def test_a_cloud_looks_as_far_round_as_is_said(mounted):
-    takers, found = mounted(MountParams(cloud_field_deg=87.0))
+    takers, found = mounted(LidarMountParams(cloud_field_deg=87.0))
     takers["points"](cloud_of([(3.0, 0.0, 0.0)]))
     looked_deg = np.degrees(found[0].azimuths_W)
     assert (looked_deg.min(), looked_deg.max()) == pytest.approx((90.0 - 43.5, 90.0 + 43.5))

@@ -13,7 +13,7 @@ from quadsim.base.records import ODOMETRY
 from quadsim.ros.messages.cdr import Reader
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.runtime import topics
-from quadsim.ros.swarm.outputs import Outputs
+from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sensors import SENSORS
 from quadsim.sim.loop import LOG_ROW
 from quadsim.sim.scenario import load_scenario
@@ -98,7 +98,7 @@ class Logged:
 
 def test_each_estimate_is_said_once_and_a_reset_tells_the_devices_anew():
     network, scenario = Network(), load_scenario("formation")
-    outputs = Outputs(network, ["/quad1", "/quad2"], scenario, "imu")
+    outputs = SwarmOutputs(network, ["/quad1", "/quad2"], scenario, "imu")
     outputs.publish(Logged(), 0)
     for name, stamps_ns in (("quad1", [10, 20]), ("quad2", [20, 30])):
         reader = Reader(topics.ODOMETRY.type_name)

@@ -29,8 +29,8 @@ from quadsim.view import output
 from quadsim.view.feed import Feed, Mounts
 from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.motion import ROTOR_SLOWING
-from quadsim.view.scenery import Place, draw_scene, terrain_shape
-from quadsim.view.vehicle import Timeline, VehicleView
+from quadsim.view.scenery import GroundPatch, draw_scene, terrain_shape
+from quadsim.view.vehicle import DrawnTime, VehicleView
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Plane, Pose, Sphere
 from quadsim.world.scene.scene import scene_of
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
@@ -88,7 +88,7 @@ def read(recording, tmp_path):
 @pytest.fixture
 def view(recording):
     return VehicleView(
-        recording, "quad", load(VehicleParams, find("vehicles", "x500")), Timeline(), rate_hz=50.0
+        recording, "quad", load(VehicleParams, find("vehicles", "x500")), DrawnTime(), rate_hz=50.0
     )
 
 
@@ -133,7 +133,7 @@ def test_the_body_follows_the_truth_and_the_ghost_the_estimate(view, read):
 
 def test_without_a_truth_the_estimate_has_the_body(recording, read):
     params = load(VehicleParams, find("vehicles", "x500"))
-    view = VehicleView(recording, "quad", params, Timeline(), has_truth=False)
+    view = VehicleView(recording, "quad", params, DrawnTime(), has_truth=False)
     view.track("estimate", line(STAMPS))
     logged = read()
     assert len(logged.times_s("/world/quad/vehicle")) == 100
@@ -153,8 +153,8 @@ def test_rotors_turn_in_their_direction_by_the_integral_of_their_speed(view, rea
 
 
 def test_time_begins_at_zero_in_a_simulation_and_at_the_first_date(recording):
-    assert Timeline().since(5 * SECOND) == 5 * SECOND
-    dated = Timeline()
+    assert DrawnTime().since(5 * SECOND) == 5 * SECOND
+    dated = DrawnTime()
     begin_ns = 1_700_000_000 * SECOND
     assert dated.since(begin_ns) == 0
     assert dated.since(begin_ns + SECOND) == SECOND
@@ -191,7 +191,7 @@ def test_obstacles_are_drawn_once_each_where_they_are(recording, read):
         Obstacle("c", Cylinder(0.3, 4.0), Pose((0.0, -9.0, 2.0))),
         Obstacle("p", Plane((1.0, 0.0, 0.0)), Pose((-20.0, 0.0, 0.0))),
     ]
-    draw_scene(recording, scene_of([*boxes, *others]), 0.0, Place())
+    draw_scene(recording, scene_of([*boxes, *others]), 0.0, GroundPatch())
     logged = read()
     (centers,) = logged.values("/world/obstacles/boxes", "centers")
     assert sorted(center[0] for center in centers) == [0.0, 1.0, 2.0, 3.0, 4.0]

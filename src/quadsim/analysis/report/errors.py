@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
+from quadsim.analysis.report.flights import UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 
 _AXES = ("east", "north", "up")
 _SETTLED_S = 2.0  # a range of axes that the first moments would make useless begins later
-_MANY = 3  # runs from which on bounds wait for a click
 
 
 def _figure(
@@ -23,7 +22,6 @@ def _figure(
         log = flights.runs[run]
         first = name == next(iter(log.estimates))
         kind = flights.kind_of(name)
-        bound = BOUND if first else f"{BOUND}, {name}"
         values = getattr(error, quantity) * scale
         sigma = None if error.sigma is None else error.sigma[:, columns] * scale
         t_s = (error.stamp_ns - log.start_ns) * 1e-9
@@ -31,9 +29,8 @@ def _figure(
         judged = first or kind != UNAIDED
         for axis in range(3):
             if sigma is not None and sigma[:, axis].any():
-                shown = first and len(flights.runs) < _MANY
-                sheet.bounds(run, bound, error.stamp_ns, 3 * sigma[:, axis], axis + 1, shown)
-                if shown:
+                three = 3 * sigma[:, axis]
+                if sheet.bounds(run, name, first, error.stamp_ns, three, axis + 1):
                     high = 3 * float(np.nanquantile(sigma[settled, axis], 0.95))
                     limits[axis] = max(limits[axis], high)
             sheet.over_time(run, kind, error.stamp_ns, values[:, axis], axis + 1, judged)

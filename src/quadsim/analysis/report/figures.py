@@ -6,10 +6,14 @@ the smallest and the largest are drawn, so that no peak is lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.io import templates
+from plotly.subplots import make_subplots
 
 from quadsim.sim.log import ERROR, WARN, Array, Stamps
 
@@ -89,6 +93,25 @@ def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "tim
     if y_title:
         figure.update_yaxes(title={"text": y_title})
     return figure
+
+
+#: Panels beside each other.
+ACROSS = 3
+
+
+def panels(titles: Sequence[str], row_px: int) -> tuple[go.Figure, list[dict[str, Any]]]:
+    """Subplots, three side by side, with room for the legend above, and the place of each."""
+    rows = -(-len(titles) // ACROSS)
+    height_px = 90 + row_px * rows
+    figure = make_subplots(
+        rows, min(ACROSS, len(titles)), subplot_titles=list(titles), horizontal_spacing=0.07,
+        vertical_spacing=min(0.9 / rows, 70.0 / height_px),
+    )  # fmt: skip
+    style(figure, height_px, x_title="")
+    figure.update_layout(margin={"t": 70}, legend={"y": 1.0 + 36.0 / height_px})
+    figure.update_annotations(font_size=13)
+    places = [{"row": k // ACROSS + 1, "col": k % ACROSS + 1} for k in range(len(titles))]
+    return figure, places
 
 
 #: Room above the panels of a picture for its title and legend, and below them.

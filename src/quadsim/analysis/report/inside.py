@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from quadsim.analysis.report.flights import BOUND, UNAIDED, Flights
+from quadsim.analysis.report.flights import UNAIDED, Flights
 from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
 #: NIS is drawn beside the interval that holds this share of it, if the filter is right.
 SHARE = 0.95
-_MANY = 3
 
 _DEGREES = float(np.degrees(1.0))
 
@@ -79,10 +78,8 @@ def innovation_figure(flights: Flights, kind: str) -> go.Figure:
     for run, name, each in found:
         first = name == next(iter(flights.runs[run].inside))
         for i in range(each.value.shape[1]):
-            bound = BOUND if first else f"{BOUND}, {name}"
-            shown = first and len(flights.runs) < _MANY
             high, sizes = 3 * scale * each.sigma[:, i], np.abs(scale * each.value[:, i])
-            sheet.bounds(run, bound, each.stamp_ns, high, i + 1, shown)
+            sheet.bounds(run, name, first, each.stamp_ns, high, i + 1)
             limits[i] = max(limits[i], _most(high), _most(sizes))
         _draw(sheet, run, flights.kind_of(name), each, scale)
         limits[-1] = max(limits[-1], _most(each.nis), 1.2 * _interval(each)[1])
@@ -151,16 +148,12 @@ def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str
         values = getattr(inside, part) * scale
         sigma = inside.sigma[:, columns] * scale
         first = name == next(iter(flights.runs[run].inside))
-        bound = BOUND if first else f"{BOUND}, {name}"
         if not len(inside.stamp_ns) or not np.isfinite(values).any():
             continue
-        shown = first and len(flights.runs) < _MANY
         for axis in range(3):
             if sigma[:, axis].any():  # about the estimate: where the filter says the true one is
-                sheet.bounds(
-                    run, bound, inside.stamp_ns, 3 * sigma[:, axis], axis + 1, shown,
-                    values[:, axis],
-                )  # fmt: skip
+                three, about = 3 * sigma[:, axis], values[:, axis]
+                sheet.bounds(run, name, first, inside.stamp_ns, three, axis + 1, about)
             kind = flights.kind_of(name)
             sheet.over_time(run, kind, inside.stamp_ns, values[:, axis], axis + 1)
     return sheet.finish()

@@ -22,6 +22,7 @@ from quadsim.analysis.report.flights import BOUND, RANKS, TRUE, WISH, Flights
 from quadsim.sim.log import OK, Array, Event, FlightLog, Stamps
 
 MAX_MARKS = 60
+MANY = 3  # runs from which on bounds wait for a click
 _APART = 0.015  # of the longest run: events closer than this have their numbers together
 _LEFT_PX, _TOP_PX = 72, 46  # above: the numbers of the events, and plotly's buttons
 EVENT = "events"
@@ -116,26 +117,30 @@ class Sheet:
     def bounds(
         self,
         run: str,
-        kind: str,
+        estimator: str,
+        first: bool,
         stamp_ns: Stamps,
         bound: Array,
         row: int = 1,
-        shown: bool = True,
         middle: Array | None = None,
-    ) -> None:
+    ) -> bool:
         """Plus and minus a bound: a band of a single run's first estimate, else two thin lines.
 
         Args:
-            run: whose bound.
-            kind: what the legend calls it.
+            run, estimator: whose bound.
+            first: whether that is the run's first estimator.
             stamp_ns: (N,) ns.
             bound: (N,) half the width.
             row: of the axes.
-            shown: whether it is shown before somebody asks for it.
             middle: (N,) what it lies about; None is zero.
+
+        Returns:
+            Whether it is shown before somebody asks for it.
         """
+        kind = BOUND if first else f"{BOUND}, {estimator}"
+        shown = first and len(self.flights.runs) < MANY
         if not len(stamp_ns):
-            return
+            return shown
         rows = extremes(bound, self.flights.points // 2)
         t_s = seconds(stamp_ns[rows], self.flights.runs[run].start_ns)
         centre = np.zeros(len(rows)) if middle is None else middle[rows]
@@ -157,6 +162,7 @@ class Sheet:
             run, kind, row, shown, x=np.concatenate(x), y=np.concatenate(y), mode="lines",
             line=line, hoverinfo="skip", **fill,
         )  # fmt: skip
+        return shown
 
     def markers(
         self, run: str, kind: str, x: Any, y: Any, row: int = 1, shown: bool = True, **look: Any

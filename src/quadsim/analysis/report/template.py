@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import plotly.graph_objects as go
@@ -16,12 +15,6 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from quadsim.analysis.report.figures import CONFIG
-
-#: Up to the body: style and plotly, the same for all pages.
-HEAD = (
-    files("quadsim.analysis.report").joinpath("head.html").read_text(encoding="utf-8")
-    + "<script>{{ plotly_js }}</script>\n</head>\n"
-)
 
 
 def figure_markup(figure: go.Figure) -> Markup:

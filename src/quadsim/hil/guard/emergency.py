@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.geometry.rotation import Quat
-from quadsim.hil.guard.output import STATES, Event, GuardOutput
+from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import WatchParams
 
 DISABLED, _, _, BRAKING, _, LANDING = STATES
@@ -63,7 +63,7 @@ class Emergency:
         """Send nothing more."""
         self.enabled = False
 
-    def take_events(self) -> tuple[Event, ...]:
+    def take_events(self) -> tuple[GuardEvent, ...]:
         """What happened was told when it began."""
         return ()
 

@@ -42,9 +42,8 @@ class Fault:
     wish: bool = False
 
 
-@dataclass
-class Inputs:
-    """What came from people and programs, by the watchdogs' clock.
+class Watched:
+    """All that is watched in a flight: poses, sight, people and programs, by the watchdogs' clock.
 
     Attributes:
         wish_ns: of the last wish; None before the first.
@@ -57,145 +56,118 @@ class Inputs:
         reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
     """
 
-    wish_ns: int | None = None
-    button_ns: int | None = None
-    held: bool = False
-    late_s: float = 0.0
-    disobeyed_s: float = 0.0
-    turned: str = ""
-    not_ready: str = ""
-    reset: str = ""
+    def __init__(self, params: GuardParams) -> None:
+        self.params = params
+        self.poses, self.sight = PoseWatch(params), Sight(params)
+        watch = params.watch
+        self.autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
+        self.button_ns: int | None = None
+        self.held, self.not_ready = False, ""
+        self.begin()
 
+    def begin(self) -> None:
+        """As at the beginning of a flight: a wish of before is none."""
+        self.wish_ns: int | None = None
+        self.late_s = self.disobeyed_s = 0.0
+        self.turned = self.reset = ""
 
-def dead_man_fault(params: GuardParams, inputs: Inputs, now_ns: int) -> str:
-    """Why the dead-man button does not count as held; empty if it does."""
-    watch = params.watch
-    if not watch.dead_man:
-        return ""
-    if inputs.button_ns is None:
-        return "dead-man button: not heard"
-    if not inputs.held:
-        return "dead-man button released"
-    age_s = (now_ns - inputs.button_ns) * 1e-9
-    if age_s > watch.dead_man_timeout_s:
-        return f"dead-man button: not heard for {age_s:.2f} s"
-    return ""
+    def _button(self, now_ns: int) -> str:
+        """Why the dead-man button does not count as held; empty if it does."""
+        watch = self.params.watch
+        if not watch.dead_man:
+            return ""
+        if self.button_ns is None:
+            return "dead-man button: not heard"
+        if not self.held:
+            return "dead-man button released"
+        age_s = (now_ns - self.button_ns) * 1e-9
+        late = age_s > watch.dead_man_timeout_s
+        return f"dead-man button: not heard for {age_s:.2f} s" if late else ""
 
-
-def outside(params: GuardParams, p_W: NDArray[np.float64], beyond_m: float) -> str:
-    """How a place is outside height band or fence by more than that; empty if it is not."""
-    limits = params.limits
-    x, y, z = (float(value) for value in p_W)
-    low, high = limits.height_min_m, limits.height_max_m
-    if not low - beyond_m <= z <= high + beyond_m:
-        return f"height {z:.2f} m; allowed: {low:g} to {high:g}"
-    (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
-    if not (west - beyond_m <= x <= east + beyond_m and south - beyond_m <= y <= north + beyond_m):
+    def _outside(self, p_W: NDArray[np.float64], beyond_m: float) -> str:
+        """How a place is outside height band or fence by more than that; empty if it is not."""
+        limits = self.params.limits
+        x, y, z = p_W.tolist()
+        low, high = limits.height_min_m, limits.height_max_m
+        if not low - beyond_m <= z <= high + beyond_m:
+            return f"height {z:.2f} m; allowed: {low:g} to {high:g}"
+        (west, south), (east, north) = limits.fence_min_W_m, limits.fence_max_W_m
+        across = west - beyond_m <= x <= east + beyond_m
+        if across and south - beyond_m <= y <= north + beyond_m:
+            return ""
         corners = f"({west:g}, {south:g}) to ({east:g}, {north:g})"
         return f"({x:.1f}, {y:.1f}) is outside the fence {corners}"
-    return ""
 
-
-def find_fault(
-    params: GuardParams,
-    poses: PoseWatch,
-    sight: Sight,
-    inputs: Inputs,
-    autopilot: AutopilotWatch,
-    now_ns: int,
-) -> Fault | None:
-    """The worst of what is wrong in flight, or None."""
-    watch, limits = params.watch, params.limits
-    pose, age_s = poses.pose, poses.age_s(now_ns)
-    if pose is None or age_s > watch.pose_stale_s:
-        words = poses.jump or f"pose lost: none for {age_s:.2f} s"
-        return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
-    gone = outside(params, pose.p_W, limits.beyond_m)
-    if gone:
-        return Fault(gone, lands=True)
-    for turned in (poses.mismatch, inputs.turned, inputs.reset, autopilot.fault):
-        if turned:
-            return Fault(turned, lands=True)
-    if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
-        return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
-    fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
-    if pose.speed_mps > FAR_BEYOND * fastest:
-        return Fault(f"{pose.speed_mps:.1f} m/s; allowed: {fastest:.1f}")
-    if inputs.disobeyed_s > watch.disobey_s:
-        return Fault("the vehicle does not follow the commands", lands=True)
-    if inputs.late_s > watch.late_s:
-        return Fault(f"late loop: {inputs.late_s:.3f} s between two steps")
-    button = dead_man_fault(params, inputs, now_ns)
-    if button:
-        return Fault(button)
-    unseen = sight.fault(now_ns)
-    if unseen:
-        return Fault(unseen)
-    if inputs.wish_ns is not None:
-        silent_s = (now_ns - inputs.wish_ns) * 1e-9
+    def fault(self, now_ns: int) -> Fault | None:
+        """The worst of what is wrong in flight, or None."""
+        watch, limits, poses = self.params.watch, self.params.limits, self.poses
+        pose, age_s = poses.pose, poses.age_s(now_ns)
+        if pose is None or age_s > watch.pose_stale_s:
+            words = poses.jump or f"pose lost: none for {age_s:.2f} s"
+            return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
+        misled = (poses.mismatch, self.turned, self.reset, self.autopilot.fault)
+        for words in (self._outside(pose.p_W, limits.beyond_m), *misled):
+            if words:
+                return Fault(words, lands=True)
+        if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
+            return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
+        fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
+        if pose.speed_mps > FAR_BEYOND * fastest:
+            return Fault(f"{pose.speed_mps:.1f} m/s; allowed: {fastest:.1f}")
+        if self.disobeyed_s > watch.disobey_s:
+            return Fault("the vehicle does not follow the commands", lands=True)
+        if self.late_s > watch.late_s:
+            return Fault(f"late loop: {self.late_s:.3f} s between two steps")
+        if words := self._button(now_ns) or self.sight.fault(now_ns):
+            return Fault(words)
+        silent_s = 0.0 if self.wish_ns is None else (now_ns - self.wish_ns) * 1e-9
         if silent_s > watch.wish_timeout_s:
             return Fault(f"wish lost: none for {silent_s:.2f} s", wish=True)
-    return None
+        return None
 
+    def refusal(self, now_ns: int) -> str:
+        """Why a flight shall not begin, with the remedy; empty if it may.
 
-def find_refusal(
-    params: GuardParams,
-    poses: PoseWatch,
-    sight: Sight,
-    inputs: Inputs,
-    autopilot: AutopilotWatch,
-    now_ns: int,
-) -> str:
-    """Why a flight shall not begin, with the remedy; empty if it may.
-
-    The button comes first, so that it can be tried where the rest is not in order yet.
-    """
-    button = dead_man_fault(params, inputs, now_ns)
-    if button:
-        return button
-    if inputs.not_ready:
-        return inputs.not_ready
-    pose, age_s = poses.pose, poses.age_s(now_ns)
-    if pose is None:
-        return "no pose has come"
-    if age_s > params.watch.pose_stale_s:
-        return f"no pose for {age_s:.2f} s; allowed: {params.watch.pose_stale_s:g}"
-    if poses.settled_s(now_ns) < SETTLED_S:
-        return f"poses have come without a jump for less than {SETTLED_S:g} s"
-    least_hz = params.watch.pose_rate_min_hz
-    if poses.rate_hz < RATE_SHARE * least_hz:
-        return (
-            f"{poses.rate_hz:.0f} poses a second; needed: {least_hz:g}. Set the rate of the stream"
-            " (docs/hil.md)"
+        The button comes first, so that it can be tried where the rest is not in order yet.
+        """
+        if words := self._button(now_ns) or self.not_ready:
+            return words
+        params, watch, poses = self.params, self.params.watch, self.poses
+        pose, age_s = poses.pose, poses.age_s(now_ns)
+        if pose is None:
+            return "no pose has come"
+        if age_s > watch.pose_stale_s:
+            return f"no pose for {age_s:.2f} s; allowed: {watch.pose_stale_s:g}"
+        if poses.settled_s(now_ns) < SETTLED_S:
+            return f"poses have come without a jump for less than {SETTLED_S:g} s"
+        if poses.rate_hz < RATE_SHARE * watch.pose_rate_min_hz:
+            return (
+                f"{poses.rate_hz:.0f} poses a second; needed: {watch.pose_rate_min_hz:g}. Set the"
+                " rate of the stream (docs/hil.md)"
+            )
+        if place := self._outside(pose.p_W, 0.0):
+            return (
+                f"{place}; take off by the vehicle's own autopilot first, and see that the pose is"
+                " in map (ENU, z up)"
+            )
+        if pose.tilt_rad > params.limits.tilt_max_rad:
+            tilt_deg = math.degrees(pose.tilt_rad)
+            return f"tilted by {tilt_deg:.0f} deg; is the attitude of body FLU in ENU?"
+        misled = poses.mismatch or self.autopilot.refusal(
+            now_ns, yaw_of(pose.q_WB), watch.pose_stale_s
         )
-    place = outside(params, pose.p_W, 0.0)
-    if place:
-        return (
-            f"{place}; take off by the vehicle's own autopilot first, and see that the pose is in"
-            " map (ENU, z up)"
-        )
-    if pose.tilt_rad > params.limits.tilt_max_rad:
-        return (
-            f"tilted by {math.degrees(pose.tilt_rad):.0f} deg; is the attitude of body FLU in ENU?"
-        )
-    if poses.mismatch:
-        return poses.mismatch
-    misled = autopilot.refusal(now_ns, yaw_of(pose.q_WB), params.watch.pose_stale_s)
-    if misled:
-        return misled
-    if pose.speed_mps > BEGIN_MPS:
-        return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
-    unseen = sight.fault(now_ns)
-    if unseen:
-        return unseen
-    if blind := sight.blind(now_ns):
-        return blind
-    near_m = sight.clearance_m(pose.p_W) - params.vehicle.pose_uncertainty_m
-    for path in sight.paths(now_ns, pose.p_W, 0.0, 0.0):
-        near_m = min(near_m, math.dist(path.start_W, (0.0, 0.0, 0.0)) - path.keep_out_m)
-    if near_m < 0.0:
-        return (
-            f"an obstacle {near_m + params.keep_out_m:.2f} m from the vehicle's centre; allowed:"
-            f" {params.keep_out_m:.2f}"
-        )
-    return ""
+        if misled:
+            return misled
+        if pose.speed_mps > BEGIN_MPS:
+            return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
+        if words := self.sight.fault(now_ns) or self.sight.blind(now_ns):
+            return words
+        near_m = self.sight.clearance_m(pose.p_W) - params.vehicle.pose_uncertainty_m
+        for path in self.sight.paths(now_ns, pose.p_W, 0.0, 0.0):
+            near_m = min(near_m, math.hypot(*path.start_W) - path.keep_out_m)
+        if near_m < 0.0:
+            return (
+                f"an obstacle {near_m + params.keep_out_m:.2f} m from the vehicle's centre;"
+                f" allowed: {params.keep_out_m:.2f}"
+            )
+        return ""

@@ -43,7 +43,7 @@ AXES = ("up", "east", "north")
 _REAL, _IMAGINARY = (list(column) for column in zip(*PLANES, strict=True))
 
 
-class Alignment:
+class MotionAlignment:
     """Two velocities, the second of which is to follow the first.
 
     Args:
@@ -169,7 +169,7 @@ class AutopilotWatch:
 
     def __init__(self, limit_rad: float, angle_rad: float) -> None:
         self._limit_rad = limit_rad
-        self._alignment = Alignment(angle_rad, 0.3, 600.0)
+        self._alignment = MotionAlignment(angle_rad, 0.3, 600.0)
         self.expected = False
         self.yaw_rad: float | None = None
         self._now_ns = self._stamp_ns = 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.base.parameters import Spec, Vec3
-from quadsim.hil.guard.output import Event
+from quadsim.hil.guard.output import GuardEvent
 from quadsim.hil.guard.parameters import LimitParams, WatchParams
 
 #: What rounding adds to a command at the limit, m/s and rad/s.
@@ -36,7 +36,7 @@ TOLD_S = 5.0
 
 
 @dataclass(frozen=True)
-class GateParams:
+class CommandGateParams:
     """What the gate holds commands to: two parts of the guard's file."""
 
     limits: LimitParams = field(default_factory=LimitParams)
@@ -58,7 +58,7 @@ class Gate:
         landing: why the vehicle is landed; empty: it is not.
     """
 
-    def __init__(self, params: GateParams, guard: str) -> None:
+    def __init__(self, params: CommandGateParams, guard: str) -> None:
         self._params, self._guard = params, guard
         self.refused = self.landing = ""
         self._passed_ns: int | None = None
@@ -68,7 +68,7 @@ class Gate:
         self._silent_s = 0.0
         self._forget()
         self._told_ns: dict[str, int] = {}
-        self._events: list[Event] = []
+        self._events: list[GuardEvent] = []
 
     def _forget(self) -> None:
         """The next command may be of another clock."""
@@ -165,7 +165,7 @@ class Gate:
         self.refused, self._last_ns = words, now_ns
         kind = "".join(c for c in words if not (c.isdigit() or c in ".-+e"))
         if now_ns - self._told_ns.get(kind, -(10**18)) > TOLD_S * 1e9 and not self.landing:
-            self._events.append(Event(2, "gate", f"commands are refused: {words}"))
+            self._events.append(GuardEvent(2, "gate", f"commands are refused: {words}"))
         self._told_ns[kind] = now_ns
 
     def step(self, now_ns: int, obeys: bool | None) -> Vec3 | None:
@@ -187,7 +187,7 @@ class Gate:
             return None
         if since_s > LAND_S and not self.landing:
             self.landing = self.refused
-            self._events.append(Event(2, "gate", f"landing: {self.refused}"))
+            self._events.append(GuardEvent(2, "gate", f"landing: {self.refused}"))
         return (0.0, 0.0, -self._params.watch.land_sink_mps if self.landing else 0.0)
 
     def _count_silence(self, now_ns: int) -> None:
@@ -201,7 +201,7 @@ class Gate:
         if self._silent_s > SILENT_S:
             self._forget()
 
-    def take_events(self) -> tuple[Event, ...]:
+    def take_events(self) -> tuple[GuardEvent, ...]:
         """What has happened since the last call."""
         events, self._events = tuple(self._events), []
         return events

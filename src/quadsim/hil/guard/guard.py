@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, yaw_of
-from quadsim.hil.guard.faults import Fault, Inputs, find_fault, find_refusal
-from quadsim.hil.guard.frames import Alignment, AutopilotWatch, Means, turned_words
-from quadsim.hil.guard.law import ZERO, Law, Moment
-from quadsim.hil.guard.output import STATES, Event, GuardOutput
+from quadsim.hil.guard.faults import Fault, Watched
+from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
+from quadsim.hil.guard.law import ZERO, Moment, entered, safe_command
+from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
-from quadsim.hil.guard.pose import PoseWatch, refused_pose
-from quadsim.hil.guard.sight import Shape, Sight
+from quadsim.hil.guard.pose import refused_pose
+from quadsim.hil.guard.sight import Shape
 
-__all__ = ["STATES", "Event", "Guard", "GuardOutput", "GuardParams", "Shape"]
+__all__ = ["STATES", "Guard", "GuardOutput", "GuardParams", "Shape"]
 
 Array = NDArray[np.float64]
 
@@ -60,18 +60,17 @@ class Guard:
 
     def __init__(self, params: GuardParams) -> None:
         self.params = params
-        self._poses = PoseWatch(params)
-        self._sight = Sight(params)
-        self._law = Law(params, self._sight)
-        self._inputs = Inputs()
-        watch, vehicle = params.watch, params.vehicle
-        self._autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
+        self._watched = Watched(params)
+        self._poses, self._sight = self._watched.poses, self._watched.sight
+        vehicle = params.vehicle
         braking_s = params.limits.speed_max_mps / vehicle.brake_mps2
-        self._alignment = Alignment(watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S)
+        self._alignment = MotionAlignment(
+            params.watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S
+        )
         self._means = Means()
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
-        self._events: list[Event] = []
+        self._events: list[GuardEvent] = []
         self._state = DISABLED
         self._now_ns: int | None = None
         self.offboard: bool | None = None
@@ -88,9 +87,7 @@ class Guard:
         self._held_since_ns: int | None = None
         self._fault: Fault | None = None
         self._entered_ns: int | None = None  # since when hits are within the keep-out
-        self._inputs.late_s = self._inputs.disobeyed_s = 0.0
-        self._inputs.wish_ns = None  # a wish of before is none
-        self._inputs.turned = self._inputs.reset = ""
+        self._watched.begin()
         self._alignment.forget()
         self._means.forget()
 
@@ -108,34 +105,34 @@ class Guard:
         if pose is not None and pose is not before:
             dt_s = 0.0 if before is None else (stamp_ns - before.stamp_ns) * 1e-9
             if dt_s < 0.0 or self._poses.settled_s(now_ns) == 0.0:
-                self._autopilot.forget()
-            self._autopilot.compare(stamp_ns, pose.p_W, yaw_of(pose.q_WB), max(dt_s, 0.0))
+                self._watched.autopilot.forget()
+            self._watched.autopilot.compare(stamp_ns, pose.p_W, yaw_of(pose.q_WB), max(dt_s, 0.0))
         if self._poses.jump and not jumped:
             self._tell(2, self._poses.jump)
         return refused
 
     def expect_autopilot(self) -> None:
         """The autopilot's own odometry is to come, and without it there is no flight."""
-        self._autopilot.expected = True
+        self._watched.autopilot.expected = True
 
     def take_autopilot(self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat) -> str | None:
         """What the autopilot believes of place and attitude, where the pose is somebody else's."""
         refusal = refused_pose(p_W, q_WB)
         if refusal:
             return refusal
-        self._autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
+        self._watched.autopilot.take(stamp_ns, now_ns, np.array(p_W, dtype=np.float64), q_WB)
         return None
 
     def take_ready(self, level: int, words: str) -> None:
         """Whether the way to the vehicle is in order: 0 it is, 1 not known, 2 no flight."""
-        self._inputs.not_ready = words if level == 2 else ""
+        self._watched.not_ready = words if level == 2 else ""
         self.unknown["vehicle"] = words if level == 1 else ""
 
     def take_reset(self, words: str) -> None:
         """The autopilot has reset its estimate, so that its frame is another one from now on."""
         if self.enabled:
-            self._inputs.reset = self._inputs.reset or words
-        self._autopilot.forget()
+            self._watched.reset = self._watched.reset or words
+        self._watched.autopilot.forget()
 
     def take_scan(
         self,
@@ -173,12 +170,12 @@ class Guard:
         if max(map(abs, numbers)) > FASTEST_MPS:
             return f"more than {FASTEST_MPS:g} m/s or rad/s"
         self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
-        self._inputs.wish_ns = now_ns
+        self._watched.wish_ns = now_ns
         return None
 
     def take_dead_man(self, now_ns: int, held: bool) -> None:
         """Whether the dead-man button is held."""
-        self._inputs.button_ns, self._inputs.held = now_ns, held
+        self._watched.button_ns, self._watched.held = now_ns, held
 
     def take_offboard(self, inside: bool) -> None:
         """Whether the vehicle obeys setpoints; when it ceases to, somebody else flies it."""
@@ -205,9 +202,7 @@ class Guard:
         """Begin to send; None, or in words why not."""
         if self.enabled:
             return None if self._state != LANDING else "landing; disable first"
-        refusal = find_refusal(
-            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
-        )
+        refusal = self._watched.refusal(now_ns)
         if refusal:
             self._tell(1, f"not enabled: {refusal}")
             return refusal
@@ -233,22 +228,15 @@ class Guard:
             self.disable()
         self._now_ns = now_ns
         if not self.enabled:
-            refusal = find_refusal(
-                self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
-            )
-            reason = refusal or "may be enabled"
+            reason = self._watched.refusal(now_ns) or "may be enabled"
             return self._output(now_ns, ZERO, 0.0, reason, self._margin(now_ns))
-        before_ns = self._step_ns if self._step_ns is not None else now_ns
-        self._step_ns = now_ns
-        dt_s = (now_ns - before_ns) * 1e-9
-        self._inputs.late_s = dt_s
+        dt_s = self._since_s(self._step_ns, now_ns)
+        self._step_ns, self._watched.late_s = now_ns, dt_s
         self._watch_obedience(now_ns, dt_s)
         self._watch_direction(now_ns, dt_s)
         if self._state == LANDING:
             return self._landing(now_ns)
-        found = find_fault(
-            self.params, self._poses, self._sight, self._inputs, self._autopilot, now_ns
-        )
+        found = self._watched.fault(now_ns)
         if found is None or found.wish:
             found = self._cornered(now_ns) or found
         self._remember(found, now_ns)
@@ -260,13 +248,14 @@ class Guard:
         """That no short way leads out of a keep-out, or that the way out does not lead out."""
         pose, params = self._poses.pose, self.params
         assert pose is not None
-        entered, words = self._law.entered(now_ns, pose.p_W, self._poses.age_s(now_ns))
-        if not entered:
+        age_s = self._poses.age_s(now_ns)
+        inside, words = entered(params, self._sight, now_ns, pose.p_W, age_s)
+        if not inside:
             self._entered_ns = None
             return None
-        if self._entered_ns is None:
-            self._entered_ns = now_ns
-        inside_s, speed_mps = (now_ns - self._entered_ns) * 1e-9, params.limits.evade_speed_mps
+        self._entered_ns = now_ns if self._entered_ns is None else self._entered_ns
+        inside_s = self._since_s(self._entered_ns, now_ns)
+        speed_mps = params.limits.evade_speed_mps
         leaves_s = params.keep_out_m / speed_mps if speed_mps > 0.0 else math.inf
         if not words and inside_s > leaves_s + params.vehicle.latency_s + BRAKED_S:
             words = (
@@ -280,7 +269,7 @@ class Guard:
         if found is None:
             if self._well_since_ns is None:
                 self._well_since_ns = now_ns
-            well_s = (now_ns - self._well_since_ns) * 1e-9
+            well_s = self._since_s(self._well_since_ns, now_ns)
             if self._fault is not None and well_s >= self.params.watch.recover_s:
                 self._tell(0, f"well again after: {self._fault.words}")
                 self._fault = self._fault_since_ns = self._held_since_ns = None
@@ -295,20 +284,13 @@ class Guard:
     def _stop(self, fault: Fault, now_ns: int) -> GuardOutput:
         """Zero velocity; land when it is time."""
         watch, pose = self.params.watch, self._poses.pose
-        assert self._fault_since_ns is not None
-        since_s = (now_ns - self._fault_since_ns) * 1e-9
+        since_s = self._since_s(self._fault_since_ns, now_ns)
         if fault.blind or pose is None:
-            speed = pose.speed_mps if pose is not None else 0.0
-            vehicle = self.params.vehicle
-            needed_s = min(vehicle.latency_s + speed / vehicle.brake_mps2, BRAKED_S)
-            stands = since_s >= needed_s
+            speed, vehicle = pose.speed_mps if pose is not None else 0.0, self.params.vehicle
+            stands = since_s >= min(vehicle.latency_s + speed / vehicle.brake_mps2, BRAKED_S)
         else:
             stands = pose.speed_mps < STANDING_MPS
-        if stands and self._held_since_ns is None:
-            self._held_since_ns = now_ns
-        held_s = 0.0
-        if self._held_since_ns is not None:
-            held_s = (now_ns - self._held_since_ns) * 1e-9
+        held_s = self._hold(stands, now_ns)
         # what does not come to stand is landed by the same clock
         if (fault.lands and (stands or since_s >= BRAKED_S)) or (
             max(held_s, since_s - BRAKED_S) >= watch.hold_s
@@ -316,6 +298,17 @@ class Guard:
             return self._land(fault.words, now_ns)
         self._state = HOLDING if self._held_since_ns is not None else BRAKING
         return self._send(now_ns, ZERO, 0.0, fault.words, self._margin(now_ns))
+
+    @staticmethod
+    def _since_s(begun_ns: int | None, now_ns: int) -> float:
+        """Time since something began; 0 where it has not."""
+        return 0.0 if begun_ns is None else (now_ns - begun_ns) * 1e-9
+
+    def _hold(self, stands: bool, now_ns: int) -> float:
+        """For how long the vehicle has been held, once it has come to stand."""
+        if stands and self._held_since_ns is None:
+            self._held_since_ns = now_ns
+        return self._since_s(self._held_since_ns, now_ns)
 
     def _land(self, words: str, now_ns: int) -> GuardOutput:
         if self.offboard is False:  # whoever flies it has chosen its mode
@@ -334,30 +327,26 @@ class Guard:
 
     def _fly(self, now_ns: int, dt_s: float) -> GuardOutput:
         """The safe velocity nearest to the wish; to none, where there is no wish."""
-        pose, inputs, watch = self._poses.pose, self._inputs, self.params.watch
+        pose, lost = self._poses.pose, self._fault
         assert pose is not None
-        lost = self._fault
-        silent = inputs.wish_ns is None or lost is not None
+        silent = self._watched.wish_ns is None or lost is not None
         wish_W: Array = ZERO if silent else self._wish_W
         doubtful = self._alignment.doubtful
         if doubtful:  # its certificate counts on a motion towards the command
             size = math.sqrt(wish_W @ wish_W)
             wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
-        last_W: Array = ZERO if silent else self._sent[-1][1]
-        age_s = self._poses.age_s(now_ns)
-        moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
         sent_W = self._sent[-1][1]
-        safe = self._law.safe(
-            Moment(now_ns, pose.p_W, age_s, moving_W, zero_s, wish_W, last_W, sent_W, dt_s)
-        )
+        age_s = self._poses.age_s(now_ns)
+        moment = Moment(
+            now_ns, pose.p_W, age_s, self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns),
+            wish_W, ZERO if silent else sent_W, sent_W, dt_s,
+        )  # fmt: skip
+        safe = safe_command(self.params, self._sight, moment)
         if silent:
             words = lost.words if lost is not None else "no wish yet"
             stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None
-            if lost is not None and stands:
-                if self._held_since_ns is None:
-                    self._held_since_ns = now_ns
-                if (now_ns - self._held_since_ns) * 1e-9 >= watch.hold_s:
-                    return self._land(lost.words, now_ns)
+            if lost and stands and self._hold(stands, now_ns) >= self.params.watch.hold_s:
+                return self._land(lost.words, now_ns)
             self._state = HOLDING if stands else BRAKING
             if safe.v_W.any():
                 words = f"{words}; gives way to: {safe.why}"
@@ -387,7 +376,7 @@ class Guard:
 
     def _zero_s(self, now_ns: int) -> float:
         """For how long nothing but zero has been commanded."""
-        return (now_ns - self._zero_since_ns) * 1e-9 if self._zero_since_ns is not None else 0.0
+        return self._since_s(self._zero_since_ns, now_ns)
 
     def _watch_obedience(self, now_ns: int, dt_s: float) -> None:
         """For how long the velocity has been that of no command."""
@@ -402,9 +391,9 @@ class Guard:
             least = min(least, math.sqrt(off @ off))
             if sent_ns < start_ns or least < 0.1:
                 break
-        self._inputs.disobeyed_s += dt_s
+        self._watched.disobeyed_s += dt_s
         if least <= self.params.watch.disobey_mps:
-            self._inputs.disobeyed_s = 0.0
+            self._watched.disobeyed_s = 0.0
 
     def _watch_direction(self, now_ns: int, dt_s: float) -> None:
         """Whether the motion is turned against the commands."""
@@ -419,8 +408,10 @@ class Guard:
             return
         self._alignment.take(*full)
         turn = self._alignment.turn
-        if turn is not None and not self._inputs.turned:
-            self._inputs.turned = f"the motion is turned from the commands by {turned_words(*turn)}"
+        if turn is not None and not self._watched.turned:
+            self._watched.turned = (
+                f"the motion is turned from the commands by {turned_words(*turn)}"
+            )
 
     def _margin(self, now_ns: int) -> float:
         """Room while zero is commanded; unknown without a pose.
@@ -434,23 +425,13 @@ class Guard:
         moving_W, zero_s = pose.v_W[None], 0.0
         if self.enabled:
             moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
-        moment = Moment(
-            now_ns,
-            pose.p_W,
-            age_s,
-            moving_W,
-            zero_s,
-            wish_W=ZERO,
-            last_W=ZERO,
-            sent_W=ZERO,
-            dt_s=0.0,
-        )
-        return self._law.safe(moment, self._sight.range_m).margin_m
+        moment = Moment(now_ns, pose.p_W, age_s, moving_W, zero_s)
+        return safe_command(self.params, self._sight, moment, self._sight.range_m).margin_m
 
     # ---- output --------------------------------------------------------------------------------
 
     def _tell(self, level: int, words: str) -> None:
-        self._events.append(Event(level, "guard", words))
+        self._events.append(GuardEvent(level, "guard", words))
 
     def _send(
         self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
@@ -470,7 +451,7 @@ class Guard:
             self._sent.popleft()
         return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
 
-    def take_events(self) -> tuple[Event, ...]:
+    def take_events(self) -> tuple[GuardEvent, ...]:
         """What has happened and was not given by a step yet."""
         events, self._events = tuple(self._events), []
         return events

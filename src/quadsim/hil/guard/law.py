@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +64,10 @@ class Safe:
 
 def limited(wish_W: Array, limits: LimitParams) -> Array:
     """A velocity within the limits of speed, climb and sink, in the wish's direction."""
-    factors = [1.0]
-    level = math.hypot(wish_W[0], wish_W[1])
-    if level > limits.speed_max_mps:
-        factors.append(limits.speed_max_mps / level)
-    if wish_W[2] > limits.climb_max_mps:
-        factors.append(limits.climb_max_mps / wish_W[2])
-    if wish_W[2] < -limits.sink_max_mps:
-        factors.append(-limits.sink_max_mps / wish_W[2])
-    slowed: Array = wish_W * min(factors)
+    speeds = (math.hypot(wish_W[0], wish_W[1]), wish_W[2], -wish_W[2])
+    most = (limits.speed_max_mps, limits.climb_max_mps, limits.sink_max_mps)
+    over = (limit / v for v, limit in zip(speeds, most, strict=True) if v > limit)
+    slowed: Array = wish_W * min(over, default=1.0)
     return slowed
 
 
@@ -116,8 +112,7 @@ def _is_within(path: Path) -> bool:
     return math.sqrt(near @ near) <= path.keep_out_m
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """What a command is made of.
 
     Attributes:
@@ -138,45 +133,37 @@ class Moment:
     age_s: float
     moving_W: Array
     zero_s: float
-    wish_W: Array
-    last_W: Array
-    sent_W: Array
-    dt_s: float
+    wish_W: Array = ZERO
+    last_W: Array = ZERO
+    sent_W: Array = ZERO
+    dt_s: float = 0.0
 
 
-class Law:
-    """Wish to safe velocity.
+def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: float = 0.0) -> Safe:
+    """The command nearest to a wish, into a direction that was seen.
 
     Args:
         params: of the guard.
         sight: what is in the way.
+        moment: wish and motion.
+        shown_m: obstacles up to this distance count for the margin though they cannot be met.
     """
+    safe = _Command(params, sight, moment, shown_m).safe()
+    if sight.is_seen(moment.now_ns, safe.v_W):
+        return safe
+    return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
 
-    def __init__(self, params: GuardParams, sight: Sight) -> None:
-        self._params = params
-        self._sight = sight
 
-    def safe(self, moment: Moment, shown_m: float = 0.0) -> Safe:
-        """The command nearest to a wish, into a direction that was seen.
-
-        Args:
-            moment: wish and motion.
-            shown_m: obstacles up to this distance count for the margin though they cannot be met.
-        """
-        safe = _Command(self._params, self._sight, moment, shown_m).safe()
-        if self._sight.is_seen(moment.now_ns, safe.v_W):
-            return safe
-        return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
-
-    def entered(self, now_ns: int, p_W: Array, age_s: float) -> tuple[bool, str]:
-        """Whether hits are within their keep-outs; in words, that no short way leads out."""
-        params = self._params
-        delay_s = age_s + params.vehicle.latency_s + params.watch.late_s
-        near = self._sight.hits(now_ns, p_W, delay_s, OPPOSED * params.keep_out_m)
-        if not np.any(near.distance_m < near.keep_out_m):
-            return False, ""
-        planes, bounds, _ = still_planes(params, near, ZERO, rooms_of(params.limits, p_W))
-        return True, CORNERED if way_out(planes, bounds) is None else ""
+def entered(
+    params: GuardParams, sight: Sight, now_ns: int, p_W: Array, age_s: float
+) -> tuple[bool, str]:
+    """Whether hits are within their keep-outs; in words, that no short way leads out."""
+    delay_s = age_s + params.vehicle.latency_s + params.watch.late_s
+    near = sight.hits(now_ns, p_W, delay_s, OPPOSED * params.keep_out_m)
+    if not np.any(near.distance_m < near.keep_out_m):
+        return False, ""
+    planes, bounds, _ = still_planes(params, near, ZERO, rooms_of(params.limits, p_W))
+    return True, CORNERED if way_out(planes, bounds) is None else ""
 
 
 def rooms_of(limits: LimitParams, p_W: Array) -> Array:

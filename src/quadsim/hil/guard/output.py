@@ -15,7 +15,7 @@ STATES = ("disabled", "passing", "limiting", "braking", "holding", "landing")
 
 
 @dataclass(frozen=True)
-class Event:
+class GuardEvent:
     """Something that happened: level as in DiagnosticStatus (0 well, 1 warning, 2 error)."""
 
     level: int
@@ -52,4 +52,4 @@ class GuardOutput:
     clearance_m: float
     latency_s: float
     land: bool
-    events: tuple[Event, ...] = ()
+    events: tuple[GuardEvent, ...] = ()

@@ -105,15 +105,13 @@ class VehicleAssumptions:
         ),
     ] = 0.35
     measured_on: Annotated[
-        str,
-        Spec("how brake_mps2 and latency_s are known; hil and target ask for a vehicle's own"),
+        str, Spec("how brake_mps2 and latency_s are known; hil and target ask for a vehicle's own")
     ] = STAND_IN
     pose_uncertainty_m: Annotated[
         float, Spec("error of the pose and of the ranges together", "m", ge=0.0, le=2.0)
     ] = 0.1
     margin_m: Annotated[
-        float,
-        Spec("kept beyond that while nothing is wrong", "m", ge=0.0, le=5.0),
+        float, Spec("kept beyond that while nothing is wrong", "m", ge=0.0, le=5.0)
     ] = 0.1
 
 
@@ -133,12 +131,10 @@ class SightParams:
         float, Spec("age at which the last scan counts as none", "s", gt=0.0, le=10.0)
     ] = 0.35
     memory_s: Annotated[
-        float,
-        Spec("a hit stays for so long: a ray that fails is no hole", "s", ge=0.0, le=5.0),
+        float, Spec("a hit stays for so long: a ray that fails is no hole", "s", ge=0.0, le=5.0)
     ] = 0.25
     range_m: Annotated[
-        float,
-        Spec("nothing is known farther away; no stop is longer", "m", gt=0.5, le=500.0),
+        float, Spec("nothing is known farther away; no stop is longer", "m", gt=0.5, le=500.0)
     ] = 10.0
     ignore_below_m: Annotated[
         float, Spec("hits with a lower p_W z are the floor", "m", ge=-1e4, le=1e4)
@@ -190,8 +186,7 @@ class WatchParams:
         ),
     ] = 25.0
     velocity_mismatch_mps: Annotated[
-        float,
-        Spec("most that a velocity and the poses may disagree", "m/s", gt=0.0, le=20.0),
+        float, Spec("most that a velocity and the poses may disagree", "m/s", gt=0.0, le=20.0)
     ] = 1.0
     disobey_mps: Annotated[
         float, Spec("most difference between velocity and commands", "m/s", gt=0.0, le=20.0)

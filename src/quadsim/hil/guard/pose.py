@@ -33,7 +33,7 @@ UNIT = 0.01
 
 
 @dataclass(frozen=True)
-class Pose:
+class AcceptedPose:
     """A pose that was taken.
 
     Attributes:
@@ -83,7 +83,7 @@ class PoseWatch:
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params
-        self.pose: Pose | None = None
+        self.pose: AcceptedPose | None = None
         #: In words: how the pose jumped, while no pose has gone on from the last good one.
         self.jump = ""
         #: In words: how velocity and poses disagree.
@@ -96,13 +96,7 @@ class PoseWatch:
         self._stamps: deque[int] = deque()  # of the last COUNTED_S
 
     def take(
-        self,
-        stamp_ns: int,
-        now_ns: int,
-        p_W: Vec3,
-        q_WB: Quat,
-        v_W: Vec3 | None,
-        in_flight: bool,
+        self, stamp_ns: int, now_ns: int, p_W: Vec3, q_WB: Quat, v_W: Vec3 | None, in_flight: bool
     ) -> str | None:
         """Take a pose; why not, or None.
 
@@ -143,7 +137,7 @@ class PoseWatch:
         if self._since_ns is None:
             self._since_ns = now_ns
         v = self._velocity(stamp_ns, p, v_W)
-        self.pose = Pose(stamp_ns, now_ns, p, normalize(q_WB), v)
+        self.pose = AcceptedPose(stamp_ns, now_ns, p, normalize(q_WB), v)
         self._stamps.append(stamp_ns)
         while stamp_ns - self._stamps[0] > COUNTED_S * 1e9:
             self._stamps.popleft()
@@ -157,7 +151,7 @@ class PoseWatch:
         self._since_ns = self._least_ns = None
         self.mismatch = ""
 
-    def _jumped(self, last: Pose, stamp_ns: int, p_W: Array, q_WB: Quat) -> str:
+    def _jumped(self, last: AcceptedPose, stamp_ns: int, p_W: Array, q_WB: Quat) -> str:
         """In words, how far a pose is from where motion can have led; empty if it is not."""
         dt_s = (stamp_ns - last.stamp_ns) * 1e-9
         off = p_W - last.p_W - dt_s * last.v_W

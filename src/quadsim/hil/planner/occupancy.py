@@ -99,6 +99,14 @@ def mark_rays(
                 seen_s[i, j] = now_s
 
 
+def disc(radius_cells: float) -> NDArray[np.int64]:
+    """(N, 2) cells whose middles are within a radius of that of one."""
+    reach = math.floor(radius_cells)
+    i, j = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    inside = np.hypot(i, j) <= radius_cells
+    return np.column_stack([i[inside], j[inside]])
+
+
 class OccupancyMap:
     """Cells of a rectangle at one height.
 
@@ -188,19 +196,10 @@ class OccupancyMap:
 
     def free_around(self, now_s: float, p_W: Vec3, radius_m: float) -> None:
         """Where the vehicle is there is no obstacle."""
-        cell = self._params.cell_m
-        reach = math.ceil(radius_m / cell)
-        i, j = self.cells_of(np.array([p_W[:2]]))[0]
-        columns, rows = self.shape
-        at = (
-            slice(max(i - reach, 0), min(i + reach + 1, columns)),
-            slice(max(j - reach, 0), min(j + reach + 1, rows)),
-        )
-        x = self.corner_m[0] + (np.arange(at[0].start, at[0].stop) + 0.5) * cell - p_W[0]
-        y = self.corner_m[1] + (np.arange(at[1].start, at[1].stop) + 0.5) * cell - p_W[1]
-        inside = np.hypot(x[:, None], y[None, :]) <= radius_m
-        self._left[at][inside] = 0
-        self._seen_s[at][inside] = now_s
+        place = np.array([p_W[:2]])
+        cells = self.inside(self.cells_of(place) + disc(radius_m / self._params.cell_m + 1.0))
+        i, j = cells[np.hypot(*(self.middles_of(cells) - place).T) <= radius_m].T
+        self._left[i, j], self._seen_s[i, j] = 0, now_s
 
     def known(self, now_s: float) -> NDArray[np.bool_]:
         """(X, Y) which cells were seen lately."""
@@ -238,6 +237,10 @@ class OccupancyMap:
     def cells_of(self, points_W: NDArray[np.float64]) -> NDArray[np.int64]:
         """(N, 2) cells of points; outside of the map they are too."""
         return np.floor((points_W[:, :2] - self.corner_m) / self._params.cell_m).astype(np.int64)
+
+    def inside(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(M, 2) those of (N, 2) cells that are in the map."""
+        return cells[((cells >= 0) & (cells < self.shape)).all(axis=1)]
 
     def middles_of(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         """(N, 2) middles of cells, m."""

@@ -50,8 +50,7 @@ class SpeedParams:
         float, Spec("deceleration with which it can stop", "m/s^2", gt=0.0, le=20.0)
     ] = 2.5
     reaction_s: Annotated[
-        float,
-        Spec("from an echo to the deceleration: scan, link, autopilot", "s", ge=0.0, le=5.0),
+        float, Spec("from an echo to the deceleration: scan, link, autopilot", "s", ge=0.0, le=5.0)
     ] = 0.4
     lag_s: Annotated[
         float, Spec("by which the vehicle's velocity follows commands", "s", ge=0.0, le=5.0)

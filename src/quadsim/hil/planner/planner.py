@@ -18,25 +18,9 @@ from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import wrap
 from quadsim.hil.planner.following import Way, follow, nearest_on, place_on
 from quadsim.hil.planner.occupancy import OccupancyMap
-from quadsim.hil.planner.parameters import (
-    STATES,
-    MapParams,
-    PlannerOutput,
-    PlannerParams,
-    SpeedParams,
-)
+from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
 from quadsim.hil.planner.routes import Routes
 from quadsim.world.scene.movers import MovingShape
-
-__all__ = [
-    "NO_SCAN",
-    "STATES",
-    "MapParams",
-    "Planner",
-    "PlannerOutput",
-    "PlannerParams",
-    "SpeedParams",
-]
 
 #: Commands are no farther from the vehicle's velocity than it could change in this time, s.
 AHEAD_S = 0.8

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from quadsim.base.parameters import Vec3
 from quadsim.hil.planner.following import Way, nearest_on, rounded, sampled, speeds_along
-from quadsim.hil.planner.occupancy import OccupancyMap
+from quadsim.hil.planner.occupancy import OccupancyMap, disc
 from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.planner.search import TimesToGoal
 from quadsim.world.scene.movers import MovingShape
@@ -19,14 +19,6 @@ from quadsim.world.scene.movers import MovingShape
 Array = NDArray[np.float64]
 #: A way ends so near its goal, of the radius in which it has arrived; the rest is for the flight.
 ARRIVING_SHARE = 0.7
-
-
-def disc(radius_cells: float) -> NDArray[np.int64]:
-    """(N, 2) cells whose middles are within a radius of that of one."""
-    reach = math.floor(radius_cells)
-    i, j = np.mgrid[-reach : reach + 1, -reach : reach + 1]
-    inside = np.hypot(i, j) <= radius_cells
-    return np.column_stack([i[inside], j[inside]])
 
 
 class Routes:
@@ -66,8 +58,7 @@ class Routes:
         if self._way is None or self._taken.shape != self.map.shape:
             return False
         level = np.abs(points_W[:, 2] - self.map.height_m) <= self._params.map.half_band_m
-        cells = self.map.cells_of(points_W[level])
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(self.map.cells_of(points_W[level]))
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
 
     def _of_shapes(self, now_s: float, points_W: Array) -> NDArray[np.bool_]:
@@ -108,18 +99,14 @@ class Routes:
             self._way = None
             return None
         self._narrow(found, p, goal)
-        end_mps = 0.0 if last else self._passing_mps()
+        speed = self._params.speed
+        # at a goal that is passed: that with which it may stop beyond it
+        passing = math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
+        end_mps = 0.0 if last else min(speed.speed_mps, passing)
         self.reason = ""
-        self._way = self._with_speeds(now_s, found, end_mps)
+        self._way = self._with_speeds(found, end_mps)
         self._mark_taken()
         return self._way
-
-    def _passing_mps(self) -> float:
-        """Speed at a goal that is passed: that with which it may stop beyond it."""
-        speed = self._params.speed
-        return min(
-            speed.speed_mps, math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
-        )
 
     # ---- the map's rectangle -------------------------------------------------------------------
 
@@ -208,7 +195,7 @@ class Routes:
         corners = np.vstack([before, corners])
         if np.isfinite(self._cost_s[tuple(self.map.cells_of(goal[None])[0])]):
             corners[-1] = goal[:2]
-        return self._better(self._round(corners), p, goal)
+        return self._better(self._round(corners), p)
 
     def _room_beside_shapes(self, now_s: float, p: Array, v: Array) -> Array:
         """(X, Y) distance to what moves, at the time when the vehicle can be in each cell, m.
@@ -254,16 +241,22 @@ class Routes:
 
     def _free_near(self, place: Array, reach_m: float) -> tuple[int, int] | None:
         """The cell of a place, or the nearest one whose middle is in reach and can be flown to."""
+        cells, away_m = self._open_near(self._cost_s, place, reach_m + self._params.map.cell_m)
         here = self.map.cells_of(place[None])[0]
-        cells = here + disc(reach_m / self._params.map.cell_m + 1.0)
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
-        cells = cells[np.isfinite(self._cost_s[cells[:, 0], cells[:, 1]])]
-        away_m = np.hypot(*(self.map.middles_of(cells) - place[:2]).T)
         away_m[(cells == here).all(axis=1)] = 0.0  # there the way ends at the place itself
         if not np.any(away_m <= reach_m):
             return None
-        best = np.argmin(away_m)
-        return int(cells[best, 0]), int(cells[best, 1])
+        i, j = cells[np.argmin(away_m)].tolist()
+        return i, j
+
+    def _open_near(
+        self, of: Array, place: Array, reach_m: float
+    ) -> tuple[NDArray[np.int64], Array]:
+        """(K, 2) cells about a place at which a map is finite, and how far away they are, m."""
+        reach = disc(reach_m / self._params.map.cell_m)
+        cells = self.map.inside(self.map.cells_of(place[None])[0] + reach)
+        cells = cells[np.isfinite(of[cells[:, 0], cells[:, 1]])]
+        return cells, np.hypot(*(self.map.middles_of(cells) - place[:2]).T)
 
     def _start(
         self, times: TimesToGoal, p: Array, v: Array
@@ -290,14 +283,10 @@ class Routes:
 
     def _way_out(self, times: TimesToGoal, p: Array) -> tuple[Array, tuple[int, int]] | None:
         """The nearest place with a way to the goal, straight and through no obstacle."""
-        reach = disc((self._params.keep_m + 1.0) / self._params.map.cell_m)
-        cells = self.map.cells_of(p[None])[0] + reach
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
-        cells = cells[np.isfinite(times.times_s[cells[:, 0], cells[:, 1]])]
-        middles = self.map.middles_of(cells)
-        for k in np.argsort(np.hypot(*(middles - p[:2]).T)):
-            if self._line(p[:2], middles[k], of=self._clearance_m).min() > 0.0:
-                return np.array([p[:2]]), (int(cells[k, 0]), int(cells[k, 1]))
+        cells, away_m = self._open_near(times.times_s, p, self._params.keep_m + 1.0)
+        for cell in cells[np.argsort(away_m)]:
+            if self._line(p[:2], self.map.middles_of(cell), of=self._clearance_m).min() > 0.0:
+                return np.array([p[:2]]), (int(cell[0]), int(cell[1]))
         return None
 
     def _inside(self, i: int, j: int) -> bool:
@@ -332,7 +321,7 @@ class Routes:
         costs[:4] = np.minimum(costs[:4], slow_s)
         return float(np.sum(lengths * 0.5 * (costs[1:] + costs[:-1])) / self._params.map.cell_m)
 
-    def _better(self, points: Array, p: Array, goal: Array) -> Array:
+    def _better(self, points: Array, p: Array) -> Array:
         """The way flown so far, or the new one if it takes clearly less time."""
         if self._way is None:
             return points
@@ -347,7 +336,7 @@ class Routes:
         first = int(np.searchsorted(self._way.along_m, at_m, side="right")) - 1
         return self._way.points_W[max(first, 0) :]
 
-    def _with_speeds(self, now_s: float, points: Array, end_mps: float) -> Way:
+    def _with_speeds(self, points: Array, end_mps: float) -> Way:
         """A way with its speeds."""
         cells = np.clip(self.map.cells_of(points), 0, np.array(self.map.shape) - 1)
         around = np.clip(
@@ -362,6 +351,5 @@ class Routes:
         assert self._way is not None
         self._taken = np.zeros(self.map.shape, bool)
         cells = self.map.cells_of(self._way.points_W)[:, None, :] + self._body
-        cells = cells.reshape(-1, 2)
-        cells = cells[((cells >= 0) & (cells < self.map.shape)).all(axis=1)]
+        cells = self.map.inside(cells.reshape(-1, 2))
         self._taken[cells[:, 0], cells[:, 1]] = True

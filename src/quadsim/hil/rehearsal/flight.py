@@ -75,7 +75,7 @@ class Outcome:
         }
 
 
-class Flight:
+class RehearsalFlight:
     """A flight, tick by tick.
 
     Args:

@@ -33,13 +33,12 @@ class Judge:
 
     Attributes:
         clearance_m: smallest distance between ball and obstacle so far; negative: it collided.
-        at_s, at_W: when and where that was.
+        at_W: where that was.
     """
 
     def __init__(self, scene: Scene, radius_m: float) -> None:
         self._scene, self._radius_m = scene, radius_m
         self.clearance_m = REACH_M
-        self.at_s = math.nan
         self.at_W: Vec3 = (math.nan, math.nan, math.nan)
 
     @property
@@ -47,11 +46,11 @@ class Judge:
         """Whether the ball was ever in an obstacle."""
         return self.clearance_m < 0.0
 
-    def look(self, t_s: float, p_W: Vec3, movers: Movers) -> float:
+    def look(self, p_W: Vec3, movers: Movers) -> float:
         """Take the vehicle's true position and the movers at one time; the distance there, m."""
         scene = scene_with(self._scene, movers.obstacles())
         distance_m = float(obstacle_distance(scene, p_W, REACH_M)[0]) - self._radius_m
         gap_m = min(distance_m, REACH_M) if not np.isnan(distance_m) else -math.inf
         if gap_m < self.clearance_m:
-            self.clearance_m, self.at_s, self.at_W = gap_m, t_s, p_W
+            self.clearance_m, self.at_W = gap_m, p_W
         return gap_m

@@ -12,7 +12,7 @@ from quadsim.base.files import find, find_world
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3, from_mapping, load, read_yaml
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
-from quadsim.hil.planner.planner import PlannerParams, SpeedParams
+from quadsim.hil.planner.parameters import PlannerParams, SpeedParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.hil.rehearsal.stand_in import varied

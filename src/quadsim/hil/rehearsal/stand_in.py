@@ -48,7 +48,7 @@ class Telemetry(NamedTuple):
     state: str
 
 
-class VelocityCommand(NamedTuple):
+class VehicleCommand(NamedTuple):
     """What the vehicle is told: a velocity in W and a yaw rate; or to land."""
 
     stamp_ns: int
@@ -106,10 +106,7 @@ class StandIn(ClosedLoop):
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        motion_capture: MotionCaptureParams,
-        dead_reckoning_s: float,
+        self, scenario: Scenario, motion_capture: MotionCaptureParams, dead_reckoning_s: float
     ) -> None:
         super().__init__(
             scenario, log_hz=scenario.imu.rate_hz, vehicle=VEHICLE_NAME, tick_hz=TICK_HZ
@@ -207,7 +204,7 @@ class StandIn(ClosedLoop):
         self.turned_rad = math.radians(sum(trouble.angle_deg for trouble in now))
         return missing
 
-    def obey(self, command: VelocityCommand) -> None:
+    def obey(self, command: VehicleCommand) -> None:
         """Take a command; why it was refused is in ``refused``."""
         manager = self.manager
         if command.land and not self.is_deaf:

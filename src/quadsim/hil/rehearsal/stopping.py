@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from quadsim.base.parameters import Vec3
 from quadsim.hil.guard.parameters import GuardParams
@@ -54,16 +54,18 @@ class StopWatch:
 
     def __init__(self, guard: GuardParams) -> None:
         self._assumed = guard.vehicle
-        self._begun: dict[TroubleParams, tuple[float, float]] = {}  # when, and how fast
+        self._found: dict[TroubleParams, Stop] = {}
         self._way_m: dict[TroubleParams, float] = {}
-        self._stood: dict[TroubleParams, tuple[float, float]] = {}  # time and way until standing
         self._landing_s = math.nan
         self._before_W: Vec3 | None = None
 
     def begin(self, trouble: TroubleParams, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
         """Follow a trouble from the moment at which it begins."""
-        if t_s >= trouble.at_s and trouble not in self._begun:
-            self._begun[trouble] = (t_s, math.hypot(*v_W))
+        if t_s >= trouble.at_s and trouble not in self._found:
+            speed, brake_mps2 = math.hypot(*v_W), self._assumed.brake_mps2
+            allowed_m = speed * self._assumed.latency_s + speed**2 / (2.0 * brake_mps2)
+            nan = math.nan
+            self._found[trouble] = Stop(trouble.what, t_s, speed, nan, nan, allowed_m, nan)
             self._way_m[trouble] = 0.0
             self._before_W = p_W
 
@@ -73,12 +75,13 @@ class StopWatch:
             return
         step_m = math.dist(p_W[:2], self._before_W[:2])
         self._before_W = p_W
-        for trouble, (begin_s, _) in self._begun.items():
-            if trouble in self._stood:
-                continue
-            self._way_m[trouble] += step_m
-            if math.hypot(*v_W[:2]) < STANDING_MPS:
-                self._stood[trouble] = (t_s - begin_s, self._way_m[trouble])
+        for trouble, stop in self._found.items():
+            if math.isnan(stop.stop_s):
+                self._way_m[trouble] += step_m
+                if math.hypot(*v_W[:2]) < STANDING_MPS:
+                    way_m = self._way_m[trouble]
+                    stood = replace(stop, stop_m=way_m, stop_s=t_s - stop.at_s)
+                    self._found[trouble] = stood
 
     def landing_began(self, t_s: float) -> None:
         """Take note that a landing has begun."""
@@ -87,14 +90,6 @@ class StopWatch:
     @property
     def stops(self) -> list[Stop]:
         """What each trouble led to so far."""
-        found = []
-        for trouble, (begin_s, speed_mps) in self._begun.items():
-            stop_s, stop_m = self._stood.get(trouble, (math.nan, math.nan))
-            braking_m = speed_mps**2 / (2.0 * self._assumed.brake_mps2)
-            found.append(
-                Stop(
-                    trouble.what, begin_s, speed_mps, stop_m, stop_s,
-                    speed_mps * self._assumed.latency_s + braking_m, self._landing_s - begin_s,
-                )
-            )  # fmt: skip
-        return found
+        return [
+            replace(stop, landing_s=self._landing_s - stop.at_s) for stop in self._found.values()
+        ]

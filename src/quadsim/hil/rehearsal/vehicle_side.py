@@ -15,7 +15,7 @@ from quadsim.hil.rehearsal.judge import Judge, hull_radius_m
 from quadsim.hil.rehearsal.link import Link
 from quadsim.hil.rehearsal.parameters import Y_UP
 from quadsim.hil.rehearsal.rehearsal import Rehearsal
-from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import StandIn, Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import StopWatch
 from quadsim.sim.scenario import Scenario
 from quadsim.world.scene.movers import Movers
@@ -50,7 +50,7 @@ class VehicleSide:
         self.vehicle = StandIn(scenario, params.motion_capture, params.dead_reckoning_s)
         self.vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
         self.poses: Link[Telemetry] = Link(params.pose_link, stream(seed, NAME, "pose_link"))
-        self.commands: Link[VelocityCommand] = Link(
+        self.commands: Link[VehicleCommand] = Link(
             params.command_link, stream(seed, NAME, "command_link")
         )
         self.movers = Movers(rehearsal.field.movers)
@@ -102,25 +102,21 @@ class VehicleSide:
             return
         (p_W, v_W), t_s = self.truth(), self.t_s
         self.appeared += self.movers.update(t_s, p_W, v_W)
-        self.gap_m = self.judge.look(t_s, p_W, self.movers)
+        self.gap_m = self.judge.look(p_W, self.movers)
         self.speed_mps = max(self.speed_mps, math.hypot(*v_W))
         if self._before_W is not None:
             self.way_m += math.dist(p_W, self._before_W)
         self._before_W = p_W
-        self._make_trouble(t_s, p_W, v_W)
-        self.stopping.look(t_s, p_W, v_W)
-        manager = self.vehicle.manager
-        if "landing" in manager.state:
-            self.landing_began(f"vehicle: {manager.reason or manager.state}")
-
-    def _make_trouble(self, t_s: float, p_W: Vec3, v_W: Vec3) -> None:
-        """Take away what is to be missing now."""
         troubles = self.rehearsal.params.troubles
         for trouble in troubles:
             self.stopping.begin(trouble, t_s, p_W, v_W)
         self.missing = self.vehicle.make_trouble(troubles, t_s)
         self.poses.cut = bool(self.missing & {"pose", "link"})
         self.commands.cut = bool(self.missing & {"commands", "link"})
+        self.stopping.look(t_s, p_W, v_W)
+        manager = self.vehicle.manager
+        if "landing" in manager.state:
+            self.landing_began(f"vehicle: {manager.reason or manager.state}")
 
     def landing_began(self, why: str) -> None:
         """Take note that somebody lands the vehicle, the first time."""

@@ -16,8 +16,6 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
-from select import select
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from quadsim.base.errors import FlightError
@@ -34,7 +32,7 @@ Died = Callable[[Job], Result]
 #: Processes without work end after this time.
 IDLE_S = 60.0
 
-#: How often a process looks whether its parent is there, where the system does not tell it.
+#: How often a process looks whether its parent is there.
 LOOK_S = 1.0
 
 DIED = "a process of the batch died; was it ended, or out of memory?"
@@ -89,12 +87,7 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=True)
 
@@ -128,18 +121,9 @@ class Processes:
 def _begin(parent: int) -> None:
     """First thing in a process: it does not see Ctrl-C, and does not outlive its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watched: int | None = None
-    try:
-        watched = os.pidfd_open(parent)
-    except ProcessLookupError:
-        os._exit(1)  # it has ended already
-    except OSError:
-        pass  # an old kernel, or a container that does not allow it: then one looks now and then
 
     def follow() -> None:
-        if watched is not None:
-            select([watched], [], [])
-        while watched is None and os.getppid() == parent:
+        while os.getppid() == parent:
             time.sleep(LOOK_S)
         os._exit(1)
 

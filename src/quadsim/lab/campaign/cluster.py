@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future
-from types import TracebackType
 from typing import Any
 
 from quadsim.base.errors import InputError
@@ -44,31 +43,23 @@ class Cluster:
                 "--dask needs Dask; install it: pip install 'quadsim[cluster]'"
             ) from None
         self.death: type[BaseException] = KilledWorker
+        words = "no scheduler answers there; start one: dask scheduler"
+        self._client: Any = None
         try:
-            self._client: Any = Client(address, timeout=patience_s, set_as_default=False)
-        except (OSError, ValueError, RuntimeError):  # a TimeoutError is an OSError
-            raise InputError(
-                f"--dask {address}: no scheduler answers there; start one: dask scheduler"
-            ) from None
-        try:
+            self._client = Client(address, timeout=patience_s, set_as_default=False)
+            words = "the scheduler has no worker; start one:"
+            words += f" dask worker {address} --nthreads 1 --nworkers auto"
             self._client.wait_for_workers(1, timeout=patience_s)
-        except TimeoutError:
-            self._client.close()
-            raise InputError(
-                f"--dask {address}: the scheduler has no worker; start one:"
-                f" dask worker {address} --nthreads 1 --nworkers auto"
-            ) from None
+        except (OSError, ValueError, RuntimeError):  # a TimeoutError is an OSError
+            if self._client is not None:
+                self._client.close()
+            raise InputError(f"--dask {address}: {words}") from None
         self._width, self._looked_s = 0, -LOOK_S
 
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._client.close()
 
     def executor(self) -> Executor:

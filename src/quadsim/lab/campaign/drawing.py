@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from quadsim.analysis.report.figures import ESTIMATE, RUNS, style, thin
+from quadsim.analysis.report.figures import ESTIMATE, RUNS, panels, style, thin
 from quadsim.lab.campaign.factors import LOG_RANGE, Array, Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED
 from quadsim.lab.campaign.statistics import Dependence, levels, mean_interval
@@ -19,28 +19,8 @@ COLOURS = {PASSED: "#1b6e20", FAILED: "#c62828", BROKEN: "#7a4a00"}
 #: Runs that are drawn as points, evenly chosen.
 MAX_POINTS = 1500
 
-#: Bars of a histogram, and plots beside each other.
-BARS, ACROSS = 30, 3
-
-
-Place = dict[str, int]
-
-
-def _panels(titles: Sequence[str], row_px: int) -> tuple[go.Figure, list[Place]]:
-    """Subplots, three side by side, with room for the legend above, and the place of each."""
-    rows = -(-len(titles) // ACROSS)
-    height_px = 90 + row_px * rows
-    figure = make_subplots(
-        rows, min(ACROSS, len(titles)), subplot_titles=list(titles), horizontal_spacing=0.07,
-        vertical_spacing=min(0.9 / rows, 70.0 / height_px),
-    )  # fmt: skip
-    style(figure, height_px, x_title="")
-    figure.update_layout(
-        margin={"t": 70}, legend={"y": 1.0 + 36.0 / height_px}, bargap=0.04, barmode="stack"
-    )
-    figure.update_annotations(font_size=13)
-    places = [{"row": k // ACROSS + 1, "col": k % ACROSS + 1} for k in range(len(titles))]
-    return figure, places
+#: Bars of a histogram.
+BARS = 30
 
 
 def _edges(values: Array) -> tuple[Array, bool]:
@@ -55,7 +35,7 @@ def _edges(values: Array) -> tuple[Array, bool]:
 
 def distributions(table: Columns, metrics: Sequence[str]) -> go.Figure:
     """How often each figure had which value, by how the runs ended."""
-    figure, places = _panels(metrics, 210)
+    figure, places = panels(metrics, 210)
     for k, (metric, place) in enumerate(zip(metrics, places, strict=True)):
         values = table[metric]
         edges, is_log = _edges(values[np.isfinite(values)])
@@ -69,6 +49,7 @@ def distributions(table: Columns, metrics: Sequence[str]) -> go.Figure:
             )  # fmt: skip
         if is_log:
             figure.update_xaxes(type="log", exponentformat="power", **place)
+    figure.update_layout(bargap=0.04, barmode="stack")
     figure.update_yaxes(title_text="runs", col=1)
     return figure
 
@@ -97,7 +78,7 @@ def sensitivity(found: Sequence[Dependence], factors: Sequence[str]) -> go.Figur
 
 def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure:
     """A figure over each factor: runs as points, and means with their intervals."""
-    figure, places = _panels([factor.name for factor in factors], 250)
+    figure, places = panels([factor.name for factor in factors], 250)
     values = table[metric]
     for k, (factor, place) in enumerate(zip(factors, places, strict=True)):
         groups = levels(table, factor)
@@ -132,7 +113,7 @@ def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure
 
 def successes(table: Columns, factors: Sequence[Factor]) -> go.Figure:
     """The success rate over each factor, with its intervals."""
-    figure, places = _panels([factor.name for factor in factors], 210)
+    figure, places = panels([factor.name for factor in factors], 210)
     for k, (factor, place) in enumerate(zip(factors, places, strict=True)):
         groups = levels(table, factor)
         rates = np.array([group.success.rate for group in groups])
@@ -154,7 +135,7 @@ def successes(table: Columns, factors: Sequence[Factor]) -> go.Figure:
     return figure
 
 
-def _axis_of(figure: go.Figure, factor: Factor, place: Place) -> None:
+def _axis_of(figure: go.Figure, factor: Factor, place: dict[str, Any]) -> None:
     """The x axis of a factor."""
     if factor.kind == LOG_RANGE:
         figure.update_xaxes(type="log", exponentformat="power", **place)

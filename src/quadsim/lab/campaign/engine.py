@@ -13,7 +13,7 @@ from typing import Any
 from quadsim.lab.campaign.batch import Pool, stream_results
 from quadsim.lab.campaign.flying import GRACE_S, Row, Terms, broken, decisive_versions, fly_run
 from quadsim.lab.campaign.plan import Campaign, CampaignRun
-from quadsim.lab.campaign.record import Record
+from quadsim.lab.campaign.record import CampaignRecord
 from quadsim.lab.campaign.tables import write_tables
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.library import Library
@@ -82,14 +82,14 @@ def fly_campaign(
         progress: called after each run.
 
     Raises:
-        InputError: as of :class:`Record`; a worker has other files or versions.
+        InputError: as of :class:`CampaignRecord`; a worker has other files or versions.
         KeyboardInterrupt: Ctrl-C; the tables hold the runs that have ended.
     """
     limit_s, total = campaign.file.limit_s, len(campaign)
     terms = Terms(
         limit_s, tuple(contents["files"].items()), tuple(contents["versions"].items()), pool.all_die
     )
-    with Record(folder, contents, total, resume) as record:
+    with CampaignRecord(folder, contents, total, resume) as record:
         before = len(record)
         numbers: list[int] = []
 

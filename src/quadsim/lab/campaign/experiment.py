@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,11 +45,6 @@ def fly_cells(
     for job, flown in zip(jobs, run_batch(fly, jobs, processes, progress), strict=True):
         cells.setdefault(job.cell, []).append(flown)
     return cells
-
-
-def over_seeds(cells: Iterable[Any], seeds: int) -> list[Job]:
-    """Jobs of cells over seeds from 1 on."""
-    return [Job(cell, seed) for cell in cells for seed in range(1, seeds + 1)]
 
 
 def chosen_scenarios(

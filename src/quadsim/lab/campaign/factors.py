@@ -78,16 +78,19 @@ class Factor:
         """Values at shares in [0, 1]: numbers, or the places of choices; both (N,)."""
         shares = np.clip(shares, EDGE, 1.0 - EDGE)
         pair: Any = getattr(self.numbers, self.kind, ())
+        if self.kind in (RANGE, LOG_RANGE, NORMAL):
+            return np.asarray(self._distribution(pair).ppf(shares))
+        first, last = pair if self.kind == INTEGERS else (0, len(self.values) - 1)
+        return first + np.minimum((shares * (last - first + 1)).astype(np.int64), last - first)
+
+    def _distribution(self, pair: Sequence[float]) -> Any:
         if self.kind == RANGE:
-            return np.asarray(stats.uniform(pair[0], pair[1] - pair[0]).ppf(shares))
+            return stats.uniform(pair[0], pair[1] - pair[0])
         if self.kind == LOG_RANGE:
-            return np.asarray(stats.loguniform(*pair).ppf(shares))
-        if self.kind == NORMAL:
-            return np.asarray(_normal(pair, self.numbers.within).ppf(shares))
-        first, count = (
-            (pair[0], pair[1] - pair[0] + 1) if self.kind == INTEGERS else (0, len(self.values))
-        )
-        return np.asarray(first + np.minimum((shares * count).astype(np.int64), count - 1))
+            return stats.loguniform(*pair)
+        mean, sigma = pair
+        edges = [(edge - mean) / sigma for edge in self.numbers.within]
+        return stats.truncnorm(*edges, mean, sigma) if edges else stats.norm(mean, sigma)
 
     def grid(self) -> NDArray[Any]:
         """Values of a grid, (N,): of a range both ends and even steps, of a normal quantiles."""
@@ -120,14 +123,6 @@ class Factor:
             return {self.name: drawn.item()}
         value = self.values[int(drawn)]
         return dict(value) if self.kind == CASES else {self.name: value}
-
-
-def _normal(pair: Sequence[float], within: Sequence[float]) -> Any:
-    mean, sigma = pair
-    if not within:
-        return stats.norm(mean, sigma)
-    low, high = ((edge - mean) / sigma for edge in within)
-    return stats.truncnorm(low, high, mean, sigma)
 
 
 def factor_from(name: str, content: Any, where: str) -> Factor:

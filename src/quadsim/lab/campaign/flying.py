@@ -104,10 +104,9 @@ def fly_run(terms: Terms, run: CampaignRun) -> Row:
             row = _flown(terms, run, begin_s)
     except OtherFileError:
         raise
-    except (InputError, FlightError) as error:
-        row = broken(str(error))
     except Exception as error:  # a campaign goes on, and the row says what to look at
-        row = broken(f"{type(error).__name__}: {error}")
+        known = isinstance(error, InputError | FlightError)
+        row = broken(str(error) if known else f"{type(error).__name__}: {error}")
     row["wall_s"] = time.perf_counter() - begin_s
     row["process"] = f"{socket.gethostname()}:{os.getpid()}"
     return row
@@ -151,11 +150,8 @@ def _by_name(summary: Summary) -> dict[str, Mapping[str, Any]]:
     """Criteria by names that are unique: the second of a name is ``name 2``."""
     found: dict[str, Mapping[str, Any]] = {}
     for item in summary["criteria"]:
-        name, count = item["name"], 1
-        while name in found:
-            count += 1
-            name = f"{item['name']} {count}"
-        found[name] = item
+        names = (item["name"], *(f"{item['name']} {k}" for k in range(2, 3 + len(found))))
+        found[next(name for name in names if name not in found)] = item
     return found
 
 

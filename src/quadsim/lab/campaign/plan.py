@@ -134,11 +134,8 @@ class Campaign:
     def _beside(self, scenario: str) -> str:
         """A scenario's file is looked for beside the campaign's first."""
         near = self.path.parent / scenario
-        return (
-            str(near.resolve())
-            if near.suffix in (".yaml", ".yml") and near.is_file()
-            else (scenario)
-        )
+        is_file = near.suffix in (".yaml", ".yml") and near.is_file()
+        return str(near.resolve()) if is_file else scenario
 
     def _probe(self, drawn: list[Any]) -> CampaignRun:
         """A run that is never flown."""

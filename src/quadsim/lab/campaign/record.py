@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from quadsim.base.errors import InputError
@@ -27,7 +26,7 @@ CONTENTS, LINES, LOCK = "campaign.json", "rows.jsonl", "lock"
 SYNC_S = 1.0
 
 
-class Record:
+class CampaignRecord:
     """The lines of a campaign, for one process at a time.
 
     Args:
@@ -95,20 +94,15 @@ class Record:
                 " with --output"
             )
 
-    def __enter__(self) -> Record:
+    def __enter__(self) -> CampaignRecord:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         try:
-            os.fsync(self._file.fileno())
-        except OSError as wrong:
-            if error is None:
-                raise unwritable(self.path, wrong) from None
+            self._sync()
+        except InputError:
+            if kind is None:
+                raise
         finally:
             self._file.close()
             self._lock.close()
@@ -148,13 +142,15 @@ class Record:
         self._places[number] = self._end
         self.done[number] = 1
         self._end += len(content)
-        now_s = time.monotonic()
-        if now_s - self._synced_s > SYNC_S:
-            try:
-                os.fsync(self._file.fileno())
-            except OSError as error:
-                raise unwritable(self.path, error) from None
-            self._synced_s = now_s
+        if time.monotonic() - self._synced_s > SYNC_S:
+            self._sync()
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+        self._synced_s = time.monotonic()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows, by the numbers of their runs; one at a time is held in memory."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from quadsim.lab.campaign.columns import CRITERION, FIGURES, OF_LIMIT, factor_column
 from quadsim.lab.campaign.factors import INTEGERS
 from quadsim.lab.campaign.plan import Campaign
-from quadsim.lab.campaign.record import Record, unwritable
+from quadsim.lab.campaign.record import CampaignRecord, unwritable
 
 TABLE, TIMES = "table.parquet", "times.parquet"
 
@@ -88,7 +88,7 @@ def _write(path: Path, columns: pa.Schema, rows: Iterator[dict[str, Any]]) -> No
         temporary.unlink(missing_ok=True)
 
 
-def write_tables(campaign: Campaign, record: Record) -> None:
+def write_tables(campaign: Campaign, record: CampaignRecord) -> None:
     """Make the tables of the runs that have ended; a few thousand are in memory at once.
 
     Raises:

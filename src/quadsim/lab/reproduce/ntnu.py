@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,9 +20,8 @@ from numpy.typing import NDArray
 
 from quadsim.analysis.report.figures import thin
 from quadsim.lab.campaign.batch import Progress
-from quadsim.lab.campaign.experiment import Job, demand, fly_cells, over_seeds
+from quadsim.lab.campaign.experiment import Job, demand, fly_cells
 from quadsim.lab.estimator_rerun import rerun_estimator
-from quadsim.mission.items import Item
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -92,7 +90,7 @@ class VehicleKind:
 
     vehicle: str
     autopilot: str
-    configurations: tuple[Configuration, ...]
+    configurations: Sequence[Configuration]
 
 
 _FILE = yaml.safe_load(
@@ -101,9 +99,7 @@ _FILE = yaml.safe_load(
 
 KINDS: Mapping[str, VehicleKind] = {
     name: VehicleKind(
-        each["vehicle"],
-        each["autopilot"],
-        tuple(Configuration(**keys) for keys in each["configurations"]),
+        **each | {"configurations": [Configuration(**c) for c in each["configurations"]]}
     )
     for name, each in _FILE["kinds"].items()
 }
@@ -127,54 +123,21 @@ class Reported:
     duration_s: float
     attempts: float
     limit_kmh: float
-    velocity_kmh: tuple[float, float]
-    height_m: tuple[float, float, float]
-    error_m: tuple[float, float]
+    velocity_kmh: tuple[float, ...]
+    height_m: tuple[float, ...]
+    error_m: tuple[float, ...]
 
 
 #: The thesis's own results, by scenario and number of the configuration.
 THESIS = {
-    (name, number): Reported(
-        row[0],
-        row[1],
-        row[2],
-        row[3],
-        (row[4], row[5]),
-        (row[6], row[7], row[8]),
-        (row[9], row[10]),
-    )
+    (name, number): Reported(*[*row[:4], tuple(row[4:6]), tuple(row[6:9]), tuple(row[9:])])
     for name, rows in _FILE["results"].items()
     for number, row in enumerate(rows, 1)
 }
 
 
-def configuration_of(kind: str, number: int) -> Configuration:
-    """What is known of the state in a configuration, by its number from 1 on."""
-    return KINDS[kind].configurations[number - 1]
-
-
-@lru_cache(maxsize=32)
-def _loaded(name: str, kind: str, number: int) -> Scenario:
-    flown, known = KINDS[kind], configuration_of(kind, number)
-    return load_scenario(
-        name, _FILE["set"], vehicle=flown.vehicle, autopilot=flown.autopilot, sensors=known.sensors,
-        estimator=known.estimator, fly_on=known.fly_on,
-    )  # fmt: skip
-
-
-def limit_speed(items: tuple[Item, ...], limit_mps: float) -> tuple[Item, ...]:
-    """A mission without its landing whose waypoints are flown to within a limit of speed."""
-    ways = [
-        replace(item, speed_mps=limit_mps) if isinstance(item, Waypoint) else item
-        for item in items[:-1]
-    ]
-    last = ways[-1]
-    assert isinstance(last, Waypoint)
-    return (*ways[:-1], replace(last, type="hover", hold_s=STAY_S))
-
-
 def attempt_scenario(name: str, kind: str, number: int, seed: int, limit_mps: float) -> Scenario:
-    """One attempt at a scenario.
+    """One attempt: waypoints within a limit of speed, and a stay at the last instead of a landing.
 
     Args:
         name: of :data:`SCENARIOS`.
@@ -183,12 +146,19 @@ def attempt_scenario(name: str, kind: str, number: int, seed: int, limit_mps: fl
         seed: of all randomness.
         limit_mps: limit of speed.
     """
-    scenario = _loaded(name, kind, number)
-    return replace(
-        scenario,
-        file=replace(scenario.file, seed=seed),
-        items=limit_speed(scenario.items, limit_mps),
-    )
+    flown = KINDS[kind]
+    known = flown.configurations[number - 1]
+    scenario = load_scenario(
+        name, _FILE["set"], vehicle=flown.vehicle, autopilot=flown.autopilot, sensors=known.sensors,
+        estimator=known.estimator, fly_on=known.fly_on, seed=seed,
+    )  # fmt: skip
+    items = [
+        replace(item, speed_mps=limit_mps) if isinstance(item, Waypoint) else item
+        for item in scenario.items[:-1]
+    ]
+    assert isinstance(items[-1], Waypoint)
+    items[-1] = replace(items[-1], type="hover", hold_s=STAY_S)
+    return replace(scenario, items=tuple(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,36 +251,34 @@ class RunWatch:
 
     Attributes:
         begin_ns: where the first waypoint was aimed at; -1 before.
+        end_ns: where it was watched last; -1 before the beginning.
         end: how it ended; empty before.
     """
 
     def __init__(self, scenario: Scenario, configuration: Configuration) -> None:
-        self._scenario = scenario
-        self._configuration = configuration
+        self._scenario, self._configuration = scenario, configuration
         last = scenario.items[-1]
         assert isinstance(last, Waypoint)
         self._goal, self.radius_m = last.position_W_m, last.radius_m
-        self._last = len(scenario.items) - 1
         feet = scenario.vehicle.contact.points_B_m or ((0.0, 0.0, 0.0),)
         self._touch_m = -min(foot[2] for foot in feet)
-        self.begin_ns = -1
-        self.end_ns = -1
+        self.begin_ns = self.end_ns = -1
         self.end = ""
 
     def ends(self, loop: ClosedLoop) -> bool:
         """Called after each tick; whether the flight ends there."""
-        item = loop.manager.status()["item"]
+        item = int(loop.manager.status()["item"] or -1)
         if self.begin_ns < 0:
-            if item and int(item) >= ITEMS_BEFORE:
+            if item >= ITEMS_BEFORE:
                 self._begin(loop)
             return False
         self.end_ns = loop.stamp_ns
         p_W = loop.state["truth"]["p_W"]
-        away_m = math.hypot(p_W[0, 0] - self._goal[0], p_W[0, 1] - self._goal[1])
         height_m = float(heights_above_ground(self._scenario, p_W)[0])
+        at_last = item >= len(self._scenario.items) - 1
         if height_m <= self._touch_m or int(loop.state.vehicle.crash):
             self.end = CRASHED
-        elif item and int(item) >= self._last and away_m <= self.radius_m:
+        elif at_last and math.dist(p_W[0, :2], self._goal[:2]) <= self.radius_m:
             self.end = ARRIVED
         elif (loop.stamp_ns - self.begin_ns) * 1e-9 >= TIMEOUT_S:
             self.end = TIMED_OUT
@@ -328,9 +296,9 @@ class RunWatch:
 
 
 def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
-    """Fly one attempt; see :func:`fly`."""
+    """Fly one attempt; see :func:`fly_ntnu`."""
     kind, name, number = job.cell
-    configuration = configuration_of(kind, number)
+    configuration = KINDS[kind].configurations[number - 1]
     scenario = attempt_scenario(name, kind, number, job.seed, limit_mps)
     on_truth = True if configuration.starts_on_truth else None
     loop = ClosedLoop(scenario, use_truth=on_truth, keep_samples=bool(job.extra))
@@ -341,13 +309,11 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
     end = run.end or (CRASHED if int(loop.state.vehicle.crash) else GAVE_UP)
     if run.begin_ns < 0 or not len(rows):
         nan = math.nan
-        nothing = (nan, nan), (nan, nan, nan), (nan, nan)
-        return Attempt(limit_mps, end, 0.0, *nothing, loop.digest()), None
+        return Attempt(limit_mps, end, 0.0, (nan,) * 2, (nan,) * 3, (nan,) * 2, loop.digest()), None
     speeds = np.linalg.norm(rows["v_W"], axis=1)
     heights = heights_above_ground(scenario, rows["p_W"])
-    off = np.zeros(len(rows))
-    if configuration.fly_on != "truth":
-        off = np.linalg.norm(rows["estimate"]["p_W"] - rows["p_W"], axis=1)
+    on_estimate = float(configuration.fly_on != "truth")
+    off = on_estimate * np.linalg.norm(rows["estimate"]["p_W"] - rows["p_W"], axis=1)
     flown = Attempt(
         limit_mps,
         end,
@@ -362,33 +328,22 @@ def attempt(job: Job, limit_mps: float) -> tuple[Attempt, Drawn | None]:
 
 def _drawn(loop: ClosedLoop, run: RunWatch, rows: NDArray[np.record], heights: Array) -> Drawn:
     """What a picture shows."""
-    scenario = loop.scenario
     stamps = rows["stamp_ns"]
-    t_s = (stamps - run.begin_ns) * 1e-9
-    few = thin(len(rows), DRAWN)
+    t_s, few = (stamps - run.begin_ns) * 1e-9, thin(len(rows), DRAWN)
     name = "gps_ins" if len(loop.samples("ahrs")) else "eskf"
     track = rerun_estimator(loop, name, run.begin_ns)
-    at = np.searchsorted(track.stamp_ns, stamps)
-    known = at < len(track)
-    known[known] = track.stamp_ns[at[known]] == stamps[known]
+    _, here, there = np.intersect1d(stamps, track.stamp_ns, return_indices=True)
     blind = np.full((len(rows), 3), np.nan)
-    blind[known] = track.p_W[at[known]]
+    blind[here] = track.p_W[there]
     flown = rows["p_W"] if loop.use_truth else rows["estimate"]["p_W"]
     fixes = loop.samples("gnss")
     fixes = fixes[(fixes["stamp_ns"] >= run.begin_ns) & (fixes["stamp_ns"] <= run.end_ns)]
     acceleration = np.linalg.norm(np.gradient(rows["v_W"], t_s, axis=0), axis=1)
-    goals = [item.position_W_m for item in scenario.items if isinstance(item, Waypoint)]
-    return Drawn(
-        t_s[few],
-        rows["p_W"][few],
-        flown[few],
-        blind[few],
-        heights[few],
-        acceleration[few],
-        fixes["p_W"],
-        np.array(goals)[1:, :2],
-        run.radius_m,
-    )
+    lines = (t_s, rows["p_W"], flown, blind, heights, acceleration)
+    goals = [item.position_W_m for item in loop.scenario.items if isinstance(item, Waypoint)]
+    corners = np.array(goals)[1:, :2]
+    drawn: list[Any] = [*(line[few] for line in lines), fixes["p_W"], corners, run.radius_m]
+    return Drawn(*drawn)
 
 
 def fly_ntnu(job: Job) -> SeedAttempts:
@@ -398,8 +353,7 @@ def fly_ntnu(job: Job) -> SeedAttempts:
         job: ``cell`` is the kind, the scenario and the number of the configuration; ``extra``
             whether what a picture shows is kept.
     """
-    attempts = []
-    drawn = None
+    attempts: list[Attempt] = []
     for limit_mps in LIMITS_MPS:
         flown, drawn = attempt(job, limit_mps)
         attempts.append(flown)
@@ -427,7 +381,7 @@ class NtnuCell:
     @property
     def configuration(self) -> Configuration:
         """What was known of the state."""
-        return configuration_of(self.kind, self.number)
+        return KINDS[self.kind].configurations[self.number - 1]
 
     @property
     def pass_share(self) -> float:
@@ -437,21 +391,21 @@ class NtnuCell:
     def reported(self) -> Reported:
         """Its row of the table: medians over the seeds; passed is a share."""
 
-        def median(values: Iterator[float]) -> float:
-            known = [value for value in values if math.isfinite(value)]
-            return float(np.median(known)) if known else math.nan
+        def medians(values: list[Any], scale: float = 1.0) -> tuple[float, ...]:
+            rows = scale * np.array(values, float).reshape(len(values), -1)
+            return tuple(
+                float(np.nanmedian(c)) if np.isfinite(c).any() else math.nan for c in rows.T
+            )
 
-        def of_last(name: str, place: int) -> float:
-            return median(getattr(flown.last, name)[place] for flown in self.flown)
-
+        last = [flown.last for flown in self.flown]
         return Reported(
             self.pass_share,
-            median(flown.last.duration_s for flown in self.flown),
-            median(float(len(flown.attempts)) for flown in self.flown),
-            KMH * median(flown.last.limit_mps for flown in self.flown),
-            (KMH * of_last("speed_mps", 0), KMH * of_last("speed_mps", 1)),
-            (of_last("height_m", 0), of_last("height_m", 1), of_last("height_m", 2)),
-            (of_last("error_m", 0), self.mean_error_m()),
+            medians([each.duration_s for each in last])[0],
+            medians([len(flown.attempts) for flown in self.flown])[0],
+            medians([each.limit_mps for each in last], KMH)[0],
+            medians([each.speed_mps for each in last], KMH),
+            medians([each.height_m for each in last]),
+            (medians([each.error_m for each in last])[0], self.mean_error_m()),
         )
 
     def mean_error_m(self) -> float:
@@ -532,10 +486,10 @@ def run_ntnu(
         progress: called after each flight.
     """
     jobs = [
-        replace(job, extra=job.seed == 1)
+        Job((kind, name, number), seed, seed == 1)
         for name in names
         for number, configuration in enumerate(KINDS[kind].configurations, 1)
-        for job in over_seeds([(kind, name, number)], 1 if configuration.noiseless else seeds)
+        for seed in range(1, 2 if configuration.noiseless else seeds + 1)
     ]
     cells = fly_cells(fly_ntnu, jobs, processes, progress)
     return [NtnuCell(kind, name, k, tuple(flown)) for (_, name, k), flown in cells.items()]
@@ -567,13 +521,6 @@ def _slashed(values: Sequence[float], digits: int) -> str:
     return " / ".join(f"{v:.{digits}f}" if math.isfinite(v) else "-" for v in values)
 
 
-def _passed(share: float, seeds: int) -> str:
-    """How many seeds pass, or of one whether it does."""
-    if seeds == 1:
-        return "yes" if share else "no"
-    return f"{round(share * seeds)} of {seeds}"
-
-
 def table_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """Texts of the table.
 
@@ -582,17 +529,18 @@ def table_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """
     before = ""
     for cell in cells:
-        name = cell["scenario"]
+        name, seeds = cell["scenario"], cell["seeds"]
         words = f"{cell['configuration']} {cell['words']}"
-        yield ("" if name == before else name, words, "ours", *_texts(cell["ours"], cell["seeds"]))
-        yield ("", "", "thesis", *_texts(cell["thesis"], 1))
+        passed = f"{round(cell['ours']['passed'] * seeds)} of {seeds}" if seeds > 1 else ""
+        yield ("" if name == before else name, words, "ours", *_texts(cell["ours"], passed))
+        yield ("", "", "thesis", *_texts(cell["thesis"]))
         before = name
 
 
-def _texts(row: Mapping[str, Any], seeds: int) -> tuple[str, ...]:
+def _texts(row: Mapping[str, Any], passed: str = "") -> tuple[str, ...]:
     digits = {"velocity_kmh": 0, "height_m": 2, "error_m": 2}
     return (
-        _passed(row["passed"], seeds),
+        passed or ("yes" if row["passed"] else "no"),
         _slashed([row["duration_s"]], 1),
         f"{row['attempts']:.0f}",
         _slashed([row["limit_kmh"]], 0),

@@ -56,12 +56,11 @@ class AllanNoise:
     def variance(self, count: ArrayLike, dt_s: float) -> Array:
         """Allan variance for averages over ``count`` samples, dt_s apart."""
         n = np.asarray(count, float)
-        return np.asarray(
-            self.white**2 * white_variance(n, dt_s)
-            + self.walk**2 * walk_variance(n, dt_s)
-            + self.instability**2 * instability_variance(n, dt_s, self.instability_time_s)
-            + self.rounding**2 * rounding_variance(n, dt_s)
+        parts = (
+            getattr(self, term) ** 2 * unit(n, dt_s, self.instability_time_s)
+            for term, unit in VARIANCES.items()
         )
+        return np.asarray(sum(parts))
 
     def density(self, frequency_hz: Array, dt_s: float) -> Array:
         """Two-sided power spectral density of the samples, unit^2/Hz."""
@@ -76,13 +75,8 @@ class AllanNoise:
         )
 
 
-def white_variance(n: Array, dt_s: float) -> Array:
-    """Allan variance of white noise of density 1."""
-    return 1.0 / (n * dt_s)
-
-
-def walk_variance(n: Array, dt_s: float) -> Array:
-    """Allan variance of a walk whose steps have the variance dt_s (K = 1).
+def _walk_variance(n: Array, dt_s: float, time_s: float) -> Array:
+    """Of a walk whose steps have the variance dt_s (K = 1).
 
     The difference of two neighbouring means weighs the steps by a triangle, 1 to n and down again:
     ``dt (2 n^2 + 1) / (6 n)``, for large n the tau/3 of the standard.
@@ -90,8 +84,8 @@ def walk_variance(n: Array, dt_s: float) -> Array:
     return np.asarray(dt_s * (2.0 * n**2 + 1.0) / (6.0 * n))
 
 
-def instability_variance(n: Array, dt_s: float, time_s: float) -> Array:
-    """Allan variance of a Gauss-Markov process of deviation 1, sampled each dt_s.
+def _instability_variance(n: Array, dt_s: float, time_s: float) -> Array:
+    """Of a Gauss-Markov process of deviation 1, sampled each dt_s.
 
     With ``c = exp(-dt/T)``: variance of a mean of n less the covariance of two neighbouring means,
     ``(n (1 - c^2) - c (1 - c^n) (3 - c^n)) / (n (1 - c))^2``.
@@ -101,12 +95,17 @@ def instability_variance(n: Array, dt_s: float, time_s: float) -> Array:
     gone = -np.expm1(-n * x)
     exact = (n * lost * (1.0 + c) - c * gone * (2.0 + gone)) / (n * lost) ** 2
     # below n x = 2e-5 the terms cancel; the process is a walk of the density 2/T there
-    return np.where(n * x < 2e-5, 2.0 * x / dt_s * walk_variance(n, dt_s), exact)
+    return np.where(n * x < 2e-5, 2.0 * x / dt_s * _walk_variance(n, dt_s, time_s), exact)
 
 
-def rounding_variance(n: Array, dt_s: float) -> Array:
-    """Allan variance where the integral of each sample has an error of deviation 1."""
-    return 3.0 / (n * dt_s) ** 2
+#: Allan variance of each term at the figure 1, of averages over n samples dt_s apart; time_s is the
+#: instability's. Rounding is an error of the integral of each sample.
+VARIANCES: dict[str, Callable[[Array, float, float], Array]] = {
+    "white": lambda n, dt_s, time_s: 1.0 / (n * dt_s),
+    "walk": _walk_variance,
+    "instability": _instability_variance,
+    "rounding": lambda n, dt_s, time_s: 3.0 / (n * dt_s) ** 2,
+}
 
 
 @dataclass(frozen=True)
@@ -145,11 +144,11 @@ class AllanCurve:
 
     def octaves(self) -> AllanCurve:
         """Averaging times that at least double: nearer ones see nearly the same noise."""
-        kept: list[int] = []
+        rows = [0]
         for i, count in enumerate(self.count):
-            if not kept or count >= 2 * self.count[kept[-1]]:
-                kept.append(i)
-        return self._part(kept)
+            if count >= 2 * self.count[rows[-1]]:
+                rows.append(i)
+        return self._part(rows)
 
     def _part(self, rows: Any) -> AllanCurve:
         parts = (self.count[rows], self.deviation[rows], self.freedom[rows])
@@ -181,21 +180,24 @@ def allan_curve(
     samples = np.asarray(values, float)
     if len(samples) < 4:
         raise ValueError(f"{len(samples)} samples are too few for an Allan deviation")
-    count = _counts(len(samples), per_decade)
+    longest = max(1, len(samples) // SHARE)
+    steps = np.arange(math.floor(per_decade * math.log10(longest)) + 1)
+    count = np.unique(np.round(10.0 ** (steps / per_decade)).astype(np.int64))
     _, deviation, _, _ = allantools.oadev(samples, rate_hz, "freq", count / rate_hz)
     n = count.astype(float)
-    alpha = noise_kind(n, deviation**2 if model is None else model(n))
-    freedom = [
-        degrees_of_freedom(int(a), int(m), len(samples) + 1)
-        for a, m in zip(alpha, count, strict=True)
-    ]
-    return AllanCurve(1.0 / rate_hz, len(samples), count, np.asarray(deviation), np.array(freedom))
+    freedom = freedom_at(n, deviation**2 if model is None else model(n), len(samples))
+    return AllanCurve(1.0 / rate_hz, len(samples), count, np.asarray(deviation), freedom)
 
 
-def _counts(samples: int, per_decade: int) -> NDArray[np.int64]:
-    longest = max(1, samples // SHARE)
-    steps = np.arange(math.floor(per_decade * math.log10(longest)) + 1)
-    return np.unique(np.round(10.0 ** (steps / per_decade)).astype(np.int64))
+def freedom_at(n: Array, variance: Array, samples: int) -> Array:
+    """(M,) degrees of freedom of Allan variances of averages over n of so many samples."""
+    kinds = noise_kind(n, variance)
+    return np.array(
+        [
+            degrees_of_freedom(int(kind), int(count), samples + 1)
+            for kind, count in zip(kinds, n, strict=True)
+        ]
+    )
 
 
 def noise_kind(count: Array, variance: Array) -> NDArray[np.int64]:

@@ -20,19 +20,15 @@ from scipy import linalg, optimize, special, stats
 
 from quadsim.lab.sensor_check.allan import (
     HUMP_AT,
+    VARIANCES,
     AllanCurve,
     AllanNoise,
     Array,
-    degrees_of_freedom,
-    instability_variance,
-    noise_kind,
-    rounding_variance,
-    walk_variance,
-    white_variance,
+    freedom_at,
 )
 
 #: What a model can be made of.
-TERMS = ("white", "walk", "instability", "rounding")
+TERMS = tuple(VARIANCES)
 
 #: A term stays if without it the fit is worse than chance makes it in one of a hundred cases.
 SELECTION = 0.99
@@ -76,30 +72,15 @@ class AllanFit:
         return float(stats.chi2.sf(self.misfit, max(self.freedom, 1)))
 
 
-class _Axis:
-    """One curve: what the logarithms of its variances should be, and how they scatter."""
-
-    def __init__(self, curve: AllanCurve, noise: AllanNoise) -> None:
-        self.n = curve.count.astype(float)
-        self.dt_s = curve.dt_s
-        kinds = noise_kind(self.n, noise.variance(self.n, self.dt_s))
-        freedom = np.array(
-            [
-                degrees_of_freedom(int(kind), int(count), curve.samples + 1)
-                for kind, count in zip(kinds, curve.count, strict=True)
-            ]
-        )
-        half = 0.5 * freedom
-        self.log_variance = 2.0 * np.log(curve.deviation) - special.digamma(half) + np.log(half)
-        scatter = np.sqrt(special.polygamma(1, half))
-        covariance = correlation(curve, noise) * np.outer(scatter, scatter)
-        covariance[np.diag_indices_from(covariance)] *= 1.0 + 1e-9
-        self.root = linalg.cholesky(covariance, lower=True)
-
-    def residual(self, noise: AllanNoise) -> Array:
-        """Independent residuals of deviation 1."""
-        off = self.log_variance - np.log(noise.variance(self.n, self.dt_s))
-        return np.asarray(linalg.solve_triangular(self.root, off, lower=True))
+def _whitened(curve: AllanCurve, noise: AllanNoise) -> tuple[Array, Array]:
+    """(M,) what logarithms of variances should be, and the (M, M) root of how they scatter."""
+    n = curve.count.astype(float)
+    half = 0.5 * freedom_at(n, noise.variance(n, curve.dt_s), curve.samples)
+    log_variance = 2.0 * np.log(curve.deviation) - special.digamma(half) + np.log(half)
+    scatter = np.sqrt(special.polygamma(1, half))
+    covariance = correlation(curve, noise) * np.outer(scatter, scatter)
+    covariance[np.diag_indices_from(covariance)] *= 1.0 + 1e-9
+    return log_variance, linalg.cholesky(covariance, lower=True)
 
 
 def correlation(curve: AllanCurve, noise: AllanNoise, points: int = 20_000) -> Array:
@@ -124,19 +105,13 @@ def correlation(curve: AllanCurve, noise: AllanNoise, points: int = 20_000) -> A
 
 def first_guess(curve: AllanCurve, terms: Sequence[str], time_s: float) -> AllanNoise:
     """Non-negative least squares on the variances, each weighed by its own size and freedom."""
-    n, dt_s = curve.count.astype(float), curve.dt_s
-    parts = {
-        "white": white_variance(n, dt_s),
-        "walk": walk_variance(n, dt_s),
-        "instability": instability_variance(n, dt_s, time_s),
-        "rounding": rounding_variance(n, dt_s),
-    }
+    n = curve.count.astype(float)
     weight = np.sqrt(0.5 * curve.freedom) / curve.deviation**2
-    basis = np.stack([parts[term] * weight for term in terms], axis=1)
+    basis = np.stack([VARIANCES[term](n, curve.dt_s, time_s) * weight for term in terms], axis=1)
     sizes = np.linalg.norm(basis, axis=0)
     found, _ = optimize.nnls(basis / sizes, curve.deviation**2 * weight)
-    figures = dict(zip(terms, np.sqrt(found / sizes), strict=True))
-    return AllanNoise(instability_time_s=time_s, **{name: float(x) for name, x in figures.items()})
+    figures = zip(terms, np.sqrt(found / sizes).tolist(), strict=True)
+    return AllanNoise(instability_time_s=time_s, **dict(figures))
 
 
 class _Fit:
@@ -156,7 +131,7 @@ class _Fit:
             self.names.append((-1, "instability_time_s"))
             self.low = np.append(self.low, math.log(self.times_s[0]))
             self.high = np.append(self.high, math.log(self.times_s[1]))
-        self.axes: list[_Axis] = []
+        self.whitened: list[tuple[Array, Array]] = []
 
     @staticmethod
     def _smallest(curve: AllanCurve, term: str) -> float:
@@ -171,81 +146,81 @@ class _Fit:
         width = len(self.terms)
         values = np.exp(x[: width * len(self.curves)]).reshape(-1, width)
         return [
-            AllanNoise(
-                instability_time_s=time_s, **dict(zip(self.terms, map(float, row), strict=True))
-            )
-            for row in values
+            AllanNoise(instability_time_s=time_s, **dict(zip(self.terms, row, strict=True)))
+            for row in values.tolist()
         ]
 
     def residual(self, x: Array) -> Array:
-        """Of all axes."""
-        pairs = zip(self.axes, self.noises(x), strict=True)
-        return np.asarray(np.concatenate([axis.residual(noise) for axis, noise in pairs]))
+        """Independent residuals of deviation 1, of all axes."""
+        return np.concatenate(
+            [
+                linalg.solve_triangular(
+                    root, log_variance - np.log(noise.variance(c.count, c.dt_s)), lower=True
+                )
+                for c, noise, (log_variance, root) in zip(
+                    self.curves, self.noises(x), self.whitened, strict=True
+                )
+            ]
+        )
 
     def minimise(self, start: Array, fixed: int | None = None) -> tuple[Array, float]:
         """Best figures and their misfit, with one of them held at its start if wanted."""
         free = np.array([i for i in range(len(start)) if i != fixed], int)
-        start = np.clip(start, self.low + 1e-9, self.high - 1e-9)
+        best = np.clip(start, self.low + 1e-9, self.high - 1e-9)
         if not len(free):
-            return start, float(np.sum(self.residual(start) ** 2))
+            return best, float(np.sum(self.residual(best) ** 2))
 
         def residual(part: Array) -> Array:
-            x = start.copy()
+            x = best.copy()
             x[free] = part
             return self.residual(x)
 
         bounds = (self.low[free], self.high[free])
         found: Any = optimize.least_squares(
-            residual, start[free], bounds=bounds, x_scale=1.0, ftol=1e-6, xtol=1e-6
+            residual, best[free], bounds=bounds, x_scale=1.0, ftol=1e-6, xtol=1e-6
         )
-        best = start.copy()
         best[free] = found.x
         return best, 2.0 * float(found.cost)
 
     def best(self) -> tuple[Array, float]:
         """From several correlation times, as the misfit has more than one valley."""
-        times = np.geomspace(*self.times_s, 6)[1:-1] if self.timed else [1.0]
         starts = []
-        for time_s in times:
-            guesses = [first_guess(curve, self.terms, float(time_s)) for curve in self.curves]
-            starts.append(self._vector(guesses, float(time_s)))
-        self._weigh(self.noises(starts[0]))
+        for time_s in np.geomspace(*self.times_s, 6)[1:-1].tolist() if self.timed else [1.0]:
+            guesses = [first_guess(curve, self.terms, time_s) for curve in self.curves]
+            values = [getattr(guesses[axis], term) for axis, term in self.names if axis >= 0]
+            values += [time_s] if self.timed else []
+            starts.append(np.clip(np.log(np.maximum(values, 1e-300)), self.low, self.high))
+        self._weigh(starts[0])
         x, misfit = min((self.minimise(start) for start in starts), key=lambda pair: pair[1])
         for _ in range(2):  # the weights are those of the model that was found
-            self._weigh(self.noises(x))
+            self._weigh(x)
             x, misfit = self.minimise(x)
         return x, misfit
 
-    def _vector(self, noises: Sequence[AllanNoise], time_s: float) -> Array:
-        values = [getattr(noises[axis], term) for axis, term in self.names if axis >= 0]
-        values += [time_s] if self.timed else []
-        return np.asarray(np.clip(np.log(np.maximum(values, 1e-300)), self.low, self.high))
-
-    def _weigh(self, noises: Sequence[AllanNoise]) -> None:
-        self.axes = [_Axis(c, noise) for c, noise in zip(self.curves, noises, strict=True)]
+    def _weigh(self, x: Array) -> None:
+        self.whitened = [_whitened(*pair) for pair in zip(self.curves, self.noises(x), strict=True)]
 
     def interval(self, x: Array, misfit: float, index: int, allowed: float) -> Estimate:
         """Profile of one figure: how far it can go on each side until the misfit says no."""
 
         def end(bound: float, open_end: float) -> float:
-            inner, outer, near = float(x[index]), float(x[index]), x.copy()
+            near = x.copy()
+
+            def beyond(value: float) -> float:
+                near[index] = value
+                near[:], reached = self.minimise(near, index)
+                return reached - misfit - allowed
+
+            inner = outer = float(x[index])
             step = math.copysign(FIRST_STEP, bound - inner)
-            fits = True
-            while fits:  # outwards, in steps that double
+            while inner == outer or beyond(outer) <= 0.0:  # outwards, in steps that double
                 if outer == bound:
                     return open_end
                 inner, outer = outer, min(max(outer + step, self.low[index]), self.high[index])
                 step *= 2.0
-                near[index] = outer
-                near, reached = self.minimise(near, index)
-                fits = reached - misfit <= allowed
             while abs(outer - inner) > LAST_STEP:
-                near[index] = 0.5 * (inner + outer)
-                near, reached = self.minimise(near, index)
-                if reached - misfit <= allowed:
-                    inner = float(near[index])
-                else:
-                    outer = float(near[index])
+                middle = 0.5 * (inner + outer)
+                inner, outer = (middle, outer) if beyond(middle) <= 0.0 else (inner, middle)
             return math.exp(0.5 * (inner + outer))
 
         low = end(float(self.low[index]), 0.0)
@@ -268,18 +243,13 @@ def fit_allan(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> All
     estimates: list[dict[str, Estimate]] = [{} for _ in curves]
     for index, (axis, name) in enumerate(fit.names):
         estimate = fit.interval(x, misfit, index, allowed)
-        if axis < 0:
-            for each in estimates:
-                each[name] = estimate
-            continue
-        nothing = x[index] < fit.low[index] + 0.01
-        estimates[axis][name] = replace(estimate, value=0.0) if nothing else estimate
-    noises = [
-        AllanNoise(**{name: estimate.value for name, estimate in found.items()})
-        for found in estimates
-    ]
+        if axis >= 0 and x[index] < fit.low[index] + 0.01:
+            estimate = replace(estimate, value=0.0)
+        for each in estimates if axis < 0 else [estimates[axis]]:
+            each[name] = estimate
+    noises = tuple(AllanNoise(**{k: e.value for k, e in found.items()}) for found in estimates)
     freedom = sum(len(curve.count) for curve in fit.curves) - len(x)
-    return AllanFit(tuple(noises), tuple(estimates), misfit, freedom)
+    return AllanFit(noises, tuple(estimates), misfit, freedom)
 
 
 def select(curves: Sequence[AllanCurve], terms: Sequence[str] = TERMS) -> tuple[str, ...]:

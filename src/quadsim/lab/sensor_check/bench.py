@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import Records, kernel, template
@@ -31,6 +31,11 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 Samples = NDArray[np.record]
+Worlds = Records[EnvironmentParams]
+Nows = Records[Kinematics]
+Taken = Records[Sample]
+Steps = NDArray[np.int64]
+White = NDArray[np.float64]
 
 #: Rows of normal numbers that are drawn at once.
 BLOCK = 8192
@@ -43,12 +48,12 @@ HEIGHT_M = 1.0
 def take(
     step: Callable[..., None],
     slots: AnySlot,
-    environments: Records[EnvironmentParams],
+    environments: Worlds,
     scene: Scene,
-    nows: Records[Kinematics],
-    steps_ns: NDArray[np.int64],
-    white: NDArray[np.float64],
-    samples: Records[Sample],
+    nows: Nows,
+    steps_ns: Steps,
+    white: White,
+    samples: Taken,
 ) -> None:
     """Samples one after the other, each an interval later: what all benches do.
 
@@ -61,33 +66,43 @@ def take(
 
 
 @kernel
-def imu_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def imu_samples(
+    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
+) -> None:
     """Samples of an IMU; arguments as of :func:`take`."""
-    take(imu_step, a, b, c, d, e, f, g)
+    take(imu_step, slots, worlds, scene, nows, steps, white, out)
 
 
 @kernel
-def gnss_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def gnss_samples(
+    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
+) -> None:
     """Samples of a receiver; arguments as of :func:`take`."""
-    take(gnss_step, a, b, c, d, e, f, g)
+    take(gnss_step, slots, worlds, scene, nows, steps, white, out)
 
 
 @kernel
-def field_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def field_samples(
+    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
+) -> None:
     """Samples of a magnetometer; arguments as of :func:`take`."""
-    take(magnetometer_step, a, b, c, d, e, f, g)
+    take(magnetometer_step, slots, worlds, scene, nows, steps, white, out)
 
 
 @kernel
-def pressure_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def pressure_samples(
+    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
+) -> None:
     """Samples of a barometer; arguments as of :func:`take`."""
-    take(barometer_step, a, b, c, d, e, f, g)
+    take(barometer_step, slots, worlds, scene, nows, steps, white, out)
 
 
 @kernel
-def range_samples(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+def range_samples(
+    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
+) -> None:
     """Samples of a range finder; arguments as of :func:`take`."""
-    take(rangefinder_step, a, b, c, d, e, f, g)
+    take(rangefinder_step, slots, worlds, scene, nows, steps, white, out)
 
 
 #: Compiled loop of each kind of sensor.
@@ -133,7 +148,7 @@ class Truth:
     now: NDArray[np.record]
 
 
-def truth_at_rest(q_WB: Sequence[float] = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
+def truth_at_rest(q_WB: ArrayLike = (1.0, 0.0, 0.0, 0.0), **fields: Any) -> Truth:
     """A truth that does not turn.
 
     Args:
@@ -157,8 +172,8 @@ def above(height_m: float, tilt_deg: float = 0.0, towards_deg: float = 0.0) -> T
         towards_deg: azimuth of the axis.
     """
     axis = np.array([math.cos(math.radians(towards_deg)), math.sin(math.radians(towards_deg)), 0.0])
-    x, y, z, w = Rotation.from_rotvec(math.radians(tilt_deg) * axis).as_quat()
-    return truth_at_rest((w, x, y, z), p_W=(0.0, 0.0, height_m))
+    turn = Rotation.from_rotvec(math.radians(tilt_deg) * axis)
+    return truth_at_rest(np.roll(turn.as_quat(), 1), p_W=(0.0, 0.0, height_m))
 
 
 class Bench:
@@ -172,11 +187,7 @@ class Bench:
     """
 
     def __init__(
-        self,
-        kind: str,
-        environment: EnvironmentParams,
-        seed: int = 1,
-        scene: Scene = EMPTY_SCENE,
+        self, kind: str, environment: EnvironmentParams, seed: int = 1, scene: Scene = EMPTY_SCENE
     ) -> None:
         self.model = SENSORS[kind]
         self.environment = environment

@@ -9,13 +9,13 @@ from typing import Any
 from quadsim.lab.sensor_check import flight
 from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
-from quadsim.lab.sensor_check.echo import RangefinderRig
+from quadsim.lab.sensor_check.echo import LidarRig, RangefinderRig
 from quadsim.lab.sensor_check.experiments import Experiment, Rig, experiments
 from quadsim.lab.sensor_check.figures import MeasuredFigure
 from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.gnss import GnssRig
-from quadsim.lab.sensor_check.lidar import LidarBench, LidarRig
-from quadsim.lab.sensor_check.rest import Channel, Rested
+from quadsim.lab.sensor_check.lidar import LidarBench
+from quadsim.lab.sensor_check.rest import RestChannel, Rested
 from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig
 from quadsim.sensors import SENSORS
 from quadsim.sensors.lidar import KIND as LIDAR
@@ -65,7 +65,7 @@ class Checked:
     kind: str
     params: Any
     alone: list[MeasuredFigure] = field(default_factory=list)
-    rested: list[tuple[Channel, Rested]] = field(default_factory=list)
+    rested: list[tuple[RestChannel, Rested]] = field(default_factory=list)
     flown: DeviceFlight | None = None
 
     def parts(self) -> dict[str, list[MeasuredFigure]]:

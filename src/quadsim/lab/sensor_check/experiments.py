@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import partial
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,7 @@ from quadsim.lab.sensor_check.figures import (
 from quadsim.sensors.timing import LARGEST_JITTER
 
 Array = NDArray[Any]
-Measure = Callable[[float], list[MeasuredFigure]]
+Figures = list[MeasuredFigure]
 
 #: Correlation times between two samples of a Gauss-Markov process: with 0.8 the time is known
 #: best, to 2.49 / sqrt(n).
@@ -56,7 +58,7 @@ class Experiment:
 
     names: tuple[str, ...]
     intervals: int
-    measure: Measure
+    measure: Callable[[float], Figures]
 
 
 @dataclass(frozen=True)
@@ -136,14 +138,16 @@ class Rig:
 
     def of(self, name: str) -> Any:
         """Value of a parameter by its dotted name."""
-        value = self.params
-        for part in name.split("."):
-            value = getattr(value, part)
-        return value
+        return attrgetter(name)(self.params)
 
     def is_set(self, *names: str) -> bool:
         """Whether any of these parameters differs from a device without errors."""
         return any(self.of(name) != self.leaves[name].default for name in names)
+
+    def components(self, name: str) -> list[Any]:
+        """Components of a parameter that are not zero; [None] of a single number."""
+        stated = self.of(name)
+        return [i for i, s in enumerate(stated) if s] if isinstance(stated, tuple) else [None]
 
     def alone(self, *names: str, **others: Any) -> Any:
         """The device with only some of its errors."""
@@ -153,15 +157,18 @@ class Rig:
         """The device with only the error that a probe shows."""
         return self.alone(name, *probe.keeps, **probe.others)
 
-    def readings(self, name: str, probe: Probe, count: int, dt_s: float | None = None) -> Array:
+    def readings(
+        self, name: str, count: int, probe: Probe | None = None, dt_s: float | None = None
+    ) -> Array:
         """(count, columns) of a parameter, after one switch-on."""
-        params = self.device(name, probe)
-        return probe.seen(self._rows(name, self.bench.run(params, name, count, probe.truth, dt_s)))
+        probe = probe or self.probes(name)[0]
+        samples = self.bench.run(self.device(name, probe), name, count, probe.truth, dt_s)
+        return probe.seen(self._rows(name, samples))
 
-    def starts(self, name: str, probe: Probe, count: int) -> Array:
+    def starts(self, name: str, count: int) -> Array:
         """(count, columns) of a parameter, each row after a switch-on of its own."""
-        params = self.device(name, probe)
-        samples = self.bench.switch_on(params, name, count, probe.truth)[:, 0]
+        (probe,) = self.probes(name)
+        samples = self.bench.switch_on(self.device(name, probe), name, count, probe.truth)[:, 0]
         return probe.seen(self._rows(name, samples))
 
     def _rows(self, name: str, samples: Samples) -> Array:
@@ -183,21 +190,46 @@ class Rig:
         return Specified(f"{name} {words[component]}", unit, float(stated[component]), confidence)
 
 
+class Term(NamedTuple):
+    """How the figures of a tag are measured.
+
+    Attributes:
+        measure: takes a rig, the parameter's name and the confidence of each interval.
+        intervals: how many figures have one; EACH: one for each component.
+        also: name of a parameter that is measured with it, by its own name.
+    """
+
+    measure: Callable[[Rig, str, float], Figures]
+    intervals: int = 1
+    also: str = ""
+
+
+#: One interval for each component of a parameter.
+EACH = -1
+
+
 def experiments(rig: Rig) -> list[Experiment]:
     """All that can be measured of a device: by its parameters' tags, then what only it has."""
     found: list[Experiment] = []
-    for leaf in rig.leaves.values():
-        if leaf.spec.term in TERMS and (leaf.spec.term in ALWAYS or rig.is_set(leaf.name)):
-            found += TERMS[leaf.spec.term](rig, leaf.name)
+    for name, leaf in rig.leaves.items():
+        tag = leaf.spec.term
+        if tag in TERMS and (tag in ALWAYS or rig.is_set(name)):
+            found += experiment_of(rig, name, tag)
     return [*found, *rig.more()]
 
 
-def is_vector(value: Any) -> bool:
-    """Whether a parameter has components."""
-    return isinstance(value, tuple)
+def experiment_of(rig: Rig, name: str, tag: str) -> Iterator[Experiment]:
+    """The experiment of a parameter; none where no situation shows it."""
+    term, probes = TERMS[tag], rig.probes(name)
+    if probes:
+        also = [term.also.format(name)] if term.also else []
+        intervals = len(rig.components(name)) if term.intervals == EACH else term.intervals
+        names = (name, *also, *probes[0].proves, *(rig.timed_by if tag == "latency" else ()))
+        measure = partial(term.measure, rig, name)
+        yield Experiment(names, intervals + len(also) * (intervals > 0), measure)
 
 
-def certain(names: tuple[str, ...], measure: Callable[[], list[MeasuredFigure]]) -> Experiment:
+def certain(names: tuple[str, ...], measure: Callable[[], Figures]) -> Experiment:
     """An experiment without chance."""
     return Experiment(names, 0, lambda confidence: measure())
 
@@ -205,80 +237,56 @@ def certain(names: tuple[str, ...], measure: Callable[[], list[MeasuredFigure]])
 # ---- errors of readings ------------------------------------------------------------------------
 
 
-def constant(rig: Rig, name: str) -> Iterator[Experiment]:
+def constant(rig: Rig, name: str, confidence: float) -> Figures:
     """What is always the same: one reading in each situation, the worst one counts."""
-    probes = rig.probes(name)
-
-    def measure() -> list[MeasuredFigure]:
-        found: dict[int | None, list[tuple[float, float]]] = {}
-        for probe in probes:
-            row = rig.readings(name, probe, 1)[0]
-            places = probe.components or probe.columns or tuple(range(len(row)))
-            for place, value in zip(places, row, strict=True):
-                key = place if is_vector(rig.of(name)) else None
-                found.setdefault(key, []).append((float(value), rig.rounding / abs(probe.gain)))
-        figures = []
-        for key, pairs in sorted(found.items(), key=lambda item: item[0] or 0):
-            said = rig.specified(name, component=key)
-            worst = max(pairs, key=lambda pair: abs(pair[0] - said.specified))
-            figures.append(said.exactly(*worst))
-        return figures
-
-    if probes:
-        yield certain((name, *probes[0].proves), measure)
+    found: dict[int, list[tuple[float, float]]] = {}
+    is_vector = isinstance(rig.of(name), tuple)
+    for probe in rig.probes(name):
+        row = rig.readings(name, 1, probe)[0]
+        places = probe.components or probe.columns or tuple(range(len(row)))
+        for place, value in zip(places, row, strict=True):
+            pairs = found.setdefault(place if is_vector else -1, [])
+            pairs.append((float(value), rig.rounding / abs(probe.gain)))
+    figures = []
+    for place, pairs in sorted(found.items()):
+        said = rig.specified(name, component=place if is_vector else None)
+        figures.append(said.exactly(*max(pairs, key=lambda pair: abs(pair[0] - said.specified))))
+    return figures
 
 
-def turn_on(rig: Rig, name: str) -> Iterator[Experiment]:
+def turn_on(rig: Rig, name: str, confidence: float) -> Figures:
     """What is drawn for each unit or at each switch-on: the spread over many of them."""
-    (probe,) = rig.probes(name)
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        wanted = trials_for_deviation(confidence)
-        columns = len(rig.starts(name, probe, 1)[0])
-        values = rig.starts(name, probe, math.ceil(wanted / columns))
-        return [rig.specified(name, confidence).deviation(np.ravel(values))]
-
-    yield Experiment((name,), 1, measure)
+    columns = len(rig.starts(name, 1)[0])
+    values = rig.starts(name, math.ceil(trials_for_deviation(confidence) / columns))
+    return [rig.specified(name, confidence).deviation(np.ravel(values))]
 
 
-def _deviations(
-    rig: Rig, name: str, values: Callable[[Probe, int], Array], scale: float = 1.0
-) -> Iterator[Experiment]:
+def _deviations(rig: Rig, name: str, confidence: float, rows: Array, scale: float = 1.0) -> Figures:
     """The deviation of (count, columns) independent values, by component where there are some."""
-    (probe,) = rig.probes(name)
-    stated = rig.of(name)
-    components = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [None]
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        rows = values(probe, trials_for_deviation(confidence))
-        return [
-            rig.specified(name, confidence, i).deviation(
-                np.ravel(rows) if i is None else rows[:, i], scale
-            )
-            for i in components
-        ]
-
-    yield Experiment((name, *probe.proves), len(components), measure)
+    return [
+        rig.specified(name, confidence, i).deviation(
+            np.ravel(rows) if i is None else rows[:, i], scale
+        )
+        for i in rig.components(name)
+    ]
 
 
-def white(rig: Rig, name: str) -> Iterator[Experiment]:
+def white(rig: Rig, name: str, confidence: float) -> Figures:
     """White noise by its deviation."""
-    return _deviations(rig, name, lambda probe, count: rig.readings(name, probe, count))
+    rows = rig.readings(name, trials_for_deviation(confidence))
+    return _deviations(rig, name, confidence, rows)
 
 
-def white_density(rig: Rig, name: str) -> Iterator[Experiment]:
+def white_density(rig: Rig, name: str, confidence: float) -> Figures:
     """White noise by its density: the deviation over the root of the rate."""
-    scale = 1.0 / math.sqrt(rig.params.rate_hz)
-    return _deviations(rig, name, lambda probe, count: rig.readings(name, probe, count), scale)
+    rows = rig.readings(name, trials_for_deviation(confidence))
+    return _deviations(rig, name, confidence, rows, 1.0 / math.sqrt(rig.params.rate_hz))
 
 
-def random_walk(rig: Rig, name: str) -> Iterator[Experiment]:
+def random_walk(rig: Rig, name: str, confidence: float) -> Figures:
     """A random walk: its steps are independent."""
-
-    def steps(probe: Probe, count: int) -> Array:
-        return np.diff(rig.readings(name, probe, count + 1), axis=0)
-
-    return _deviations(rig, name, steps, math.sqrt(rig.params.rate_hz))
+    steps = np.diff(rig.readings(name, trials_for_deviation(confidence) + 1), axis=0)
+    return _deviations(rig, name, confidence, steps, math.sqrt(rig.params.rate_hz))
 
 
 def markov_count(confidence: float) -> int:
@@ -287,95 +295,59 @@ def markov_count(confidence: float) -> int:
     return math.ceil((1.25 * z * MARKOV_PRECISION / WANTED) ** 2)
 
 
-def gauss_markov(rig: Rig, name: str) -> Iterator[Experiment]:
+def gauss_markov(rig: Rig, name: str, confidence: float) -> Figures:
     """A bias that wanders about zero, with its correlation time ``<name>_time_s``."""
-    time = f"{name}_time_s"
-    (probe,) = rig.probes(name)
-    stated = rig.of(name)
-    axes = [i for i, s in enumerate(stated) if s != 0.0] if is_vector(stated) else [0]
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        time_s = rig.of(time)
-        dt_s = MARKOV_STEP * time_s
-        shown = replace(probe, keeps=(*probe.keeps, time))
-        readings = rig.readings(name, shown, markov_count(confidence), dt_s)
-        return [
-            rig.specified(name, confidence, i if is_vector(stated) else None).instability(
-                readings[:, i], dt_s, time_s
-            )
-            for i in axes
-        ] + [rig.specified(time, confidence).persistence(readings[:, axes[0]], dt_s)]
-
-    yield Experiment((name, time), len(axes) + 1, measure)
+    time, (probe,), axes = f"{name}_time_s", rig.probes(name), rig.components(name)
+    time_s = rig.of(time)
+    dt_s, shown = MARKOV_STEP * time_s, replace(probe, keeps=(*probe.keeps, time))
+    readings = rig.readings(name, markov_count(confidence), shown, dt_s)
+    return [
+        rig.specified(name, confidence, i).instability(readings[:, i or 0], dt_s, time_s)
+        for i in axes
+    ] + [rig.specified(time, confidence).persistence(readings[:, axes[0] or 0], dt_s)]
 
 
-def quantisation(rig: Rig, name: str) -> Iterator[Experiment]:
+def quantisation(rig: Rig, name: str, confidence: float) -> Figures:
     """Counts, over which the noise of the probe spreads the readings."""
-    (probe,) = rig.probes(name)
-
-    def measure() -> list[MeasuredFigure]:
-        step = count_step(rig.readings(name, probe, 2000))
-        return [rig.specified(name).exactly(step, 1e-6 * rig.of(name))]
-
-    yield certain((name,), measure)
+    return [rig.specified(name).exactly(count_step(rig.readings(name, 2000)), 1e-6 * rig.of(name))]
 
 
-def dropout(rig: Rig, name: str) -> Iterator[Experiment]:
+def dropout(rig: Rig, name: str, confidence: float) -> Figures:
     """The share of readings that are missed."""
-    (probe,) = rig.probes(name)
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        count = trials_for_share(probe.gain * rig.of(name), confidence)
-        missed = int(np.isinf(rig.readings(name, probe, count)).sum())
-        return [rig.specified(name, confidence).share(missed, count, 1.0 / probe.gain)]
-
-    yield Experiment((name, *probe.proves), 1, measure)
+    gain = rig.probes(name)[0].gain
+    count = trials_for_share(gain * rig.of(name), confidence)
+    missed = int(np.isinf(rig.readings(name, count)).sum())
+    return [rig.specified(name, confidence).share(missed, count, 1.0 / gain)]
 
 
-def lag(rig: Rig, name: str) -> Iterator[Experiment]:
+def lag(rig: Rig, name: str, confidence: float) -> Figures:
     """A first-order lag: how far it follows while what it reads rises evenly."""
-    (probe,) = rig.probes(name)
-
-    def measure() -> list[MeasuredFigure]:
-        time_s = rig.of(name)
-        dt_s = 1e-3 * time_s
-        # of a ramp over dt it follows 1 - (1 - exp(-x)) / x, x = dt / T; half of x
-        followed = float(rig.readings(name, probe, 1, dt_s)[0, 0])
-        return [rig.specified(name).exactly(dt_s / (2.0 * followed), 1e-3 * time_s)]
-
-    yield certain((name,), measure)
+    time_s = rig.of(name)
+    dt_s = 1e-3 * time_s
+    # of a ramp over dt it follows 1 - (1 - exp(-x)) / x, x = dt / T; half of x
+    followed = float(rig.readings(name, 1, dt_s=dt_s)[0, 0])
+    return [rig.specified(name).exactly(dt_s / (2.0 * followed), 1e-3 * time_s)]
 
 
-def warm_up(rig: Rig, name: str) -> Iterator[Experiment]:
+def warm_up(rig: Rig, name: str, confidence: float) -> Figures:
     """How far a sensor warms itself, and how fast (``warm_up_s``)."""
-    (probe,) = rig.probes(name)
-
-    def measure() -> list[MeasuredFigure]:
-        time_s = rig.of("warm_up_s")
-        risen = rig.readings(name, replace(probe, keeps=("warm_up_s",)), 400, 0.1 * time_s)[:, 0]
-        left = risen[-1] - risen[[0, 9]]
-        found_s = 0.9 * time_s / math.log(left[0] / left[1])
-        return [
-            rig.specified(name).exactly(risen[-1], 1e-6),
-            rig.specified("warm_up_s").exactly(found_s, 1e-6 * time_s),
-        ]
-
-    yield certain((name, "warm_up_s"), measure)
+    (probe,), time_s = rig.probes(name), rig.of("warm_up_s")
+    risen = rig.readings(name, 400, replace(probe, keeps=("warm_up_s",)), 0.1 * time_s)[:, 0]
+    left = risen[-1] - risen[[0, 9]]
+    found_s = 0.9 * time_s / math.log(left[0] / left[1])
+    return [
+        rig.specified(name).exactly(risen[-1], 1e-6),
+        rig.specified("warm_up_s").exactly(found_s, 1e-6 * time_s),
+    ]
 
 
-def rotation(rig: Rig, name: str) -> Iterator[Experiment]:
+def rotation(rig: Rig, name: str, confidence: float) -> Figures:
     """How the sensor is turned: what each axis reads of a vector along each axis of the body."""
-    probes = rig.probes(name)
-
-    def measure() -> list[MeasuredFigure]:
-        found = Rotation.from_matrix([rig.readings(name, probe, 1)[0] for probe in probes])
-        wanted = Rotation.from_euler("xyz", rig.of(name), degrees=True)
-        off_deg = math.degrees((wanted.inv() * found).magnitude())
-        said = replace(rig.specified(name, value=0.0), name=f"{name}: off by")
-        return [said.exactly(off_deg, 1e-6)]
-
-    if probes:
-        yield certain((name,), measure)
+    found = Rotation.from_matrix([rig.readings(name, 1, probe)[0] for probe in rig.probes(name)])
+    wanted = Rotation.from_euler("xyz", rig.of(name), degrees=True)
+    off_deg = math.degrees((wanted.inv() * found).magnitude())
+    said = replace(rig.specified(name, value=0.0), name=f"{name}: off by")
+    return [said.exactly(off_deg, 1e-6)]
 
 
 # ---- timing ------------------------------------------------------------------------------------
@@ -390,69 +362,51 @@ def clipped_deviation(sigma: float, bound: float) -> float:
     return sigma * math.sqrt(inside + 2.0 * b**2 * stats.norm.sf(b))
 
 
-def rate(rig: Rig, name: str) -> Iterator[Experiment]:
-    """Samples a second."""
-
-    def measure() -> list[MeasuredFigure]:
-        _, stamps_ns, _ = rig.deliveries(name, rig.rate_periods + 1)
-        found = 1e9 * rig.rate_periods / float(stamps_ns[-1] - stamps_ns[0])
-        # stamps and periods are whole nanoseconds
-        return [rig.specified(name).exactly(found, 0.5e-9 * rig.of(name) ** 2)]
-
-    yield certain((name,), measure)
+def rate(rig: Rig, name: str, confidence: float) -> Figures:
+    """Samples a second; stamps and periods are whole nanoseconds."""
+    stamps_ns = rig.deliveries(name, rig.rate_periods + 1)[1]
+    found = 1e9 * rig.rate_periods / float(stamps_ns[-1] - stamps_ns[0])
+    return [rig.specified(name).exactly(found, 0.5e-9 * rig.of(name) ** 2)]
 
 
-def latency(rig: Rig, name: str) -> Iterator[Experiment]:
+def latency(rig: Rig, name: str, confidence: float) -> Figures:
     """From the time of a sample to its publication."""
-
-    def measure() -> list[MeasuredFigure]:
-        taken_ns, _, arrivals_ns = rig.deliveries(name, 10)
-        late_s = 1e-9 * float(np.median(arrivals_ns - taken_ns))
-        return [rig.specified(name).exactly(late_s, rig.clock_s)]
-
-    yield certain((name, *rig.timed_by), measure)
+    taken_ns, _, arrivals_ns = rig.deliveries(name, 10)
+    late_s = 1e-9 * float(np.median(arrivals_ns - taken_ns))
+    return [rig.specified(name).exactly(late_s, rig.clock_s)]
 
 
-def jitter(rig: Rig, name: str) -> Iterator[Experiment]:
+def jitter(rig: Rig, name: str, confidence: float) -> Figures:
     """The stamp's error, which is cut below half a period."""
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        taken_ns, stamps_ns, _ = rig.deliveries(name, trials_for_deviation(confidence))
-        cut_s = clipped_deviation(rig.of(name), LARGEST_JITTER / rig.params.rate_hz)
-        said = rig.specified(name, confidence, value=cut_s)
-        return [said.deviation(1e-9 * (stamps_ns - taken_ns))]
-
-    yield Experiment((name,), 1, measure)
+    taken_ns, stamps_ns, _ = rig.deliveries(name, trials_for_deviation(confidence))
+    cut_s = clipped_deviation(rig.of(name), LARGEST_JITTER / rig.params.rate_hz)
+    return [rig.specified(name, confidence, value=cut_s).deviation(1e-9 * (stamps_ns - taken_ns))]
 
 
-def loss(rig: Rig, name: str) -> Iterator[Experiment]:
+def loss(rig: Rig, name: str, confidence: float) -> Figures:
     """The share of samples that never arrive."""
-
-    def measure(confidence: float) -> list[MeasuredFigure]:
-        count = trials_for_share(rig.of(name), confidence)
-        lost = int((rig.deliveries(name, count)[2] < 0).sum())
-        return [rig.specified(name, confidence).share(lost, count)]
-
-    yield Experiment((name,), 1, measure)
+    count = trials_for_share(rig.of(name), confidence)
+    lost = int((rig.deliveries(name, count)[2] < 0).sum())
+    return [rig.specified(name, confidence).share(lost, count)]
 
 
-#: The experiment of each tag.
-TERMS: dict[str, Callable[[Rig, str], Iterator[Experiment]]] = {
-    "constant": constant,
-    "turn-on": turn_on,
-    "white": white,
-    "white density": white_density,
-    "random walk": random_walk,
-    "Gauss-Markov": gauss_markov,
-    "quantisation": quantisation,
-    "dropout": dropout,
-    "lag": lag,
-    "warm-up": warm_up,
-    "rotation": rotation,
-    "rate": rate,
-    "latency": latency,
-    "jitter": jitter,
-    "loss": loss,
+#: How each tag is measured.
+TERMS = {
+    "constant": Term(constant, 0),
+    "turn-on": Term(turn_on),
+    "white": Term(white, EACH),
+    "white density": Term(white_density, EACH),
+    "random walk": Term(random_walk, EACH),
+    "Gauss-Markov": Term(gauss_markov, EACH, "{}_time_s"),
+    "quantisation": Term(quantisation, 0),
+    "dropout": Term(dropout),
+    "lag": Term(lag, 0),
+    "warm-up": Term(warm_up, 0, "warm_up_s"),
+    "rotation": Term(rotation, 0),
+    "rate": Term(rate, 0),
+    "latency": Term(latency, 0),
+    "jitter": Term(jitter),
+    "loss": Term(loss),
 }
 
 #: Tags of which a device without errors has a figure too.

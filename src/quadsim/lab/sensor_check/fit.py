@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
+from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.lab.sensor_check.allan import AllanCurve, allan_curve
 from quadsim.lab.sensor_check.allan_fit import AllanFit, Estimate, fit_allan, select
 from quadsim.lab.sensor_check.figures import count_step
@@ -103,24 +104,26 @@ class Fitted:
 def fit_recording(recording: ImuRecording) -> Fitted:
     """Estimate the figures of a recording at rest."""
     return Fitted(
-        recording,
-        {sensor: _fit_triad(recording, sensor) for sensor in ("accel", "gyro")},
+        recording, {sensor: _fit_triad(recording, sensor) for sensor in ("accel", "gyro")}
     )
 
 
 def _fit_triad(recording: ImuRecording, sensor: str) -> Triad:
     rows, rate_hz = recording.values[sensor], recording.rate_hz
-    moving = [axis for axis in range(3) if rows[:, axis].min() < rows[:, axis].max()]
-    if len(moving) < 3:
+    still = np.flatnonzero(np.ptp(rows, axis=0) == 0.0)
+    if len(still):
         raise InputError(
-            f"{recording.source}: {sensor} {'xyz'[next(a for a in range(3) if a not in moving)]}"
-            " never changes: no noise, so nothing to estimate"
+            f"{recording.source}: {sensor} {'xyz'[still[0]]} never changes: no noise, so nothing to"
+            " estimate"
         )
     curves = tuple(allan_curve(rows[:, axis], rate_hz) for axis in range(3))
     step = _converter(rows)
     terms, found, from_s = _beyond_filters(curves)
     counted2 = step**2 / (12.0 * rate_hz)
-    density = tuple(_without(axis["white"], counted2) for axis in found.estimates)
+    density = tuple(
+        Estimate(*(math.sqrt(max(end**2 - counted2, 0.0)) for end in (e.value, e.low, e.high)))
+        for e in (axis["white"] for axis in found.estimates)
+    )
     mean = rows.mean(axis=0)
     if sensor == "accel":
         size = float(np.linalg.norm(mean))
@@ -166,12 +169,6 @@ def _converter(rows: Array) -> float:
     if min(steps) < FINEST * noise or max(steps) > (1.0 + 1e-6) * min(steps):
         return 0.0
     return float(np.mean(steps))
-
-
-def _without(white: Estimate, counted2: float) -> Estimate:
-    """A density less that of the counts, which is white noise too."""
-    ends = (white.value, white.low, white.high)
-    return Estimate(*(math.sqrt(max(end**2 - counted2, 0.0)) for end in ends))
 
 
 def fitted_figures(sensor: str, triad: Triad) -> Iterator[tuple[str, str, str, Estimate]]:
@@ -225,15 +222,7 @@ def _lines(sensor: str, triad: Triad) -> Iterator[str]:
         comment = ", ".join(f"{e.low:.4g} to {e.high:.4g}" for e in estimates)
         values = [float(f"{e.value:.5g}") for e in estimates]
         value = values[0] if name.endswith("time_s") else values
-        yield f"{name}: {_yaml(value)}  # {comment}"
-    yield f"{sensor}_bias: {_yaml([float(f'{x:.5g}') for x in triad.bias])}"
+        yield f"{name}: {one_line_yaml(value)}  # {comment}"
+    yield f"{sensor}_bias: {one_line_yaml([float(f'{x:.5g}') for x in triad.bias])}"
     if triad.step > 0.0:
-        yield f"{sensor}_step: {float(f'{triad.step:.7g}')!r}"
-
-
-def _yaml(value: float | Sequence[float]) -> str:
-    """Numbers as YAML 1.1 readers too take them for numbers: 1.0e-05, not 1e-05."""
-    if isinstance(value, float):
-        text = repr(value)
-        return text.replace("e", ".0e") if "e" in text and "." not in text else text
-    return "[" + ", ".join(_yaml(float(item)) for item in value) + "]"
+        yield f"{sensor}_step: {one_line_yaml(float(f'{triad.step:.7g}'))}"

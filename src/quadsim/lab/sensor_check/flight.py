@@ -24,6 +24,7 @@ from quadsim.sim.installation import installed
 from quadsim.sim.log import FlightLog, Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.wire.axes import rotation_matrices
+from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
@@ -119,42 +120,37 @@ def _judge(
     kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: float
 ) -> DeviceFlight:
     samples = loop.samples(kind)
-    late_ns = np.array(loop.late_ns[kind], np.int64)
-    figures = _timing(kind, params, loop, samples["stamp_ns"], late_ns, confidence)
-    known, truth = at_stamps(log.truth, samples["stamp_ns"])
-    known &= samples["stamp_ns"] >= SETTLE_NS
-    truth = at_stamps(log.truth, samples["stamp_ns"][known])[1]
-    found = _errors(kind, params, loop, samples[known], truth)
+    stamps_ns, late_ns = samples["stamp_ns"], np.array(loop.late_ns[kind], np.int64)
+    figures = _timing(params, int(loop.setup.imu_period_ns), stamps_ns, late_ns, confidence)
+    known = at_stamps(log.truth, stamps_ns)[0] & (stamps_ns >= SETTLE_NS)
+    truth = at_stamps(log.truth, stamps_ns[known])[1]
+    found = _errors(kind, params, loop.scenario.environment, samples[known], truth)
     if found is None:
-        return DeviceFlight(figures, samples["stamp_ns"], late_ns)
+        return DeviceFlight(figures, stamps_ns, late_ns)
     figures += _covariances(found, confidence)
-    errors = np.full((len(samples), found.errors.shape[1]), np.nan)
-    sigma = errors.copy()
+    errors, sigma = np.full((2, len(samples), found.errors.shape[1]), np.nan)
     errors[known], sigma[known] = found.errors, np.sqrt(found.variance)
-    return DeviceFlight(figures, samples["stamp_ns"], late_ns, errors, sigma, found.unit)
+    return DeviceFlight(figures, stamps_ns, late_ns, errors, sigma, found.unit)
 
 
 def _timing(
-    kind: str,
     params: Any,
-    loop: _Watched,
+    imu_ns: int,
     stamps_ns: NDArray[np.int64],
     late_ns: NDArray[np.int64],
     confidence: float,
 ) -> list[MeasuredFigure]:
     """Rate, samples that are missing, delay."""
-    period_ns = round(1e9 / params.rate_hz)
-    imu_ns = int(loop.setup.imu_period_ns)
-    apart = np.round(np.diff(stamps_ns) / period_ns)
-    taken = int(apart.sum()) + 1
+    taken = int(np.round(np.diff(stamps_ns) / round(1e9 / params.rate_hz)).sum()) + 1
     missing = taken - len(stamps_ns)
     span_s = 1e-9 * float(stamps_ns[-1] - stamps_ns[0])
     # both ends lie on IMU stamps, and jitter
     slack = (2e-9 * imu_ns + 12.0 * params.stamp_jitter_s) / span_s
     rate = Specified("rate in flight", "Hz", params.rate_hz)
-    lost = Specified("share of samples that never came", "1", params.loss_probability, confidence)
     figures = [rate.exactly((taken - 1) / span_s, slack * params.rate_hz)]
     if params.loss_probability > 0.0:
+        words = "share of samples that never came"
+        lost = Specified(words, "1", params.loss_probability, confidence)
         figures.append(lost.share(missing, taken))
     else:
         figures.append(Specified("gaps in flight", "1", 0.0).exactly(missing))
@@ -198,25 +194,34 @@ def _covariances(found: _Found, confidence: float) -> list[MeasuredFigure]:
     return figures
 
 
-def _errors(kind: str, params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found | None:
+def _errors(
+    kind: str, params: Any, environment: EnvironmentParams, samples: Any, truth: Track
+) -> _Found | None:
     """Readings less the truth.
 
     None where no message states a variance of the whole error (IMU, barometer), where it is that
     of the worst axis (a field that noise turns), or where counts are coarser than the noise: what
     is rounded off then goes with the motion.
     """
-    if kind == "gnss":
-        return _gnss_errors(params, samples, truth)
-    if kind == "magnetometer" and params.heading_sigma_rad == 0.0:
-        return _field_errors(params, loop, samples, truth)
-    sigma_m = math.hypot(params.noise_sigma_m, params.noise_share) if kind == "rangefinder" else 0.0
-    if kind == "rangefinder" and sigma_m >= 0.5 * params.step_m:
-        return _range_errors(params, loop, samples, truth)
-    return None
-
-
-def _gnss_errors(params: Any, samples: Any, truth: Track) -> _Found:
+    if kind not in ("gnss", "magnetometer", "rangefinder"):
+        return None
     R_WB = rotation_matrices(truth.q_WB)
+    if kind == "gnss":
+        return _gnss_errors(params, R_WB, samples, truth)
+    state = np.zeros(1, SENSORS[kind].state)
+    set_mount(state.view(np.recarray)[0], params.rotation_deg)
+    R_WS = R_WB @ rotation_matrices(state["q_BS"])
+    if kind == "magnetometer":
+        if params.heading_sigma_rad > 0.0:
+            return None
+        return _field_errors(params, R_WS, np.array(environment.field_W_T()), samples)
+    if math.hypot(params.noise_sigma_m, params.noise_share) < 0.5 * params.step_m:
+        return None
+    eye_W = truth.p_W + R_WB @ np.array(params.position_B_m)
+    return _range_errors(params, eye_W[:, 2] - environment.ground_height_m, -R_WS[:, 2, 0], samples)
+
+
+def _gnss_errors(params: Any, R_WB: Array, samples: Any, truth: Track) -> _Found:
     arm_B = np.array(params.position_B_m)
     antenna_W = truth.p_W + R_WB @ arm_B
     moving_W = truth.v_W + np.einsum("nij,nj->ni", R_WB, np.cross(truth.w_B, arm_B))
@@ -230,32 +235,17 @@ def _gnss_errors(params: Any, samples: Any, truth: Track) -> _Found:
     )
 
 
-def _field_errors(params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found:
-    state = np.zeros(1, SENSORS["magnetometer"].state)
-    set_mount(state.view(np.recarray)[0], params.rotation_deg)
-    R_WS = rotation_matrices(truth.q_WB) @ rotation_matrices(state["q_BS"])
-    field_W = np.array(loop.scenario.environment.field_W_T())
+def _field_errors(params: Any, R_WS: Array, field_W: Array, samples: Any) -> _Found:
     stated = params.variance(tuple(field_W))
     white = np.square(params.noise_sigma_T) + params.step_T**2 / 12.0
     errors = samples["m_S"] - np.einsum("nji,j->ni", R_WS, field_W)
-    return _Found(
-        errors,
-        np.broadcast_to(stated, errors.shape).copy(),
-        "T",
-        {"": slice(0, 3)},
-        float(np.mean(1.0 - white / np.maximum(stated, 1e-30))),
-        1.0,
-    )
+    lasting = float(np.mean(1.0 - white / np.maximum(stated, 1e-30)))
+    variance = np.broadcast_to(stated, errors.shape)
+    return _Found(errors, variance, "T", {"": slice(0, 3)}, lasting, 1.0)
 
 
-def _range_errors(params: Any, loop: _Watched, samples: Any, truth: Track) -> _Found:
-    """Of a range finder that looks down on flat ground."""
-    state = np.zeros(1, SENSORS["rangefinder"].state)
-    set_mount(state.view(np.recarray)[0], params.rotation_deg)
-    R_WB = rotation_matrices(truth.q_WB)
-    eye_W = truth.p_W + R_WB @ np.array(params.position_B_m)
-    down = -(R_WB @ rotation_matrices(state["q_BS"]))[:, 2, 0]
-    height_m = eye_W[:, 2] - loop.scenario.environment.ground_height_m
+def _range_errors(params: Any, height_m: Array, down: Array, samples: Any) -> _Found:
+    """Of a range finder that looks down on flat ground; ``down`` is the cosine of its tilt."""
     # the nearest point of a cone's footprint is straight below while the cone holds it
     half = math.radians(0.5 * params.field_of_view_deg) if params.rays > 1 else 0.0
     aside = np.maximum(np.arccos(np.clip(down, -1.0, 1.0)) - half, 0.0)

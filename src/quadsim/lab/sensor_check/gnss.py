@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.lab.sensor_check.allan import degrees_of_freedom
@@ -18,6 +17,7 @@ from quadsim.lab.sensor_check.experiments import (
     MARKOV_STEP,
     Array,
     Experiment,
+    Figures,
     Probe,
     Rig,
     certain,
@@ -25,8 +25,6 @@ from quadsim.lab.sensor_check.experiments import (
 )
 from quadsim.lab.sensor_check.figures import (
     WANTED,
-    MeasuredFigure,
-    Specified,
     trials_for_deviation,
     trials_for_radius,
     trials_for_squares,
@@ -47,9 +45,9 @@ PARTS = ("cep", "r50", "r95")
 
 #: Each accuracy with its measure: what the measure says, columns of the errors.
 ACCURACIES = {
-    "horizontal_accuracy_m": ("horizontal_measure", HORIZONTAL, (0, 1)),
-    "vertical_accuracy_m": ("vertical_measure", ONE_AXIS, (2,)),
-    "velocity_accuracy_mps": ("velocity_measure", ONE_AXIS, (0,)),
+    "horizontal_accuracy_m": ("horizontal_measure", HORIZONTAL, [0, 1]),
+    "vertical_accuracy_m": ("vertical_measure", ONE_AXIS, [2]),
+    "velocity_accuracy_mps": ("velocity_measure", ONE_AXIS, [0]),
 }
 
 #: The dilution of precision in a file is that of skies like it, to this part of it.
@@ -57,20 +55,6 @@ TYPICAL = 0.1
 
 #: Switch-ons over which skies are judged.
 SKIES = 2000
-
-
-def accuracy(said: Specified, errors: Array, measure: str, factor: float) -> MeasuredFigure:
-    """An accuracy as the data sheet measures it: a radius, or a root mean square.
-
-    Args:
-        said: what the file says.
-        errors: (N, axes) independent errors.
-        measure: a key of :data:`HORIZONTAL` or :data:`ONE_AXIS`.
-        factor: its value there.
-    """
-    if measure in PARTS:
-        return said.radius(np.hypot.reduce(errors, axis=1), factor)
-    return said.spread(float(np.mean(errors**2)), errors.size, factor)
 
 
 class GnssRig(Rig):
@@ -92,7 +76,7 @@ class GnssRig(Rig):
     ) -> Array:
         """(count, 3) errors with some parameters as in the file and others set."""
         (probe,) = self.probes(name)
-        return self.readings(name, replace(probe, keeps=keeps, others=others), count, dt_s)
+        return self.readings(name, count, replace(probe, keeps=keeps, others=others), dt_s)
 
     def more(self) -> Iterator[Experiment]:
         """All that has no tag."""
@@ -117,18 +101,19 @@ class GnssRig(Rig):
             yield certain(("first_fix_s",), self._first_fix)
         yield from self._covariances()
 
-    def _accuracy(self, name: str, confidence: float) -> list[MeasuredFigure]:
+    def _accuracy(self, name: str, confidence: float) -> Figures:
+        """An accuracy as the data sheet measures it: a radius, or a root mean square."""
         measure, factors, columns = ACCURACIES[name]
         word = self.of(measure)
-        factor = factors[word]
-        count = trials_for_deviation(confidence)
+        factor, said = factors[word], self.specified(name, confidence)
+        said = replace(said, name=f"{name} ({word})")
         if word in PARTS:
-            count = trials_for_radius(factor, confidence)
-        errors = self.errors(name, count, measure)[:, list(columns)]
-        said = replace(self.specified(name, confidence), name=f"{name} ({word})")
-        return [accuracy(said, errors, word, factor)]
+            errors = self.errors(name, trials_for_radius(factor, confidence), measure)
+            return [said.radius(np.hypot.reduce(errors[:, columns], axis=1), factor)]
+        errors = self.errors(name, trials_for_deviation(confidence), measure)[:, columns]
+        return [said.spread(float(np.mean(errors**2)), errors.size, factor)]
 
-    def _vertical(self, confidence: float) -> list[MeasuredFigure]:
+    def _vertical(self, confidence: float) -> Figures:
         """How much worse the vertical velocity is: a ratio of two variances, Snedecor's F."""
         name = "vertical_velocity_factor"
         count = trials_for_squares(confidence)
@@ -138,7 +123,7 @@ class GnssRig(Rig):
         ends = stats.f.ppf([1.0 - said.tail, said.tail], count, 2 * count)
         return [said.within(ratio, *(ratio / np.sqrt(ends)))]
 
-    def _correlation_time(self, confidence: float) -> list[MeasuredFigure]:
+    def _correlation_time(self, confidence: float) -> Figures:
         name, dt_s = "correlation_time_s", MARKOV_STEP * self.of("correlation_time_s")
         errors = self.errors(
             name, markov_count(confidence), dt_s=dt_s, correlated_share=1.0,
@@ -146,7 +131,7 @@ class GnssRig(Rig):
         )  # fmt: skip
         return [self.specified(name, confidence).persistence(errors[:, 0], dt_s)]
 
-    def _correlated_share(self, confidence: float) -> list[MeasuredFigure]:
+    def _correlated_share(self, confidence: float) -> Figures:
         """Half the mean square of the steps is what does not last, and what of the rest is lost."""
         name, time = "correlated_share", "correlation_time_s"
         count = trials_for_squares(confidence)
@@ -159,7 +144,7 @@ class GnssRig(Rig):
         ends = ((1.0 - value**2) / kept for value in (whole.measured, whole.high, whole.low))
         return [said.within(*ends)]
 
-    def _sky(self) -> list[MeasuredFigure]:
+    def _sky(self) -> Figures:
         """Satellites over open ground, and the dilution that skies like that have."""
         params = self.alone("satellites", "elevation_mask_deg", "hdop", "vdop")
         samples = self.bench.switch_on(params, "sky", SKIES)[:, 0]
@@ -173,7 +158,7 @@ class GnssRig(Rig):
             ),
         ]
 
-    def _events(self, what: str, confidence: float) -> list[MeasuredFigure]:
+    def _events(self, what: str, confidence: float) -> Figures:
         """How often something begins, and how long it lasts: a two-state Markov process."""
         rate, mean = f"{what}_rate_hz", f"{what}_mean_s"
         rate_hz, mean_s = self.of(rate), self.of(mean)
@@ -184,12 +169,7 @@ class GnssRig(Rig):
         size = {"multipath_sigma_m": 1.0} if what == "multipath" else {}
         samples = self.bench.run(self.alone(rate, mean, **size), what, count, dt_s=dt_s)
         on = samples["status"] < 0 if what == "outage" else samples["p_W"][:, 0] != 0.0
-        return self._markov(rate, mean, on, dt_s, confidence)
-
-    def _markov(
-        self, rate: str, mean: str, on: NDArray[np.bool_], dt_s: float, confidence: float
-    ) -> list[MeasuredFigure]:
-        """Rate and mean time from the chances of the sampled chain, intervals to first order."""
+        # rate and mean time from the chances of the sampled chain, intervals to first order
         before, after = on[:-1], on[1:]
         begins, ends = float(after[~before].mean()), float((~after[before]).mean())
         outside, inside = int((~before).sum()), int(before.sum())
@@ -204,13 +184,13 @@ class GnssRig(Rig):
             shift = 1e-4 * chance
             moved = figures(begins + shift * (k == 0), ends + shift * (k == 1))
             variance += ((moved - found) / shift) ** 2 * chance * (1.0 - chance) / trials
-        half = float(stats.norm.ppf(0.5 + 0.5 * confidence)) * np.sqrt(variance)
+        half = z * np.sqrt(variance)
         return [
             self.specified(name, confidence).within(value, value - width, value + width)
             for name, value, width in zip((rate, mean), found, half, strict=True)
         ]
 
-    def _multipath_size(self, confidence: float) -> list[MeasuredFigure]:
+    def _multipath_size(self, confidence: float) -> Figures:
         """Deviation of the offsets, one for each time that it begins."""
         name, rate, mean = "multipath_sigma_m", "multipath_rate_hz", "multipath_mean_s"
         rate_hz, mean_s = self.of(rate), self.of(mean)
@@ -220,7 +200,7 @@ class GnssRig(Rig):
         errors = self.errors(name, count, rate, mean, dt_s=dt_s)[:, 0]
         return [self.specified(name, confidence).deviation(np.unique(errors[errors != 0.0]))]
 
-    def _first_fix(self) -> list[MeasuredFigure]:
+    def _first_fix(self) -> Figures:
         """How long after switch-on the first fix comes."""
         name, rate_hz = "first_fix_s", self.params.rate_hz
         count = math.ceil(self.of(name) * rate_hz) + 2
@@ -232,7 +212,7 @@ class GnssRig(Rig):
         """What messages say against what is wrong: one fix of each of many switch-ons."""
         params = replace(self.params, position_B_m=(0.0, 0.0, 0.0), first_fix_s=0.0)
 
-        def measure(confidence: float) -> list[MeasuredFigure]:
+        def measure(confidence: float) -> Figures:
             count = trials_for_squares(confidence)
             samples = self.bench.switch_on(params, "covariance", count)[:, 0]
             samples = samples[samples["status"] >= 0]

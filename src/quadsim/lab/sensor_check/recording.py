@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.bag.reading import BLOCK, Bag
+from quadsim.bag.reading import Bag
 from quadsim.bag.topics import require
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.decode import decode
@@ -78,33 +77,20 @@ def read(bag: Bag, namespace: str, name: str) -> ImuRecording:
         namespace, name = "/", name.lstrip("/")
     full = require(bag, namespace, name, IMU_TYPE)
     source = f"{bag.path}: {full}"
-    stamps, forces, rates = [], [], []
-    for payloads in _blocks(message.payload for message in bag.messages([full])):
-        try:
-            block = decode(IMU_TYPE, payloads)
-        except QuadsimError as error:
-            raise InputError(f"{source}: {error}") from None
-        stamps.append(block.stamp_ns)
-        forces.append(block["f"])
-        rates.append(block["w"])
-    stamp_ns = np.concatenate(stamps)
+    try:
+        blocks = [decode(IMU_TYPE, batch.payloads) for batch in bag.batches([full])]
+    except QuadsimError as error:
+        raise InputError(f"{source}: {error}") from None
+    stamp_ns = np.concatenate([block.stamp_ns for block in blocks])
     part = _steady(stamp_ns, source)
-    values = {"accel": np.concatenate(forces)[part], "gyro": np.concatenate(rates)[part]}
+    values = {
+        sensor: np.concatenate([block[name] for block in blocks])[part]
+        for sensor, name in (("accel", "f"), ("gyro", "w"))
+    }
     for sensor, rows in values.items():
         if not np.isfinite(rows).all():
             raise InputError(f"{source}: {sensor}: readings that are no numbers")
     return ImuRecording(bag.path, full, stamp_ns[part], values)
-
-
-def _blocks(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
-    block: list[bytes] = []
-    for payload in payloads:
-        block.append(payload)
-        if len(block) == BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _steady(stamp_ns: NDArray[np.int64], source: str) -> slice:

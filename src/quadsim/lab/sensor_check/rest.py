@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
+from scipy import signal, stats
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.sensor_check.allan import AllanCurve, AllanNoise, allan_curve
@@ -28,7 +28,7 @@ POINTS = 20_000
 
 
 @dataclass(frozen=True)
-class Channel:
+class RestChannel:
     """One number of a sample, and what the file says of its error at rest.
 
     Attributes:
@@ -84,44 +84,8 @@ class Rested:
 
 def warming(params: Any, per_kelvin: float) -> Callable[[Array], Array] | None:
     """What the sensor's own warmth does to a channel."""
-    if params.warm_up_K == 0.0 or per_kelvin == 0.0:
-        return None
     size, time_s = per_kelvin * params.warm_up_K, params.warm_up_s
-    return partial(_risen, size, time_s)
-
-
-def _risen(size: float, time_s: float, t_s: Array) -> Array:
-    return np.asarray(-size * np.expm1(-t_s / time_s))
-
-
-def channels(kind: str, params: Any, bench: Bench, first: np.record) -> Iterator[Channel]:
-    """Channels of a device, with what its file says.
-
-    Args:
-        kind: of the device.
-        params: of the device.
-        bench: on which it rests.
-        first: its first sample, which says how the sky was drawn.
-    """
-    dt_s = 1.0 / params.rate_hz
-    if kind == "imu":
-        yield from _imu_channels(params, bench, dt_s)
-    elif kind == "gnss":
-        yield from _gnss_channels(params, first, dt_s)
-    elif kind == "magnetometer":
-        yield from _field_channels(params, bench, dt_s)
-    elif kind == "barometer":
-        noise = AllanNoise(white=params.noise_sigma_pa * math.sqrt(dt_s), walk=params.bias_walk)
-        drift = warming(params, params.temperature_bias)
-        yield Channel(
-            "pressure", "Pa", "pressure_pa", None, noise, params.step_pa, params.noise_sigma_pa,
-            drift,
-        )  # fmt: skip
-    elif kind == "rangefinder":
-        height_m = float(rest_truth(kind, params).now["p_W"][0, 2])
-        sigma_m = math.hypot(params.noise_sigma_m, params.noise_share * height_m)
-        noise = AllanNoise(white=sigma_m * math.sqrt(dt_s))
-        yield Channel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
+    return None if size == 0.0 else lambda t_s: np.asarray(-size * np.expm1(-t_s / time_s))
 
 
 def rest_truth(kind: str, params: Any) -> Truth:
@@ -131,67 +95,82 @@ def rest_truth(kind: str, params: Any) -> Truth:
     return truth_at_rest()
 
 
-def _imu_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
+def _imu_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     for name, field, unit in (("accel", "f_S", "m/s^2"), ("gyro", "w_S", "rad/s")):
         corner_hz = getattr(params, f"{name}_bandwidth_hz")
         for i, axis in enumerate("xyz"):
-            of = {
-                key: getattr(params, f"{name}_{key}")[i]
+            density, walk, instability, bias_per_K, scale_per_K = (
+                getattr(params, f"{name}_{key}")[i]
                 for key in (
                     "noise_density", "bias_walk", "instability", "temperature_bias",
                     "temperature_scale",
                 )
-            }  # fmt: skip
-            noise = AllanNoise(
-                white=of["noise_density"],
-                walk=of["bias_walk"],
-                instability=of["instability"],
-                instability_time_s=getattr(params, f"{name}_instability_time_s"),
-            )
+            )  # fmt: skip
+            time_s = getattr(params, f"{name}_instability_time_s")
             gravity_mps2 = bench.environment.gravity_and_gradient()[0]
             true = gravity_mps2 if (name, axis) == ("accel", "z") else 0.0
-            per_kelvin = of["temperature_bias"] + of["temperature_scale"] * true
-            yield Channel(
-                f"{name} {axis}", unit, field, i, noise, getattr(params, f"{name}_step"),
-                of["noise_density"] / math.sqrt(dt_s), warming(params, per_kelvin),
+            yield RestChannel(
+                f"{name} {axis}", unit, field, i, AllanNoise(density, walk, instability, time_s),
+                getattr(params, f"{name}_step"), density * math.sqrt(params.rate_hz),
+                warming(params, bias_per_K + scale_per_K * true),
                 corner_hz if is_filtered(corner_hz, params.rate_hz) else 0.0,
             )  # fmt: skip
 
 
-def _gnss_channels(params: Any, first: np.record, dt_s: float) -> Iterator[Channel]:
-    share = params.correlated_share
-    position, velocity = params.position_sigma_m(), params.velocity_sigma_mps()
+def _gnss_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     level, up = 1.0, 1.0
     if params.satellites > 0:
         level, up = float(first["hdop"]) / params.hdop, float(first["vdop"]) / params.vdop
     normal = params.outage_rate_hz == 0.0 and params.multipath_rate_hz == 0.0
-    factors = (level, level, up)
-    axes = ("east", "north", "up")
-    for i, axis in enumerate(axes):
-        sigma_m = factors[i] * position[i]
-        noise = AllanNoise(
-            white=sigma_m * math.sqrt((1.0 - share) * dt_s),
-            instability=sigma_m * math.sqrt(share),
-            instability_time_s=params.correlation_time_s,
-        )
-        yield Channel(f"position {axis}", "m", "p_W", i, noise, 0.0, sigma_m, normal=normal)
-    for i, axis in enumerate(axes):
-        sigma_mps = factors[i] * velocity[i]
-        white = AllanNoise(white=sigma_mps * math.sqrt(dt_s))
-        yield Channel(f"velocity {axis}", "m/s", "v_W", i, white, 0.0, sigma_mps, normal=normal)
+    for what, unit, field, sigmas, share in (
+        ("position", "m", "p_W", params.position_sigma_m(), params.correlated_share),
+        ("velocity", "m/s", "v_W", params.velocity_sigma_mps(), 0.0),
+    ):
+        for i, axis in enumerate(("east", "north", "up")):
+            sigma = (level, level, up)[i] * sigmas[i]
+            noise = AllanNoise(
+                white=sigma * math.sqrt((1.0 - share) / params.rate_hz),
+                instability=sigma * math.sqrt(share),
+                instability_time_s=params.correlation_time_s,
+            )
+            yield RestChannel(f"{what} {axis}", unit, field, i, noise, 0.0, sigma, normal=normal)
 
 
-def _field_channels(params: Any, bench: Bench, dt_s: float) -> Iterator[Channel]:
+def _field_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
     across, along = _turned(params, bench)
     alike = params.scale_sigma == params.cross_axis_sigma == 0.0  # else a unit turns it otherwise
     for i, axis in enumerate("xyz"):
         sigma_T = math.sqrt(params.noise_sigma_T[i] ** 2 + across[i] + along[i])
-        noise = AllanNoise(white=sigma_T * math.sqrt(dt_s), walk=params.bias_walk[i])
+        noise = AllanNoise(white=sigma_T / math.sqrt(params.rate_hz), walk=params.bias_walk[i])
         drift = warming(params, params.temperature_bias[i])
-        yield Channel(
+        yield RestChannel(
             f"field {axis}", "T", "m_S", i, noise, params.step_T, sigma_T, drift,
             normal=params.heading_sigma_rad == 0.0 or bool(alike and along[i] <= 0.01 * sigma_T**2),
         )  # fmt: skip
+
+
+def _pressure_channel(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
+    sigma_pa, drift = params.noise_sigma_pa, warming(params, params.temperature_bias)
+    noise = AllanNoise(white=sigma_pa / math.sqrt(params.rate_hz), walk=params.bias_walk)
+    yield RestChannel("pressure", "Pa", "pressure_pa", None, noise, params.step_pa, sigma_pa, drift)
+
+
+def _range_channel(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
+    height_m = float(rest_truth("rangefinder", params).now["p_W"][0, 2])
+    sigma_m = math.hypot(params.noise_sigma_m, params.noise_share * height_m)
+    noise = AllanNoise(white=sigma_m / math.sqrt(params.rate_hz))
+    yield RestChannel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
+
+
+#: Kind to its channels, by its parameters, the bench, and its first sample, which says how the sky
+#: was drawn; and how many there are.
+CHANNELS = {
+    "imu": (_imu_channels, 6),
+    "gnss": (_gnss_channels, 6),
+    "magnetometer": (_field_channels, 3),
+    "barometer": (_pressure_channel, 1),
+    "rangefinder": (_range_channel, 1),
+}
 
 
 def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
@@ -210,7 +189,7 @@ def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
     return np.asarray(sine2 * across**2), np.asarray(cosine2 * along**2)
 
 
-def model_variance(channel: Channel, dt_s: float, samples: int, count: Array) -> Array:
+def model_variance(channel: RestChannel, dt_s: float, samples: int, count: Array) -> Array:
     """Allan variance that the file makes of a channel.
 
     Args:
@@ -254,7 +233,7 @@ def _filtered(corner_hz: float, dt_s: float, count: Array) -> Array:
 
 def rest(
     kind: str, params: Any, bench: Bench, hours: float, confidence: float
-) -> list[tuple[Channel, Rested]]:
+) -> list[tuple[RestChannel, Rested]]:
     """Let a device rest and compare.
 
     Args:
@@ -266,7 +245,7 @@ def rest(
     count = round(3600.0 * hours * params.rate_hz)
     samples = bench.run(params, "rest", count, rest_truth(kind, params))
     found = []
-    for channel in channels(kind, params, bench, samples[0]):
+    for channel in CHANNELS[kind][0](params, bench, samples[0]):
         values = samples[channel.field]
         values = values if channel.axis is None else values[:, channel.axis]
         values = values[np.isfinite(values)]
@@ -278,7 +257,7 @@ def rest(
 def rest_intervals(kind: str, params: Any, hours: float) -> int:
     """How many intervals a rest compares, at most: octaves of each channel."""
     octaves = math.ceil(math.log2(max(2.0, 3600.0 * hours * params.rate_hz / 5.0)))
-    return octaves * {"imu": 6, "gnss": 6, "magnetometer": 3}.get(kind, 1)
+    return octaves * CHANNELS[kind][1]
 
 
 def _edges(reach: float, rounding: float, mean: float) -> Array:
@@ -290,7 +269,7 @@ def _edges(reach: float, rounding: float, mean: float) -> Array:
     return np.asarray(first + width * np.arange(math.ceil(2.0 * reach / width) + 3))
 
 
-def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> Rested:
+def _judge(channel: RestChannel, values: Array, dt_s: float, confidence: float) -> Rested:
     model = partial(model_variance, channel, dt_s, len(values))
     curve = allan_curve(values, 1.0 / dt_s, model, per_decade=3)
     expected = np.sqrt(model(curve.count.astype(float)))
@@ -312,11 +291,6 @@ def _judge(channel: Channel, values: Array, dt_s: float, confidence: float) -> R
     about = values - values.mean()
     reach = max(4.0 * spread, float(np.abs(about).max()))
     edges = _edges(reach, channel.rounding, float(values.mean()))
-    counts, _ = np.histogram(about, edges)
-    middle = 0.5 * (edges[1:] + edges[:-1])
-    width = edges[1] - edges[0]
-    normal = np.exp(-0.5 * (middle / spread) ** 2) / (math.sqrt(2.0 * math.pi) * spread)
-    return Rested(
-        figure, curve, expected, low, high, edges, np.asarray(counts, float),
-        len(values) * width * normal,
-    )  # fmt: skip
+    counts = np.asarray(np.histogram(about, edges)[0], float)
+    normal = len(values) * np.diff(stats.norm.cdf(edges / spread))
+    return Rested(figure, curve, expected, low, high, edges, counts, normal)

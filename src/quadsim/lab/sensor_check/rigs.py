@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.sensor_check.bench import Bench, Truth, truth_at_rest
-from quadsim.lab.sensor_check.experiments import Array, Experiment, Probe, Rig
-from quadsim.lab.sensor_check.figures import MeasuredFigure, Specified, trials_for_squares
-from quadsim.lab.sensor_check.imu_lines import LINES, bandwidth, turning, vibration_line
+from quadsim.lab.sensor_check.experiments import Array, Experiment, Figures, Probe, Rig
+from quadsim.lab.sensor_check.figures import Specified, trials_for_squares
+from quadsim.lab.sensor_check.imu_lines import LINE_KEYS, in_frequency, turning
 from quadsim.world.air.atmosphere import density_at
 
 #: What the bench shows: m/s^2, rad/s, K, A, m/s.
@@ -21,9 +22,11 @@ PUSH_MPS2, SPIN_RADPS, WARM_K, CURRENT_A, AIR_MPS = 10.0, 1.0, 10.0, 10.0, 12.0
 
 X, Y, Z = np.eye(3)
 EVERY = np.ones(3)
+WARM = {"ambient_offset_K": WARM_K}
+BOTH_WAYS = (1.0, -1.0)
 
 
-def scatter(confidence: float, name: str, squares: Array) -> list[MeasuredFigure]:
+def scatter(confidence: float, name: str, squares: Array) -> Figures:
     """Squared errors over what messages state of their variance: 1 on the mean."""
     words = f"{name}: error² over stated variance".removeprefix(": ")
     return [Specified(words, "1", 1.0, confidence).mean(np.ravel(squares))]
@@ -61,25 +64,17 @@ class ImuRig(Rig):
             return tuple(Probe(self.pushed(PUSH_MPS2 * axis), gain=PUSH_MPS2) for axis in (X, Y, Z))
         if name.startswith("vibration."):
             speed_radps = self.of("vibration.reference_speed_radps")
-            keeps = ("vibration.reference_speed_radps", "vibration.blades")
-            return (Probe(turning(self.calm, speed_radps), keeps=keeps),)
-        warm = {"accel_temperature_bias": (1.0, 1.0, 1.0)}
-        return (Probe(self.calm, columns=(0,), others=warm),)
+            return (Probe(turning(self.calm, speed_radps), keeps=LINE_KEYS),)
+        per_kelvin = {"accel_temperature_bias": (1.0, 1.0, 1.0)}
+        return (Probe(self.calm, columns=(0,), others=per_kelvin),)
 
     def _of_channel(self, name: str, channel: str, what: str) -> tuple[Probe, ...]:
-        size = PUSH_MPS2 if channel == "accel" else SPIN_RADPS
+        size, by = (PUSH_MPS2, "f") if channel == "accel" else (SPIN_RADPS, "w")
         limit = self.of(f"{channel}_range")
 
         def moved(vector: Any) -> Truth:
-            return self.pushed(f=vector) if channel == "accel" else self.pushed(w=vector)
+            return self.pushed(**{by: vector})
 
-        along_y, warm = moved(size * Y), {"ambient_offset_K": WARM_K}
-        if what == "scale":
-            return (Probe(moved(size * EVERY), gain=size),)
-        if what == "scale_sigma":
-            return (Probe(along_y, size, size, columns=(1,)),)
-        if what == "cross_axis_sigma":
-            return (Probe(along_y, gain=size, columns=(0, 2)),)
         if what == "cross_axis":
             return tuple(
                 Probe(moved(size * axis), gain=size, columns=columns, components=components)
@@ -87,50 +82,50 @@ class ImuRig(Rig):
                     (X, (1, 2), (2, 4)), (Y, (0, 2), (0, 5)), (Z, (0, 1), (1, 3)),
                 )
             )  # fmt: skip
-        if what == "step":  # noise of a count and a half falls on all counts about zero
-            density = 1.5 * self.of(name) / math.sqrt(self.params.rate_hz)
-            return (Probe(self.calm, others={f"{channel}_noise_density": (density,) * 3}),)
         if what == "range":
             return tuple(
                 Probe(self.calm, gain=sign, others={f"{channel}_bias": (sign * 3.0 * limit,) * 3})
-                for sign in (1.0, -1.0)
+                for sign in BOTH_WAYS
             )
-        if what == "nonlinearity":  # half of the full scale reads a quarter of its error too much
-            half, keeps = 0.5 * limit, (f"{channel}_range",)
-            return (Probe(moved(half * X), half, 0.25 * limit, columns=(0,), keeps=keeps),)
-        if what == "temperature_bias":
-            return (Probe(self.calm, gain=WARM_K, others=warm),)
-        if what == "temperature_scale":
-            return (Probe(moved(size * EVERY), size, WARM_K * size, others=warm),)
-        if what == "g_sensitivity":
-            return (Probe(self.pushed(PUSH_MPS2 * EVERY), gain=PUSH_MPS2),)
-        return (Probe(self.calm),)
+        # noise of a count and a half falls on all counts about zero
+        density = 1.5 * self.of(f"{channel}_step") / math.sqrt(self.params.rate_hz)
+        spread = {f"{channel}_noise_density": (density,) * 3}
+        probes = {
+            "scale": Probe(moved(size * EVERY), gain=size),
+            "scale_sigma": Probe(moved(size * Y), size, size, columns=(1,)),
+            "cross_axis_sigma": Probe(moved(size * Y), gain=size, columns=(0, 2)),
+            "step": Probe(self.calm, others=spread),
+            # half of the full scale reads a quarter of its error too much
+            "nonlinearity": Probe(
+                moved(0.5 * limit * X), 0.5 * limit, 0.25 * limit, (0,), keeps=(f"{channel}_range",)
+            ),
+            "temperature_bias": Probe(self.calm, gain=WARM_K, others=WARM),
+            "temperature_scale": Probe(moved(size * EVERY), size, WARM_K * size, others=WARM),
+            "g_sensitivity": Probe(self.pushed(PUSH_MPS2 * EVERY), gain=PUSH_MPS2),
+        }
+        return (probes.get(what, Probe(self.calm)),)
 
     def more(self) -> Iterator[Experiment]:
         """The low-pass, the propellers' lines, and what messages say."""
+        yield from in_frequency(self)
         for channel in ("accel", "gyro"):
-            yield from bandwidth(self, channel)
-            yield from self._covariance(channel)
-        for name in LINES:
-            yield from vibration_line(self, name)
+            names = [f"{channel}_{key}" for key in ("noise_density", "bandwidth_hz", "step")]
+            stated = getattr(self.alone(*names), f"{channel}_variance")()
+            # finer than the counts the scatter depends on where between two of them it lies
+            if (stated > (0.5**2 + 1.0 / 12.0) * self.of(names[2]) ** 2).all():
+                measure = partial(self._covariance, channel, names, stated)
+                yield Experiment((f"{channel} covariance",), 1, measure)
 
-    def _covariance(self, channel: str) -> Iterator[Experiment]:
+    def _covariance(
+        self, channel: str, names: list[str], stated: Array, confidence: float
+    ) -> Figures:
         """What messages say against the scatter; a lasting bias is not in it."""
-        names = [f"{channel}_{key}" for key in ("noise_density", "bandwidth_hz", "step")]
-        params = self.alone(*names)
-        stated = getattr(params, f"{channel}_variance")()
-        apart = max(1, math.ceil(params.rate_hz / (self.of(names[1]) or math.inf)))
-
-        def measure(confidence: float) -> list[MeasuredFigure]:
-            count = trials_for_squares(confidence) * apart
-            samples = self.bench.run(params, f"{channel} covariance", count, self.calm)
-            readings = samples[self.field_of(channel)]
-            squares = np.ravel((readings - readings.mean(axis=0)) ** 2 / stated)[::apart]
-            return scatter(confidence, channel, squares)
-
-        # finer than the counts the scatter depends on where between two of them the reading lies
-        if (stated > (0.5**2 + 1.0 / 12.0) * self.of(names[2]) ** 2).all():
-            yield Experiment((f"{channel} covariance",), 1, measure)
+        apart = max(1, math.ceil(self.params.rate_hz / (self.of(names[1]) or math.inf)))
+        count = trials_for_squares(confidence) * apart
+        samples = self.bench.run(self.alone(*names), f"{channel} covariance", count, self.calm)
+        readings = samples[self.field_of(channel)]
+        squares = np.ravel((readings - readings.mean(axis=0)) ** 2 / stated)[::apart]
+        return scatter(confidence, channel, squares)
 
 
 class MagnetometerRig(Rig):
@@ -146,8 +141,7 @@ class MagnetometerRig(Rig):
     def facing(self, direction_B: Any) -> Truth:
         """The vehicle turned so that the field lies along a direction of the body."""
         turn, _ = Rotation.align_vectors([self.field_T], [direction_B])
-        x, y, z, w = turn.as_quat()
-        return truth_at_rest((w, x, y, z))
+        return truth_at_rest(np.roll(turn.as_quat(), 1))
 
     def _heading(self, readings: Array) -> Array:
         """Angle by which the field is turned about the vertical."""
@@ -156,15 +150,8 @@ class MagnetometerRig(Rig):
         return np.asarray((turned + math.pi) % (2.0 * math.pi) - math.pi)[:, None]
 
     def probes(self, name: str) -> tuple[Probe, ...]:
-        """As of :class:`Rig`."""
+        """By name; what is not named shows in the level field."""
         size = float(np.linalg.norm(self.field_T))
-        along_y = self.facing(Y)
-        if name == "heading_sigma_rad":
-            return (Probe(see=self._heading),)
-        if name == "scale_sigma":
-            return (Probe(along_y, size, size, columns=(1,)),)
-        if name == "cross_axis_sigma":
-            return (Probe(along_y, gain=size, columns=(0, 2)),)
         if name == "soft_iron":
             return tuple(
                 Probe(self.facing(axis), gain=size, components=components)
@@ -172,23 +159,26 @@ class MagnetometerRig(Rig):
             )
         if name == "rotation_deg":
             return tuple(Probe(self.facing(axis), gain=size) for axis in (X, Y, Z))
-        if name == "step_T":
-            return (Probe(others={"noise_sigma_T": (1.5 * self.of(name),) * 3}),)
         if name == "range_T":
             driven = 3.0 * self.of(name)
             return tuple(
-                Probe(gain=sign, others={"hard_iron_T": (sign * driven,) * 3})
-                for sign in (1.0, -1.0)
+                Probe(gain=sign, others={"hard_iron_T": (sign * driven,) * 3}) for sign in BOTH_WAYS
             )
-        shown = Probe(ideal=self.field_T)
-        if name == "motor_current_T_per_A":
-            return (replace(shown, truth=truth_at_rest(motor_current_A=CURRENT_A), gain=CURRENT_A),)
-        if name == "temperature_bias":
-            return (replace(shown, gain=WARM_K, others={"ambient_offset_K": WARM_K}),)
-        if name in ("ambient_offset_K", "warm_up_K"):
-            per_kelvin = {"temperature_bias": (1.0, 1.0, 1.0)}
-            return (replace(shown, columns=(0,), others=per_kelvin),)
-        return (shown,)
+        shown, along_y = Probe(ideal=self.field_T), self.facing(Y)
+        warming = replace(shown, columns=(0,), others={"temperature_bias": (1.0, 1.0, 1.0)})
+        probes = {
+            "heading_sigma_rad": Probe(see=self._heading),
+            "scale_sigma": Probe(along_y, size, size, columns=(1,)),
+            "cross_axis_sigma": Probe(along_y, gain=size, columns=(0, 2)),
+            "step_T": Probe(others={"noise_sigma_T": (1.5 * self.of("step_T"),) * 3}),
+            "motor_current_T_per_A": replace(
+                shown, truth=truth_at_rest(motor_current_A=CURRENT_A), gain=CURRENT_A
+            ),
+            "temperature_bias": replace(shown, gain=WARM_K, others=WARM),
+            "ambient_offset_K": warming,
+            "warm_up_K": warming,
+        }
+        return (probes.get(name, shown),)
 
     def more(self) -> Iterator[Experiment]:
         """What messages say against the whole error of many units, each at its own attitude."""
@@ -198,10 +188,10 @@ class MagnetometerRig(Rig):
         )  # fmt: skip
         stated = params.variance(self.bench.environment.field_W_T())
 
-        def measure(confidence: float) -> list[MeasuredFigure]:
+        def measure(confidence: float) -> Figures:
             count = trials_for_squares(confidence)
             attitudes = Rotation.random(count, random_state=1)
-            truths = [truth_at_rest((w, x, y, z)) for x, y, z, w in attitudes.as_quat()]
+            truths = [truth_at_rest(np.roll(q, 1)) for q in attitudes.as_quat()]
             samples = self.bench.switch_on(params, "covariance", count, truths)
             errors = samples["m_S"][:, 0] - attitudes.inv().apply(self.field_T)
             return scatter(confidence, "", np.mean(errors**2 / stated, axis=1))
@@ -224,16 +214,8 @@ class BarometerRig(Rig):
         return float(self.bench.run(self.alone(), "certain", 1, truth)["pressure_pa"][0])
 
     def probes(self, name: str) -> tuple[Probe, ...]:
-        """As of :class:`Rig`."""
+        """By name; what is not named shows at rest."""
         shown = Probe(ideal=self.still_pa)
-        if name == "step_pa":
-            return (Probe(others={"noise_sigma_pa": 1.5 * self.of(name)}),)
-        if name in ("range_min_pa", "range_max_pa"):
-            return (Probe(others={"bias_pa": -1e6 if name == "range_min_pa" else 1e6}),)
-        if name == "temperature_bias":
-            return (replace(shown, gain=WARM_K, others={"ambient_offset_K": WARM_K}),)
-        if name in ("ambient_offset_K", "warm_up_K"):
-            return (replace(shown, others={"temperature_bias": 1.0}),)
         if name in ("ahead_error", "back_error"):
             height_m = self.bench.environment.datum.height_m + 1.0
             dynamic_pa = 0.5 * density_at(height_m, self.still_pa) * AIR_MPS**2
@@ -247,13 +229,22 @@ class BarometerRig(Rig):
             high.now["p_W"][0, 2] += 1.0
             risen_pa = self._pressure(high) - self.still_pa
             return (Probe(Truth(low.previous, high.now), self.still_pa, risen_pa),)
-        return (shown,)
+        warming = replace(shown, others={"temperature_bias": 1.0})
+        probes = {
+            "step_pa": Probe(others={"noise_sigma_pa": 1.5 * self.of("step_pa")}),
+            "range_min_pa": Probe(others={"bias_pa": -1e6}),
+            "range_max_pa": Probe(others={"bias_pa": 1e6}),
+            "temperature_bias": replace(shown, gain=WARM_K, others=WARM),
+            "ambient_offset_K": warming,
+            "warm_up_K": warming,
+        }
+        return (probes.get(name, shown),)
 
     def more(self) -> Iterator[Experiment]:
         """What messages say against the scatter: a barometer's lasting error is not in it."""
         params = self.alone("noise_sigma_pa", "step_pa", "turn_on_sigma_pa")
 
-        def measure(confidence: float) -> list[MeasuredFigure]:
+        def measure(confidence: float) -> Figures:
             count = trials_for_squares(confidence)
             readings = self.bench.run(params, "covariance", count)["pressure_pa"]
             return scatter(confidence, "", (readings - readings.mean()) ** 2 / params.variance())

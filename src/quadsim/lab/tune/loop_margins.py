@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,18 +112,26 @@ def spin_up_lead_s(vehicle: VehicleParams) -> float:
     return vehicle.rotor.inertia_kg_m2 / slope
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
+class Delays(NamedTuple):
     """What there is beside the motors' lag, in s."""
 
     inner_s: float = INNER_DELAY_S
     outer_s: float = OUTER_DELAY_S
 
 
-def _loops(
-    params: AutopilotParams, vehicle: VehicleParams, delays: Delays
+GRAPH = Delays()
+
+
+def control_loops(
+    params: AutopilotParams, vehicle: VehicleParams, delays: Delays = GRAPH
 ) -> dict[str, tuple[Complex, Complex]]:
-    """Controller and process of each loop; their product is the open loop."""
+    """Controller and process of each loop at :data:`OMEGA`; their product is the open loop.
+
+    Args:
+        params: the gains.
+        vehicle: the motors' time constants.
+        delays: those that a graph may take where none are given.
+    """
     attitude, position = params.attitude, params.position
     s = 1j * OMEGA
     # a turn speeds two rotors up and slows two down: the mean lag counts
@@ -138,17 +146,13 @@ def _loops(
     def rate_gain(axis: int) -> float:
         return attitude.rate_gain[axis] * (more_gain if axis in LEAD_AXES else 1.0)
 
-    def rate(axis: int) -> tuple[Complex, Complex]:
-        gain, integral = rate_gain(axis), attitude.rate_integral[axis] / s
+    def rate(axis: int) -> tuple[Complex, Complex, Complex]:
+        """Controller, process, and the closed loop; there is no lead on the wish."""
         turn = spun if axis == 2 else plant
         lead_s = more_lead * attitude.rate_lead_s if axis in LEAD_AXES else 0.0
-        return gain * (1.0 + lead_s * s) + integral, gyro * turn / s
-
-    def rate_closed(axis: int) -> Complex:
-        controller, process = rate(axis)
-        turn = spun if axis == 2 else plant
-        wish = rate_gain(axis) + attitude.rate_integral[axis] / s  # no lead on the wish
-        return np.asarray(wish * turn / s / (1.0 + controller * process))
+        gain, integral = rate_gain(axis), attitude.rate_integral[axis] / s
+        controller, process = gain * (1.0 + lead_s * s) + integral, gyro * turn / s
+        return controller, process, (gain + integral) * turn / s / (1.0 + controller * process)
 
     def closed(controller: Complex, process: Complex) -> Complex:
         return np.asarray(controller * process / (1.0 + controller * process))
@@ -156,49 +160,27 @@ def _loops(
     def of(gain: float, integral: float = 0.0) -> Complex:
         return np.asarray(gain + integral / s)
 
-    tilt = of(attitude.tilt_gain), rate_closed(0) / s
+    tilt = of(attitude.tilt_gain), rate(0)[2] / s
     across = of(position.velocity_gain_xy, position.velocity_integral_xy), closed(*tilt) * outer
     up = of(position.velocity_gain_z, position.velocity_integral_z), plant * outer
-    yaw = rate_closed(2) * outer
     return {
-        "rate": rate(0),
-        "yaw_rate": rate(2),
+        "rate": rate(0)[:2],
+        "yaw_rate": rate(2)[:2],
         "tilt": tilt,
         "velocity": across,
         "position": (of(position.position_gain_xy), closed(*across) / s),
         "climb": up,
         "height": (of(position.position_gain_z), closed(*up) / s),
-        "yaw": (of(position.yaw_gain), yaw),
-    }
-
-
-def open_loops(
-    params: AutopilotParams, vehicle: VehicleParams, delays: Delays | None = None
-) -> dict[str, Complex]:
-    """Open loops by name, at :data:`OMEGA`.
-
-    Args:
-        params: the gains.
-        vehicle: the motors' time constants.
-        delays: those that a graph may take where none are given.
-    """
-    return {
-        name: np.asarray(controller * process)
-        for name, (controller, process) in _loops(params, vehicle, delays or Delays()).items()
-    }
-
-
-def processes(
-    params: AutopilotParams, vehicle: VehicleParams, delays: Delays | None = None
-) -> dict[str, Complex]:
-    """What each loop's controller acts on, the loops inside it closed; see :func:`open_loops`."""
-    return {
-        name: process for name, (_, process) in _loops(params, vehicle, delays or Delays()).items()
+        "yaw": (of(position.yaw_gain), rate(2)[2] * outer),
     }
 
 
 def all_margins(
-    params: AutopilotParams, vehicle: VehicleParams, delays: Delays | None = None
+    params: AutopilotParams, vehicle: VehicleParams, delays: Delays = GRAPH
 ) -> dict[str, Margins]:
-    """Margins of every loop by name; see :func:`open_loops`."""
-    return {name: margins(loop) for name, loop in open_loops(params, vehicle, delays).items()}
+    """Margins of every loop by name; see :func:`control_loops`."""
+    loops = control_loops(params, vehicle, delays)
+    return {
+        name: margins(np.asarray(controller * process))
+        for name, (controller, process) in loops.items()
+    }

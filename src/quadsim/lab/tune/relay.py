@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,7 @@ from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control
 from quadsim.lab.tune.loop_margins import INNER_DELAY_S, LOOPS, Delays
-from quadsim.lab.tune.relay_flight import (
-    CLIMB,
-    HEIGHT,
-    POSITION,
-    RATE,
-    RELAY,
-    TILT,
-    VELOCITY,
-    YAW,
-    YAW_RATE,
-    fly_relay,
-)
+from quadsim.lab.tune.relay_flight import HEIGHT, RATE, RELAY, TILT, YAW_RATE, fly_relay
 from quadsim.sim.log import Array
 from quadsim.sim.loop import MAX_DELAY, STATE
 from quadsim.sim.scenario import Scenario
@@ -66,6 +56,18 @@ CLEAR = 5.0
 MOST_SHARE, FIRST_SHARE = 0.6, 0.4
 #: The same of the relays that hold the rates that are not in question.
 KEEP_SHARE = 0.1
+
+_STILL_XY = {"velocity_gain_xy": 1.0, "velocity_integral_xy": 0.0}
+_STILL_Z = {"velocity_gain_z": 1.5, "velocity_integral_z": 0.3}
+#: Loop to the outer gains of its flight, and to the most of the tilt's.
+KEEPERS = {
+    "velocity": {"velocity_gain_xy": 0.0, "velocity_integral_xy": 0.0, **_STILL_Z},
+    "position": _STILL_Z,
+    "climb": {"velocity_gain_z": 0.0, "velocity_integral_z": 0.0, **_STILL_XY},
+    "height": _STILL_XY,
+    "yaw": {**_STILL_XY, **_STILL_Z},
+}
+MOST_TILT_GAIN = {"rate": 0.4, "yaw_rate": 0.4, "tilt": 3.0}
 #: Longest flight.
 LONGEST_S = 48.0
 
@@ -152,22 +154,14 @@ def limit_cycle(
 def torque_authority(scenario: Scenario) -> tuple[float, float, float]:
     """Angular acceleration about each body axis that the rotors give in hover, in rad/s^2."""
     airframe = pack_airframe(scenario.airframe)
-    weight_N = airframe.mass_kg * scenario.autopilot.gravity_mps2
-    found = []
-    for axis in range(3):
-        shares = airframe.allocation[: airframe.rotors]
-        hover_N = shares[:, 0] * weight_N
-        room_N = np.minimum(
-            hover_N - airframe.rotor_thrust_min_N, airframe.rotor_thrust_max_N - hover_N
-        )
-        torque = np.min(room_N / np.maximum(np.abs(shares[:, axis + 1]), 1e-12))
-        found.append(float(torque / airframe.inertia_kg_m2[axis]))
-    return found[0], found[1], found[2]
-
-
-def rate_noise_radps(scenario: Scenario) -> Array:
-    """Deviation of one sample of the body rates, by the gyroscope's file, (3,)."""
-    return np.asarray(np.sqrt(np.asarray(scenario.imu.gyro_variance(), float)))
+    shares = airframe.allocation[: airframe.rotors]
+    hover_N = shares[:, 0] * airframe.mass_kg * scenario.autopilot.gravity_mps2
+    room_N = np.minimum(
+        hover_N - airframe.rotor_thrust_min_N, airframe.rotor_thrust_max_N - hover_N
+    )
+    torque = (room_N[:, None] / np.maximum(np.abs(shares[:, 1:4]), 1e-12)).min(axis=0)
+    x, y, z = (torque / airframe.inertia_kg_m2).tolist()
+    return x, y, z
 
 
 def filtered_share(autopilot: AutopilotParams, dt_s: float) -> tuple[float, float]:
@@ -207,7 +201,8 @@ class RelayBench:
             raise InputError(
                 f"--vehicle {scenario.vehicle.name}: cannot hover with torque to spare"
             )
-        self.sigma = rate_noise_radps(scenario)
+        #: (3,) deviation of one sample of the body rates, by the gyroscope's file
+        self.sigma = np.sqrt(np.asarray(scenario.imu.gyro_variance(), float))
 
     def outer_samples(self, autopilot: AutopilotParams) -> int:
         """Samples that half a period of the outer loop is."""
@@ -245,25 +240,15 @@ class RelayBench:
         state["position"] = new_position_control(autopilot, airframe)
         return states, setups
 
-    def _keepers(self, autopilot: AutopilotParams, loop: int) -> AutopilotParams:
+    def _keepers(self, autopilot: AutopilotParams, name: str) -> AutopilotParams:
         """Gains of a flight: the relay's loop without its controller, those around it gentle."""
-        outer, attitude = autopilot.position, autopilot.attitude
-        if loop in (RATE, YAW_RATE):
-            attitude = replace(attitude, tilt_gain=0.4)
-        if loop == TILT:
-            attitude = replace(attitude, tilt_gain=min(attitude.tilt_gain, 3.0))
-        outer = replace(outer, attitude_lag_s=0.0, braking_mps2=50.0)
-        if loop == VELOCITY:
-            outer = replace(outer, velocity_gain_xy=0.0, velocity_integral_xy=0.0)
-        if loop in (VELOCITY, POSITION):
-            outer = replace(outer, velocity_gain_z=1.5, velocity_integral_z=0.3)
-        if loop == CLIMB:
-            outer = replace(outer, velocity_gain_z=0.0, velocity_integral_z=0.0)
-        if loop in (CLIMB, HEIGHT, YAW):
-            outer = replace(outer, velocity_gain_xy=1.0, velocity_integral_xy=0.0)
-        if loop == YAW:
-            outer = replace(outer, velocity_gain_z=1.5, velocity_integral_z=0.3)
-        return replace(autopilot, position=outer, attitude=attitude)
+        tilt_gain = min(autopilot.attitude.tilt_gain, MOST_TILT_GAIN.get(name, math.inf))
+        outer: Any = {"attitude_lag_s": 0.0, "braking_mps2": 50.0, **KEEPERS.get(name, {})}
+        return replace(
+            autopilot,
+            position=replace(autopilot.position, **outer),
+            attitude=replace(autopilot.attitude, tilt_gain=tilt_gain),
+        )
 
     def most(self, name: str, autopilot: AutopilotParams, axis: int) -> float:
         """Largest output of a relay.
@@ -274,24 +259,20 @@ class RelayBench:
         outer, attitude = autopilot.position, autopilot.attitude
         if name in ("rate", "yaw_rate"):
             return MOST_SHARE * self.authority[axis]
-        lift = pack_airframe(self.scenario.airframe)
-        gravity = autopilot.gravity_mps2
+        lift, gravity = pack_airframe(self.scenario.airframe), autopilot.gravity_mps2
         spare = min(lift.thrust_max_mps2 - gravity, gravity - lift.thrust_min_mps2)
-        room = 0.5 * MOST_SHARE * spare
-        turn = 0.5 * MOST_SHARE * self.authority[0] / attitude.rate_gain[0]
-        push = autopilot.gravity_mps2 * turn / attitude.tilt_gain
-        limits = {
+        half = 0.5 * MOST_SHARE
+        turn = half * self.authority[0] / attitude.rate_gain[0]
+        push = gravity * turn / attitude.tilt_gain
+        by_rotors, by_file = {
             "tilt": (turn, attitude.tilt_rate_max_radps),
             "velocity": (push, outer.acceleration_max_mps2),
             "position": (push / max(outer.velocity_gain_xy, 1e-6), outer.speed_max_mps),
-            "climb": (room, room),
-            "height": (room / max(outer.velocity_gain_z, 1e-6), outer.descent_max_mps),
-            "yaw": (
-                0.5 * MOST_SHARE * self.authority[2] / attitude.rate_gain[2],
-                outer.yaw_rate_max_radps,
-            ),
-        }
-        return float(min(limits[name][0], MOST_SHARE * limits[name][1]))
+            "climb": (half * spare, half * spare),
+            "height": (half * spare / max(outer.velocity_gain_z, 1e-6), outer.descent_max_mps),
+            "yaw": (half * self.authority[2] / attitude.rate_gain[2], outer.yaw_rate_max_radps),
+        }[name]
+        return float(min(by_rotors, MOST_SHARE * by_file))
 
     def fly(
         self, name: str, autopilot: AutopilotParams, axis: int, output: float, hysteresis: float
@@ -306,7 +287,7 @@ class RelayBench:
             hysteresis: of the relay.
         """
         loop = LOOPS.index(name)
-        gains = self._keepers(autopilot, loop)
+        gains = self._keepers(autopilot, name)
         seconds = 3.0
         while seconds <= LONGEST_S:
             states, setups = self._start(gains)
@@ -346,23 +327,17 @@ class RelayBench:
         if name in ("rate", "yaw_rate"):
             left = filtered_share(autopilot, self.dt_s)[0]
             band = BAND_SIGMAS * left * float(self.sigma[axis])
-        output = FIRST_SHARE * most
-        found = self.fly(name, autopilot, axis, output, band)
-        if found is None:
-            output = most
+        for output in (FIRST_SHARE * most, most):
             found = self.fly(name, autopilot, axis, output, band)
-        if found is not None:
-            wanted = max(AXES_WANTED[name][1], CLEAR * band)
-            scale = min(wanted / found.amplitude, most / output)
-            band = max(band, BAND_SHARE * scale * found.amplitude)
-            found = self.fly(name, autopilot, axis, scale * output, band) or found
-        if found is None:
-            raise FlightError(
-                f"{name} loop, axis {'xyz'[axis]}: no limit cycle under a relay of up to"
-                f" {most:.3g}; tune the loops inside it first (--loops), or give sensors with less"
-                " noise (--sensors)"
-            )
-        return found
+            if found is not None:
+                wanted = max(AXES_WANTED[name][1], CLEAR * band)
+                scale = min(wanted / found.amplitude, most / output)
+                band = max(band, BAND_SHARE * scale * found.amplitude)
+                return self.fly(name, autopilot, axis, scale * output, band) or found
+        raise FlightError(
+            f"{name} loop, axis {'xyz'[axis]}: no limit cycle under a relay of up to {most:.3g};"
+            " tune the loops inside it first (--loops), or give sensors with less noise (--sensors)"
+        )
 
     def ultimate(self, name: str, autopilot: AutopilotParams) -> LimitCycle:
         """The lower ultimate gain of a loop's axes; see :meth:`measure`."""

@@ -10,21 +10,19 @@ steps of 40 ms.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel, record_dtype
-from quadsim.base.records import MAX_ROTORS, MODE_VELOCITY
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel, owning_kernel
+from quadsim.base.parameters import dtype_of
+from quadsim.base.records import MAX_ROTORS, MODE_VELOCITY, AttitudeCommand
 from quadsim.control.attitude import attitude_control, tilt_error, wanted_acceleration, wanted_rates
 from quadsim.control.mixer import mix
 from quadsim.control.position import position_control
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
 from quadsim.geometry.vector import cross, store, vec3
-from quadsim.sim.loop import move
-
-Array = NDArray[np.float64]
+from quadsim.sim.loop import Setup, State, move
+from quadsim.world.scene.scene import Scene
 
 #: Loops by number, as in :data:`quadsim.lab.tune.loop_margins.LOOPS`.
 RATE, YAW_RATE, TILT, VELOCITY, POSITION, CLIMB, HEIGHT, YAW = range(8)
@@ -32,20 +30,22 @@ RATE, YAW_RATE, TILT, VELOCITY, POSITION, CLIMB, HEIGHT, YAW = range(8)
 #: Beyond these a flight is given up: cosine of the tilt, and body rate in rad/s.
 LEAST_COSINE, MOST_RATE = 0.3, 30.0
 
-#: One relay.
-RELAY = record_dtype(
-    [
-        ("loop", np.int64),
-        ("axis", np.int64),  # 0, 1, 2 of the body (rate, tilt) or of the world
-        ("amplitude", np.float64),
-        ("hysteresis", np.float64),
-        ("keep", np.float64, (3,)),  # amplitudes of relays that hold the other rates, rad/s^2
-        ("keep_hysteresis", np.float64),  # rad/s
-        ("goal", np.float64),  # of the signal
-        ("switched", np.float64, (3,)),  # -1 or 1, by axis
-        ("lost", np.int64),
-    ]
-)
+
+class RelayState(Record):
+    """A relay in place of one controller."""
+
+    loop: int
+    axis: int  # 0, 1, 2 of the body (rate, tilt) or of the world
+    amplitude: float
+    hysteresis: float
+    keep: Vector  # amplitudes of relays that hold the other rates, rad/s^2
+    keep_hysteresis: float  # rad/s
+    goal: float  # of the signal
+    switched: Vector  # -1 or 1, by axis
+    lost: int
+
+
+RELAY = dtype_of(RelayState)
 
 
 @kernel
@@ -65,7 +65,7 @@ def switched(before: float, error: float, hysteresis: float) -> float:
 
 
 @kernel
-def _measure(state: Any, noise: Array) -> None:
+def _measure(state: State, noise: Array) -> None:
     """What is flown on: the truth, its rates with the gyroscope's noise."""
     true, odometry = state.truth[0], state.odometry
     odometry.stamp_ns = true.stamp_ns
@@ -77,7 +77,7 @@ def _measure(state: Any, noise: Array) -> None:
 
 
 @kernel
-def _signal(state: Any, relay: Any) -> float:
+def _signal(state: State, relay: RelayState) -> float:
     """What a relay outside the attitude loop looks at."""
     odometry = state.odometry
     if relay.loop == VELOCITY or relay.loop == CLIMB:
@@ -88,7 +88,7 @@ def _signal(state: Any, relay: Any) -> float:
 
 
 @kernel
-def _outer(state: Any, setup: Any, relay: Any, dt_s: float, row: Array) -> None:
+def _outer(state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array) -> None:
     """The outer loop's command, with the relay's output in it where it belongs.
 
     Args:
@@ -123,7 +123,7 @@ def _outer(state: Any, setup: Any, relay: Any, dt_s: float, row: Array) -> None:
 
 
 @kernel
-def _late(queue: Array, place: int, command: Any) -> None:
+def _late(queue: Array, place: int, command: AttitudeCommand) -> None:
     """Exchange a command for the one that was given ``len(queue)`` steps before.
 
     Args:
@@ -142,7 +142,7 @@ def _late(queue: Array, place: int, command: Any) -> None:
 
 @kernel
 def _inner(
-    state: Any, setup: Any, relay: Any, dt_s: float, row: Array, rotor_speeds: Array
+    state: State, setup: Setup, relay: RelayState, dt_s: float, row: Array, rotor_speeds: Array
 ) -> None:
     """The attitude loops with a relay for the rates of the body, or for the tilt.
 
@@ -189,7 +189,13 @@ def _inner(
 
 @owning_kernel
 def fly_relay(
-    states: Any, setups: Any, scene: Any, relays: Any, queue: Array, noise: Array, trace: Array
+    states: Records[State],
+    setups: Records[Setup],
+    scene: Scene,
+    relays: Records[RelayState],
+    queue: Array,
+    noise: Array,
+    trace: Array,
 ) -> int:
     """Fly with a relay in one loop, from the state given, until the trace is full.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quadsim.analysis.metrics import yaws_of
 from quadsim.analysis.step_response import StepFigures, step_figures
 from quadsim.base.errors import FlightError
 from quadsim.base.parameters import pack
@@ -147,8 +148,7 @@ class StepFlight(ClosedLoop):
             axes: of :data:`AXES`.
         """
         self._restore(autopilot)
-        q = self._odometry.q_WB
-        yaw = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] ** 2 + q[3] ** 2))
+        yaw = float(yaws_of(self._odometry.q_WB[None])[0])
         steps = _Steps(np.array([0.0, 0.0, HEIGHT_M]), yaw, self._taken_off)
         self.manager = steps  # type: ignore[assignment]
         if not self._hold(SETTLE_S):
@@ -180,9 +180,7 @@ class StepFlight(ClosedLoop):
         time_s = (rows["stamp_ns"] - rows["stamp_ns"][0]) * 1e-9
         estimate = rows["estimate"]
         if axis == "yaw":
-            w, x, y, z = estimate["q_WB"].T
-            values = np.unwrap(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y**2 + z**2)))
-            values = values - start
+            values = np.unwrap(yaws_of(estimate["q_WB"])) - start
             values = values - 2.0 * math.pi * round(float(values[0]) / (2.0 * math.pi))
         else:
             values = estimate["p_W"][:, AXES.index(axis)] - start

@@ -17,7 +17,7 @@ from typing import Any
 
 from quadsim.base.parameters import leaves
 from quadsim.control.parameters import AttitudeParams, AutopilotParams, PositionParams
-from quadsim.lab.tune.loop_margins import LEAD_AXES, Delays, all_margins
+from quadsim.lab.tune.loop_margins import LEAD_AXES, all_margins
 from quadsim.vehicle.parameters import VehicleParams
 
 
@@ -220,18 +220,13 @@ def with_factors(
 RAISED_PHASE_DEG, RAISED_GAIN, RAISED_BY = 46.0, 4.0, 2.0
 
 
-def raised(
-    params: AutopilotParams,
-    vehicle: VehicleParams,
-    bounds: GainBounds,
-    delays: Delays | None = None,
-) -> AutopilotParams:
+def raised(params: AutopilotParams, vehicle: VehicleParams, bounds: GainBounds) -> AutopilotParams:
     """Gains of the rate loop about x and y, raised in steps while there is margin to spare."""
     first = params.attitude.rate_gain[0]
     while True:
         tried = scale_gains(params, "rate", 1.1)
         gain = tried.attitude.rate_gain[0]
-        found = all_margins(tried, vehicle, delays)["rate"]
+        found = all_margins(tried, vehicle)["rate"]
         if found.phase_deg < RAISED_PHASE_DEG or found.gain < RAISED_GAIN:
             return params
         fits = bounds.lead_fits(gain, tried.attitude.rate_lead_s)
@@ -240,13 +235,11 @@ def raised(
         params = tried
 
 
-def within_margins(
-    params: AutopilotParams, vehicle: VehicleParams, loop: str, delays: Delays | None = None
-) -> AutopilotParams:
+def within_margins(params: AutopilotParams, vehicle: VehicleParams, loop: str) -> AutopilotParams:
     """A loop's gains, taken back by tenths until its margins hold, at most to a tenth."""
     tried = params
     for _ in range(22):
-        if all_margins(tried, vehicle, delays)[loop].hold:
+        if all_margins(tried, vehicle)[loop].hold:
             return tried
         tried = scale_gains(tried, loop, 0.9)
     return params

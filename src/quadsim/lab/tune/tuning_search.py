@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -43,8 +44,7 @@ def margin_cost(params: AutopilotParams, scenario: Scenario) -> float:
     return MARGIN_COST * missing
 
 
-@dataclass(frozen=True)
-class GroupSearch:
+class GroupSearch(NamedTuple):
     """One group's search.
 
     Attributes:
@@ -62,23 +62,12 @@ class GroupSearch:
     evaluations: int
 
 
-@dataclass(frozen=True)
-class GroupFound:
-    """What a search found.
+def search_group(job: GroupSearch) -> tuple[tuple[float, ...], str]:
+    """Search one group of loops; the vehicle takes off with the gains of the start.
 
-    Attributes:
-        factors: of the gains that the search varied.
-        cost: of the start and of the end.
-        flown: how often the steps were flown.
+    Returns:
+        Factors of the gains, and in words what was found.
     """
-
-    factors: tuple[float, ...]
-    cost: tuple[float, float]
-    flown: int
-
-
-def search_group(job: GroupSearch) -> GroupFound:
-    """Search one group of loops; the vehicle takes off with the gains of the start."""
     start = job.scenario.autopilot
     flights = make_flights(job.scenario, job.seed)
     size = sum(len(KEYS[loop]) for loop in job.loops)
@@ -94,8 +83,9 @@ def search_group(job: GroupSearch) -> GroupFound:
     result = minimize(cost, np.zeros(size), method="Nelder-Mead", options=options)
     first = cost(np.zeros(size))
     best = result.x if result.fun < first else np.zeros(size)
-    factors = tuple(math.exp(value) for value in best)
-    return GroupFound(factors, (first, min(float(result.fun), first)), int(result.nfev) + 1)
+    least = min(float(result.fun), first)
+    words = f"cost {first:.4g} to {least:.4g} in {int(result.nfev) + 1} flights"
+    return tuple(math.exp(value) for value in best), words
 
 
 def search(
@@ -118,14 +108,13 @@ def search(
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         say: called with what each group found.
     """
+    scene = replace(scenario, autopilot=start)
     jobs = {}
     for name, (members, axes) in GROUPS.items():
-        varied = tuple(loop for loop in members if loop in loops)
-        if varied:
-            scene = replace(scenario, autopilot=start)
+        if varied := tuple(loop for loop in members if loop in loops):
             jobs[name] = GroupSearch(scene, varied, axes, seed, evaluations)
     params, results = start, run_batch(search_group, list(jobs.values()), processes)
-    for (name, job), found in zip(jobs.items(), results, strict=True):
-        say(f"{name}: cost {found.cost[0]:.4g} to {found.cost[1]:.4g} in {found.flown} flights")
-        params = with_factors(params, job.loops, found.factors)
+    for (name, job), (factors, words) in zip(jobs.items(), results, strict=True):
+        say(f"{name}: {words}")
+        params = with_factors(params, job.loops, factors)
     return params

@@ -24,7 +24,7 @@ _KINDS = {"float": "float32", "double": "float64", "boolean": "bool", "octet": "
 
 
 @dataclass(frozen=True)
-class Place:
+class DriverPlace:
     """Where a vehicle's driver may be.
 
     Attributes:
@@ -60,7 +60,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Source:
+class DriverSource:
     """A driver's topic that is published and is one of ours.
 
     Attributes:
@@ -80,9 +80,9 @@ def find_source(
     driver: Driver,
     alternatives: Collection[DriverTopic],
     types: Mapping[str, Collection[str]],
-    place: Place,
+    place: DriverPlace,
     notes: list[str],
-) -> Source | None:
+) -> DriverSource | None:
     """The topic that is published and is one of ours; None if it is not there.
 
     Args:
@@ -115,7 +115,7 @@ def find_source(
             elif found:
                 (full,) = found
                 certain = [(topic, name)] == likeliest and _is_named(driver, name, full, place)
-                return Source(topic, full, _before(driver, name, full), certain)
+                return DriverSource(topic, full, _before(driver, name, full), certain)
     return None
 
 
@@ -124,7 +124,7 @@ def _of_the_vehicle(
     topic: DriverTopic,
     name: str,
     found: list[str],
-    place: Place,
+    place: DriverPlace,
     notes: list[str],
 ) -> list[str]:
     """Of poses by ``*``, those with the vehicle's name, or in a namespace that is its own."""
@@ -142,7 +142,7 @@ def _of_the_vehicle(
     return its
 
 
-def _is_named(driver: Driver, name: str, full: str, place: Place) -> bool:
+def _is_named(driver: Driver, name: str, full: str, place: DriverPlace) -> bool:
     """Whether a driver's name leaves no choice: every ``*`` in it is the vehicle's name."""
     parts = driver.full_name(name).strip("/").split("/")
     there = full.strip("/").split("/")[-len(parts) :]
@@ -161,7 +161,7 @@ def _before(driver: Driver, name: str, full: str) -> str | None:
 
 
 def _fitting(
-    driver: Driver, name: str, types: Mapping[str, Collection[str]], place: Place
+    driver: Driver, name: str, types: Mapping[str, Collection[str]], place: DriverPlace
 ) -> list[str]:
     """Full names that fit, all with the same before them."""
     pattern = driver.pattern(name)

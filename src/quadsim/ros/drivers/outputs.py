@@ -15,7 +15,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import Driver
 from quadsim.drivers.outward import VelocityCommand, sent_as
-from quadsim.hil.guard.gate import Gate, GateParams
+from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.ros.drivers.outlet import Outlet, publishers_of
 from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.drivers.relay import Relay
@@ -24,7 +24,7 @@ from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import LEVELS, QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.ros.runtime.topics import full_name, message_class
 
 #: The one command that goes to a vehicle: what the guard has let pass.
@@ -64,7 +64,7 @@ def check_commands(drivers: Sequence[Driver]) -> None:
     """
     standing = VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
     for command in (command for driver in drivers for command in driver.commands):
-        if not installed(command.type):
+        if not is_installed(command.type):
             continue
         message = message_class(command.type)()
         try:
@@ -100,11 +100,11 @@ class Outputs:
         node: QuadsimNode,
         drivers: Sequence[Driver],
         before: str,
-        params: GateParams | None = None,
+        params: CommandGateParams | None = None,
         relay: str = "",
     ) -> None:
         self._node, self._before = node, before
-        params = params or GateParams()
+        params = params or CommandGateParams()
         self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
         self._outlets: list[Outlet[DriverCommand]] = []
         self._command = node.resolve_topic_name(COMMAND)
@@ -118,7 +118,7 @@ class Outputs:
         for driver in takers[:1]:
             for command in driver.commands_of(COMMAND):
                 needs.append((command.ours, command.type))
-                if installed(command.type):
+                if is_installed(command.type):
                     self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
         self.services = Services(node, drivers, self._full)
         for line in lost([*self.services.needs, *needs]):

@@ -18,7 +18,7 @@ from quadsim.ros.runtime.base import QuadsimNode
 ASK_S, AGAIN_S = 2.0, 10.0
 
 
-def value_of(answer: Any) -> float:
+def number_in(answer: Any) -> float:
     """A number of a ParameterValue; NaN: it is none."""
     if answer.type == ParameterType.PARAMETER_DOUBLE:
         return float(answer.double_value)
@@ -69,7 +69,7 @@ class FlightParameters:
     def _take(self, name: str, done: Any) -> None:
         answer = done.result()
         if answer is not None and answer.values:
-            self._values[name] = value_of(answer.values[0])
+            self._values[name] = number_in(answer.values[0])
 
     def judge(self) -> tuple[int, str]:
         """0 in order, 1 not known, 2 no flight; and why."""

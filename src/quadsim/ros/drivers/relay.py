@@ -17,7 +17,7 @@ from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.parts.truth_input import POSES
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 
 
 class Relay:
@@ -44,7 +44,7 @@ class Relay:
         full: Callable[[Driver, str], str],
     ) -> None:
         takers = [(driver, relay) for driver in drivers for relay in driver.relays]
-        usable = [(driver, relay) for driver, relay in takers if installed(relay.type)]
+        usable = [(driver, relay) for driver, relay in takers if is_installed(relay.type)]
         if not usable:
             needs = [("relay", relay.type) for _, relay in takers]
             why = "; ".join(lost(needs)) or "no driver file of the chain has relays"

@@ -15,7 +15,7 @@ from quadsim.drivers.driver import Driver
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.ros.runtime.topics import message_class
 
 #: Wall time for the driver's answer.
@@ -49,7 +49,7 @@ def set_fields(message: Any, fields: dict[str, Any]) -> None:
             setattr(owner, last, value)
 
 
-def field_of(message: Any, name: str) -> Any:
+def message_field(message: Any, name: str) -> Any:
     """A field by its dotted name."""
     for part in name.split("."):
         message = getattr(message, part)
@@ -58,7 +58,7 @@ def field_of(message: Any, name: str) -> Any:
 
 def lost_service(service: DriverService) -> str:
     """Why a driver cannot be asked here for something, in one line; empty: it can."""
-    if not installed(service.type):
+    if not is_installed(service.type):
         return next(lost([(service.ours, service.type)]))
     try:
         message_class(service.type)
@@ -94,7 +94,7 @@ class Services:
             for service in driver.services:
                 self._services.setdefault(service.ours, (driver, service))
         self._lost = {ours: lost_service(said) for ours, (_, said) in self._services.items()}
-        strange = [self._lost[o] for o, (_, s) in self._services.items() if installed(s.type)]
+        strange = [self._lost[o] for o, (_, s) in self._services.items() if is_installed(s.type)]
         for line in dict.fromkeys(filter(None, strange)):
             node.get_logger().error(line)
         node.listen(topics.OFFBOARD_STATE, self._on_state, raw=False)
@@ -184,7 +184,7 @@ class Services:
         if answer is None:
             response.message = f"{name} has not answered within {ANSWER_S:g} s"
             return response
-        said = field_of(answer, service.answer)
+        said = message_field(answer, service.answer)
         response.success = said is True or (said == 0 and not isinstance(said, bool))
         response.message = f"{name}: {getattr(answer, 'message', '') or f'{service.answer}={said}'}"
         self._node.get_logger().info(f"{ours}: {response.message}")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from quadsim.base.errors import InputError
+from quadsim.ros.messages.cdr import put_xyz
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.topics import message_class
 
@@ -17,8 +18,8 @@ MODEL = 2
 
 def put_pose(pose: Any, motion: Any) -> None:
     """Write position and attitude of a KINEMATICS record into a geometry_msgs/Pose."""
-    position, orientation = pose.position, pose.orientation
-    position.x, position.y, position.z = motion.p_W.tolist()
+    orientation = pose.orientation
+    put_xyz(pose.position, motion.p_W)
     orientation.w, orientation.x, orientation.y, orientation.z = motion.q_WB.tolist()
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nav_msgs.msg import Odometry
 from numpy.typing import NDArray
 from rclpy.context import Context
 from std_msgs.msg import Bool
@@ -31,7 +30,9 @@ from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
 from quadsim.ros.graph.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
 from quadsim.ros.graph.supervisor import RunningGraph
+from quadsim.ros.messages.cdr import xyz
 from quadsim.ros.messages.commands import make_path
+from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 from quadsim.sim.log import Event
 
@@ -133,14 +134,9 @@ class Operator(Watcher):
         self._goals = self.create_publisher(path.message, f"{VEHICLE}/goals", path.offered)
         self._clients_by_name: dict[str, Any] = {}
         self.create_timer(HOLD_S, self._hold)
-        self.create_subscription(
-            Odometry, f"{STAND_IN}/ground_truth/odom", self._on_truth, topics.TRUTH.wanted
-        )
+        self.hear(topics.TRUTH, self._on_truth, STAND_IN)
         for namespace in (VEHICLE, STAND_IN):
-            self.create_subscription(
-                topics.EVENTS.message, f"{namespace}/events", self._on_what_happened,
-                topics.EVENTS.wanted,
-            )  # fmt: skip
+            self.hear(topics.EVENTS, self._on_what_happened, namespace)
 
     def hold(self, held: bool) -> None:
         """Hold the dead-man button, or let it go: that is said at once, and again and again."""
@@ -157,11 +153,10 @@ class Operator(Watcher):
         if any(status.name == f"{STAND_IN}/stand_in" for status in message.status):
             self.flown.take(self.stand_in, time.monotonic())
 
-    def _on_truth(self, message: Odometry) -> None:
-        p, v = message.pose.pose.position, message.twist.twist.linear
-        stamp = message.header.stamp
-        speed_mps = math.sqrt(v.x * v.x + v.y * v.y + v.z * v.z)
-        self.truth.append((stamp.sec + 1e-9 * stamp.nanosec, p.x, p.y, p.z, speed_mps))
+    def _on_truth(self, message: Any) -> None:
+        speed_mps = math.hypot(*xyz(message.twist.twist.linear))
+        stamp_s = stamp_ns_of(message.header.stamp) * 1e-9
+        self.truth.append((stamp_s, *xyz(message.pose.pose.position), speed_mps))
 
     def _on_what_happened(self, message: Any) -> None:
         level = int.from_bytes(message.level, "little")
@@ -298,9 +293,9 @@ class DdsRehearsal:
             arrived=over == "arrived",
             collided=over.startswith(("collided", "crashed")),
             landed=bool(report.values.get("landing")),
-            clearance_m=number("clearance_m"),
             time_s=number("t_s"),
             reason=over,
+            clearance_m=number("clearance_m"),
             speed_mps=number("speed_mps"),
             way_m=number("way_m"),
             stops=stops_of(report),

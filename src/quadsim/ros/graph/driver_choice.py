@@ -15,7 +15,7 @@ from quadsim.drivers.convert import frame_names
 from quadsim.drivers.driver import Driver, DriverTopic, load_driver
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
-from quadsim.ros.runtime.packages import installed, lost
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.sensors import DEVICES
 
 #: Executables whose topics a driver can give, and those topics; of a lidar's one is enough.
@@ -276,5 +276,5 @@ def _check_packages(chosen: Drivers, entry: Entry) -> None:
     """Refuse a driver of which nothing is left."""
     passed = {ours for name, ours in chosen.passed if name == entry.name}
     used = [(topic.ours, topic.type) for topic in entry.topics if topic.ours in passed]
-    if used and not any(installed(type_name) for _, type_name in used):
+    if used and not any(is_installed(type_name) for _, type_name in used):
         raise InputError(f"driver {entry.name}: {'; '.join(lost(used))}")

@@ -21,10 +21,10 @@ from quadsim.base.parameters import Vec3
 from quadsim.gazebo.sdf import vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.worlds import for_gazebo
-from quadsim.gazebo.xml import text_of
+from quadsim.gazebo.xml import number_text
 from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
-from quadsim.ros.graph.vehicles import frame_prefix, namespaces
+from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
 from quadsim.sim.scenario import Scenario, ScenarioFile
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.sdf.world_file import load_world
@@ -204,7 +204,9 @@ def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
     devices = {kind: scenario.devices[kind] for kind in options.lent if kind != CAMERA}
     models = []
     for namespace, pose in zip(
-        namespaces(options.sim.count), scenario.file.start.poses(options.sim.count), strict=True
+        vehicle_namespaces(options.sim.count),
+        scenario.file.start.poses(options.sim.count),
+        strict=True,
     ):
         model = vehicle_model(
             scenario.vehicle,
@@ -221,7 +223,7 @@ def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
         if place is None:
             place = Element("pose")
             model.insert(0, place)
-        place.text = text_of((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
+        place.text = number_text((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
         models.append(model)
     return models
 
@@ -241,7 +243,9 @@ def _bridges(options: GazeboLaunch, world: str) -> list[NodeSpec]:
     if options.flies or options.lent:
         bridge_file = find("bridge", options.bridge or ("physics" if options.flies else "view"))
         given = {"config_file": str(bridge_file), "expand_gz_topic_names": True}
-        bridges += [bridge("gazebo_bridge", name, given) for name in namespaces(options.sim.count)]
+        bridges += [
+            bridge("gazebo_bridge", name, given) for name in vehicle_namespaces(options.sim.count)
+        ]
     return bridges
 
 
@@ -260,13 +264,15 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
         drawn = {"lent": [*lidar, *camera]} if lidar or camera else {}
         return [
             NodeSpec("gazebo_view", name, {"world": world, **drawn})
-            for name in namespaces(options.sim.count)
+            for name in vehicle_namespaces(options.sim.count)
         ]
     sensors = [kind for kind in options.lent if kind not in DRAWN]
     field_W_T = _field_W_T(scenario, options)
     figures = figures_of(scenario.sensors, field_W_T)
     looks = {"vehicle": scenario.file.vehicle, "sensors": scenario.file.sensors}
-    descriptions = [NodeSpec("description", name, looks) for name in namespaces(options.sim.count)]
+    descriptions = [
+        NodeSpec("description", name, looks) for name in vehicle_namespaces(options.sim.count)
+    ]
     return [
         NodeSpec(
             "gazebo_adapter",
@@ -282,7 +288,7 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
                 **prefixed(figures, "figures."),
             },
         )
-        for i, name in enumerate(namespaces(options.sim.count))
+        for i, name in enumerate(vehicle_namespaces(options.sim.count))
     ] + descriptions  # as dynamics does for vehicles of its own
 
 

@@ -19,7 +19,7 @@ from quadsim.base.parameters import IsDataclass, flatten
 from quadsim.estimation.eskf.parameters import ERROR_STATE
 from quadsim.ros.graph.driver_choice import Drivers, choose
 from quadsim.ros.graph.options import Arm, GraphOptions, Record, ScenarioOptions, bag_of
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.parts.sampling import sampling_text
 from quadsim.ros.runtime import topics
 from quadsim.sensors.devices import needs_of
@@ -217,7 +217,9 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     said_by_files = said_of(scenario)
     drivers = choose(options.drivers, said_by_files)
     _refuse(scenario, options, drivers)
-    around = {name: _drivers_of(name, options, drivers) for name in namespaces(options.count)}
+    around = {
+        name: _drivers_of(name, options, drivers) for name in vehicle_namespaces(options.count)
+    }
     taken = tuple(pair for pairs, _ in around.values() for pair in pairs)
 
     sampled = _sampled(scenario, drivers)
@@ -243,7 +245,7 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         parameters["estimator"] |= {"sampled_rate_hz": rate_hz}
     nodes = [spec("dynamics", "/", parameters.pop("dynamics"))]
     offsets = scenario.offsets_W_m(options.count)
-    for namespace, offset in zip(namespaces(options.count), offsets, strict=True):
+    for namespace, offset in zip(vehicle_namespaces(options.count), offsets, strict=True):
         parameters["autopilot"] |= {"mission_offset_W_m": list(offset)}
         nodes += [
             spec(executable, namespace, dict(given)) for executable, given in parameters.items()

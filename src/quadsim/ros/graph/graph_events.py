@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,8 @@ from std_srvs.srv import SetBool
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.topics import full_name
+from quadsim.ros.runtime.base import values_of
+from quadsim.ros.runtime.topics import Topic, full_name
 from quadsim.sim.log import CRASH_REST_NS
 
 
@@ -52,32 +53,24 @@ class Watcher(Node):
         self.clock_disturbed = False
         self.missions: dict[str, dict[str, str]] = {}
         self.crashes_ns: dict[str, int] = {}
-        diagnostics, clock, status = topics.DIAGNOSTICS, topics.CLOCK, topics.MISSION_STATUS
-        self.create_subscription(
-            diagnostics.message, diagnostics.name, self._on_reports, diagnostics.wanted
-        )
-        self.create_subscription(clock.message, clock.name, self._on_clock, clock.wanted)
-        for namespace in namespaces:
-            self.create_subscription(
-                status.message,
-                full_name(namespace, status.name),
-                partial(self._on_mission, namespace),
-                status.wanted,
-            )
-            self.create_subscription(
-                topics.EVENTS.message,
-                full_name(namespace, topics.EVENTS.name),
-                partial(self._on_event, namespace),
-                topics.EVENTS.wanted,
-            )
+        self.hear(topics.DIAGNOSTICS, self._on_reports)
+        self.hear(topics.CLOCK, self._on_clock)
+        for name in namespaces:
+            self.hear(topics.MISSION_STATUS, partial(self._on_mission, name), name)
+            self.hear(topics.EVENTS, partial(self._on_event, name), name)
         self.pause_client = self.create_client(SetBool, "/sim/pause")
+
+    def hear(self, topic: Topic, callback: Callable[[Any], None], namespace: str = "/") -> None:
+        """Subscribe to a topic of a vehicle, or of the world."""
+        name = full_name(namespace, topic.name)
+        self.create_subscription(topic.message, name, callback, topic.wanted)
 
     def _on_reports(self, message: Any) -> None:
         for status in message.status:
             report = self.reports.setdefault(status.name, Report())
             report.count += 1
             report.message = status.message
-            report.values = {pair.key: pair.value for pair in status.values}
+            report.values = values_of(status)
 
     def _on_clock(self, message: Any) -> None:
         try:
@@ -91,7 +84,7 @@ class Watcher(Node):
         self.time_ns = time_ns
 
     def _on_mission(self, namespace: str, message: Any) -> None:
-        self.missions[namespace] = {pair.key: pair.value for pair in message.values}
+        self.missions[namespace] = values_of(message)
 
     def _on_event(self, namespace: str, message: Any) -> None:
         if message.name == "crash":

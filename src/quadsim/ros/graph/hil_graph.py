@@ -28,10 +28,10 @@ from quadsim.base.files import find, find_world
 from quadsim.base.options import option
 from quadsim.base.parameters import flatten, load
 from quadsim.drivers.driver import Driver, DriverTopic
-from quadsim.hil.guard.gate import GateParams
+from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.hil.guard.parameters import GuardParams
-from quadsim.hil.planner.planner import PlannerParams
+from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.driver_choice import Drivers, choose, definite
 from quadsim.ros.graph.graph import NodeSpec, prefixed
@@ -394,7 +394,7 @@ def _driver(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> NodeS
             "alone": True,
             "send": True,
             "relay": relay,
-            **prefixed(GateParams(guard.limits, guard.watch)),
+            **prefixed(CommandGateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )

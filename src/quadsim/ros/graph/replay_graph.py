@@ -21,7 +21,7 @@ from quadsim.base.parameters import flatten
 from quadsim.ros.graph.driver_choice import REPLACEABLE
 from quadsim.ros.graph.graph import NodeSpec, describe, prefixed
 from quadsim.ros.graph.options import Record, ReplayOptions, bag_of
-from quadsim.ros.graph.vehicles import namespaces as namespaces_of
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.player.playback import Selection, parse_remap
 from quadsim.ros.runtime.runtime import in_order_of_arrival
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -132,7 +132,7 @@ def _scenario(bag: Bag, asked: str | None, needed_by: str) -> Scenario:
 def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[NodeSpec]:
     if options.bag is None:
         return []
-    known = namespaces_of(len(vehicles))
+    known = vehicle_namespaces(len(vehicles))
     if vehicles != sorted(known):
         raise InputError(
             f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"

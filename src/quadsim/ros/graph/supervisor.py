@@ -23,9 +23,9 @@ from quadsim.bag.repair import repair
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.runtime.cpu import CpuShare, CpuUse
-from quadsim.ros.runtime.processes import GraphProcess, stop_all
+from quadsim.ros.runtime.processes import GraphProcess, end_all
 from quadsim.ros.runtime.runtime import own_node, stop_on_signals
 
 #: Wall time until every node must be up and matched: the first flight compiles.
@@ -120,11 +120,7 @@ class RunningGraph(Generic[W]):
 
     def _end(self) -> None:
         """Stop the processes, the recorder last, and make its bag whole."""
-        recorders = [p for p in self.processes if p.specs[-1].executable == "recorder"]
-        others = [p for p in self.processes if p not in recorders]
-        self.killed = (*stop_all(others), *stop_all(recorders))
-        for process in self.processes:
-            process.close()
+        self.killed, _ = end_all(self.processes)
         if self._bag is not None and self._bag.is_dir():
             repair(self._bag)
 
@@ -217,7 +213,7 @@ class Supervisor:
         progress: Progress,
     ) -> None:
         self._graph: RunningGraph[Watcher] = RunningGraph(specs, domain, bag, composed)
-        self._namespaces = namespaces(count)
+        self._namespaces = vehicle_namespaces(count)
         swarm = next((spec.full_name for spec in specs if spec.executable == SWARM), "")
         self._world = swarm or "/dynamics"
         self._heights = swarm or f"{self._namespaces[0]}/autopilot"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def namespaces(count: int) -> list[str]:
+def vehicle_namespaces(count: int) -> list[str]:
     """``/quad``, or ``/quad1``, ``/quad2``, ... where there are several."""
     return ["/quad"] if count == 1 else [f"/quad{i + 1}" for i in range(count)]
 

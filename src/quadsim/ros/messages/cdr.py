@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 
+from quadsim.base.parameters import Vec3
 from quadsim.wire.decode import LAYOUTS, message_dtype
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.joint_states import joint_velocities
@@ -36,6 +37,26 @@ UNREADABLE = (RuntimeError, ValueError, TypeError, OverflowError, MemoryError, S
 
 class MessageError(ValueError):
     """A message that is not used: bytes that are none, or what no such message can say."""
+
+
+def refuse(words: str | None) -> None:
+    """Refuse a message, where there are words why.
+
+    Raises:
+        MessageError: there are.
+    """
+    if words:
+        raise MessageError(words)
+
+
+def xyz(field: Any) -> Vec3:
+    """Numbers of a Vector3 or a Point."""
+    return (field.x, field.y, field.z)
+
+
+def put_xyz(field: Any, numbers: Any) -> None:
+    """Write numbers into a Vector3 or a Point."""
+    field.x, field.y, field.z = map(float, numbers)
 
 
 def deserialize(payload: bytes, kind: Any) -> Any:

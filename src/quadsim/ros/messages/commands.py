@@ -13,10 +13,10 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
-from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate, yaw_of
+from quadsim.geometry.rotation import Quat, from_euler, quat, rotate, unrotate, yaw_of
 from quadsim.mission.items import Item, items_from
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.ros.messages.cdr import MessageError, brief, deserialize
+from quadsim.ros.messages.cdr import MessageError, brief, deserialize, put_xyz, xyz
 from quadsim.ros.messages.conversion import unit_quaternion
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
@@ -34,14 +34,32 @@ def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> Non
     point = message.points[0] if message.points else None
     if not (point and point.transforms and point.velocities and point.accelerations):
         raise MessageError("one point with transform, velocity and acceleration is wanted")
-    q = point.transforms[0].rotation
     yaw_rate, thrust = point.velocities[0].angular.z, point.accelerations[0].linear.z
     if not math.isfinite(yaw_rate + thrust):
         raise MessageError("yaw rate or thrust is not finite")
     _refuse_large((yaw_rate, thrust), FASTEST, "rad/s or m/s^2")
-    command.q_WB[:] = unit_quaternion(np.array((q.x, q.y, q.z, q.w)))
+    command.q_WB[:] = quaternion_of(point.transforms[0].rotation)
     command.yaw_rate, command.thrust = yaw_rate, thrust
     command.stamp_ns = stamp_ns_of(message.header.stamp)
+
+
+def quaternion_of(field: Any) -> Quat:
+    """A Quaternion, w first, of length 1.
+
+    Raises:
+        MessageError: no rotation.
+    """
+    return unit_quaternion(np.array((field.x, field.y, field.z, field.w)))
+
+
+def refuse_other_frame(message: Any) -> None:
+    """Refuse what is not in ``map``.
+
+    Raises:
+        MessageError: it is not.
+    """
+    if message.header.frame_id != "map":
+        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
 
 
 def _refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
@@ -73,8 +91,7 @@ def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
         MessageError: no such message, another frame, or a speed that nothing flies.
     """
     message = deserialize(payload, TwistStamped)
-    linear, frame = message.twist.linear, message.header.frame_id
-    v = (linear.x, linear.y, linear.z)
+    v, frame = xyz(message.twist.linear), message.header.frame_id
     _refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
     if frame.rsplit("/", 1)[-1] == "base_link":  # level: turned by the heading alone
         v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
@@ -89,11 +106,10 @@ def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
     Raises:
         MessageError: another frame, or no rotation.
     """
-    if message.header.frame_id != "map":
-        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
-    p, q = message.pose.position, message.pose.orientation
-    _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
-    return (p.x, p.y, p.z), yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
+    refuse_other_frame(message)
+    p_W = xyz(message.pose.position)
+    _refuse_large(p_W, FARTHEST_M, "m")
+    return p_W, yaw_of(quaternion_of(message.pose.orientation))
 
 
 def read_trajectory_command(
@@ -107,26 +123,23 @@ def read_trajectory_command(
     Raises:
         MessageError: another frame, a point without a transform, or no rotation.
     """
-    if message.header.frame_id != "map":
-        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
+    refuse_other_frame(message)
     points = []
     for i, point in enumerate(message.points):
         if not point.transforms:
             raise MessageError(f"points[{i}]: no transform")
-        p, q = point.transforms[0].translation, point.transforms[0].rotation
-        yaw = yaw_of(unit_quaternion(np.array((q.x, q.y, q.z, q.w))))
-        _refuse_large((p.x, p.y, p.z), FARTHEST_M, "m")
+        p_W = xyz(point.transforms[0].translation)
+        yaw = yaw_of(quaternion_of(point.transforms[0].rotation))
+        _refuse_large(p_W, FARTHEST_M, "m")
         v_W = a_W = yaw_rate = None
         if point.velocities:
-            v = point.velocities[0].linear
-            v_W, yaw_rate = (v.x, v.y, v.z), point.velocities[0].angular.z
+            v_W, yaw_rate = xyz(point.velocities[0].linear), point.velocities[0].angular.z
             _refuse_large((*v_W, yaw_rate), FASTEST, "m/s or rad/s")
         if point.accelerations:
-            a = point.accelerations[0].linear
-            a_W = (a.x, a.y, a.z)
+            a_W = xyz(point.accelerations[0].linear)
             _refuse_large(a_W, FASTEST, "m/s^2")
         t_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
-        points.append(TrajectoryPoint(t_s, (p.x, p.y, p.z), yaw, v_W, a_W, yaw_rate))
+        points.append(TrajectoryPoint(t_s, p_W, yaw, v_W, a_W, yaw_rate))
     return points, stamp_ns_of(message.header.stamp) or None
 
 
@@ -136,8 +149,7 @@ def make_path(points_W: Any) -> Path:
     message.header.frame_id = "map"
     for pose, point in zip(message.poses, points_W, strict=True):
         pose.header.frame_id = "map"
-        position = pose.pose.position
-        position.x, position.y, position.z = map(float, point)
+        put_xyz(pose.pose.position, point)
     return message
 
 
@@ -168,8 +180,7 @@ def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
     Raises:
         MessageError: another frame, or a number is missing.
     """
-    force, torque = message.wrench.force, message.wrench.torque
-    f, t = (force.x, force.y, force.z), (torque.x, torque.y, torque.z)
+    f, t = xyz(message.wrench.force), xyz(message.wrench.torque)
     if not all(map(math.isfinite, (*f, *t))):
         raise MessageError("a number in it is not finite")
     frame = message.header.frame_id

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 LARGEST = 1e8
 #: In odometries: position and quaternion; linear and angular velocity.
 _POSE, _TWIST = struct.Struct("<7d"), struct.Struct("<6d")
-#: What :class:`Motion` holds, and how.
+#: What :class:`MotionFields` holds, and how.
 _NUMBERS = ("p_W", "v_W", "q_WB", "w_B")
 _MOTION = struct.Struct("=13d")
 
@@ -70,7 +70,7 @@ def _finite(x: float, y: float, z: float, what: str) -> Vec3:
     return (x, y, z)
 
 
-class Motion:
+class MotionFields:
     """Fields of one KINEMATICS or ODOMETRY record, looked up once: each look-up takes 1 us.
 
     ``numbers`` is the memory of all but the stamp: they lie one behind the other.
@@ -96,7 +96,7 @@ class OdometryWriter:
     """
 
     def __init__(self, frame: str, child: str, record: Any) -> None:
-        self._motion = Motion(record)
+        self._motion = MotionFields(record)
         self._template = Template.of(topics.ODOMETRY.type_name, frame, child)
         fields = self._template.fields
         self._p, self._q = fields["p"], fields["q_xyzw"]
@@ -129,7 +129,7 @@ class OdometryReader:
     """
 
     def __init__(self, record: Any) -> None:
-        self._motion = Motion(record)
+        self._motion = MotionFields(record)
         self._reader = Reader(topics.ODOMETRY.type_name)
 
     @property

@@ -13,6 +13,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat
+from quadsim.ros.messages.cdr import put_xyz
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Sphere
 
 STONE = (0.6, 0.55, 0.5, 1.0)
@@ -48,14 +49,14 @@ def new_marker(
     marker.header.frame_id = "map"
     marker.pose.orientation.w = 1.0
     marker.color = ColorRGBA(r=color[0], g=color[1], b=color[2], a=color[3])
-    marker.scale.x, marker.scale.y, marker.scale.z = map(float, size_m)
+    put_xyz(marker.scale, size_m)
     marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points_W]
     return marker
 
 
 def _place(marker: Marker, p_W: Vec3, q_WB: Quat) -> None:
-    position, turn = marker.pose.position, marker.pose.orientation
-    position.x, position.y, position.z = map(float, p_W)
+    turn = marker.pose.orientation
+    put_xyz(marker.pose.position, p_W)
     turn.w, turn.x, turn.y, turn.z = map(float, q_WB)
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from visualization_msgs.msg import Marker, MarkerArray
 
 from quadsim.hil.planner.occupancy import OccupancyMap
-from quadsim.ros.messages.cdr import MessageError, brief
+from quadsim.ros.messages.cdr import MessageError, brief, xyz
+from quadsim.ros.messages.commands import refuse_other_frame
 from quadsim.ros.messages.markers import new_marker, text_marker
 from quadsim.ros.messages.world import make_time
 
@@ -38,8 +39,7 @@ def read_goals(message: Any) -> NDArray[np.float64]:
             raise MessageError(f"frame {brief(frame)!r}; give map")
     if len(message.poses) > MOST_GOALS:
         raise MessageError(f"{len(message.poses)} goals; at most {MOST_GOALS}")
-    places = [pose.pose.position for pose in message.poses]
-    goals_W = np.array([(p.x, p.y, p.z) for p in places]).reshape(-1, 3)
+    goals_W = np.array([xyz(pose.pose.position) for pose in message.poses]).reshape(-1, 3)
     _check_goals(goals_W)
     return goals_W
 
@@ -54,10 +54,9 @@ def read_goal(message: Any, height_m: float) -> NDArray[np.float64]:
     Raises:
         MessageError: another frame, or a number is missing.
     """
-    if message.header.frame_id != "map":
-        raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
-    p = message.pose.position
-    goals_W = np.array([[p.x, p.y, p.z if p.z != 0.0 else height_m]])
+    refuse_other_frame(message)
+    x, y, z = xyz(message.pose.position)
+    goals_W = np.array([[x, y, z if z != 0.0 else height_m]])
     _check_goals(goals_W)
     return goals_W
 

@@ -9,6 +9,7 @@ from geometry_msgs.msg import Transform, TransformStamped
 
 from quadsim.geometry.rotation import conjugate, from_euler, multiply, quat, rotate
 from quadsim.geometry.vector import subtract, vec3
+from quadsim.ros.messages.cdr import put_xyz
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.qos import LATCHED, RELIABLE
@@ -17,8 +18,8 @@ from quadsim.ros.runtime.qos import LATCHED, RELIABLE
 def make_transform(p: Any, q: Any) -> Transform:
     """Transform message of a translation in m and a quaternion, w first."""
     message = Transform()
-    translation, rotation = message.translation, message.rotation
-    translation.x, translation.y, translation.z = map(float, p)
+    rotation = message.rotation
+    put_xyz(message.translation, p)
     rotation.w, rotation.x, rotation.y, rotation.z = map(float, q)
     return message
 

@@ -12,7 +12,7 @@ from quadsim.ros.messages.conversion import AccelWriter, OdometryWriter
 from quadsim.ros.messages.world import make_battery
 from quadsim.ros.parts.sampling import Sampling
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.topics import Topic, full_name
 from quadsim.sensors.timing import due
 from quadsim.sim.log import ERROR
@@ -84,8 +84,7 @@ class VehicleTruth:
 
     def event(self, level: int, name: str, message: str) -> None:
         """Say on ``events`` that something happened."""
-        stamp_s = self._fleet.stamp_ns * 1e-9
-        self._events.publish(make_status(level, name, message, {"stamp_s": f"{stamp_s:.3f}"}))
+        self._events.publish(make_event(self._fleet.stamp_ns, level, name, message))
 
     def publish(self, before_ns: int, now_ns: int) -> None:
         """Publish the truth and whatever else fell due between two times."""

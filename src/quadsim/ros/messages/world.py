@@ -13,7 +13,7 @@ from sensor_msgs.msg import BatteryState, NavSatFix
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, from_mapping
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.messages.cdr import MessageError, checked_stamp
+from quadsim.ros.messages.cdr import MessageError, checked_stamp, xyz
 from quadsim.ros.runtime import topics
 from quadsim.wire.encode import SECOND_NS
 from quadsim.world.air.wind_parameters import FASTEST_WIND_MPS
@@ -48,7 +48,7 @@ def make_datum(datum: Any) -> NavSatFix:
     return message
 
 
-def datum_of(message: NavSatFix) -> Datum:
+def read_datum(message: NavSatFix) -> Datum:
     """The origin of ``map`` out of ``/datum``.
 
     Raises:
@@ -78,7 +78,7 @@ def wind_of(message: Vector3Stamped) -> Vec3:
     """
     if message.header.frame_id != "map":
         raise MessageError(f"frame {message.header.frame_id!r}; give map")
-    wind_W_mps = (message.vector.x, message.vector.y, message.vector.z)
+    wind_W_mps = xyz(message.vector)
     if not all(abs(speed) <= FASTEST_WIND_MPS for speed in wind_W_mps):  # NaN is not either
         raise MessageError(f"{wind_W_mps} m/s; give at most {FASTEST_WIND_MPS:g} on each axis")
     return wind_W_mps

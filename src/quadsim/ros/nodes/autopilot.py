@@ -6,7 +6,6 @@ It steps on the odometry's stamps, 50 times a second, and on ROS time when no od
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.context import Context
-from rclpy.serialization import serialize_message
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import SetBool
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
@@ -25,7 +22,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, pack, read_yaml
 from quadsim.base.records import ATTITUDE_COMMAND, ODOMETRY, SETPOINT
 from quadsim.control.airframe import AirframeParams, pack_airframe
-from quadsim.control.joystick import Sticks
+from quadsim.control.joystick import Joystick, load_joystick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.mission.flight.flight import FlightManager
@@ -39,30 +36,26 @@ from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.markers import mission_markers
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import (
-    FIXED,
     MOTOR_LOST,
-    LiveGains,
+    changed_controller,
     declare_controller,
     read_controller,
-    when,
 )
-from quadsim.ros.parts.joy import JoyInput
 from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.parts.scene_params import SCENE, declare_scene
+from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_bool,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
-    value_of,
 )
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.timing import due
 from quadsim.wire import samples
 from quadsim.wire.encode import attitude_template
@@ -83,8 +76,6 @@ REQUESTS = {
 }
 #: Odometry later than so many steps counts as none.
 PATIENCE = 3
-#: How many of its own messages it knows when it hears them.
-OWN_MESSAGES = 100
 
 
 @dataclass(frozen=True)
@@ -112,12 +103,6 @@ def mission_items(
     return items, tuple(moved_command(command, offset_W_m) for command in given)
 
 
-def _raise(refused: str | None) -> None:
-    """Refuse a message that was not obeyed."""
-    if refused:
-        raise MessageError(refused)
-
-
 class AutopilotNode(QuadsimNode):
     """Flight manager and position loop."""
 
@@ -126,16 +111,15 @@ class AutopilotNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("autopilot", **kwargs)
-        self._gains, airframe = declare_controller(self, partial(when, "autopilot"))
-        self._airframe = airframe
-        mission = declare_text(self, "mission", "", "a scenario whose mission is flown")
-        self._auto_start = declare_bool(self, "auto_start", False, "arm and start when possible")
-        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
-        use_truth = declare_bool(
+        self._gains, self._airframe = declare_controller(self, "autopilot")
+        mission = declare_one(self, "mission", "", "a scenario whose mission is flown")
+        self._auto_start = declare_one(self, "auto_start", False, "arm and start when possible")
+        reliable = declare_one(self, "odometry_reliable", True, "ask for a reliable odometry")
+        use_truth = declare_one(
             self, "use_truth", False, "begin on the truth, not the estimate", ON_RESET
         )
         words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
-        joystick = declare_text(self, "joystick", "", words)
+        joystick = declare_one(self, "joystick", "", words)
         self._params = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
@@ -145,11 +129,10 @@ class AutopilotNode(QuadsimNode):
         self._filed, script = mission_items(mission, self._gains, self._offset_W_m)
         self._items = self._filed
         self._odometries: NDArray[np.record] = np.zeros(1, ODOMETRY)
-        self._odometry = self._odometries[0]
+        self._commands = VehicleCommands(self, self.get_namespace())
+        self._odometry = self._commands.odometry = self._odometries[0]
         self._begin_flight(script, 0)
         self._stepped_ns = self._odometry_ns = 0
-        self._reported: dict[str, str] = {}
-        self._own: deque[bytes] = deque(maxlen=OWN_MESSAGES)
         self._offer_all()
         self._reader = OdometryReader(self._odometry)
         self._source = OdometrySource(self, self._on_odometry, reliable)
@@ -157,23 +140,19 @@ class AutopilotNode(QuadsimNode):
             self._source.switch("truth")
         self._publish_mission()
         self._source_output.publish(String(data=self._source.name))
-        self._report_status()
-        self._listen_to_commands()
-        self._joy = JoyInput(self, joystick, self._on_button, self._on_sticks) if joystick else None
-        self._serve()
-        self._live = LiveGains(
-            "autopilot", self._gains, airframe, lambda: self.manager.armed, self._apply
+        self._commands.tell(())
+        self._listen()
+        if joystick:
+            self._joystick = Joystick(load_joystick(joystick))
+            self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
+        self.create_service(SetBool, "use_truth", self._on_use_truth)
+        self._resets = Resets(
+            self, "autopilot", partial(read_controller, self), self._take, self._restart
         )
-        self._resets = Resets(self, "autopilot", self._read_files, self._take, self._restart, FIXED)
         self.listen(topics.EVENTS, self._on_event, raw=False)
         self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "disarmed, the mission begins anew")
         self.wall_timer(self._period_ns * 1e-9, self._watch)
-
-    def _read_files(self) -> dict[str, Any]:
-        """Gains and airframe as their files say now."""
-        config, vehicle = (value_of(self, name) for name in ("config", "vehicle"))
-        return read_controller(config, vehicle)
 
     def _apply(self, gains: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on; another way to fly begins on the ground."""
@@ -184,12 +163,13 @@ class AutopilotNode(QuadsimNode):
             self._position[limit] = anew[limit]
         if flight and not self.manager.armed:
             finished = self.manager.finished
-            self.manager = self._make_manager()
+            self._make_manager()
             self.manager.finished = finished  # else auto_start would fly again
 
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Gains, the map of the ground, and what is flown on."""
-        apply_gains = self._live.take(changed, reset)
+        turning = None if reset else self.manager.armed
+        apply_gains = changed_controller(self, "autopilot", changed, turning, self._apply)
         in_scene = any(name.startswith(SCENE) for name in changed)
         ground = self._map_of(changed) if in_scene else (self._terrain, self._flat_m)
 
@@ -214,18 +194,18 @@ class AutopilotNode(QuadsimNode):
                 self._filed = items
         self._begin_flight(script, reset_ns)
         self._publish_mission()
-        self._report_status()
+        self._commands.tell(())
 
     def _on_time_back(self) -> None:
         """Disarmed at the mission's beginning, as a node that starts, in simulation only."""
         self._resets.forget()
         self._stepped_ns = self._odometry_ns = 0
         self._begin_flight(self._script_commands, 0)
-        self._report_status()
+        self._commands.tell(())
 
     def _begin_flight(self, script: Sequence[Command], begin_ns: int) -> None:
         """Disarmed, at the mission's beginning; commands count from here."""
-        self.manager = self._make_manager()
+        self._make_manager()
         self._script_commands, self._begun_ns = script, begin_ns
         self._script = Script(script)
         self._position = new_position_control(self._gains, pack_airframe(self._airframe))
@@ -235,7 +215,7 @@ class AutopilotNode(QuadsimNode):
     def _on_event(self, message: Any) -> None:
         """Of the other nodes: the world was reset, a motor is lost."""
         self._resets.hear(message)
-        values = {pair.key: pair.value for pair in message.values}
+        values = values_of(message)
         if message.name == MOTOR_LOST and "motor" in values:
             if not values["motor"].isdecimal():
                 raise MessageError(f"motor: {values['motor']!r} is no number of a motor")
@@ -252,60 +232,36 @@ class AutopilotNode(QuadsimNode):
         """The map of the ground and the height around it, of parameters that change and others."""
         if not self._gains.flight.ground.map:
             return NO_TERRAIN, 0.0
-        environment = taken(self, EnvironmentParams, "environment.", changed)
+        environment = current(self, EnvironmentParams, "environment.", changed)
         return self._make_scene(changed).terrain, environment.ground_height_m
 
-    def _make_manager(self) -> FlightManager:
+    def _make_manager(self) -> None:
         flight, position = self._gains.flight, self._gains.position
-        return FlightManager(flight, self._items, self._terrain, self._flat_m, position)
+        self.manager = self._commands.manager = FlightManager(
+            flight, self._items, self._terrain, self._flat_m, position
+        )
 
     def _offer_all(self) -> None:
         self._attitude = self.offer(topics.COMMAND_ATTITUDE, needed=True)
         self._velocity = self.offer(topics.COMMAND_VELOCITY)
         self._reference = self.offer(topics.REFERENCE)
-        self._status = self.offer(topics.MISSION_STATUS)
         self._source_output = self.offer(topics.STATE_SOURCE)
-        self._mission = self.offer(topics.MISSION)
         self._markers = self.offer(topics.MARKERS)
         body = self.frame("base_link")
         self._attitude_messages = SampleMessages(attitude_template(body), samples.attitude_numbers)
         self._wish, self._where = samples.velocity_command_messages(), samples.reference_messages()
 
-    def _listen_to_commands(self) -> None:
-        self.listen(topics.COMMAND_POSE, self._on_pose, raw=False)
-        self.listen(topics.COMMAND_VELOCITY, self._on_velocity)
-        self.listen(topics.COMMAND_TRAJECTORY, self._on_trajectory, raw=False)
+    def _listen(self) -> None:
         self.listen(topics.MISSION, self._on_mission)
         self.listen(topics.RANGE, self._on_range, raw=False)
         self.listen(topics.BATTERY, self._on_battery, raw=False)
         self.listen(topics.DIAGNOSTICS, self._on_reports, raw=False)
 
-    def _serve(self) -> None:
-        in_mission = ("mission/start", "mission/pause", "mission/abort")
-        for name in (*in_mission, "hover", "return_home", "land"):
-            self.create_service(Trigger, name, partial(self._on_request, name.split("/")[-1]))
-        self.create_service(SetBool, "arm", self._on_arm)
-        self.create_service(SetBool, "use_truth", self._on_use_truth)
-
     # ---- requests ------------------------------------------------------------------------------
-
-    def _answer(self, response: Any, refused: str | None) -> Any:
-        """Tell whether a request is obeyed, and why not."""
-        response.success = refused is None
-        response.message = refused or self.manager.state
-        self._report_events()
-        return response
-
-    def _on_request(self, name: str, _: Any, response: Any) -> Any:
-        """Start, pause, abort, hover, return home or land, as the manager calls them."""
-        return self._answer(response, getattr(self.manager, name)())
-
-    def _on_arm(self, request: Any, response: Any) -> Any:
-        return self._answer(response, self.manager.arm() if request.data else self.manager.disarm())
 
     def _on_use_truth(self, request: Any, response: Any) -> Any:
         self._switch_source("truth" if request.data else "estimate")
-        return self._answer(response, None)
+        return self._commands.answer(response, None)
 
     def _switch_source(self, name: str) -> None:
         self._source.switch(name)
@@ -323,31 +279,19 @@ class AutopilotNode(QuadsimNode):
             self.get_logger().info(f"joystick: {name} refused: {refused}")
         self._report_events()
 
-    def _on_sticks(self, sticks: Sticks) -> None:
-        """Fly by them, in the states in which somebody may."""
-        self.manager.take_sticks(sticks)
+    def _on_joy(self, message: Any) -> None:
+        """Obey buttons, and fly by the sticks in the states in which somebody may.
 
-    def _refuse_stale(self, stamp_ns: int) -> None:
-        """Refuse a command that is older than the flight waits for the next."""
-        timeout_s = self._gains.flight.failsafe.command_timeout_s
-        commands.refuse_stale(stamp_ns, self._stepped_ns, timeout_s)
-
-    def _on_pose(self, message: Any) -> None:
-        self._refuse_stale(stamp_ns_of(message.header.stamp))
-        _raise(self.manager.command_pose(*commands.read_pose_command(message)))
-
-    def _on_trajectory(self, message: Any) -> None:
-        refused = self.manager.command_trajectory(*commands.read_trajectory_command(message))
-        self._report_events()
-        _raise(refused)
-
-    def _on_velocity(self, payload: bytes) -> None:
-        """Obey somebody else's wish; its own comes back on the same topic."""
-        if payload in self._own:
-            return
-        self._refuse_stale(stamp_of(payload))
-        wish = commands.read_velocity_command(payload, self._odometry.q_WB)
-        _raise(self.manager.command_velocity(*wish))
+        Buttons are timed by the node's clock: a driver's stamps are of its own.
+        """
+        now_ns = self.get_clock().now().nanoseconds
+        try:
+            reading = self._joystick.read(message.axes, message.buttons, now_ns)
+        except InputError as error:
+            raise MessageError(str(error)) from None
+        for name in reading.asked:
+            self._on_button(name)
+        self.manager.take_sticks(reading.sticks)
 
     def _on_range(self, message: Any) -> None:
         """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""
@@ -369,17 +313,17 @@ class AutopilotNode(QuadsimNode):
         estimator = f"{self.get_namespace().rstrip('/')}/estimator"
         for status in message.status:
             if status.name == estimator:
-                values = {pair.key: pair.value for pair in status.values}
-                self.manager.take_rejected(list(filter(None, [values.get("rejected", "")])))
+                rejected = values_of(status).get("rejected", "")
+                self.manager.take_rejected([rejected] if rejected else [])
 
     def _on_mission(self, payload: bytes) -> None:
         """Take a new mission, disarmed; its own comes back on the same topic."""
-        if payload in self._own:
+        if payload in self._commands.own:
             return
         if self.manager.armed:
             raise MessageError("a new mission is taken disarmed only")
         self._items = commands.mission_of(payload)
-        self.manager = self._make_manager()
+        self._make_manager()
         self._publish_mission()
 
     # ---- steps ---------------------------------------------------------------------------------
@@ -419,7 +363,7 @@ class AutopilotNode(QuadsimNode):
         if self.manager.has_reference:
             self._reference.publish(self._where.payload(self._setpoint, stamp_ns))
             wish = self._wish.payload(self._setpoint, stamp_ns)
-            self._own.append(wish)
+            self._commands.own.append(wish)
             self._velocity.publish(wish)
         waiting = self.manager.state == "disarmed" and not self.manager.finished
         if self._auto_start and waiting and self.manager.arm() is None:
@@ -430,24 +374,11 @@ class AutopilotNode(QuadsimNode):
 
     def _report_events(self) -> None:
         """Publish new events, and the status if it changed."""
-        for stamp_ns, level, name, message in self.manager.take_events():
-            values = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
-            self.events.publish(make_status(level, name, message, values))
-            self.get_logger().info(f"{name}: {message}")
-        if self.manager.status() != self._reported:
-            self._report_status()
-
-    def _report_status(self) -> None:
-        self._reported = self.manager.status()
-        level = 1 if self._reported["reason"] else 0
-        self._status.publish(make_status(level, "mission", self.manager.state, self._reported))
+        self._commands.tell(self.manager.take_events())
 
     def _publish_mission(self) -> None:
-        waypoints = self.manager.waypoints()
-        path = serialize_message(commands.make_path(waypoints))
-        self._own.append(path)
-        self._mission.publish(path)
-        self._markers.publish(mission_markers(waypoints))
+        self._commands.tell_mission()
+        self._markers.publish(mission_markers(self.manager.waypoints()))
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State of the flight and height."""
@@ -460,15 +391,4 @@ class AutopilotNode(QuadsimNode):
         return int(bool(status["reason"])), status["state"], values | status
 
 
-def make(context: Context, **kwargs: Any) -> AutopilotNode:
-    """Make the node in a context."""
-    return AutopilotNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
-
-if __name__ == "__main__":
-    main()
+make, main = entry_points(AutopilotNode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
+from quadsim.ros.parts.sensor import Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.barometer import MODEL
@@ -15,9 +15,6 @@ def barometer_messages(node: SensorNode) -> Messages:
     return [(topics.PRESSURE, writer.payload)]
 
 
-BAROMETER = kind_of(MODEL, "bmp390", barometer_messages)
+BAROMETER = sensor_kind(MODEL, "bmp390", barometer_messages)
 
 make, main = entry_points(BAROMETER.make)
-
-if __name__ == "__main__":
-    main()

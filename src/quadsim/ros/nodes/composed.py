@@ -10,16 +10,13 @@ import json
 import sys
 from typing import Any
 
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
 from quadsim.base.errors import InputError
 from quadsim.ros.graph.graph import NodeSpec
-from quadsim.ros.runtime.params import declare_text
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.processes import maker
-from quadsim.ros.runtime.runtime import BAD_INPUT, run, secured
+from quadsim.ros.runtime.runtime import new_context, report_error, run, secured
 
 
 def specs_from(text: str) -> list[NodeSpec]:
@@ -56,12 +53,11 @@ def given_nodes(args: list[str]) -> list[NodeSpec]:
     Raises:
         InputError: it is not given, or is no description.
     """
-    context = Context()
+    with secured():
+        context = new_context(args=args)
+        node: Any = Node("composed", context=context)
     try:
-        with secured():
-            rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
-            node: Any = Node("composed", context=context)
-        text = declare_text(node, "nodes", "", "the nodes, as JSON")
+        text = declare_one(node, "nodes", "", "the nodes, as JSON")
         node.destroy_node()
     finally:
         context.try_shutdown()
@@ -73,10 +69,5 @@ def main() -> None:
     try:
         specs = given_nodes(sys.argv)
     except InputError as error:
-        sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
-        sys.exit(BAD_INPUT)
+        sys.exit(report_error(error))
     sys.exit(run([maker(spec) for spec in specs]))
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ from quadsim.gazebo.urdf import robot_description
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare_text
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import full_name
 from quadsim.sensors.devices import load_suite
@@ -51,7 +51,7 @@ class Description:
 def declare_sensors(node: Any, when: str = "") -> str:
     """Declare the parameter that names the suite; its value."""
     doc = "a file of config/sensors/suites, or a path: for robot_description"
-    return declare_text(node, "sensors", "default", doc, when)
+    return declare_one(node, "sensors", "default", doc, when)
 
 
 class DescriptionNode(QuadsimNode):
@@ -59,13 +59,10 @@ class DescriptionNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("description", **kwargs)
-        vehicle = declare_text(self, "vehicle", "x500", "a file of config/vehicles, or a path")
+        vehicle = declare_one(self, "vehicle", "x500", "a file of config/vehicles, or a path")
         self._description = Description(self, self.get_namespace())
         params = load(VehicleParams, find("vehicles", vehicle))
         self._description.tell(params, declare_sensors(self))
 
 
 make, main = entry_points(DescriptionNode)
-
-if __name__ == "__main__":
-    main()

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from rclpy.context import Context
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, load
-from quadsim.hil.guard.gate import GateParams
+from quadsim.base.parameters import load
+from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
-    Place,
+    DriverPlace,
+    DriverSource,
     ResetWatch,
-    Source,
     converter,
     find_source,
     profile_of,
@@ -35,9 +33,9 @@ from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.packages import installed, lost
-from quadsim.ros.runtime.params import declare, declare_bool, declare_text
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.packages import is_installed, lost
+from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.px4 import PACKAGE
 
@@ -57,20 +55,6 @@ EVERY = "*"
 OWN_ODOMETRY = ("odometry/autopilot",)
 
 
-@dataclass(frozen=True)
-class RelayParams:
-    """What the vehicle's own estimator gets."""
-
-    relay: Annotated[
-        str,
-        Spec(
-            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
-            " odometry (external/odom); empty: none",
-            choices=("", "pose", "odometry"),
-        ),
-    ] = ""
-
-
 Take = Callable[[bytes], "bytes | None"]
 
 
@@ -84,20 +68,24 @@ class DriverNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("driver", **kwargs)
-        chain = declare_text(self, "drivers", "", "files of config/drivers, or paths, with commas")
-        wanted = declare_text(
+        chain = declare_one(self, "drivers", "", "files of config/drivers, or paths, with commas")
+        wanted = declare_one(
             self, "topics", EVERY, "of ours, with spaces; *: all that nodes of ours do not publish"
         )
-        before = declare_text(self, "driver_namespace", "", "before the driver's topics: /uav1")
-        alone = declare_bool(self, "alone", True, "there is one vehicle")
-        send = declare_bool(self, "send", True, "take commands, and ask the vehicle for things")
-        self._relay = declare(self, RelayParams()).relay
+        before = declare_one(self, "driver_namespace", "", "before the driver's topics: /uav1")
+        alone = declare_one(self, "alone", True, "there is one vehicle")
+        send = declare_one(self, "send", True, "take commands, and ask the vehicle for things")
+        words = (
+            "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
+            " odometry (external/odom); empty: none"
+        )
+        self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
                 f"node {self.get_fully_qualified_name()}: drivers: {SIM} needs no node"
             )
-        self._place = Place(self.get_namespace(), before, alone)
+        self._place = DriverPlace(self.get_namespace(), before, alone)
         self._prefix = frame_prefix(self.get_namespace())
         self._missing: dict[str, Any] = {}  # our topic to driver and what its file says of it
         self._offered: dict[str, Any] = {}
@@ -111,13 +99,13 @@ class DriverNode(QuadsimNode):
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
         check_commands(self._senders)
-        self._candidates: dict[str, tuple[Source, float]] = {}  # since when
+        self._candidates: dict[str, tuple[DriverSource, float]] = {}  # since when
         self._late = self._heard = False
         self._before: str | None = None
         self._outputs: Outputs | None = None
-        guard = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        guard = declare_one(self, "config", "default", "a file of config/guards, or a path")
         of_guard = load(GuardParams, find("guards", guard))
-        self._gate = declare(self, GateParams(of_guard.limits, of_guard.watch))
+        self._gate = declare(self, CommandGateParams(of_guard.limits, of_guard.watch))
         awaited = any(driver in self._senders for driver, _ in self._missing.values())
         if self._senders and (before or not awaited):
             self._outputs = self._open(self._place.expected)
@@ -137,7 +125,7 @@ class DriverNode(QuadsimNode):
             driver = chosen.entry(name).driver
             known = [topic for topic in driver.topics if topic.ours == ours]
             needs += [(ours, topic.type) for topic in known]
-            usable = [topic for topic in known if installed(topic.type)]
+            usable = [topic for topic in known if is_installed(topic.type)]
             if not usable:
                 continue
             for topic in usable:
@@ -180,7 +168,7 @@ class DriverNode(QuadsimNode):
             self.destroy_timer(self._finding)
             self._finding = self.wall_timer(LATE_SEARCH_PERIOD_S, self._find)
 
-    def _is_settled(self, ours: str, found: Source | None, now_s: float) -> bool:
+    def _is_settled(self, ours: str, found: DriverSource | None, now_s: float) -> bool:
         """Whether no other topic is likely to turn out to be one of ours instead."""
         if found is None:
             self._candidates.pop(ours, None)
@@ -191,7 +179,7 @@ class DriverNode(QuadsimNode):
         self._candidates[ours] = found, since_s
         return found.certain or now_s - since_s >= PATIENCE_S
 
-    def _bind(self, ours: str, driver: Any, found: Source) -> None:
+    def _bind(self, ours: str, driver: Any, found: DriverSource) -> None:
         """Take one of ours from a driver's topic from now on."""
         del self._missing[ours], self._candidates[ours]
         self._sources[ours] = found.full
@@ -297,22 +285,16 @@ class DriverNode(QuadsimNode):
         return [ours for name in silent for ours, _ in self._ways[name]]
 
 
-def make(context: Context, **kwargs: Any) -> DriverNode:
-    """Make the node in a context.
+def _checked(**kwargs: Any) -> DriverNode:
+    """The node.
 
     Raises:
         InputError: of the drivers; a type that its package does not have.
     """
     try:
-        return DriverNode(context=context, **kwargs)
+        return DriverNode(**kwargs)
     except ImportError as error:
         raise InputError(f"node driver: {error}; another version of it is needed") from None
 
 
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
-
-if __name__ == "__main__":
-    main()
+make, main = entry_points(_checked)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, flatten, load
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.ros.messages.commands import wrench_of
 from quadsim.ros.messages.truth import VehicleTruth
@@ -26,17 +25,18 @@ from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
 from quadsim.ros.parts.scene_params import SCENE, declare_scene
+from quadsim.ros.parts.simulated_time import SimulatedTime
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.pacing import Forbearance, Latencies, Lockstep, WallClock, nearest
+from quadsim.ros.runtime.latency import Latencies
+from quadsim.ros.runtime.pacing import Forbearance, Lockstep, nearest
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_int,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
     value_of,
 )
 from quadsim.ros.runtime.resets import RESET, Resets
@@ -111,7 +111,7 @@ class DynamicsNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("dynamics", **kwargs)
-        vehicle = declare_text(
+        vehicle = declare_one(
             self, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
         )
         declare(self, load(VehicleParams, find("vehicles", vehicle)), when=on_reset)
@@ -119,65 +119,58 @@ class DynamicsNode(QuadsimNode):
         declare(self, EnvironmentParams(), "environment.", on_reset)
         declare(self, StartParams(), "start.", on_reset)
         declare(self, PhysicsParams(), "physics.", on_reset)
-        declare_int(self, "seed", 1, "of the wind", 0, ON_RESET)
+        declare_one(self, "seed", 1, "of the wind", ON_RESET, ge=0)
         self._make_scene = declare_scene(self)
         self._scene = self._make_scene({})
         self.params = declare(
             self, DynamicsParams(), when=lambda name: ON_RESET if name == "imu_latency_s" else ""
         )
-        declare_text(self, "sampled", "", SAMPLED, ON_RESET)
+        declare_one(self, "sampled", "", SAMPLED, ON_RESET)
         self._period_ns = round(1e9 / self.params.truth_rate_hz)
         words = "what befalls the vehicles, a YAML list"
         self._disturbances = TimedParameter(self, "disturbances", words, self._read_disturbances)
         self.fleet = self._make_fleet({}, self._disturbances.items, self._scene)
-        self._disturbances.apply = self._set_disturbances
-        self._paused = self.params.paused
-        self._tied = False
+        self._disturbances.apply = self.fleet.set_disturbances
         self.be_alone()
         self._latencies = Latencies()
         self._published_ns = np.zeros(KEPT_STEPS, np.int64)
         self._late = 0
-        self._wall = WallClock(self._period_ns, self.params.rate or 1.0)
         self._wait_for_nobody()
-        self._stepped_ns = self._reported_wall_ns = time.monotonic_ns()
-        self._reported_sim_ns = 0
+        self._stepped_ns = time.monotonic_ns()
         self._stalled = self._rivals = ""
         self._clock_output = self.offer(topics.CLOCK)
         self._datum = self.offer(topics.DATUM)
         self._datum.publish(make_datum(self.fleet.environment.datum))
+        motors_ns = round(1e9 / self.params.motor_rate_hz)
         self._vehicles = [
-            VehicleTruth(
-                self,
-                self.fleet,
-                i,
-                namespace,
-                round(1e9 / self.params.motor_rate_hz),
-                self._sampled({}),
-            )
-            for i, namespace in enumerate(namespaces(self.params.count))
+            VehicleTruth(self, self.fleet, i, namespace, motors_ns, self._sampled({}))
+            for i, namespace in enumerate(vehicle_namespaces(self.params.count))
         ]
-        self._descriptions = [
-            Description(self, namespace) for namespace in namespaces(self.params.count)
-        ]
+        self._descriptions = [Description(self, vehicle.namespace) for vehicle in self._vehicles]
         self._describe(self.fleet.params, sensors)
         for vehicle_truth in self._vehicles:
             self._listen_to(vehicle_truth)
         self.listen(topics.WIND_INPUT, self._on_wind, raw=False)
-        self.create_service(SetBool, "/sim/pause", self._on_pause)
-        self.create_service(Trigger, "/sim/reset", self._on_reset)
-        self.create_service(Trigger, "/sim/step", self._on_step)
+        self._time = SimulatedTime(
+            self,
+            self._period_ns,
+            self.params.rate,
+            self.params.paused,
+            lambda: self.fleet.stamp_ns,
+            self._step,
+            self._on_reset,
+        )
         self._resets = Resets(
             self,
             "dynamics",
             lambda: flatten(load(VehicleParams, find("vehicles", vehicle))),
             self._take,
             self._start_over,
-            ("truth_rate_hz", "motor_rate_hz"),
             self._tell_all,
         )
         self._timer: Any = None
         self._tick_s = 0.0
-        self._tick_every(self._wall.wall_period_s)
+        self._tick_every(self._time.wall.wall_period_s)
 
     def _sampled(self, changed: dict[str, Any]) -> list[Sampling]:
         """Sensors that sample seldom, of the parameter that changes or of that which is."""
@@ -190,22 +183,19 @@ class DynamicsNode(QuadsimNode):
     ) -> Fleet:
         """The vehicles by the node's parameters, but for those that change."""
         count = self.params.count
-        start = taken(self, StartParams, "start.", changed)
+        start = current(self, StartParams, "start.", changed)
         return Fleet(
-            taken(self, VehicleParams, "", changed),
-            taken(self, EnvironmentParams, "environment.", changed),
+            current(self, VehicleParams, "", changed),
+            current(self, EnvironmentParams, "environment.", changed),
             start.poses(count),
-            taken(self, PhysicsParams, "physics.", changed),
+            current(self, PhysicsParams, "physics.", changed),
             scene,
             disturbances,
-            [namespace.strip("/") for namespace in namespaces(count)],
+            [namespace.strip("/") for namespace in vehicle_namespaces(count)],
             changed.get("seed", value_of(self, "seed")),
             self._period_ns,
             start.charge,
         )
-
-    def _set_disturbances(self, disturbances: Sequence[Disturbance]) -> None:
-        self.fleet.set_disturbances(disturbances)
 
     def _read_disturbances(
         self, text: str, begin_s: float
@@ -213,7 +203,7 @@ class DynamicsNode(QuadsimNode):
         """Disturbances of a text, in the flight's time, and what happens when to which vehicle."""
         given = disturbances_from_text(text, "disturbances")
         count = self.params.count
-        check_disturbances(given, taken(self, VehicleParams), count, "disturbances")
+        check_disturbances(given, current(self, VehicleParams), count, "disturbances")
         found = [replace(item, at_s=item.at_s + begin_s) for item in given]
         reports = [
             (stamp_ns, (i, words))
@@ -296,8 +286,8 @@ class DynamicsNode(QuadsimNode):
         step = nearest(stamp_ns, self._period_ns) // self._period_ns
         since_ns = int(self._published_ns[step % len(self._published_ns)])
         if self._lockstep is None:
-            due_ns = self._wall.wall_of(stamp_ns)
-            self._late += (now_ns - due_ns) * self._wall.rate > self._late_ns
+            due_ns = self._time.wall.wall_of(stamp_ns)
+            self._late += (now_ns - due_ns) * self._time.wall.rate > self._late_ns
             since_ns = min(since_ns, due_ns)
         self._latencies.add((now_ns - since_ns) * 1e-9)
 
@@ -308,37 +298,29 @@ class DynamicsNode(QuadsimNode):
     def _on_wind(self, message: Any) -> None:
         self.fleet.set_wind(wind_of(message))
 
-    def _on_pause(self, request: Any, response: Any) -> Any:
-        self._paused = request.data
-        self._restart()
-        response.success = True
-        response.message = "paused" if self._paused else "running"
-        return response
-
-    def _on_reset(self, _: Any, response: Any) -> Any:
-        """Vehicles back to their start; time goes on, so that no node sees it jump."""
+    def _on_reset(self) -> str:
         self._resets.at(self.fleet.stamp_ns)
-        response.success = True
-        return response
+        return ""
 
     def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
         """Make other vehicles, or the same in another world, for the flight that begins."""
         if not reset:
             return lambda: None
-        params = taken(self, VehicleParams, "", changed)
+        params = current(self, VehicleParams, "", changed)
         refuse_other_commands(self.fleet.params.commands, params.commands)
         if (params.load.rope_length_m > 0.0) != (self.fleet.params.load.rope_length_m > 0.0):
             raise InputError("load: a load comes or goes with a restart of the graph only")
         in_scene = any(name.startswith(SCENE) for name in changed)
         scene = self._make_scene(changed) if in_scene else self._scene
         fleet = self._make_fleet(changed, (), scene)
-        node_params = taken(self, DynamicsParams, "", changed)
+        node_params = current(self, DynamicsParams, "", changed)
         self._sampled(changed)
         sensors = changed.get("sensors", value_of(self, "sensors"))
         load_suite(sensors)
 
         def apply() -> None:
             self._scene, self.fleet, self.params = scene, fleet, node_params
+            self._disturbances.apply = fleet.set_disturbances
             self._describe(params, sensors)
             self._datum.publish(make_datum(fleet.environment.datum))
 
@@ -349,7 +331,7 @@ class DynamicsNode(QuadsimNode):
         self._disturbances.restart(reset_ns)
         self.fleet.reset(reset_ns)
         self._wait_for_nobody()
-        self._restart()
+        self._time.restart()
         for vehicle in self._vehicles:
             sampled = self._sampled({})
             for one in sampled:
@@ -357,20 +339,7 @@ class DynamicsNode(QuadsimNode):
             vehicle.restart(self.fleet, sampled)
             vehicle.event(OK, RESET, "back at the start")
 
-    def _on_step(self, _: Any, response: Any) -> Any:
-        response.success = self._paused
-        response.message = "" if self._paused else "pause first"
-        if self._paused:
-            self._step()
-            response.message = f"t = {self.fleet.stamp_ns * 1e-9:.4f} s"
-        return response
-
     # ---- time ----------------------------------------------------------------------------------
-
-    def _restart(self) -> None:
-        """Simulated time goes on from here and from the timer's next tick."""
-        self._tied = False
-        self._stepped_ns = time.monotonic_ns()
 
     def _tick_every(self, period_s: float) -> None:
         """Look after the time so often."""
@@ -383,12 +352,10 @@ class DynamicsNode(QuadsimNode):
 
     def _on_timer(self) -> None:
         """Step as often as the pacing allows."""
-        if self._paused:
+        if self._time.paused:
             return
-        self._tick_every(COMMANDED_PERIOD_S if self._commanded else self._wall.wall_period_s)
-        if not self._tied:
-            self._tied = True
-            self._wall.tie(self.fleet.stamp_ns, time.monotonic_ns())
+        self._tick_every(COMMANDED_PERIOD_S if self._commanded else self._time.wall.wall_period_s)
+        self._time.tie()
         lockstep = self._lockstep
         if lockstep is None or not lockstep.started:
             if self._handing is not None and self._handing.queue:
@@ -396,15 +363,13 @@ class DynamicsNode(QuadsimNode):
             now_ns = time.monotonic_ns()
             if self._waits(now_ns):  # before the clock counts a slip, which moves its tie by a step
                 return
-            for _ in range(self._wall.steps_due(self.fleet.stamp_ns, now_ns)):
+            for _ in range(self._time.steps_due(now_ns)):
                 self._step()
                 if self._waits(now_ns):
                     return
             return
         while not lockstep.missing(self.fleet.stamp_ns):
-            if self.params.rate and not self._wall.steps_due(
-                self.fleet.stamp_ns, time.monotonic_ns()
-            ):
+            if self.params.rate and not self._time.steps_due(time.monotonic_ns()):
                 return
             for i in range(self.fleet.count):
                 speeds = lockstep.take(i, self.fleet.stamp_ns)
@@ -428,8 +393,7 @@ class DynamicsNode(QuadsimNode):
         try:
             self.fleet.step_to(now_ns)
         except FlightError as error:
-            for vehicle in self._vehicles:
-                vehicle.event(ERROR, "physics", str(error))
+            self._tell_all(ERROR, "physics", str(error))
             raise
         self._stepped_ns = time.monotonic_ns()
         self._published_ns[now_ns // self._period_ns % KEPT_STEPS] = self._stepped_ns
@@ -445,8 +409,9 @@ class DynamicsNode(QuadsimNode):
     def _silent(self) -> str:
         """Who keeps lockstep waiting; empty if nobody does."""
         lockstep = self._lockstep
-        waited_s = (time.monotonic_ns() - self._stepped_ns) * 1e-9
-        if lockstep is None or self._paused or waited_s < self.params.command_timeout_s:
+        since_ns = max(self._stepped_ns, self._time.restarted_ns)
+        waited_s = (time.monotonic_ns() - since_ns) * 1e-9
+        if lockstep is None or self._time.paused or waited_s < self.params.command_timeout_s:
             return ""
         for i in lockstep.missing(self.fleet.stamp_ns):
             vehicle = self._vehicles[i]
@@ -469,27 +434,17 @@ class DynamicsNode(QuadsimNode):
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Pace, latency of the commands, and who is waited for."""
-        wall_ns, sim_ns = time.monotonic_ns(), self.fleet.stamp_ns
-        elapsed_ns = max(1, wall_ns - self._reported_wall_ns)
-        factor = (sim_ns - self._reported_sim_ns) / elapsed_ns
-        self._reported_wall_ns, self._reported_sim_ns = wall_ns, sim_ns
         silent = self._silent()
         if silent and silent != self._stalled:
-            for vehicle in self._vehicles:
-                vehicle.event(ERROR, "stalled", silent)
+            self._tell_all(ERROR, "stalled", silent)
             self.get_logger().error(f"lockstep waits: {silent}")
         self._stalled = silent
         rivals = self._tell_rivals()
-        values = {
-            "time_s": sim_ns * 1e-9,
-            "paused": str(self._paused).lower(),
-            "real_time_factor": factor,
+        values = self._time.values() | {
             "latency_median_ms": self._latencies.percentile_ms(50.0),
             "latency_99_ms": self._latencies.percentile_ms(99.0),
             "late_commands": self._late,
             "waits": self._forbearance.waits,
-            "slips": self._wall.slips,
-            "slipped_s": self._wall.slipped_ns * 1e-9,
         }
         if self._lockstep is not None:
             values["skipped_commands"] = self._lockstep.skipped
@@ -497,10 +452,7 @@ class DynamicsNode(QuadsimNode):
             return 2, f"stalled: {silent}", values
         if rivals:
             return 2, rivals, values
-        return 0, "paused" if self._paused else "running", values
+        return 0, self._time.words, values
 
 
 make, main = entry_points(DynamicsNode)
-
-if __name__ == "__main__":
-    main()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rclpy.context import Context
 from sensor_msgs.msg import NavSatFix
 from std_srvs.srv import Trigger
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import flatten, load
+from quadsim.base.parameters import flatten, leaves, load
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.assumptions import Unknown, date_year_of
 from quadsim.estimation.blind import BlindIns
@@ -23,23 +23,30 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
-from quadsim.ros.messages.world import datum_at, datum_of, stamp_ns_of
-from quadsim.ros.parts.estimator_health import innovations, judge
+from quadsim.ros.messages.world import datum_at, read_datum, stamp_ns_of
+from quadsim.ros.parts.estimator_health import innovations, judge_estimate
 from quadsim.ros.parts.estimator_params import (
     BESIDE,
+    SAFE,
     EstimatorNodeParams,
-    LiveParams,
-    when,
+    when_of_filter,
     when_of_node,
 )
 from quadsim.ros.parts.imu_watch import ImuWatch
-from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, pose_of
+from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, external_pose_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
-from quadsim.ros.runtime.params import ON_RESET, declare, declare_text, declare_texts
+from quadsim.ros.runtime.params import (
+    ON_RESET,
+    current,
+    declare,
+    declare_one,
+    declare_texts,
+    value_of,
+)
 from quadsim.ros.runtime.resets import Resets
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.timing import due
 from quadsim.wire.encode import Template
@@ -68,10 +75,11 @@ class EstimatorNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("estimator", **kwargs)
-        config = declare_text(
+        config = declare_one(
             self, "config", "eskf", "a file of config/estimators, or a path", ON_RESET
         )
-        params = declare(self, load(EstimatorParams, find("estimators", config)), when=when)
+        params = load(EstimatorParams, find("estimators", config))
+        params = declare(self, params, when=when_of_filter)
         node_params = declare(self, EstimatorNodeParams(), when=when_of_node)
         names = declare_texts(self, "beside", "other estimators to run: odometry/<name>")
         datum = node_params.datum if node_params.datum_source == "parameter" else None
@@ -92,19 +100,18 @@ class EstimatorNode(QuadsimNode):
         self._listen_to_sensors(node_params)
         self._listen_to_others(node_params)
         self.create_service(Trigger, "reset", self._on_reset)
-        live = LiveParams(params, node_params, lambda: self.filter.running, self._apply, self._move)
         self._resets = Resets(
             self,
             "estimator",
             lambda: flatten(load(EstimatorParams, find("estimators", config))),
-            live.take,
+            self._take,
             lambda *_: self._begin_anew(),
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
         self._trouble = ""
-        self._watch_timer = self.wall_timer(WATCH_PERIOD_S, self._look)
+        self.wall_timer(WATCH_PERIOD_S, self._look)
 
     def _make_beside(
         self, names: list[str], params: EstimatorParams, datum: Datum | None
@@ -157,18 +164,13 @@ class EstimatorNode(QuadsimNode):
         self._imu_reader = Reader(topics.IMU_RAW.type_name)
         self._imu_check = self._check(topics.IMU_RAW, "imu", frames.imu)
         self.listen(topics.IMU_RAW, self._on_imu, needed=True)
+        gnss_velocity = self._check(
+            topics.GPS_VELOCITY, "gnss_velocity", frames.gnss_velocity, world=True
+        )
+        field = self._check(topics.MAGNETIC_FIELD, "magnetic_field", frames.magnetic_field)
         self._listen(topics.GPS_FIX, self._on_fix)
-        velocity, field = topics.GPS_VELOCITY, topics.MAGNETIC_FIELD
-        self._listen(
-            velocity,
-            self._on_gps_velocity,
-            self._check(velocity, "gnss_velocity", frames.gnss_velocity, world=True),
-        )
-        self._listen(
-            field,
-            self._on_magnetic_field,
-            self._check(field, "magnetic_field", frames.magnetic_field),
-        )
+        self._listen(topics.GPS_VELOCITY, self._on_gps_velocity, gnss_velocity)
+        self._listen(topics.MAGNETIC_FIELD, self._on_magnetic_field, field)
         self._listen(topics.PRESSURE, self._on_pressure)
         self._range_check = self._check(topics.RANGE, "range", frames.range)
         self.listen(topics.RANGE, self._on_range, raw=False)
@@ -262,7 +264,7 @@ class EstimatorNode(QuadsimNode):
                     stamp_ns,
                     q_xyzw=self._q_WS[[1, 2, 3, 0]],
                     q_covariance=pose_covariance[3:, 3:],
-                    **{name: view[name] for name in ("f", "w", "f_covariance", "w_covariance")},
+                    **{name: view[name] for name in IMU_FIELDS},
                 )
             )
         self._follow_blind()
@@ -331,13 +333,13 @@ class EstimatorNode(QuadsimNode):
         self._tell("range", stamp_ns, distance_m, variance)
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
-        self._tell("external_pose", stamp_ns, *pose_of(view))
+        self._tell("external_pose", stamp_ns, *external_pose_of(view))
 
     def _on_landed(self, message: Any) -> None:
         self._standing.tell(bool(message.data))
 
     def _on_datum(self, message: Any) -> None:
-        self._datum_heard = datum_of(message)
+        self._datum_heard = read_datum(message)
         self._set_datum(self._datum_heard)
 
     def _set_datum(self, datum: Datum) -> None:
@@ -353,8 +355,25 @@ class EstimatorNode(QuadsimNode):
         for estimator in (self.filter, self._blind, *self._beside.values()):
             estimator.datum = datum
 
-    def _apply(self, params: EstimatorParams) -> None:
-        self._set_params(params if self._unknown is None else self._unknown.update(params))
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
+        """Parameters of the filter and the datum, all of one request or none."""
+        ours = {leaf.name for leaf in leaves(EstimatorParams)} & changed.keys()
+        place = [name for name in changed if name.startswith("datum.")]
+        for name in () if reset or not self.filter.running else (*ours, *place):
+            if not name.startswith(SAFE):
+                raise InputError(f"{name}: needs a restart of the estimator (service reset)")
+        if place and value_of(self, "datum_source") != "parameter":
+            raise InputError(f"{place[0]}: counts only with datum_source: parameter")
+        params = current(self, EstimatorParams, "", changed)
+        datum = current(self, Datum, "datum.", changed)
+
+        def apply() -> None:
+            if ours:
+                self._set_params(params if self._unknown is None else self._unknown.update(params))
+            if place:
+                self._move(datum)
+
+        return apply
 
     def _set_params(self, params: EstimatorParams) -> None:
         for estimator in (self.filter, self._blind, *self._beside.values()):
@@ -406,7 +425,7 @@ class EstimatorNode(QuadsimNode):
         values = self.filter.health()
         waits = self.filter.datum is None and not self.filter.running
         frames = "; ".join(check.recent for check in self._checks if check.recent)
-        level, words = judge(values, waits, self._trouble_now(), frames)
+        level, words = judge_estimate(values, waits, self._trouble_now(), frames)
         return (
             level,
             words,
@@ -420,15 +439,4 @@ class EstimatorNode(QuadsimNode):
         )
 
 
-def make(context: Context, **kwargs: Any) -> EstimatorNode:
-    """Make the node in a context."""
-    return EstimatorNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
-
-if __name__ == "__main__":
-    main()
+make, main = entry_points(EstimatorNode)

@@ -32,7 +32,7 @@ from quadsim.ros.messages.gazebo import (
 from quadsim.ros.messages.world import make_datum
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare, declare_bool, declare_int, declare_texts
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 
@@ -82,8 +82,8 @@ class GazeboAdapterNode(QuadsimNode):
         sensors = declare_texts(self, "sensors", "which are Gazebo's; empty: all but points")
         sensors = sensors or [name for name in SENSORS if name != "points"]
         names = declare_texts(self, "rotors", "in the order of the model's motorNumber")
-        tells_datum = declare_bool(self, "publish_datum", True, "say on /datum where map is")
-        seed = declare_int(self, "seed", 1, "of the noise of gps/vel", 0)
+        tells_datum = declare_one(self, "publish_datum", True, "say on /datum where map is")
+        seed = declare_one(self, "seed", 1, "of the noise of gps/vel", ge=0)
         for name in sensors:
             if name not in SENSORS:
                 where = f"node {self.get_fully_qualified_name()}: parameter sensors"
@@ -252,6 +252,3 @@ class GazeboAdapterNode(QuadsimNode):
 
 
 make, main = entry_points(GazeboAdapterNode)
-
-if __name__ == "__main__":
-    main()

@@ -155,6 +155,3 @@ class GazeboViewNode(QuadsimNode):
 
 
 make, main = entry_points(GazeboViewNode)
-
-if __name__ == "__main__":
-    main()

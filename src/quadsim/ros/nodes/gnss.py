@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadsim.ros.parts.scene_params import declare_scene
-from quadsim.ros.parts.sensor import Health, Messages, SensorNode, kind_of
+from quadsim.ros.parts.sensor import Health, Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.gnss import MODEL
@@ -35,9 +35,6 @@ def fix_health(node: SensorNode) -> Health:
     return int(not fix), "running" if fix else "no fix", values
 
 
-GNSS = kind_of(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
+GNSS = sensor_kind(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
 
 make, main = entry_points(GNSS.make)
-
-if __name__ == "__main__":
-    main()

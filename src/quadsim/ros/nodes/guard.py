@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections import deque
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from std_srvs.srv import SetBool, Trigger
@@ -20,20 +18,21 @@ from std_srvs.srv import SetBool, Trigger
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import Spec, load
+from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
-from quadsim.ros.messages.cdr import MessageError, brief, stamp_of
+from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
-from quadsim.ros.parts.scan_input import ScanInput, SeenScan
+from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.latency import Latencies
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import Template
 
@@ -49,28 +48,10 @@ KEPT = 1000
 LEVELS = {"braking": 2, "landing": 2, "limiting": 1}
 
 
-@dataclass(frozen=True)
-class DeadManParams:
-    """Where the dead-man button is."""
-
-    button: Annotated[
-        int,
-        Spec("which of joy's buttons; -1: the topic dead_man (Bool) instead", ge=-1, le=63),
-    ] = -1
-
-
-@dataclass(frozen=True)
-class AutopilotParams:
-    """What is known of the frame that commands are flown in."""
-
-    odometry: Annotated[
-        str,
-        Spec(
-            "own: the pose is the autopilot's own; beside: the autopilot's own comes as"
-            " odometry/autopilot, and has to agree with the pose; none: nobody gives it",
-            choices=("own", "beside", "none"),
-        ),
-    ] = "own"
+OWN_ODOMETRY = (
+    "own: the pose is the autopilot's own; beside: the autopilot's own comes as odometry/autopilot,"
+    " and has to agree with the pose; none: nobody gives it"
+)
 
 
 class GuardNode(QuadsimNode):
@@ -82,7 +63,7 @@ class GuardNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("guard", **kwargs)
-        config = declare_text(self, "config", "default", "a file of config/guards, or a path")
+        config = declare_one(self, "config", "default", "a file of config/guards, or a path")
         self._params = declare(self, load(GuardParams, find("guards", config)))
         self._guard: Guard | Emergency = Guard(self._params)
         self._failed: Exception | None = None  # what nobody expected
@@ -97,7 +78,7 @@ class GuardNode(QuadsimNode):
         self._pending: tuple[int, Any] | None = None  # when a landing was asked for, and the answer
         self._landing_ns: int | None = None
         self._rivals = ""
-        self._handled_ms: deque[float] = deque(maxlen=KEPT)
+        self._handled = Latencies(KEPT)
         self._least_m = np.inf
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         _ = self.events  # made now: not between a fault and the next command
@@ -110,9 +91,8 @@ class GuardNode(QuadsimNode):
             )
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
-        if self._others.tracks:
-            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
-        self._button = declare(self, DeadManParams(), "dead_man.").button
+        words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
+        self._button = declare_one(self, "dead_man.button", -1, words, ge=-1, le=63)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
         if self._button >= 0:
             self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
@@ -123,7 +103,9 @@ class GuardNode(QuadsimNode):
         self.listen(
             topics.VEHICLE_RESET, lambda message: self._guard.take_reset(message.data), raw=False
         )
-        self._autopilot = declare(self, AutopilotParams(), "autopilot.").odometry
+        self._autopilot = declare_one(
+            self, "autopilot.odometry", "own", OWN_ODOMETRY, choices=("own", "beside", "none")
+        )
         self._ready = (0, "")
         self._own = new_record(KINEMATICS)
         self._own_reader = OdometryReader(self._own)
@@ -139,6 +121,8 @@ class GuardNode(QuadsimNode):
     def _expect(self) -> None:
         """Tell a new guard what it may count on."""
         if isinstance(self._guard, Guard):
+            if self._others.tracks:
+                self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
             if self._autopilot == "beside":
                 self._guard.expect_autopilot()
             elif self._autopilot == "none":
@@ -174,8 +158,6 @@ class GuardNode(QuadsimNode):
             return
         self._guard = Guard(self._params)
         self._others.forget()
-        if self._others.tracks:
-            self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
         self._expect()
         self._said = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
@@ -187,11 +169,8 @@ class GuardNode(QuadsimNode):
         began_s, now_ns = time.perf_counter(), self._now_ns()
         pose = self._pose.record
         v_W = tuple(pose["v_W"].tolist()) if self._pose.has_velocity else None
-        refusal = self._guard.take_pose(
-            stamp_ns, now_ns, tuple(pose["p_W"].tolist()), tuple(pose["q_WB"].tolist()), v_W
-        )
-        if refusal:
-            raise MessageError(refusal)
+        p_W, q_WB = tuple(pose["p_W"].tolist()), tuple(pose["q_WB"].tolist())
+        refuse(self._guard.take_pose(stamp_ns, now_ns, p_W, q_WB, v_W))
         self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
         if stamp_ns < self._stamp_ns:  # of a driver that has begun anew, before a flight
             self._sent_ns = 0
@@ -199,7 +178,7 @@ class GuardNode(QuadsimNode):
         self._take_others(now_ns, stamp_ns)
         if now_ns - self._stepped_ns >= SOON * self._period_ns:
             self._step(now_ns)
-            self._handled_ms.append(1e3 * (time.perf_counter() - began_s))
+            self._handled.add(time.perf_counter() - began_s)
 
     def _take_others(self, now_ns: int, stamp_ns: int) -> None:
         """Other vehicles, while all of them are heard, and stamped by our pose's clock."""
@@ -219,23 +198,13 @@ class GuardNode(QuadsimNode):
         if refusal:
             self.fault("others", refusal)
 
-    def _on_scan(self, scan: SeenScan) -> None:
-        refusal = self._guard.take_scan(
-            scan.stamp_ns,
-            self._now_ns(),
-            scan.origin_W,
-            scan.points_W,
-            scan.range_m,
-            scan.azimuths_W,
-        )
-        if refusal:
-            raise MessageError(refusal)
+    def _on_scan(self, scan: PlacedScan) -> None:
+        seen = (scan.origin_W, scan.points_W, scan.range_m, scan.azimuths_W)
+        refuse(self._guard.take_scan(scan.stamp_ns, self._now_ns(), *seen))
 
     def _on_wish(self, payload: bytes) -> None:
         v_W, yaw_rate = read_velocity_command(payload, self._guard.q_WB)
-        refusal = self._guard.take_wish(self._now_ns(), v_W, yaw_rate)
-        if refusal:
-            raise MessageError(refusal)
+        refuse(self._guard.take_wish(self._now_ns(), v_W, yaw_rate))
 
     def _on_dead_man(self, message: Any) -> None:
         self._guard.take_dead_man(self._now_ns(), bool(message.data))
@@ -259,14 +228,8 @@ class GuardNode(QuadsimNode):
     def _on_autopilot(self, payload: bytes) -> None:
         """The autopilot's own estimate, beside the pose of somebody else."""
         self._own_reader.read(payload)
-        refusal = self._guard.take_autopilot(
-            stamp_of(payload),
-            self._now_ns(),
-            tuple(self._own["p_W"].tolist()),
-            tuple(self._own["q_WB"].tolist()),
-        )
-        if refusal:
-            raise MessageError(refusal)
+        p_W, q_WB = tuple(self._own["p_W"].tolist()), tuple(self._own["q_WB"].tolist())
+        refuse(self._guard.take_autopilot(stamp_of(payload), self._now_ns(), p_W, q_WB))
 
     def _on_asked(self, request: Any, response: Any) -> Any:
         """As :meth:`_on_enable`, whatever goes wrong in it."""
@@ -399,15 +362,12 @@ class GuardNode(QuadsimNode):
             "wishes_from": self.count_publishers(topics.COMMAND_VELOCITY.name),
         }
         self._least_m = np.inf
-        if self._handled_ms:
-            median, most = np.percentile(np.array(self._handled_ms), [50.0, 99.0])
-            values |= {"handled_ms": float(median), "handled_99_ms": float(most)}
+        if self._handled.count:
+            median, most = map(self._handled.percentile_ms, (50.0, 99.0))
+            values |= {"handled_ms": median, "handled_99_ms": most}
         words = [f"{said.state}: {said.reason}".rstrip(": "), self._rivals]
         level = max(LEVELS.get(said.state, 0), int(bool(self._rivals)))
         return level, "; ".join(filter(None, words)), values
 
 
 make, main = entry_points(GuardNode)
-
-if __name__ == "__main__":
-    main()

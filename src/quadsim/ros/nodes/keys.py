@@ -15,25 +15,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
-import rclpy
 from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from prompt_toolkit.input import create_input
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
-from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
-from quadsim.ros.messages.cdr import stamp_of
+from quadsim.ros.messages.cdr import put_xyz, stamp_of
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare
-from quadsim.ros.runtime.runtime import entry_points, spin
+from quadsim.ros.runtime.runtime import entry_points, new_context, spin
 
 #: How often the keyboard is looked at.
 LOOK_PERIOD_S = 0.02
@@ -159,8 +157,7 @@ class KeysNode(QuadsimNode):
         message = WrenchStamped()
         message.header.frame_id = "map"
         message.header.stamp = make_time(stamp_of(self._truth))
-        force = message.wrench.force
-        force.x, force.y, force.z = force_W_N
+        put_xyz(message.wrench.force, force_W_N)
         self._output.publish(message)
 
     def destroy_node(self) -> None:
@@ -196,18 +193,13 @@ def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]
         InputError: there is no terminal.
     """
     keyboard = Keyboard()
-    stop, context = threading.Event(), Context()
+    stop = threading.Event()
 
     def make_in(context: Context) -> Node:
         return make(keyboard, context=context, namespace=namespace, use_global_arguments=False)
 
     try:
-        rclpy.init(
-            args=[],
-            context=context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
+        context = new_context(domain)
         thread = threading.Thread(target=spin, args=([make_in], context, stop), name="keys")
         thread.start()
         try:
@@ -221,6 +213,3 @@ def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]
 
 
 make, main = entry_points(KeysNode)
-
-if __name__ == "__main__":
-    main()

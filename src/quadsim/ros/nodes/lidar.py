@@ -45,6 +45,3 @@ LIDAR = SensorKind(
 )
 
 make, main = entry_points(LIDAR.make)
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
+from quadsim.ros.parts.sensor import Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.magnetometer import MODEL
@@ -16,9 +16,6 @@ def magnetometer_messages(node: SensorNode) -> Messages:
     return [(topics.MAGNETIC_FIELD, writer.payload)]
 
 
-MAGNETOMETER = kind_of(MODEL, "ist8310", magnetometer_messages)
+MAGNETOMETER = sensor_kind(MODEL, "ist8310", magnetometer_messages)
 
 make, main = entry_points(MAGNETOMETER.make)
-
-if __name__ == "__main__":
-    main()

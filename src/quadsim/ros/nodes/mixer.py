@@ -7,6 +7,7 @@ descent, see :mod:`quadsim.control.inner_loop`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,20 +24,17 @@ from quadsim.ros.messages.commands import read_attitude_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import (
-    FIXED,
     MOTOR_LOST,
-    LiveGains,
+    changed_controller,
     declare_controller,
     read_controller,
-    refuse_long_hold,
-    when,
 )
 from quadsim.ros.parts.gyro import Gyro
 from quadsim.ros.parts.odometry import OdometrySource
 from quadsim.ros.runtime import qos, topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.intra_process import Listening
-from quadsim.ros.runtime.params import declare_bool, value_of
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import entry_points
@@ -59,10 +57,7 @@ class MixerNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("mixer", **kwargs)
-        params: AutopilotParams
-        airframe: AirframeParams
-        params, airframe = declare_controller(self, partial(when, "mixer"))
-        refuse_long_hold(params)
+        params, airframe = declare_controller(self, "mixer")
         self._apply(params, airframe)
         # arrays of one, which are quick to pass, and their records
         self._odometries = np.zeros(1, ODOMETRY)
@@ -75,7 +70,7 @@ class MixerNode(QuadsimNode):
         self._output = self.offer(topics.COMMAND_MOTOR_SPEED, needed=True)
         self._template = joint_template(airframe.commands)
         self._reader = OdometryReader(self._odometry)
-        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        reliable = declare_one(self, "odometry_reliable", True, "ask for a reliable odometry")
         self._source = OdometrySource(self, self._on_odometry, reliable, seamless=True)
         self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
         self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
@@ -83,23 +78,19 @@ class MixerNode(QuadsimNode):
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
             self.listen(topics.MOTOR_SPEED, self._on_motor_speed)
-            if declare_bool(self, "gyro_fallback", False, GYRO_FALLBACK):
+            if declare_one(self, "gyro_fallback", False, GYRO_FALLBACK):
                 self._imu = self.pause_messages(self.listen(NEWEST_IMU, self._on_imu))
-        live = LiveGains(
-            "mixer", params, airframe, lambda: PHASES[self._phase] != "waiting", self._apply
-        )
         self._resets = Resets(
-            self,
-            "mixer",
-            lambda: read_controller(value_of(self, "config"), value_of(self, "vehicle")),
-            live.take,
-            lambda *_: self._restart(),
-            (*FIXED, "gyro_fallback"),
+            self, "mixer", partial(read_controller, self), self._take, lambda *_: self._restart()
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self._ahead, self._behind = Ahead(), Behind()
         self.when_time_goes_back(self._on_time_back, "waits for odometry and command")
         self.wall_timer(WATCH_PERIOD_S, self._watch)
+
+    def _take(self, changed: dict[str, Any], reset: bool) -> Callable[[], None]:
+        turning = None if reset else PHASES[self._phase] != "waiting"
+        return changed_controller(self, "mixer", changed, turning, self._apply)
 
     def _apply(self, params: AutopilotParams, airframe: AirframeParams) -> None:
         """What holds from the next step on."""
@@ -236,9 +227,8 @@ class MixerNode(QuadsimNode):
         """Name a motor that is lost, once."""
         lost = int(self._losts[0])
         if lost > self._lost:
-            values = {"stamp_s": f"{now_ns * 1e-9:.3f}", "motor": lost - 1}
             words = f"motor {lost - 1} gives no thrust"
-            self.events.publish(make_status(2, MOTOR_LOST, words, values))
+            self.events.publish(make_event(now_ns, 2, MOTOR_LOST, words, motor=lost - 1))
             self.get_logger().error(words)
         self._lost = lost
 
@@ -266,6 +256,3 @@ class MixerNode(QuadsimNode):
 
 
 make, main = entry_points(MixerNode)
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 from visualization_msgs.msg import Marker
 
-from quadsim.base.errors import InputError
 from quadsim.base.files import find_world
 from quadsim.base.parameters import Spec
 from quadsim.ros.messages.cdr import MessageError, checked_stamp, stamp_of
@@ -34,13 +33,13 @@ from quadsim.ros.messages.markers import (
 )
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
-from quadsim.ros.parts.scan_input import ScanInput, SeenScan
-from quadsim.ros.runtime import qos, topics
-from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.runtime.topics import Topic, message_class
+from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.px4 import PACKAGE
 from quadsim.world.sdf.world_file import load_world
@@ -110,7 +109,7 @@ class GuardReport:
         return now_s - self._sends_since_s if self._sends_since_s is not None else 0.0
 
 
-def judge(
+def judge_flight(
     latency: Latency, guard: GuardReport, params: MonitorParams, now_ns: int
 ) -> tuple[int, str, dict[str, float]]:
     """Level and message for /diagnostics, and the latency's values."""
@@ -127,26 +126,6 @@ def judge(
     return 0, "running", values
 
 
-def _heard(text: str, what: str, where: str) -> Topic | None:
-    """A topic given as ``NAME TYPE``; None of an empty text.
-
-    Raises:
-        InputError: it is not given so, or the type's package is not installed.
-    """
-    if not text:
-        return None
-    name, _, type_name = text.partition(" ")
-    try:
-        message_class(type_name)
-    except (ValueError, ImportError, AttributeError):
-        raise InputError(
-            f"node {where}: parameter {what}: {text!r}; allowed: a topic and its type,"
-            " /mavros/local_position/odom nav_msgs/msg/Odometry"
-        ) from None
-    profile = qos.profile(10, reliable=False)
-    return Topic(name, type_name, profile, profile, ())
-
-
 class MonitorNode(QuadsimNode):
     """Watches a flight among virtual obstacles.
 
@@ -158,17 +137,17 @@ class MonitorNode(QuadsimNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("monitor", **kwargs)
         self._params = declare(self, MonitorParams())
-        pose = declare_text(self, "pose", "", "the driver's topic of poses: NAME TYPE")
-        setpoint = declare_text(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
-        world = declare_text(self, "world", "", "a file of worlds, or a path; empty: no markers")
-        where = self.get_fully_qualified_name()
+        pose = declare_one(self, "pose", "", "the driver's topic of poses: NAME TYPE")
+        setpoint = declare_one(self, "setpoint", "", "the driver's topic of setpoints: NAME TYPE")
+        world = declare_one(self, "world", "", "a file of worlds, or a path; empty: no markers")
+        where = f"node {self.get_fully_qualified_name()}"
         self._latency = Latency()
-        for topic, callback in (
-            (_heard(pose, "pose", where), self._latency.asked),
-            (_heard(setpoint, "setpoint", where), self._latency.answered),
+        for name, text, callback in (
+            ("pose", pose, self._latency.asked),
+            ("setpoint", setpoint, self._latency.answered),
         ):
-            if topic is not None:
-                self._time(topic, callback)
+            if text:
+                self._time(topics.foreign(text, f"{where}: parameter {name}"), callback)
         self._world = self.offer(topics.WORLD_MARKERS)
         if world:
             obstacles = load_world(find_world(world)).obstacles
@@ -176,7 +155,7 @@ class MonitorNode(QuadsimNode):
         self._markers = self.offer(topics.FLIGHT_MARKERS)
         self._pose = PoseInput(self, self._on_pose)
         self._motion = self._pose.record
-        self._scan: tuple[float, SeenScan] | None = None
+        self._scan: tuple[float, PlacedScan] | None = None
         self._scans = ScanInput(self, self._on_scan)
         self._others = Others(self, self._pose.frame)
         self._wishes: dict[str, Any] = {}
@@ -200,7 +179,7 @@ class MonitorNode(QuadsimNode):
     def _on_pose(self, stamp_ns: int) -> None:
         self._scans.poses.take(stamp_ns, self._motion["p_W"], self._motion["q_WB"])
 
-    def _on_scan(self, scan: SeenScan) -> None:
+    def _on_scan(self, scan: PlacedScan) -> None:
         self._scan = time.monotonic(), scan
 
     def _on_report(self, message: Any) -> None:
@@ -208,8 +187,7 @@ class MonitorNode(QuadsimNode):
         wanted = f"{self.get_namespace().rstrip('/')}/guard"
         for status in message.status:
             if status.name == wanted:
-                values = {pair.key: pair.value for pair in status.values}
-                self._guard.take(time.monotonic(), status.message, values)
+                self._guard.take(time.monotonic(), status.message, values_of(status))
 
     def _draw(self) -> None:
         """Publish rays, wish, command, others and the guard's words as they are now."""
@@ -236,11 +214,8 @@ class MonitorNode(QuadsimNode):
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Whether commands are late or missing, and whether the guard is there."""
         now_ns = time.monotonic_ns()
-        level, message, values = judge(self._latency, self._guard, self._params, now_ns)
+        level, message, values = judge_flight(self._latency, self._guard, self._params, now_ns)
         return level, message, {"guard": self._guard.words(now_ns * 1e-9), **values}
 
 
 make, main = entry_points(MonitorNode)
-
-if __name__ == "__main__":
-    main()

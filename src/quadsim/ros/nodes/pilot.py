@@ -20,7 +20,7 @@ from quadsim.base.parameters import Spec
 from quadsim.control.joystick import ButtonsParams, Sticks
 from quadsim.ros.nodes.keys import QUIT, Keyboard, KeySource
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.params import declare
 from quadsim.ros.runtime.runtime import entry_points
 
@@ -132,7 +132,7 @@ class PilotNode(QuadsimNode):
             sys.stderr.write(f"{HELP}\r\n")
 
     def _on_status(self, message: Any) -> None:
-        self._status = {pair.key: pair.value for pair in message.values}
+        self._status = values_of(message)
 
     def _on_odometry(self, payload: bytes) -> None:
         self._odometry = payload
@@ -179,6 +179,3 @@ class PilotNode(QuadsimNode):
 
 
 make, main = entry_points(PilotNode)
-
-if __name__ == "__main__":
-    main()

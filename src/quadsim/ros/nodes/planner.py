@@ -11,16 +11,17 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.geometry.rotation import quat, yaw_of
-from quadsim.hil.planner.planner import NO_SCAN, Planner, PlannerOutput, PlannerParams
+from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
+from quadsim.hil.planner.planner import NO_SCAN, Planner
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals
-from quadsim.ros.parts.other_vehicles import Others, Track
+from quadsim.ros.parts.other_vehicles import Others, VehicleTrack
 from quadsim.ros.parts.pose_input import PoseInput
-from quadsim.ros.parts.scan_input import ScanInput, SeenScan
+from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.timing import due
 from quadsim.wire.encode import Template
@@ -43,13 +44,13 @@ class PlannerNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("planner", **kwargs)
-        config = declare_text(self, "config", "default", "a file of config/planners, or a path")
+        config = declare_one(self, "config", "default", "a file of config/planners, or a path")
         self._planner = Planner(declare(self, load(PlannerParams, find("planners", config))))
         self._said: PlannerOutput | None = None
         self._stamp_ns = self._stepped_ns = self._map_ns = 0
         self._plans = 0
         self._plan_ms = 0.0
-        self._track = Track()  # its own velocity, where the pose says none
+        self._track = VehicleTrack()  # its own velocity, where the pose says none
         self._template = Template.of(topics.COMMAND_VELOCITY.type_name, "map")
         self._velocity = self.offer(topics.COMMAND_VELOCITY, needed=True)
         self._path = self.offer(topics.PLANNER_PATH)
@@ -83,7 +84,7 @@ class PlannerNode(QuadsimNode):
             places += f" and {len(goals_W) - NAMED} more"
         self.get_logger().info(f"flies to {places}" if len(goals_W) else "no goal: stops")
 
-    def _on_scan(self, scan: SeenScan) -> None:
+    def _on_scan(self, scan: PlacedScan) -> None:
         self._planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
 
     def _on_pose(self, stamp_ns: int) -> None:
@@ -92,7 +93,7 @@ class PlannerNode(QuadsimNode):
         self._scans.poses.take(stamp_ns, pose["p_W"], pose["q_WB"])
         if stamp_ns < self._stamp_ns:
             self._stepped_ns = self._map_ns = 0
-            self._track = Track()
+            self._track = VehicleTrack()
         self._stamp_ns = stamp_ns
         if not self._pose.has_velocity and stamp_ns > self._track.stamp_ns:
             self._track.take(stamp_ns, pose["p_W"], None)
@@ -182,6 +183,3 @@ def shapes_of(others: Others, stamp_ns: int, within_s: float) -> list[MovingShap
 
 
 make, main = entry_points(PlannerNode)
-
-if __name__ == "__main__":
-    main()

@@ -14,12 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.context import Context
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.bag.reading import Bag, open_bag
@@ -28,12 +26,13 @@ from quadsim.base.parameters import Spec
 from quadsim.ros.graph.options import PlayOptions
 from quadsim.ros.messages.world import make_clock
 from quadsim.ros.nodes.keys import PAUSE, QUIT, KeySource
+from quadsim.ros.parts.timed_parameter import ANY_TIME
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import TICKS, PlayedTopics
-from quadsim.ros.player.playback import Item, Playback, Selection, parse_remap
+from quadsim.ros.player.outputs import PlayedTopics
+from quadsim.ros.player.playback import TICKS, Item, Playback, Selection, parse_remap
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare, declare_text, declare_texts
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.waiting import InStep
 
 LOOK_PERIOD_S = 0.02
@@ -48,6 +47,8 @@ WAITS = "waits for listeners"
 STEP, FASTER, SLOWER = "right", "up", "down"
 #: Of one press of a key.
 RATE_FACTOR = 1.1
+#: Parameters that may change.
+LIVE = ("rate", "seek_s", "step_s")
 
 Progress = Callable[[float, str], None]
 
@@ -66,11 +67,6 @@ class PlayerParams(PlayOptions):
         int,
         Spec("at rate 0: messages of a topic until the nodes of wait_for are asked", ge=1, le=100),
     ] = 1
-
-
-def when(name: str) -> str:
-    """When a parameter may change, in words."""
-    return "may change at any time" if name in ("rate", "seek_s", "step_s") else ""
 
 
 class PlayerNode(QuadsimNode):
@@ -96,9 +92,11 @@ class PlayerNode(QuadsimNode):
         self._stack = ExitStack()
         self._thread: threading.Thread | None = None
         super().__init__("player", **kwargs)
-        self.params = declare(self, PlayerParams(), when=when)
-        path = declare_text(self, "bag", "", "rosbag2 folder or file")
-        driver = declare_text(self, "driver", "", "who published it, if not quadsim")
+        self.params = declare(
+            self, PlayerParams(), when=lambda name: ANY_TIME if name in LIVE else ""
+        )
+        path = declare_one(self, "bag", "", "rosbag2 folder or file")
+        driver = declare_one(self, "driver", "", "who published it, if not quadsim")
         selection = Selection(
             tuple(declare_texts(self, "topics", "patterns of what is played; empty: all")),
             tuple(declare_texts(self, "exclude", "patterns of what is left out")),
@@ -132,7 +130,7 @@ class PlayerNode(QuadsimNode):
         self.create_service(SetBool, "~/pause", self._on_pause)
         self.create_service(Trigger, "~/step", self._on_step)
         self.add_on_set_parameters_callback(self._on_set)
-        self._look_timer = self.wall_timer(LOOK_PERIOD_S, self._look)
+        self.wall_timer(LOOK_PERIOD_S, self._look)
         self._thread = threading.Thread(target=self._work, name="player")
         self._thread.start()
 
@@ -147,9 +145,8 @@ class PlayerNode(QuadsimNode):
         stop_ns = self._begin_ns + round(length_s * 1e9) + 1
         if params.duration_s:
             stop_ns = min(stop_ns, start_ns + round(params.duration_s * 1e9))
-        outputs = self.outputs
-        ticks = TICKS in outputs.by_topic
-        return Playback(bag, outputs.topics, outputs.latched, ticks, start_ns, stop_ns)
+        latched = {name: output.latched for name, output in self.outputs.by_topic.items()}
+        return Playback(bag, latched, start_ns, stop_ns)
 
     # ---- playing, in the thread ----------------------------------------------------------------
 
@@ -244,38 +241,32 @@ class PlayerNode(QuadsimNode):
 
     def _on_pause(self, request: Any, response: Any) -> Any:
         self.control.pause(request.data)
-        response.success = True
-        response.message = self._describe()
+        response.success, response.message = True, self._describe()
         return response
 
     def _on_step(self, _: Any, response: Any) -> Any:
         response.success = self.control.step(self._step_ns)
-        response.message = (
-            self._describe() if response.success else "not paused: /player/pause first"
-        )
+        refused = "not paused: /player/pause first"
+        response.message = self._describe() if response.success else refused
         return response
 
     def _on_set(self, parameters: Sequence[Any]) -> SetParametersResult:
         given = {parameter.name: parameter.value for parameter in parameters}
-        if "seek_s" in given:
-            to_ns = self._begin_ns + round(given["seek_s"] * 1e9)
-            playback = self._playback
-            if not playback.start_ns <= to_ns < playback.stop_ns:
-                first_s, last_s = map(self._seconds, (playback.start_ns, playback.stop_ns))
-                return SetParametersResult(
-                    successful=False,
-                    reason=f"seek_s: {given['seek_s']:g} s is not in what is played,"
-                    f" {first_s:.3f} to {last_s:.3f} s",
-                )
-            if not self.control.seek(to_ns):
-                return SetParametersResult(
-                    successful=False, reason=f"seek_s: the bag does not play now ({self._state})"
-                )
+        if "seek_s" in given and (refused := self.seek(given["seek_s"])):
+            return SetParametersResult(successful=False, reason=f"seek_s: {refused}")
         if "rate" in given:
             self.control.set_rate(given["rate"])
         if "step_s" in given:
             self._step_ns = round(given["step_s"] * 1e9)
         return SetParametersResult(successful=True)
+
+    def seek(self, to_s: float) -> str:
+        """Go on so long after the bag's start; why not, in words."""
+        playback, to_ns = self._playback, self._begin_ns + round(to_s * 1e9)
+        if not playback.start_ns <= to_ns < playback.stop_ns:
+            first_s, last_s = map(self._seconds, (playback.start_ns, playback.stop_ns))
+            return f"{to_s:g} s is not in what is played, {first_s:.3f} to {last_s:.3f} s"
+        return "" if self.control.seek(to_ns) else f"the bag does not play now ({self._state})"
 
     def _look(self) -> None:
         """Keys, progress, and what went wrong in the thread."""
@@ -323,8 +314,8 @@ class PlayerNode(QuadsimNode):
         late = self.control.lateness
         if late.count:
             values |= {
-                "late_median_ms": late.quantile_ms(0.5),
-                "late_99_ms": late.quantile_ms(0.99),
+                "late_median_ms": late.percentile_ms(50.0),
+                "late_99_ms": late.percentile_ms(99.0),
             }
         return 0, self._describe(), values
 
@@ -337,16 +328,4 @@ class PlayerNode(QuadsimNode):
         super().destroy_node()
 
 
-def make(context: Context, **kwargs: Any) -> PlayerNode:
-    """Make the node in a context."""
-    return PlayerNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node until the bag has been played."""
-    stop = threading.Event()
-    main_of(partial(make, stop=stop), stop)
-
-
-if __name__ == "__main__":
-    main()
+make, main = entry_points(PlayerNode, stops=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.scene_params import declare_scene
-from quadsim.ros.parts.sensor import Messages, SensorNode, kind_of
+from quadsim.ros.parts.sensor import Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.rangefinder import MODEL
@@ -16,9 +16,8 @@ def rangefinder_messages(node: SensorNode) -> Messages:
     return [(topics.RANGE, samples.range_messages(node.frame("range_link"), node.params).payload)]
 
 
-RANGEFINDER = kind_of(MODEL, "tf_luna", rangefinder_messages, scene=declare_scene, platform=Carrier)
+RANGEFINDER = sensor_kind(
+    MODEL, "tf_luna", rangefinder_messages, scene=declare_scene, platform=Carrier
+)
 
 make, main = entry_points(RANGEFINDER.make)
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rclpy.context import Context
 from rclpy.qos import QoSProfile
 
 from quadsim.bag.metadata import qos_yaml
@@ -27,16 +26,16 @@ from quadsim.bag.origin import surroundings
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import FlightError, InputError
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.estimator_params import BESIDE
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status
 from quadsim.ros.runtime.intra_process import Listening
-from quadsim.ros.runtime.params import declare, declare_int, declare_text, declare_texts
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.reset_times import Ahead
-from quadsim.ros.runtime.runtime import main_of
+from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sim.log import WARN
 
@@ -55,11 +54,11 @@ class RecorderNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("recorder", **kwargs)
-        output = declare_text(self, "output", "", "folder of the bag; it must not exist")
+        output = declare_one(self, "output", "", "folder of the bag; it must not exist")
         recording = declare(self, Recording())
-        metadata = declare_text(self, "metadata", "", "kept in the bag: texts by name, as JSON")
-        count = declare_int(self, "count", 1, "vehicles", 1)
-        running = declare_text(
+        metadata = declare_one(self, "metadata", "", "kept in the bag: texts by name, as JSON")
+        count = declare_one(self, "count", 1, "vehicles", ge=1)
+        running = declare_one(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
         self._profile = recording.profile()
@@ -70,18 +69,22 @@ class RecorderNode(QuadsimNode):
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = self._flushed_ns = 0
         self._ahead = Ahead()
-        self._simulated = bool(
-            {"dynamics", "swarm"} & set(running)
-        )  # what is latched is heard before the clock
-        for name, topic in topics.every_topic(namespaces(count)):
+        # what is latched is heard before the clock
+        self._simulated = bool({"dynamics", "swarm"} & set(running))
+        for name, topic in topics.every_topic(vehicle_namespaces(count)):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
-            self._record_also(text)
-        for namespace in namespaces(count):
+            if text.partition(" ")[0] not in self._kept:  # of the table
+                where = f"node {self.get_fully_qualified_name()}: parameter also"
+                topic = topics.foreign(text, where)
+                self._record(topic.name, topic, needed=False)
+        for namespace in vehicle_namespaces(count):
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
                 self._record(topics.full_name(namespace, topic.name), topic, needed=False)
-        self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces(count)[0], "events"))
+        self._stops = self.offer(
+            topics.EVENTS, topics.full_name(vehicle_namespaces(count)[0], "events")
+        )
         self.wall_timer(FLUSH_PERIOD_S, self._flush)
         self.wall_timer(TAKE_PERIOD_S, self._take)
 
@@ -94,23 +97,6 @@ class RecorderNode(QuadsimNode):
         except (ValueError, AttributeError):
             where = f"node {self.get_fully_qualified_name()}: parameter metadata"
             raise InputError(f"{where}: no JSON object of texts by their names") from None
-
-    def _record_also(self, text: str) -> None:
-        """Record a topic that the table need not know, however it is offered.
-
-        Raises:
-            InputError: this is no name and type, or the type is not installed.
-        """
-        name, _, type_name = text.partition(" ")
-        if name in self._kept:  # of the table
-            return
-        try:
-            topic = Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
-            _ = topic.message
-        except (ValueError, ImportError, AttributeError):
-            where = f"node {self.get_fully_qualified_name()}"
-            raise InputError(f"{where}: parameter also: {text!r}; allowed: NAME TYPE") from None
-        self._record(name, topic, needed=False)
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:
         """Subscribe to one topic, reliable where it is offered so.
@@ -130,7 +116,7 @@ class RecorderNode(QuadsimNode):
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
-        listening = self.pause_messages(self.listen(waiting, _nothing, name))
+        listening = self.pause_messages(self.listen(waiting, lambda _: None, name))
         self._heard.append(
             (listening, partial(self._hear, name, topic.type_name, offered, time_of))
         )
@@ -226,19 +212,4 @@ def _clock_ns(payload: bytes) -> int:
     return stamp_ns_of(deserialize(payload, topics.CLOCK.message).clock)
 
 
-def _nothing(_: Any) -> None:
-    """What a subscription calls that nobody wakes."""
-
-
-def make(context: Context, **kwargs: Any) -> RecorderNode:
-    """Make the node in a context."""
-    return RecorderNode(context=context, **kwargs)
-
-
-def main() -> None:
-    """Run the node."""
-    main_of(make)
-
-
-if __name__ == "__main__":
-    main()
+make, main = entry_points(RecorderNode)

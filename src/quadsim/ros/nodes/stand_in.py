@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from quadsim.base.files import find_world
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
-from quadsim.hil.rehearsal.stand_in import Telemetry, VelocityCommand
+from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.ros.messages.cdr import MessageError, stamp_of
@@ -31,7 +31,7 @@ from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare_int, declare_text
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import Template
@@ -62,19 +62,14 @@ def _standing(world: str) -> Scene:
     return scene_of([obstacle for obstacle in obstacles if not obstacle.is_level_ground()])
 
 
-class PoseWriter:
-    """PoseStamped messages.
+def _poses_in(frame: str) -> Callable[[int, Vec3, Any], bytes]:
+    """What makes PoseStamped messages in a frame, of stamp, place and quaternion, w first."""
+    template = Template.of(POSE.type_name, frame)
 
-    Args:
-        frame: of the pose.
-    """
+    def payload(stamp_ns: int, p_W: Vec3, q_WB: Any) -> bytes:
+        return template.payload(stamp_ns, p=p_W, q_xyzw=(*q_WB[1:], q_WB[0]))
 
-    def __init__(self, frame: str) -> None:
-        self._template = Template.of(POSE.type_name, frame)
-
-    def payload(self, stamp_ns: int, p_W: Vec3, q_WB: Any) -> bytes:
-        """One message."""
-        return self._template.payload(stamp_ns, p=p_W, q_xyzw=(*q_WB[1:], q_WB[0]))
+    return payload
 
 
 class Other:
@@ -109,15 +104,15 @@ class StandInNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("stand_in", **kwargs)
-        name = declare_text(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
-        seed = declare_int(self, "seed", 1, "of field, vehicle and noise", 0)
+        name = declare_one(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
+        seed = declare_one(self, "seed", 1, "of field, vehicle and noise", ge=0)
         self.rehearsal = rehearsal = load_rehearsal(name, seed)
         refuse_on_dds(rehearsal)
-        last_s = declare_int(self, "duration_s", 600, "it is switched off after this time, s", 1)
+        last_s = declare_one(self, "duration_s", 600, "it is switched off after this time, s", ge=1)
         scenario = replace(
             rehearsal.scenario, file=replace(rehearsal.scenario.file, duration_s=float(last_s))
         )
-        world = declare_text(self, "world", "", "what the judge sees; empty: as the rehearsal")
+        world = declare_one(self, "world", "", "what the judge sees; empty: as the rehearsal")
         scene = _standing(world) if world else rehearsal.scene
         self._side = VehicleSide(rehearsal, scenario, scene)
         self._vehicle = self._side.vehicle
@@ -141,7 +136,7 @@ class StandInNode(QuadsimNode):
         self._truth = new_record(KINEMATICS)
         self._odometry_writer = OdometryWriter("map", "base_link", self._estimate)
         self._truth_writer = OdometryWriter("map", "base_link", self._truth)
-        self._pose_writer, self._tracker_writer = PoseWriter("map"), PoseWriter("world")
+        self._pose_writer, self._tracker_writer = _poses_in("map"), _poses_in("world")
         self._others = {
             mover.name: Other(self, mover.name) for mover in self.rehearsal.field.movers
         }
@@ -192,7 +187,7 @@ class StandInNode(QuadsimNode):
         v_W, yaw_rate = read_velocity_command(payload, self._estimate["q_WB"])
         if not math.isfinite(sum(v_W) + yaw_rate):
             raise MessageError("a number in it is not finite")
-        self._side.commands.send(self._now_ns(), VelocityCommand(stamp_of(payload), v_W, yaw_rate))
+        self._side.commands.send(self._now_ns(), VehicleCommand(stamp_of(payload), v_W, yaw_rate))
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -238,7 +233,7 @@ class StandInNode(QuadsimNode):
         self._said_offboard = self.obeys
         self._mode.publish(Bool(data=self._said_offboard))
 
-    def _obey(self, command: VelocityCommand) -> None:
+    def _obey(self, command: VehicleCommand) -> None:
         self._vehicle.obey(command)
         if not self._vehicle.refused:
             self._side.begin()
@@ -253,7 +248,7 @@ class StandInNode(QuadsimNode):
             side.ended_ns, side.reason = vehicle.stamp_ns, reason
         for seen in vehicle.arrived:
             self._tracker.publish(
-                self._tracker_writer.payload(self._begun_ns + seen.stamp_ns, seen.p_W, seen.q_WB)
+                self._tracker_writer(self._begun_ns + seen.stamp_ns, seen.p_W, seen.q_WB)
             )
         if is_due:
             self._show_truth()
@@ -267,7 +262,7 @@ class StandInNode(QuadsimNode):
         payload = self._odometry_writer.payload()
         self._odometry.publish(payload)
         self._latency.asked(stamp_ns, time.monotonic_ns())
-        self._pose.publish(self._pose_writer.payload(stamp_ns, said.p_W, said.q_WB))
+        self._pose.publish(self._pose_writer(stamp_ns, said.p_W, said.q_WB))
 
     def _show_truth(self) -> None:
         """Truth and the others, as of now."""
@@ -319,6 +314,3 @@ def stop_values(stops: Sequence[Stop]) -> dict[str, float | str]:
 
 
 make, main = entry_points(StandInNode)
-
-if __name__ == "__main__":
-    main()

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import yaml
-from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
 from quadsim.ros.graph.options import SwarmOptions
-from quadsim.ros.graph.vehicles import namespaces
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
+from quadsim.ros.parts.simulated_time import SimulatedTime
+from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.pacing import WallClock
-from quadsim.ros.runtime.params import declare, declare_text
+from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.ros.swarm.outputs import Outputs
-from quadsim.ros.swarm.vehicle_commands import Steering
+from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -57,9 +57,9 @@ class SwarmNode(QuadsimNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("swarm", **kwargs)
-        self._name = declare_text(self, "scenario", "formation", "what they fly")
+        self._name = declare_one(self, "scenario", "formation", "what they fly")
         self._overrides = yaml.safe_load(
-            declare_text(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
+            declare_one(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
         )
         self.params = declare(self, SwarmNodeParams())
         self._count = self.params.count
@@ -67,25 +67,22 @@ class SwarmNode(QuadsimNode):
         self._count = scenario.file.vehicles
         self.swarm = self._make(scenario)
         self._begun_ns = 0  # simulated time at which this flight began
-        self._paused, self._tied = self.params.paused, False
         self._ticks = 0
-        self._wall = WallClock(TICK_NS, self.params.rate or 1.0)
-        self._reported_wall_ns, self._reported_sim_ns = time.monotonic_ns(), 0
-        self._computed_ns = 0
+        self._computed_ns, self._reported_ns = 0, time.monotonic_ns()
         self._clock_output = self.offer(topics.CLOCK)
         self._datum = self.offer(topics.DATUM)
-        self.namespaces = namespaces(self._count)
-        self._outputs = Outputs(self, self.namespaces, scenario, self.params.publish)
-        self._steering = [
-            Steering(self, namespace, self.params.steered) for namespace in self.namespaces
+        self.namespaces = vehicle_namespaces(self._count)
+        self._outputs = SwarmOutputs(self, self.namespaces, scenario, self.params.publish)
+        self._commands = [
+            VehicleCommands(self, namespace, self.params.steered) for namespace in self.namespaces
         ]
         self._descriptions = [Description(self, namespace) for namespace in self.namespaces]
         self._tell(scenario)
-        self.create_service(SetBool, "/sim/pause", self._on_pause)
-        self.create_service(Trigger, "/sim/reset", self._on_reset)
-        self.create_service(Trigger, "/sim/step", self._on_step)
-        period_s = self._wall.wall_period_s if self.params.rate else AT_ONCE_S
-        self._timer = self.wall_timer(period_s, self._on_timer)
+        rate, paused = self.params.rate, self.params.paused
+        self._time = SimulatedTime(
+            self, TICK_NS, rate, paused, lambda: self.stamp_ns, self._step, self._on_reset
+        )
+        self.wall_timer(self._time.wall.wall_period_s if rate else AT_ONCE_S, self._on_timer)
 
     def _read(self) -> Scenario:
         """The scenario as its files say it now.
@@ -122,9 +119,12 @@ class SwarmNode(QuadsimNode):
     def _tell(self, scenario: Scenario) -> None:
         """Where the world lies, who flies the loops from now on, how the vehicles look."""
         self._datum.publish(make_datum(scenario.environment.datum))
-        pairs = zip(self._steering, self.swarm.loops, self._descriptions, strict=True)
-        for steering, loop, description in pairs:
-            steering.begin(loop, self._begun_ns)
+        parts = zip(self._commands, self.swarm.loops, self._descriptions, strict=True)
+        for commands, loop, description in parts:
+            commands.manager, commands.odometry = loop.manager, loop.state.odometry
+            commands.begun_ns = self._begun_ns
+            commands.tell_mission()
+            commands.tell(())
             description.tell(scenario.vehicle, scenario.file.sensors)
 
     @property
@@ -132,53 +132,32 @@ class SwarmNode(QuadsimNode):
         """Simulated time."""
         return self._begun_ns + self.swarm.stamp_ns
 
-    # ---- services ------------------------------------------------------------------------------
-
-    def _on_pause(self, request: Any, response: Any) -> Any:
-        self._paused, self._tied = request.data, False
-        response.success = True
-        response.message = "paused" if self._paused else "running"
-        return response
-
-    def _on_reset(self, _: Any, response: Any) -> Any:
+    def _on_reset(self) -> str:
         """All back to their start, by the files as they are now; time goes on."""
         try:
             scenario = self._read()
             swarm = self._make(scenario)
         except InputError as error:
-            response.success, response.message = False, str(error)
             self.get_logger().error(f"nothing is reset: {error}")
-            return response
+            return str(error)
         self._begun_ns = self.stamp_ns
-        self.swarm, self._tied = swarm, False
+        self.swarm = swarm
+        self._time.restart()
         self._outputs.begin(scenario)
         self._tell(scenario)
-        for steering in self._steering:
-            steering.event(OK, "reset", "back at the start", self.stamp_ns)
-        response.success = True
-        return response
-
-    def _on_step(self, _: Any, response: Any) -> Any:
-        response.success = self._paused
-        response.message = "" if self._paused else "pause first"
-        if self._paused:
-            self._step()
-            response.message = f"t = {self.stamp_ns * 1e-9:.4f} s"
-        return response
+        for commands in self._commands:
+            commands.event(OK, RESET, "back at the start", self.stamp_ns)
+        return ""
 
     # ---- time ----------------------------------------------------------------------------------
 
     def _on_timer(self) -> None:
         """Step as often as the wall clock asks for; without one, once."""
-        if self._paused:
-            return
-        now_ns = time.monotonic_ns()
-        if not self._tied:
-            self._tied = True
-            self._wall.tie(self.stamp_ns, now_ns)
-        due = self._wall.steps_due(self.stamp_ns, now_ns) if self.params.rate else 1
-        for _ in range(due):
-            self._step()
+        if not self._time.paused:
+            self._time.tie()
+            paced = self.params.rate > 0.0
+            for _ in range(self._time.steps_due(time.monotonic_ns()) if paced else 1):
+                self._step()
 
     def _step(self) -> None:
         """One mission tick of all, and what there is to say of it."""
@@ -194,36 +173,29 @@ class SwarmNode(QuadsimNode):
         try:
             swarm.check()
         except FlightError as error:
-            self._steering[swarm.first_fault or 0].event(
-                ERROR, "physics", str(error), self.stamp_ns
-            )
+            broken = self._commands[swarm.first_fault or 0]
+            broken.event(ERROR, "physics", str(error), self.stamp_ns)
             raise
         self._computed_ns += time.thread_time_ns() - begin_ns
         self._clock_output.publish(make_clock(self.stamp_ns))
         self._outputs.publish(swarm, self._begun_ns)
         self._ticks += 1
-        for i, steering in enumerate(self._steering):
-            steering.tell(self._begun_ns, look=(self._ticks + i) % STATUS_TICKS == 0)
+        for i, (commands, loop) in enumerate(zip(self._commands, swarm.loops, strict=True)):
+            if loop.events or (self._ticks + i) % STATUS_TICKS == 0:
+                events, loop.events = loop.events, []
+                commands.tell(events)
 
     # ---- health --------------------------------------------------------------------------------
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Pace, what the computing costs, and how many vehicles fly."""
-        wall_ns, sim_ns = time.monotonic_ns(), self.stamp_ns
-        elapsed_ns = max(1, wall_ns - self._reported_wall_ns)
-        factor = (sim_ns - self._reported_sim_ns) / elapsed_ns
-        computed = self._computed_ns / elapsed_ns
-        self._reported_wall_ns, self._reported_sim_ns, self._computed_ns = wall_ns, sim_ns, 0
+        now_ns = time.monotonic_ns()
+        computed = self._computed_ns / max(1, now_ns - self._reported_ns)
+        self._computed_ns, self._reported_ns = 0, now_ns
         loops = self.swarm.loops
         crashed = sum(loop.crashed for loop in loops)
-        words = "paused" if self._paused else "running"
-        values = {
-            "time_s": sim_ns * 1e-9,
-            "paused": str(self._paused).lower(),
-            "real_time_factor": factor,
+        values = self._time.values() | {
             "computing_share": computed,
-            "slips": self._wall.slips,
-            "slipped_s": self._wall.slipped_ns * 1e-9,
             "vehicles": len(loops),
             "flying": sum(loop.manager.flying and not loop.crashed for loop in loops),
             "crashed": crashed,
@@ -231,10 +203,7 @@ class SwarmNode(QuadsimNode):
             "height_m": float(loops[0].state["truth"]["p_W"][0, 2]),
             "messages": self._outputs.count,
         }
-        return WARN if crashed else OK, words, values
+        return WARN if crashed else OK, self._time.words, values
 
 
 make, main = entry_points(SwarmNode)
-
-if __name__ == "__main__":
-    main()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import flatten, load, unflatten
+from quadsim.base.parameters import flatten, leaves, load
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import MOST_STEP_S
-from quadsim.ros.runtime.params import ON_RESET, declare, declare_text
+from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, value_of
 from quadsim.sim.scenario import airframe_of
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -25,9 +26,11 @@ LIVE = {"autopilot": ("position.",), "mixer": ("attitude.", "position.", "watchd
 ELSEWHERE = {"autopilot": ("attitude.", "watchdog."), "mixer": ("flight.",)}
 #: What a node is built around.
 FIXED = ("name", "position.rate_hz", "flight.ground.map")
+#: Takes gains and airframe.
+Apply = Callable[[AutopilotParams, AirframeParams], None]
 
 
-def when(node: str, name: str) -> str:
+def when_of_gain(node: str, name: str) -> str:
     """When a parameter may change, in words; empty: never.
 
     Args:
@@ -44,28 +47,26 @@ def when(node: str, name: str) -> str:
     return "may change while the motors stand"
 
 
-def read_controller(config: str, vehicle: str) -> dict[str, Any]:
-    """Parameters of autopilot and mixer as their own files say.
+def _read_files(config: str, vehicle: str) -> tuple[AutopilotParams, AirframeParams]:
+    """Gains of a file of config/autopilots, and what is believed of one of config/vehicles."""
+    gains = load(AutopilotParams, find("autopilots", config))
+    return gains, airframe_of(load(VehicleParams, find("vehicles", vehicle)))
 
-    Args:
-        config: a file of config/autopilots, or a path.
-        vehicle: a file of config/vehicles, or a path.
+
+def read_controller(node: Any) -> dict[str, Any]:
+    """Parameters of autopilot and mixer as their own files say now.
 
     Raises:
         InputError: one of them cannot be read.
     """
-    gains = load(AutopilotParams, find("autopilots", config))
-    return _flat(gains, airframe_of(load(VehicleParams, find("vehicles", vehicle))))
+    gains, body = _read_files(value_of(node, "config"), value_of(node, "vehicle"))
+    return {
+        **flatten(gains),
+        **{AIRFRAME + name: value for name, value in flatten(body).items()},
+    }
 
 
-def _flat(gains: AutopilotParams, airframe: AirframeParams) -> dict[str, Any]:
-    body = {AIRFRAME + name: value for name, value in flatten(airframe).items()}
-    return {**flatten(gains), **body}
-
-
-def declare_controller(
-    node: Any, when: Callable[[str], str] = lambda _: ""
-) -> tuple[AutopilotParams, AirframeParams]:
+def declare_controller(node: Any, kind: str) -> tuple[AutopilotParams, AirframeParams]:
     """Declare what autopilot and mixer both need: gains, and the airframe as they believe it.
 
     Parameters: ``config`` (a file of config/autopilots) and every field of it; ``vehicle`` (a file
@@ -73,79 +74,47 @@ def declare_controller(
 
     Args:
         node: the node.
-        when: says of a name when it may be changed, as of :func:`descriptor`.
+        kind: autopilot or mixer.
     """
-    config = declare_text(
-        node, "config", "default", "a file of config/autopilots, or a path", ON_RESET
-    )
-    vehicle = declare_text(
-        node, "vehicle", "x500", "a file of config/vehicles, or a path", ON_RESET
-    )
-    gains = declare(node, load(AutopilotParams, find("autopilots", config)), when=when)
-    known = airframe_of(load(VehicleParams, find("vehicles", vehicle)))
-    body = declare(node, known, "airframe.", lambda name: when(f"airframe.{name}"))
-    return gains, body
+    words = "a file of config/{}, or a path"
+    config = declare_one(node, "config", "default", words.format("autopilots"), ON_RESET)
+    vehicle = declare_one(node, "vehicle", "x500", words.format("vehicles"), ON_RESET)
+    gains, body = _read_files(config, vehicle)
+    when = partial(when_of_gain, kind)
+    gains = declare(node, gains, when=when)
+    refuse_long_hold(gains)
+    return gains, declare(node, body, AIRFRAME, lambda name: when(AIRFRAME + name))
 
 
-class LiveGains:
-    """Takes changes of gains and airframe, all of one request or none.
+def changed_controller(
+    node: Any, kind: str, changed: Mapping[str, Any], turning: bool | None, apply: Apply
+) -> Callable[[], None]:
+    """What applies changes of gains and airframe, all of one request or none.
 
     Args:
+        node: the node.
         kind: autopilot or mixer.
-        gains: as it was started.
-        airframe: likewise.
-        turning: whether the motors turn.
-        apply: takes what holds from now on.
+        changed: name to value; names of others are ignored.
+        turning: whether the motors turn; None: the flight begins anew right after.
+        apply: takes gains and airframe from then on.
+
+    Raises:
+        InputError: one is refused.
     """
-
-    def __init__(
-        self,
-        kind: str,
-        gains: AutopilotParams,
-        airframe: AirframeParams,
-        turning: Callable[[], bool],
-        apply: Callable[[AutopilotParams, AirframeParams], None],
-    ) -> None:
-        self._kind = kind
-        self._values = _flat(gains, airframe)
-        self._commands = airframe.commands
-        self._turning, self._apply = turning, apply
-
-    def take(self, given: dict[str, Any], reset: bool = False) -> Callable[[], None]:
-        """Check parameters, and give what lets them hold from then on.
-
-        Args:
-            given: name to value; names of others are ignored.
-            reset: whether the flight begins anew right after.
-
-        Raises:
-            InputError: one is refused.
-        """
-        changed = {name: value for name, value in given.items() if name in self._values}
-        for name in () if reset else changed:
-            if name.startswith(ELSEWHERE[self._kind]):
-                raise InputError(f"{name}: {when(self._kind, name)}")
-            if self._turning() and not name.startswith(LIVE[self._kind]):
-                raise InputError(f"{name}: {when(self._kind, name)}; disarm first")
-        if not changed:
-            return lambda: None
-        values = self._values | changed
-        body = {
-            name.removeprefix(AIRFRAME): value
-            for name, value in values.items()
-            if name.startswith(AIRFRAME)
-        }
-        rest = {name: value for name, value in values.items() if not name.startswith(AIRFRAME)}
-        gains = unflatten(AutopilotParams, rest, "parameters")
-        airframe = unflatten(AirframeParams, body, "parameters")
-        refuse_other_commands(self._commands, airframe.commands)
-        refuse_long_hold(gains)
-
-        def apply() -> None:
-            self._values = values
-            self._apply(gains, airframe)
-
-        return apply
+    ours = {leaf.name for leaf in leaves(AutopilotParams)}
+    names = [name for name in changed if name in ours or name.startswith(AIRFRAME)]
+    for name in () if turning is None else names:
+        if name.startswith(ELSEWHERE[kind]):
+            raise InputError(f"{name}: {when_of_gain(kind, name)}")
+        if turning and not name.startswith(LIVE[kind]):
+            raise InputError(f"{name}: {when_of_gain(kind, name)}; disarm first")
+    if not names:
+        return lambda: None
+    gains = current(node, AutopilotParams, "", changed)
+    body = current(node, AirframeParams, AIRFRAME, changed)
+    refuse_other_commands(current(node, AirframeParams, AIRFRAME).commands, body.commands)
+    refuse_long_hold(gains)
+    return lambda: apply(gains, body)
 
 
 def refuse_long_hold(gains: AutopilotParams) -> None:
@@ -162,13 +131,13 @@ def refuse_long_hold(gains: AutopilotParams) -> None:
         )
 
 
-def refuse_other_commands(before: Sequence[str], now: Sequence[str]) -> None:
+def refuse_other_commands(before: tuple[str, ...], now: tuple[str, ...]) -> None:
     """Refuse another number of rotors, or a helicopter for rotors.
 
     Raises:
         InputError: the motor commands are others.
     """
-    if tuple(before) != tuple(now):
+    if before != now:
         raise InputError(
             f"the vehicle takes {len(now)} commands ({', '.join(now)}) where it took"
             f" {len(before)}: restart the graph"

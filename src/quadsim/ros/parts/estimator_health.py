@@ -31,7 +31,7 @@ def innovations(state: Any) -> dict[str, str | float]:
     return found
 
 
-def judge(
+def judge_estimate(
     values: Mapping[str, Any], waits_for_datum: bool, trouble: str, frames: str
 ) -> tuple[int, str]:
     """Level and message: all that is wrong, the worst counts.

@@ -20,7 +20,9 @@ POSES: dict[str, Topic] = {
 }
 
 
-def pose_of(view: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def external_pose_of(
+    view: Any,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Position (3,), quaternion (4,) w first, and covariance (36,), zero: unknown, of a message."""
     covariance = view["pose_covariance"].ravel() if "pose_covariance" in view.dtype.names else None
     return (

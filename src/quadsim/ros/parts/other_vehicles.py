@@ -45,7 +45,7 @@ class OthersParams:
     ] = 0.5
 
 
-class Track:
+class VehicleTrack:
     """One other vehicle: its last position and velocity in W.
 
     Attributes:
@@ -115,7 +115,7 @@ class Others:
     ) -> None:
         self.params = declare(node, OthersParams(), "others.")
         self._now_ns = now_ns
-        self.tracks: dict[str, Track] = {}
+        self.tracks: dict[str, VehicleTrack] = {}
         for name in declare_texts(node, "others.odometry", "topics (Odometry) of other vehicles"):
             self._follow(node, topics.TRUTH, name, frame)
         for name in declare_texts(node, "others.pose", "topics (PoseStamped) of other vehicles"):
@@ -144,7 +144,7 @@ class Others:
         record = new_record(KINEMATICS)
         odometry = topic is topics.TRUTH
         reader = OdometryReader(record) if odometry else PoseReader(record)
-        track = self.tracks.setdefault(name, Track())
+        track = self.tracks.setdefault(name, VehicleTrack())
         check = FrameCheck(node, name, "frames.pose", frame)
 
         def take(payload: bytes) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from quadsim.base.compiled import new_record
-from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader
-from quadsim.ros.parts.truth_input import POSES
+from quadsim.ros.parts.truth_input import POSES, declare_pose_frame
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
-from quadsim.ros.runtime.params import declare
+from quadsim.ros.runtime.params import declare_one
 from quadsim.ros.runtime.reset_times import Ahead
 
 #: A stamp that is older by more is that of a clock which was set back, ns.
@@ -25,26 +23,6 @@ FORMS: dict[str, tuple[topics.Topic, Any]] = {
     **POSES,
     "odometry": (topics.ODOMETRY, OdometryReader),
 }
-
-
-@dataclass(frozen=True)
-class PoseParams:
-    """What the pose comes as."""
-
-    pose_type: Annotated[
-        str,
-        Spec(
-            "where the vehicle is: odometry (odometry/filtered), pose (external/pose_stamped)",
-            choices=tuple(FORMS),
-        ),
-    ] = "odometry"
-
-
-@dataclass(frozen=True)
-class PoseFrames:
-    """Names of frames."""
-
-    pose: Annotated[str, Spec("of the vehicle's pose, and of others'")] = "map"
 
 
 class PoseInput:
@@ -66,8 +44,9 @@ class PoseInput:
     """
 
     def __init__(self, node: QuadsimNode, use: Callable[[int], None]) -> None:
-        form = declare(node, PoseParams()).pose_type
-        self.frame = declare(node, PoseFrames(), "frames.").pose
+        words = "where the vehicle is: odometry (odometry/filtered), pose (external/pose_stamped)"
+        form = declare_one(node, "pose_type", "odometry", words, choices=tuple(FORMS))
+        self.frame = declare_pose_frame(node)
         self.has_velocity = form == "odometry"
         self.record = new_record(KINEMATICS)
         topic, reader = FORMS[form]

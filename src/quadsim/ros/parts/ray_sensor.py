@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
-from quadsim.base.parameters import Spec, Vec3
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.ros.messages.transforms import StaticTransforms
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.sensor import SensorNode
-from quadsim.ros.parts.truth_input import POSES, TruthInput
-from quadsim.ros.runtime.params import declare
+from quadsim.ros.parts.truth_input import POSES, TruthInput, declare_pose_frame
+from quadsim.ros.runtime.params import declare_one
 from quadsim.world.scene.moving_scene import scene_with
-
-
-@dataclass(frozen=True)
-class RideParams:
-    """What a sensor that sees rides on."""
-
-    pose_type: Annotated[
-        str,
-        Spec(
-            "where the vehicle is: odometry (ground_truth/odom), pose (external/pose_stamped)",
-            choices=tuple(POSES),
-        ),
-    ] = "odometry"
-    level: Annotated[
-        bool, Spec("the rays keep level whatever the tilt, as those of no real sensor can")
-    ] = False
-
-
-@dataclass(frozen=True)
-class RideFrames:
-    """Names of frames."""
-
-    pose: Annotated[str, Spec("of the vehicle's pose, and of others'")] = "map"
 
 
 class Carrier:
@@ -51,15 +26,18 @@ class Carrier:
 
     def __init__(self, node: SensorNode) -> None:
         self._node = node
-        self._ride = declare(node, RideParams())
-        self._frame = declare(node, RideFrames(), "frames.").pose
+        words = "where the vehicle is: odometry (ground_truth/odom), pose (external/pose_stamped)"
+        self._pose_type = declare_one(node, "pose_type", "odometry", words, choices=tuple(POSES))
+        words = "the rays keep level whatever the tilt, as those of no real sensor can"
+        self._level = declare_one(node, "level", False, words)
+        self._frame = declare_pose_frame(node)
         self._others = Others(node, self._frame)
 
     def listen(self, reliable: bool) -> TruthInput:
         """Subscribe to the vehicle's pose."""
         node = self._node
         return TruthInput(
-            node, node.truth, node.needs, node.on_truth, reliable, self._ride.pose_type, self._frame
+            node, node.truth, node.needs, node.on_truth, reliable, self._pose_type, self._frame
         )
 
     def show_mount(self, frame: str, position_B_m: Vec3, rotation_deg: Vec3) -> None:
@@ -74,7 +52,7 @@ class Carrier:
     def prepare(self, stamp_ns: int) -> None:
         """Put the other vehicles where they are, and the rays level if they keep level."""
         q_WB = self._node.truth["q_WB"]
-        if self._ride.level:
+        if self._level:
             q_WB[:] = from_euler(0.0, 0.0, yaw_of(quat(q_WB)))
         if self._others.tracks:
             obstacles = self._others.obstacles(stamp_ns)

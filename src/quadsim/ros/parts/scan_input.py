@@ -38,7 +38,7 @@ KINDS = {FLOAT32: "f4", UINT32: "u4"}
 TIMES = (("time", FLOAT32, 1.0), ("t", UINT32, 1e-9))
 
 
-class SeenScan(NamedTuple):
+class PlacedScan(NamedTuple):
     """A scan in the world.
 
     Attributes:
@@ -59,7 +59,7 @@ class SeenScan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MountParams:
+class LidarMountParams:
     """Where the lidar sits, as of its device file; not asked of what comes in LEVEL_FRAME.
 
     And what it sees beside the world: the vehicle's own body.
@@ -98,7 +98,7 @@ class MountParams:
 class ScanInput:
     """Subscriptions to ``scan`` and ``points``.
 
-    Parameters: ``lidar.*`` of :class:`MountParams`. Messages in the frame
+    Parameters: ``lidar.*`` of :class:`LidarMountParams`. Messages in the frame
     :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle, those in
     :data:`MOUNTED_LEVEL_FRAME` of one that is mounted on something level.
 
@@ -109,11 +109,11 @@ class ScanInput:
     """
 
     def __init__(
-        self, node: QuadsimNode, use: Callable[[SeenScan], None], within_s: float = WITHIN_S
+        self, node: QuadsimNode, use: Callable[[PlacedScan], None], within_s: float = WITHIN_S
     ) -> None:
         self.poses = PoseHistory(within_s)
         self._use = use
-        mount = declare(node, MountParams(), "lidar.")
+        mount = declare(node, LidarMountParams(), "lidar.")
         self.mount = mount
         self._position_B = np.array(mount.position_B_m)
         self._turn_BS = Rotation.from_euler("ZYX", mount.rotation_deg[::-1], degrees=True)
@@ -248,7 +248,7 @@ class ScanInput:
     ) -> None:
         x, y, z = origins_W.mean(axis=0).tolist()
         stamp_ns = stamp_ns_of(message.header.stamp)
-        self._use(SeenScan(stamp_ns, (x, y, z), points_W, ends_W, range_m, azimuths_W))
+        self._use(PlacedScan(stamp_ns, (x, y, z), points_W, ends_W, range_m, azimuths_W))
 
 
 def _read_cloud(message: Any) -> NDArray[np.void]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
     value_of,
 )
 from quadsim.world.build import HeightmapParams, make_scene
@@ -33,16 +33,16 @@ def declare_scene(node: Any) -> MakeScene:
         What makes it, from parameters that change and those that the node has; it raises an
         InputError where the world or the wind cannot be read.
     """
-    declare_text(node, "world", "flat", "a file of worlds, or a path", ON_RESET)
+    declare_one(node, "world", "flat", "a file of worlds, or a path", ON_RESET)
     declare(node, HillsParams(), "terrain.", on_reset)
     declare(node, HeightmapParams(), "heightmap.", on_reset)
 
     def make(changed: Mapping[str, Any]) -> Scene:
         return make_scene(
             str(changed.get("world", value_of(node, "world"))),
-            taken(node, HillsParams, "terrain.", changed),
-            taken(node, HeightmapParams, "heightmap.", changed),
-            taken(node, EnvironmentParams, "environment.", changed),
+            current(node, HillsParams, "terrain.", changed),
+            current(node, HeightmapParams, "heightmap.", changed),
+            current(node, EnvironmentParams, "environment.", changed),
         )
 
     return make

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from rclpy.context import Context
 
@@ -16,15 +16,13 @@ from quadsim.base.records import KINEMATICS
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.parts.truth_input import TruthInput
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.params import (
     ON_RESET,
+    current,
     declare,
-    declare_bool,
-    declare_int,
-    declare_text,
+    declare_one,
     on_reset,
-    taken,
     value_of,
 )
 from quadsim.ros.runtime.resets import Resets
@@ -45,18 +43,6 @@ Messages = Sequence[tuple[Topic, Write]]
 Health = tuple[int, str, dict[str, Any]]
 
 
-class Platform(Protocol):
-    """What carries a sensor, where that is not the simulated vehicle alone."""
-
-    def listen(self, reliable: bool) -> TruthInput:
-        """Subscribe to the motion."""
-        ...
-
-    def prepare(self, stamp_ns: int) -> None:
-        """Adapt motion and scene before a sample is taken."""
-        ...
-
-
 @dataclass(frozen=True)
 class SensorKind:
     """What a node of a kind of sensor publishes, and from which model.
@@ -72,7 +58,8 @@ class SensorKind:
         needed: whether the graph is incomplete while nobody listens.
         fixed: parameters that change with a restart only.
         scene: declares the parameters of the scene and gives what makes it, where rays need one.
-        platform: makes what carries the sensor; None is the simulated vehicle.
+        platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.ray_sensor`; None is
+            the simulated vehicle.
         health: what it reports of the last sample, beside gaps.
     """
 
@@ -85,7 +72,7 @@ class SensorKind:
     needed: bool = True
     fixed: tuple[str, ...] = ()
     scene: Callable[[QuadsimNode], Callable[[Mapping[str, Any]], Scene]] | None = None
-    platform: Callable[[SensorNode], Platform] | None = None
+    platform: Callable[[SensorNode], Any] | None = None
     health: Callable[[SensorNode], Health] | None = None
 
     def make(self, context: Context, **kwargs: Any) -> SensorNode:
@@ -93,7 +80,7 @@ class SensorKind:
         return SensorNode(self, context=context, **kwargs)
 
 
-def kind_of(
+def sensor_kind(
     model: SensorModel,
     device: str,
     messages: Callable[[SensorNode], Messages],
@@ -133,13 +120,15 @@ class SensorNode(QuadsimNode):
 
     def __init__(self, kind: SensorKind, **kwargs: Any) -> None:
         super().__init__(kind.name, **kwargs)
-        device = declare_text(self, "device", kind.device, "a file of config/sensors, or a path")
+        device = declare_one(self, "device", kind.device, "a file of config/sensors, or a path")
         self._kind = kind
         read = partial(read_device, kind.name, kind.params_type, device)
-        self.params: Any = declare(self, read(), when=on_reset)
+        self.params: Any = declare(
+            self, read(), when=lambda name: "" if name in kind.fixed else ON_RESET
+        )
         self.environment = declare(self, EnvironmentParams(), "environment.", on_reset)
-        declare_int(
-            self, "seed", 1, "of all randomness; each sensor has its own stream", 0, ON_RESET
+        declare_one(
+            self, "seed", 1, "of all randomness; each sensor has its own stream", ON_RESET, ge=0
         )
         self.needs = kind.needs(self.params)
         self._make_scene = kind.scene(self) if kind.scene and "scene" in self.needs else None
@@ -151,7 +140,7 @@ class SensorNode(QuadsimNode):
         self._acting = 0  # faults that have begun and not ended
         words = "what goes wrong, a YAML list"
         self._timed = TimedParameter(self, FAULTS, words, read_faults, self._set_faults)
-        reliable = declare_bool(self, "odometry_reliable", True, "ask for a reliable odometry")
+        reliable = declare_one(self, "odometry_reliable", True, "ask for a reliable odometry")
         self.platform: Any = kind.platform(self) if kind.platform else None
         self._input = (
             self.platform.listen(reliable)
@@ -164,7 +153,6 @@ class SensorNode(QuadsimNode):
             lambda: flatten(read()),
             self._take,
             self._restart,
-            kind.fixed,
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
@@ -188,15 +176,14 @@ class SensorNode(QuadsimNode):
             self._tell_fault(self._truth_ns, "all faults end")
 
     def _tell_fault(self, stamp_ns: int, words: str) -> None:
-        stamp = {"stamp_s": f"{stamp_ns * 1e-9:.3f}"}
-        self.events.publish(make_status(WARN, "fault", f"{self.get_name()}: {words}", stamp))
+        self.events.publish(make_event(stamp_ns, WARN, "fault", f"{self.get_name()}: {words}"))
 
     def _take(self, changed: dict[str, Any], _: bool) -> Callable[[], None]:
         """Make another device, for the flight that begins."""
         if not changed.keys() - {FAULTS}:
             return lambda: None
-        params = taken(self, type(self.params), "", changed)
-        environment = taken(self, EnvironmentParams, "environment.", changed)
+        params = current(self, type(self.params), "", changed)
+        environment = current(self, EnvironmentParams, "environment.", changed)
         if self._kind.needs(params) != self.needs:
             raise InputError(f"{self._kind.name} feels something else now: restart the graph")
         scene = self._make_scene(changed) if self._make_scene else self.scene

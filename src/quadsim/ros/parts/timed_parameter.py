@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from rcl_interfaces.msg import SetParametersResult
 
 from quadsim.base.errors import InputError
-from quadsim.ros.runtime.params import declare_text
+from quadsim.ros.runtime.params import declare_one
 
 T = TypeVar("T")
 ANY_TIME = "may change at any time"
@@ -45,7 +45,7 @@ class TimedParameter(Generic[T]):
         self._node, self._name, self._read = node, name, read
         self._now_ns = 0
         self.apply = apply
-        text = declare_text(node, name, "", f"{doc}; at_s counts from when it is set", ANY_TIME)
+        text = declare_one(node, name, "", f"{doc}; at_s counts from when it is set", ANY_TIME)
         try:
             self._set(text)
         except InputError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from quadsim.base.records import MAX_ROTORS
-from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
+from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of, xyz
 from quadsim.ros.messages.conversion import (
     OdometryReader,
     finite,
@@ -17,6 +17,7 @@ from quadsim.ros.messages.conversion import (
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
+from quadsim.ros.runtime.params import declare_one
 
 
 class PoseReader:
@@ -53,6 +54,12 @@ POSES: dict[str, tuple[topics.Topic, Any]] = {
     "odometry": (topics.TRUTH, OdometryReader),
     "pose": (topics.EXTERNAL_POSE_STAMPED, PoseReader),
 }
+
+
+def declare_pose_frame(node: QuadsimNode) -> str:
+    """Declare the parameter ``frames.pose``; its value."""
+    return declare_one(node, "frames.pose", "map", "of the vehicle's pose, and of others'")
+
 
 #: Takes the stamp of a truth, and what reads it into the record.
 Use = Callable[[int, Callable[[], None]], None]
@@ -138,7 +145,7 @@ class TruthInput:
         self._record.motor_current_A = current_A
 
     def _on_wind(self, message: Any) -> None:
-        wind_W = message.vector.x, message.vector.y, message.vector.z
+        wind_W = xyz(message.vector)
         if not all(map(math.isfinite, wind_W)):
             raise MessageError("the wind is not finite")
         self._record.wind_W[:] = wind_W

@@ -27,7 +27,7 @@ from quadsim.sim.scenario import load_scenario
 from quadsim.view.feed import ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.flights import Picture, vehicle_name, wanted
 from quadsim.view.output import Viewer
-from quadsim.view.scenery import Place
+from quadsim.view.scenery import GroundPatch
 from quadsim.wire.decode import decode
 
 DRAW_PERIOD_S = 0.1
@@ -179,7 +179,7 @@ class ViewerNode(Node):
         if starts and not self._world_drawn and all(start is not None for start in starts):
             self._world_drawn = True
             x_m, y_m = np.mean([start[:2] for start in starts if start is not None], axis=0)
-            self._picture.draw_world(Place(float(x_m), float(y_m), GROUND_M))
+            self._picture.draw_world(GroundPatch(float(x_m), float(y_m), GROUND_M))
             self._picture.lay_out_likely()
         if self._shown is not None and self._shown.process.poll() is not None:
             self._stop.set()

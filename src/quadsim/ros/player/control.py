@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
+
+from quadsim.ros.runtime.latency import Latencies
 
 #: While nothing is due: how often a standing clock is told, s.
 IDLE_S = 0.1
-#: Lateness is counted in bins of this width, the last of which holds all that is later, ns.
-BIN_NS = 10_000
-BINS = 10_000
-
-
-class Lateness:
-    """How late messages were published, as a histogram: it stays small however long it runs."""
-
-    def __init__(self) -> None:
-        self._bins: Counter[int] = Counter()
-
-    @property
-    def count(self) -> int:
-        """Messages."""
-        return self._bins.total()
-
-    def add(self, late_ns: int) -> None:
-        """Count one message."""
-        self._bins[min(late_ns // BIN_NS, BINS)] += 1
-
-    def quantile_ms(self, fraction: float) -> float | None:
-        """Lateness that so many do not exceed, ms (upper end of its bin); None without any."""
-        left = fraction * self.count
-        for index, number in sorted(self._bins.items()):
-            left -= number
-            if left <= 0.0:
-                return (index + 1) * BIN_NS * 1e-6
-        return None
 
 
 class PlayControl:
@@ -48,6 +21,11 @@ class PlayControl:
         idle: called now and then while paused.
         now_ns: steady clock.
         start_ns: log time at which it begins.
+
+    Attributes:
+        stopping: whether it is to end.
+        position_ns: log time at which it is.
+        lateness: of messages, as they are published.
     """
 
     def __init__(
@@ -59,87 +37,62 @@ class PlayControl:
         start_ns: int = 0,
     ) -> None:
         self._condition = threading.Condition()
-        self._idle = idle
-        self._now_ns = now_ns
-        self._rate = rate
-        self._paused = paused
-        self._stopping = False
+        self._idle, self._now_ns = idle, now_ns
+        self.rate, self.paused, self.stopping = rate, paused, False
         self._seek_ns: int | None = None
         self._plays = False
         self._steps = 0
         self._free_ns = 0  # while paused: what is due up to here is played
         self._anchor = (now_ns(), start_ns)
         self.position_ns = start_ns
-        self.lateness = Lateness()
+        self.lateness = Latencies()
 
     # ---- what people ask -----------------------------------------------------------------------
 
     @property
-    def rate(self) -> float:
-        """Bag time over wall time, as asked for."""
-        return self._rate
-
-    @property
-    def paused(self) -> bool:
-        """Whether it stands."""
-        return self._paused
-
-    @property
-    def stopping(self) -> bool:
-        """Whether it is to end."""
-        return self._stopping
-
-    @property
     def interrupted(self) -> bool:
         """Whether what is being played is to be left: for a jump, or for good."""
-        return self._stopping or self._seek_ns is not None
+        return self.stopping or self._seek_ns is not None
 
     def set_rate(self, rate: float) -> None:
         """Go on at another rate."""
         with self._condition:
             self._move_anchor()
-            self._rate = rate
+            self.rate = rate
             self._condition.notify_all()
 
     def pause(self, paused: bool) -> None:
         """Stand, or go on."""
         with self._condition:
-            if paused != self._paused:
-                if paused:
-                    self._move_anchor()
-                else:
-                    self._anchor = (self._now_ns(), max(self._anchor[1], self.position_ns))
-                self._paused = paused
-                self._forget_steps()
+            if paused != self.paused:
+                self._move_anchor()
+                self.paused = paused
+                self._steps = self._free_ns = 0
             self._condition.notify_all()
 
     def step(self, span_ns: int) -> bool:
         """While paused: play the next message, or so much of the bag; False: it is not paused."""
         with self._condition:
-            if not self._paused:
-                return False
-            if span_ns:
+            if self.paused and span_ns:
                 self._free_ns = max(self._free_ns, self.position_ns) + span_ns
-            else:
+            elif self.paused:
                 self._steps += 1
             self._condition.notify_all()
-        return True
+            return self.paused
 
     def seek(self, to_ns: int) -> bool:
         """Go on at another log time; False: it does not play yet, or no more."""
         with self._condition:
-            if not self._plays:
-                return False
-            self._seek_ns = self.position_ns = to_ns
-            self._forget_steps()
-            self._condition.notify_all()
-        return True
+            if self._plays:
+                self._seek_ns = self.position_ns = to_ns
+                self._steps = self._free_ns = 0
+                self._condition.notify_all()
+            return self._plays
 
     def stop(self) -> None:
         """End."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
+        self.stopping = True
+        self.notify()
 
     def notify(self) -> None:
         """Something that is waited for may have come."""
@@ -152,19 +105,18 @@ class PlayControl:
         """Where to go on, if somebody wants to; asked once."""
         with self._condition:
             target, self._seek_ns = self._seek_ns, None
-        return target
+            return target
 
     def play(self) -> None:
         """From now on somebody may want to be elsewhere."""
-        with self._condition:
-            self._plays = True
+        self._plays = True
 
     def end(self) -> int | None:
         """Where to go on after all, as of :meth:`take_seek`; None: nobody can ask any more."""
         with self._condition:
             target, self._seek_ns = self._seek_ns, None
             self._plays = target is not None
-        return target
+            return target
 
     def begin(self, at_ns: int) -> None:
         """Play from a log time on, from now; steps that were asked for on the way there count."""
@@ -185,20 +137,20 @@ class PlayControl:
         """
         with self._condition:
             while not self.interrupted:
-                if self._paused:
+                if self.paused:
                     if self._is_free(log_ns, tick):
                         break
                     self._condition.wait(IDLE_S)
                     self._idle()
                     continue
-                if self._rate == 0.0:
+                if self.rate == 0.0:
                     break
                 wall_ns, bag_ns = self._anchor
-                late_ns = self._now_ns() - wall_ns - int((log_ns - bag_ns) / self._rate)
-                if late_ns >= 0:
-                    self.lateness.add(late_ns)
+                late_s = (self._now_ns() - wall_ns - int((log_ns - bag_ns) / self.rate)) * 1e-9
+                if late_s >= 0.0:
+                    self.lateness.add(late_s)
                     break
-                self._condition.wait(-late_ns * 1e-9)
+                self._condition.wait(-late_s)
             else:
                 return False
             self.position_ns = log_ns
@@ -224,17 +176,14 @@ class PlayControl:
             return True
         return bool(self._steps)
 
-    def _forget_steps(self) -> None:
-        self._steps = self._free_ns = 0
-
     def _move_anchor(self) -> None:
         """Let the relation begin anew at this moment."""
         now_ns = self._now_ns()
         wall_ns, bag_ns = self._anchor
-        if self._paused:
+        if self.paused:
             bag_ns = max(bag_ns, self.position_ns)
-        elif self._rate == 0.0:
+        elif self.rate == 0.0:
             bag_ns = self.position_ns
         else:
-            bag_ns += int((now_ns - wall_ns) * self._rate)
+            bag_ns += int((now_ns - wall_ns) * self.rate)
         self._anchor = (now_ns, bag_ns)

@@ -13,7 +13,7 @@ from quadsim.bag.reading import Bag
 from quadsim.bag.topics import namespaces
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.playback import CLOCK, CLOCK_TYPE, Offer, Selection, offer_of
+from quadsim.ros.player.playback import CLOCK, CLOCK_TYPE, TICKS, Offer, Selection, offer_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.topics import message_class
@@ -21,8 +21,6 @@ from quadsim.ros.runtime.topics import message_class
 #: Listeners are there when for so long no other was found; and for how long they are waited for.
 SETTLE_S, LISTENERS_S = 0.5, 5.0
 NOW = Duration(seconds=0)
-#: Name of the ticks of ``/clock`` among the outputs; see :class:`quadsim.ros.player.playback.Item`.
-TICKS = ""
 
 
 class Output:
@@ -92,10 +90,11 @@ class PlayedTopics:
             known = table.get(name)
             default = None if known is None else _offer(known.offered)
             offer = offer_of(name, bag.qos[name], default, bag.counts[name])
-            if selection.reliable:
-                offer = offer._replace(reliable=True)
+            offer = offer._replace(reliable=offer.reliable or selection.reliable)
             self._add(name, selection.renamed(name), kind, offer)
-        self._name_skipped()
+        for type_name in sorted(set(self.skipped.values())):
+            of = ", ".join(name for name, kind in self.skipped.items() if kind == type_name)
+            node.get_logger().warning(f"{type_name} is not installed here; not played: {of}")
         if not self.by_topic:
             raise InputError(
                 f"{bag.path}: nothing of it can be played; see --topics, --exclude, --without"
@@ -108,21 +107,6 @@ class PlayedTopics:
             kind, name, qos.profile(*offer), event_callbacks=self._node.publisher_events(name)
         )
         self.by_topic[topic] = Output(publisher, offer, self._window)
-
-    def _name_skipped(self) -> None:
-        for type_name in sorted(set(self.skipped.values())):
-            of = ", ".join(name for name, kind in self.skipped.items() if kind == type_name)
-            self._node.get_logger().warning(f"{type_name} is not installed here; not played: {of}")
-
-    @property
-    def topics(self) -> list[str]:
-        """Names in the bag of what is played."""
-        return [name for name in self.by_topic if name != TICKS]
-
-    @property
-    def latched(self) -> list[str]:
-        """Those of them that are latched."""
-        return [name for name in self.topics if self.by_topic[name].latched]
 
     @property
     def counts(self) -> dict[str, int]:

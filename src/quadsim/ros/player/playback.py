@@ -8,7 +8,7 @@ first even where the bag has them later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ CLOCK = "/clock"
 STATIC_TRANSFORMS = "/tf_static"
 CLOCK_TYPE = "rosgraph_msgs/msg/Clock"
 CLOCK_PERIOD_NS = 10_000_000
+#: Name of the ticks of ``/clock`` among the topics; see :class:`Item`.
+TICKS = ""
 #: Depth of a topic of which the bag does not say it: 0.4 s at 500 Hz.
 DEPTH = 200
 #: Ends of the names of topics that are latched, where the bag says nothing of it.
@@ -169,33 +171,22 @@ class Playback:
 
     Args:
         bag: an open bag.
-        topics: names of what is played.
-        latched: those of them that are latched.
-        ticks: whether ``/clock`` comes from the log times.
+        latched: names of what is played, and whether each is latched; empty: ticks of ``/clock``.
         start_ns: log time at which it begins.
         stop_ns: log time before which it ends.
     """
 
-    def __init__(
-        self,
-        bag: Bag,
-        topics: Collection[str],
-        latched: Collection[str],
-        ticks: bool,
-        start_ns: int,
-        stop_ns: int,
-    ) -> None:
+    def __init__(self, bag: Bag, latched: Mapping[str, bool], start_ns: int, stop_ns: int) -> None:
         self._bag = bag
-        self._topics = frozenset(topics)
-        self._latched = frozenset(latched)
-        self._ticks = ticks
-        self.start_ns = start_ns
-        self.stop_ns = stop_ns
+        self._ticks = TICKS in latched
+        self._topics = frozenset(latched) - {TICKS}
+        self._state = {name for name in self._topics if latched[name] or name == CLOCK}
+        self.start_ns, self.stop_ns = start_ns, stop_ns
 
     def read(self, from_ns: int) -> Iterator[Item]:
         """What is to be published from a log time on, in order."""
         if self._ticks:
-            yield Item(from_ns, "", b"", True)
+            yield Item(from_ns, TICKS, b"", True)
         early: set[tuple[str, int]] = set()  # came first, though the bag has them later
         for item in self._held(from_ns):
             if item.log_ns >= from_ns:
@@ -206,7 +197,7 @@ class Playback:
             if log_ns >= self.stop_ns:
                 return
             while self._ticks and tick_ns <= log_ns:
-                yield Item(tick_ns, "", b"", False)
+                yield Item(tick_ns, TICKS, b"", False)
                 tick_ns += CLOCK_PERIOD_NS
             if early and (topic, log_ns) in early:
                 early.discard((topic, log_ns))
@@ -216,15 +207,14 @@ class Playback:
     def _held(self, at_ns: int) -> Iterator[Item]:
         """What holds at a log time: the bag's clock, then what is latched."""
         held: dict[str, list[Item]] = {}
-        state = self._latched | ({CLOCK} & self._topics)
-        for topic, _, log_ns, payload in self._bag.messages(state):
+        for topic, _, log_ns, payload in self._bag.messages(self._state):
             if log_ns >= at_ns:
                 break
             items = held.setdefault(topic, [])
             if topic != STATIC_TRANSFORMS:
                 items.clear()
             items.append(Item(log_ns, topic, payload, True))
-        for topic in sorted(state):
+        for topic in sorted(self._state):
             if topic not in held and (topic.endswith(CONSTANT) or topic == CLOCK):
                 first = next(self._bag.messages([topic], at_ns), None)
                 if first is not None and first.log_ns < self.stop_ns:

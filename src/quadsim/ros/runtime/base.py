@@ -54,6 +54,18 @@ def make_status(
     )
 
 
+def make_event(
+    stamp_ns: int, level: int, name: str, message: str, **values: Any
+) -> DiagnosticStatus:
+    """Something that happened at a time, for ``events``."""
+    return make_status(level, name, message, {"stamp_s": f"{stamp_ns * 1e-9:.3f}", **values})
+
+
+def values_of(status: DiagnosticStatus) -> dict[str, str]:
+    """Values of a status by their keys."""
+    return {pair.key: pair.value for pair in status.values}
+
+
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
@@ -313,17 +325,13 @@ class QuadsimNode(Node):
 
     def subscription_events(self, topic: str) -> SubscriptionEventCallbacks:
         """Callbacks that name a topic whose quality of service does not fit."""
-        return SubscriptionEventCallbacks(
-            incompatible_qos=lambda event: self._incompatible(topic, event),
-            use_default_callbacks=False,
-        )
+        named = partial(self._incompatible, topic)
+        return SubscriptionEventCallbacks(incompatible_qos=named, use_default_callbacks=False)
 
     def publisher_events(self, topic: str) -> PublisherEventCallbacks:
         """The same for a publisher."""
-        return PublisherEventCallbacks(
-            incompatible_qos=lambda event: self._incompatible(topic, event),
-            use_default_callbacks=False,
-        )
+        named = partial(self._incompatible, topic)
+        return PublisherEventCallbacks(incompatible_qos=named, use_default_callbacks=False)
 
     # ---- diagnostics ---------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import psutil
 
@@ -23,15 +23,8 @@ class CpuShare:
     cpu_cores: float
 
 
-class _Mark(NamedTuple):
-    """A process at a moment."""
-
-    process: psutil.Process
-    used_s: float
-
-
 class CpuUse:
-    """CPU time from here on.
+    """CPU time from here on; processes that have ended are left out.
 
     Args:
         pids: process ids by name.
@@ -39,26 +32,24 @@ class CpuUse:
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._begun_s = time.monotonic()
-        marks = {name: _mark(pid) for name, pid in pids.items()}
-        self._marks = {name: mark for name, mark in marks.items() if mark is not None}
+        self._marks: dict[str, tuple[psutil.Process, float]] = {}
+        for name, pid in pids.items():
+            with suppress(psutil.Error):
+                process = psutil.Process(pid)
+                self._marks[name] = process, _used_s(process)
 
     def shares(self) -> dict[str, CpuShare]:
-        """What each process has used up to now; one that has ended is not there."""
+        """What each process has used up to now."""
         wall_s = max(time.monotonic() - self._begun_s, 1e-9)
         found = {}
-        for name, mark in self._marks.items():
-            now = _mark(mark.process.pid)
-            if now is not None and now.process == mark.process:
-                cpu_s = now.used_s - mark.used_s
-                found[name] = CpuShare(cpu_s, cpu_s / wall_s)
+        for name, (process, before_s) in self._marks.items():
+            with suppress(psutil.Error):
+                cpu_s = _used_s(process) - before_s
+                if process.is_running():  # and nobody else has its id
+                    found[name] = CpuShare(cpu_s, cpu_s / wall_s)
         return found
 
 
-def _mark(pid: int) -> _Mark | None:
-    """A process now; None if it has ended, which somebody else will tell."""
-    try:
-        process = psutil.Process(pid)
-        times = process.cpu_times()
-    except psutil.Error:
-        return None
-    return _Mark(process, float(times.user + times.system))
+def _used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime.shared_memory import clear_left_behind
@@ -67,14 +68,14 @@ def hold_for_good(domain: int) -> None:
     Raises:
         InputError: another graph holds it.
     """
-    if domain not in _for_good:
-        with ExitStack() as stack:
-            stack.enter_context(held(domain))
-            _for_good[domain] = stack.pop_all()
+    if domain not in _held:
+        _for_good.enter_context(held(domain))
+        _held.add(domain)
 
 
 #: Domains that this process holds until it ends.
-_for_good: dict[int, ExitStack] = {}
+_held: set[int] = set()
+_for_good = ExitStack()
 
 
 @contextmanager
@@ -90,13 +91,18 @@ def held_name(domain: int, full_name: str) -> Iterator[None]:
         yield
 
 
+def _open(path: Path) -> TextIO:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "r+")
+
+
 @contextmanager
 def _locked(path: Path, words: str) -> Iterator[None]:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = _open(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened ({error.strerror})") from None
-    with os.fdopen(descriptor, "r+") as file:
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -123,13 +129,12 @@ def leaving(domain: int) -> Iterator[None]:
     Args:
         domain: that is left.
     """
-    path = lock_path(domain).with_suffix(".leaving")
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = _open(lock_path(domain).with_suffix(".leaving"))
     except OSError:  # then all at once: the system lets nobody write there
         yield
         return
-    with os.fdopen(descriptor, "r+") as file:
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         time.sleep(HEARD_S)
         yield

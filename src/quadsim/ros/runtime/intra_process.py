@@ -57,10 +57,6 @@ class Listening:
         else:
             self.handing.queue.append((self, payload))
 
-    def deliver(self, payload: bytes) -> None:
-        """Call back with a message of this process."""
-        self.callback(payload)
-
     def resume(self) -> None:
         """Call back from now on; what waits in this process is too old by then."""
         self.paused = False
@@ -156,7 +152,7 @@ class Handing:
                     return
                 listening, payload = self.queue.popleft()
                 if listening.handing is not None:
-                    listening.deliver(payload)
+                    listening.callback(payload)
         finally:
             self._working = False
         self.ask()
@@ -169,7 +165,7 @@ class Handing:
 
     def _go_on(self) -> None:
         self._asked = False
-        self.run(_nothing)
+        self.run(lambda: None)  # only the queue is to be worked off
 
 
 class Publisher:
@@ -202,15 +198,11 @@ class Publisher:
         return len(self._listeners) + int(self._publisher.get_subscription_count())
 
 
-def _nothing() -> None:
-    """What is called when only the queue is to be worked off."""
-
-
 #: The nodes of which contexts hand over to each other.
 _of_contexts: WeakKeyDictionary[Context, Handing] = WeakKeyDictionary()
 
 
-def share(context: Context, executor: Executor) -> Handing:
+def share_context(context: Context, executor: Executor) -> Handing:
     """Let the nodes that are made in a context hand over to each other.
 
     Args:

@@ -1,7 +1,8 @@
-"""How long it takes from a message to the one that answers it; the two have one stamp."""
+"""Latencies: of what is measured one by one, and from a message to the one that answers it."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -12,8 +13,30 @@ WAITING = 50
 KEPT_S = 60.0
 
 
+class Latencies:
+    """The last so many latencies.
+
+    Attributes:
+        count: of all, also those that are forgotten.
+    """
+
+    def __init__(self, size: int = 20_000) -> None:
+        self._values_s = np.zeros(size)
+        self.count = 0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self._values_s[self.count % len(self._values_s)] = seconds
+        self.count += 1
+
+    def percentile_ms(self, share: float) -> float:
+        """Percentile in ms; NaN before the first."""
+        values_s = self._values_s[: self.count]
+        return float(np.percentile(values_s, share)) * 1e3 if self.count else math.nan
+
+
 class Latency:
-    """Times from messages to their answers, of the last minute.
+    """Times from messages to their answers of one stamp, of the last minute.
 
     A message is answered by the first that carries its stamp; what answers nothing that is known
     is not counted.

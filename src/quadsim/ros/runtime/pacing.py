@@ -149,21 +149,3 @@ class Lockstep:
         for stamp in passed:
             del waiting[stamp]
         return speeds
-
-
-class Latencies:
-    """The last so many latencies, without allocation while they come."""
-
-    def __init__(self, size: int = 20_000) -> None:
-        self._values = np.zeros(size)
-        self._count = 0
-
-    def add(self, seconds: float) -> None:
-        """One more."""
-        self._values[self._count % len(self._values)] = seconds
-        self._count += 1
-
-    def percentile_ms(self, share: float) -> float:
-        """Percentile in ms; NaN before the first."""
-        kept = self._values[: self._count]
-        return float(np.percentile(kept, share)) * 1e3 if len(kept) else math.nan

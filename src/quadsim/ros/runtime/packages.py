@@ -10,7 +10,7 @@ from importlib.util import find_spec
 _STANDARD = ("sensor_msgs", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs", "rosgraph_msgs")
 
 
-def installed(type_name: str) -> bool:
+def is_installed(type_name: str) -> bool:
     """Whether the package of a type is there."""
     package = type_name.partition("/")[0]
     if package in _STANDARD or package in sys.modules:
@@ -26,7 +26,7 @@ def lost(types: Collection[tuple[str, str]]) -> Iterator[str]:
     """
     missing: dict[str, list[str]] = {}
     for what, type_name in types:
-        if not installed(type_name):
+        if not is_installed(type_name):
             missing.setdefault(type_name.partition("/")[0], []).append(what)
     for package, parts in missing.items():
         debian = package.replace("_", "-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
@@ -12,7 +12,6 @@ from rcl_interfaces.msg import (
     FloatingPointRange,
     IntegerRange,
     ParameterDescriptor,
-    SetParametersResult,
 )
 from rclpy.exceptions import (
     InvalidParameterTypeException,
@@ -25,6 +24,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import IsDataclass, Leaf, Spec, flatten, leaves, unflatten
 
 P = TypeVar("P", bound=IsDataclass)
+T = TypeVar("T", bool, int, float, str)
 
 INT64_MAX = 2**63 - 1
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -39,8 +39,9 @@ def on_reset(_: str) -> str:
 
 
 def _kind(leaf: Leaf) -> Parameter.Type:
-    if get_origin(leaf.kind) is tuple:
-        return Parameter.Type.DOUBLE_ARRAY
+    if get_origin(leaf.kind) in (tuple, list):
+        texts = leaf.kind == list[str]
+        return Parameter.Type.STRING_ARRAY if texts else Parameter.Type.DOUBLE_ARRAY
     return {
         bool: Parameter.Type.BOOL,
         int: Parameter.Type.INTEGER,
@@ -64,25 +65,20 @@ def descriptor(leaf: Leaf, when: str = "") -> ParameterDescriptor:
         additional_constraints=f"allowed: {spec.allowed()}; {when or 'read when the node starts'}",
         read_only=not when,
     )
-    bounded = any(bound is not None for bound in (spec.gt, spec.ge, spec.lt, spec.le))
-    if leaf.kind is float and bounded:
-        low = spec.ge if spec.gt is None else np.nextafter(spec.gt, math.inf)
-        high = spec.le if spec.lt is None else np.nextafter(spec.lt, -math.inf)
+    low = spec.ge if spec.gt is None else spec.gt
+    high = spec.le if spec.lt is None else spec.lt
+    if leaf.kind is float and (low, high) != (None, None):
+        first, last = -math.inf if low is None else low, math.inf if high is None else high
         result.floating_point_range = [
             FloatingPointRange(
-                from_value=-math.inf if low is None else float(low),
-                to_value=math.inf if high is None else float(high),
+                from_value=float(first if spec.gt is None else np.nextafter(first, math.inf)),
+                to_value=float(last if spec.lt is None else np.nextafter(last, -math.inf)),
             )
         ]
-    if leaf.kind is int and bounded:
-        least = spec.ge if spec.gt is None else spec.gt + 1
-        most = spec.le if spec.lt is None else spec.lt - 1
-        result.integer_range = [
-            IntegerRange(
-                from_value=-INT64_MAX if least is None else int(least),
-                to_value=INT64_MAX if most is None else int(min(most, INT64_MAX)),
-            )
-        ]
+    if leaf.kind is int and (low, high) != (None, None):
+        least = -INT64_MAX if low is None else int(low) + (spec.gt is not None)
+        most = INT64_MAX if high is None else int(min(high, INT64_MAX)) - (spec.lt is not None)
+        result.integer_range = [IntegerRange(from_value=least, to_value=most)]
     return result
 
 
@@ -100,24 +96,56 @@ def declare(
     Raises:
         InputError: naming the node, the parameter, the value and what is allowed.
     """
-    where = f"node {node.get_fully_qualified_name()}"
     values = flatten(defaults)
-    given = {}
-    for leaf in leaves(type(defaults)):
-        name = prefix + leaf.name
-        value: Any = values[leaf.name]
-        if value == []:  # an empty list alone has no type
-            value = Parameter.Type.DOUBLE_ARRAY
-        try:
-            found = node.declare_parameter(name, value, descriptor(leaf, when(leaf.name))).value
-            given[leaf.name] = [] if found is None else found
-        except (
-            InvalidParameterTypeException,
-            InvalidParameterValueException,
-            ParameterUninitializedException,
-        ) as error:
-            raise InputError(f"{where}: parameter {name}: {error}") from None
-    return unflatten(type(defaults), given, where)
+    given = {
+        leaf.name: _declare(node, leaf, values[leaf.name], when(leaf.name), prefix)
+        for leaf in leaves(type(defaults))
+    }
+    return unflatten(type(defaults), given, f"node {node.get_fully_qualified_name()}")
+
+
+def _declare(node: Any, leaf: Leaf, value: Any, when: str = "", prefix: str = "") -> Any:
+    """Declare one parameter; its value."""
+    about = descriptor(leaf, when)
+    name, where = prefix + leaf.name, f"node {node.get_fully_qualified_name()}"
+    try:  # an empty list alone has no type
+        found = node.declare_parameter(name, _kind(leaf) if value == [] else value, about).value
+    except ParameterUninitializedException:
+        found = None
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(f"{where}: parameter {name}: {error}") from None
+    return [] if found is None else found
+
+
+def declare_one(node: Any, name: str, default: T, doc: str, when: str = "", **spec: Any) -> T:
+    """Declare one parameter that is in no class.
+
+    Args:
+        node: the node.
+        name: of the parameter.
+        default: what holds else; it says the type.
+        doc: what it is.
+        when: as of :func:`descriptor`.
+        spec: unit, range or choices, as of Spec.
+
+    Raises:
+        InputError: what was given cannot be.
+    """
+    leaf = Leaf(name, type(default), Spec(doc, **spec), default)
+    found: T = _declare(node, leaf, default, when)
+    if leaf.spec.choices and found not in leaf.spec.choices:
+        where = f"node {node.get_fully_qualified_name()}: parameter {name}"
+        raise InputError(f"{where}: {found!r}; allowed: {leaf.spec.allowed()}")
+    return found
+
+
+def declare_texts(node: Any, name: str, doc: str) -> list[str]:
+    """Declare a list of texts, empty by default.
+
+    Raises:
+        InputError: what was given is no list of texts.
+    """
+    return [str(text) for text in _declare(node, Leaf(name, list[str], Spec(doc), []), [])]
 
 
 def value_of(node: Any, name: str) -> Any:
@@ -128,7 +156,7 @@ def value_of(node: Any, name: str) -> Any:
     return value if isinstance(value, bool | int | float | str) else list(value)
 
 
-def taken(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] = NOTHING) -> P:
+def current(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] = NOTHING) -> P:
     """A class of parameters as a node has them now, but for those that change.
 
     Args:
@@ -147,82 +175,3 @@ def taken(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any] 
         for leaf in leaves(cls)
     }
     return unflatten(cls, given, f"node {node.get_fully_qualified_name()}")
-
-
-def _declare_one(node: Any, leaf: Leaf, when: str = "") -> Any:
-    where = f"node {node.get_fully_qualified_name()}"
-    try:
-        return node.declare_parameter(leaf.name, leaf.default, descriptor(leaf, when)).value
-    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-        raise InputError(f"{where}: parameter {leaf.name}: {error}") from None
-
-
-def declare_text(node: Any, name: str, default: str, doc: str, when: str = "") -> str:
-    """Declare one text parameter, such as the name of a file.
-
-    Raises:
-        InputError: what was given is no text.
-    """
-    return str(_declare_one(node, Leaf(name, str, Spec(doc), default), when))
-
-
-def declare_live_text(node: Any, name: str, doc: str, take: Callable[[str], None]) -> str:
-    """Declare a text that may change in flight, empty by default.
-
-    Args:
-        node: the node.
-        name: of the parameter.
-        doc: what it is.
-        take: takes what is set in flight, or refuses it with an InputError.
-    """
-
-    def on_set(parameters: Sequence[Parameter]) -> SetParametersResult:
-        try:
-            for parameter in parameters:
-                if parameter.name == name:
-                    take(str(parameter.value))
-        except InputError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
-
-    about = ParameterDescriptor(type=Parameter.Type.STRING.value, description=doc)
-    given = node.declare_parameter(name, "", about).value
-    node.add_on_set_parameters_callback(on_set)
-    return str(given)
-
-
-def declare_int(node: Any, name: str, default: int, doc: str, least: int, when: str = "") -> int:
-    """Declare one whole number.
-
-    Raises:
-        InputError: what was given is no whole number, or too small.
-    """
-    return int(_declare_one(node, Leaf(name, int, Spec(doc, ge=least), default), when))
-
-
-def declare_bool(node: Any, name: str, default: bool, doc: str, when: str = "") -> bool:
-    """Declare one switch.
-
-    Raises:
-        InputError: what was given is not true or false.
-    """
-    return bool(_declare_one(node, Leaf(name, bool, Spec(doc), default), when))
-
-
-def declare_texts(node: Any, name: str, doc: str) -> list[str]:
-    """Declare a list of texts, empty by default.
-
-    Raises:
-        InputError: what was given is no list of texts.
-    """
-    where = f"node {node.get_fully_qualified_name()}"
-    about = ParameterDescriptor(
-        name=name, type=Parameter.Type.STRING_ARRAY.value, description=doc, read_only=True
-    )
-    try:
-        found = node.declare_parameter(name, Parameter.Type.STRING_ARRAY, about).value
-    except ParameterUninitializedException:
-        return []
-    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-        raise InputError(f"{where}: parameter {name}: {error}") from None
-    return [str(text) for text in found or ()]

@@ -58,7 +58,7 @@ def maker(spec: NodeSpec) -> Any:
     )
 
 
-def give_way(specs: Sequence[NodeSpec]) -> None:
+def lower_priority(specs: Sequence[NodeSpec]) -> None:
     """Let a message that wakes this process not interrupt another, where all nodes are patient.
 
     Threads that are started afterwards inherit it, so it comes before those of DDS.
@@ -74,7 +74,7 @@ def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
 
     os.setpgid(0, 0)  # a Ctrl-C on the terminal is for the supervisor, which stops in order
     _set_title(title)
-    give_way(specs)
+    lower_priority(specs)
     stop = threading.Event()
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -155,6 +155,20 @@ class GraphProcess:
         """Forget an ended process."""
         self._process.join()
         self._process.close()
+
+
+def end_all(processes: Sequence[GraphProcess]) -> tuple[tuple[str, ...], str]:
+    """Stop processes, recorders last, and forget them.
+
+    Returns:
+        Labels of what had to be killed; the recorder that ended with an error, in words.
+    """
+    recorders = [p for p in processes if p.specs[-1].executable == "recorder"]
+    killed = (*stop_all([p for p in processes if p not in recorders]), *stop_all(recorders))
+    failed = next((f"node {p.label} {p.cause()}" for p in recorders if p.failed), "")
+    for process in processes:
+        process.close()
+    return killed, failed
 
 
 def prepare(*nodes: str) -> None:

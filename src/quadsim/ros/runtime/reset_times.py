@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.runtime.base import values_of
 
 #: Data of this time after a reset are of no flight: until then all nodes have heard of it.
 QUIET_NS = 500_000_000
@@ -21,8 +22,7 @@ def reset_stamp(message: Any) -> int:
     Raises:
         MessageError: it is no time.
     """
-    values = {pair.key: pair.value for pair in message.values}
-    text = values.get("stamp_s", "0")
+    text = values_of(message).get("stamp_s", "0")
     try:
         stamp_s = float(text)
     except ValueError:

@@ -7,7 +7,7 @@ it still is what they said before: what was given otherwise stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import read_yaml_text
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import ON_RESET, declare_text, value_of
+from quadsim.ros.runtime.params import ON_RESET, declare_one, value_of
 from quadsim.ros.runtime.reset_times import ResetTimes, reset_stamp
 from quadsim.sim.log import OK, WARN
 
@@ -43,7 +43,6 @@ class Resets:
             raises an InputError for what cannot be, changes nothing, and gives what applies them,
             which is called when nobody else has refused them.
         begin: called with the reset's stamp after the files were read, and whether they could be.
-        fixed: what the node is built around.
         tell: says something on ``events``: level, name, words.
         simulated: whether the node is part of a simulation whatever its clock; others heed the
             resets of others with ``use_sim_time`` only, never with a real vehicle.
@@ -56,17 +55,16 @@ class Resets:
         own: Callable[[], Values],
         take: Callable[[dict[str, Any], bool], Apply],
         begin: Callable[[int, bool], None],
-        fixed: Collection[str] = (),
         tell: Callable[[int, str, str], None] | None = None,
         simulated: bool = False,
     ) -> None:
         self._node, self._executable, self._own = node, executable, own
-        self._take, self._begin, self._fixed = take, begin, fixed
+        self._take, self._begin = take, begin
         self._tell = tell or node.tell_event
-        self._scenario = declare_text(
+        self._scenario = declare_one(
             node, "scenario", "", "whose files are read again on /sim/reset"
         )
-        overrides = declare_text(
+        overrides = declare_one(
             node, "overrides", "", "keys of the scenario that are given otherwise, as YAML"
         )
         self._overrides = read_yaml_text(overrides, "parameter overrides") or {}
@@ -130,7 +128,9 @@ class Resets:
             if name in self._said and value != self._said[name] and node.has_parameter(name)
         ]
         kept = [name for name in new if value_of(node, name) != self._said[name]]
-        fixed = [name for name in new if name in self._fixed and name not in kept]
+        fixed = [
+            name for name in new if node.describe_parameter(name).read_only and name not in kept
+        ]
         changed = [name for name in new if name not in (*kept, *fixed)]
         if changed:
             self._reading = True
@@ -183,8 +183,7 @@ class Resets:
         apply()
 
 
-def _nothing() -> None:
-    """Nothing waits to be applied."""
+def _nothing() -> None: ...
 
 
 def _parameter(name: str, value: Any) -> Parameter:

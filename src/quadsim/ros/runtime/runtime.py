@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import rclpy
 from rclpy.context import Context
@@ -34,7 +34,7 @@ from rclpy.utilities import remove_ros_args
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.ros.runtime.dds_environment import release, set_dds_environment
 from quadsim.ros.runtime.domain import leaving
-from quadsim.ros.runtime.intra_process import share
+from quadsim.ros.runtime.intra_process import share_context
 
 #: A turn of the executor, s: the longest time until the loop sees that it is to stop.
 WAIT_S = 0.1
@@ -43,14 +43,6 @@ END_S = 10.0
 PASSED, FAILED, BAD_INPUT = 0, 1, 2
 
 Watching = TypeVar("Watching", bound=Node)
-
-
-class Make(Protocol):
-    """Makes a node in a context; keyword arguments as of :class:`QuadsimNode`."""
-
-    def __call__(self, context: Context, **kwargs: Any) -> Node:
-        """Make it."""
-        ...
 
 
 def in_order_of_arrival() -> bool:
@@ -107,6 +99,23 @@ def secured() -> Iterator[None]:
         raise InputError(
             f"{words}; ROS_SECURITY_ENABLE asks for SROS2, docs/security.md says what that needs"
         ) from None
+
+
+def new_context(domain: int | None = None, args: Sequence[str] = ()) -> Context:
+    """A context of its own, without signal handlers.
+
+    Args:
+        domain: DDS domain; None takes ROS_DOMAIN_ID.
+        args: ROS arguments.
+    """
+    context = Context()
+    rclpy.init(
+        args=list(args),
+        context=context,
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    return context
 
 
 @contextmanager
@@ -180,7 +189,7 @@ def spin(
     """
     executor = make_executor(context)
     nodes: list[Node] = []
-    handing = share(context, executor) if len(makers) > 1 else None
+    handing = share_context(context, executor) if len(makers) > 1 else None
     turns = Turns(executor, stop)
     try:
         for make in makers:
@@ -218,14 +227,8 @@ def own_node(
         make: makes the node.
         domain: DDS domain.
     """
-    context = Context()
     with secured():
-        rclpy.init(
-            args=[],
-            context=context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
+        context = new_context(domain)
         executor = make_executor(context)
         node = make(context)
     executor.add_node(node)
@@ -241,7 +244,7 @@ def own_node(
 
 def run(
     makers: Sequence[Callable[[Context], Node]],
-    args: Sequence[str] | None = None,
+    args: Sequence[str] = (),
     domain: int | None = None,
     stop: threading.Event | None = None,
 ) -> int:
@@ -258,49 +261,43 @@ def run(
     """
     stop = stop or threading.Event()
     set_dds_environment()
-    context = Context()
     with stop_on_signals(stop):
         try:
             with secured():
-                rclpy.init(
-                    args=list(args) if args is not None else [],
-                    context=context,
-                    domain_id=domain,
-                    signal_handler_options=SignalHandlerOptions.NO,
-                )
-                spin(makers, context, stop)
+                context = new_context(domain, args)
+                try:
+                    spin(makers, context, stop)
+                finally:
+                    context.try_shutdown()
         except QuadsimError as error:
-            sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
-            return BAD_INPUT if isinstance(error, InputError) else FAILED
-        finally:
-            context.try_shutdown()
+            return report_error(error)
     return PASSED
 
 
-def main_of(make: Make, stop: threading.Event | None = None) -> None:
-    """What a node's executable does: ``ros2 run quadsim imu --ros-args ...``.
-
-    Args:
-        make: makes the node.
-        stop: set by a node that comes to an end by itself.
-    """
-    unknown = remove_ros_args(sys.argv)[1:]
-    if unknown:
-        sys.stderr.write(f"quadsim: error: {unknown[0]!r} is no ROS argument (see --ros-args -p)\n")
-        sys.exit(BAD_INPUT)
-    sys.exit(run([make], sys.argv, stop=stop))
+def report_error(error: QuadsimError) -> int:
+    """Say on stderr, in one line, why a process ends; its exit status."""
+    sys.stderr.write(f"quadsim: error: {' '.join(str(error).split())}\n")
+    return BAD_INPUT if isinstance(error, InputError) else FAILED
 
 
 def entry_points(
-    node: Callable[..., Watching],
+    node: Callable[..., Watching], stops: bool = False
 ) -> tuple[Callable[..., Watching], Callable[[], None]]:
     """What a module of ``ros/nodes`` gives: what makes its node in a context, and its executable.
 
     Args:
         node: makes the node; keyword arguments as of :class:`QuadsimNode`.
+        stops: whether the node ends by itself: it takes the event ``stop``, and sets it.
     """
 
     def make(context: Context, **kwargs: Any) -> Watching:
         return node(context=context, **kwargs)
 
-    return make, partial(main_of, make)
+    def main() -> None:
+        if unknown := remove_ros_args(sys.argv)[1:]:
+            words = f"{unknown[0]!r} is no ROS argument (see --ros-args -p)"
+            sys.exit(report_error(InputError(words)))
+        stop = threading.Event()
+        sys.exit(run([partial(make, stop=stop) if stops else make], sys.argv, stop=stop))
+
+    return make, main

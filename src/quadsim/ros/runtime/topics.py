@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from rclpy.qos import QoSProfile
 
+from quadsim.base.errors import InputError
 from quadsim.ros.runtime import qos
 
 
@@ -54,42 +56,31 @@ def message_class(type_name: str) -> Any:
         raise ImportError(f"{package} as it is installed here has no {kind}/{name}") from None
 
 
-def _reliable(
-    name: str, type_name: str, *publishers: str, profile: QoSProfile = qos.RELIABLE
+def _topic(
+    name: str,
+    type_name: str,
+    *publishers: str,
+    profile: QoSProfile = qos.RELIABLE,
+    wanted: QoSProfile | None = None,
+    handed: bool = False,
 ) -> Topic:
-    return Topic(name, type_name, profile, profile, publishers, profile is qos.FAST)
+    return Topic(name, type_name, profile, wanted or profile, publishers, handed)
 
 
-def _fast(name: str, type_name: str, *publishers: str) -> Topic:
-    return _reliable(name, type_name, *publishers, profile=qos.FAST)
+_fast = partial(_topic, profile=qos.FAST, handed=True)
+_latched = partial(_topic, profile=qos.LATCHED)
+#: Of few messages, and within the loop of control like the fast ones.
+_stream = partial(_topic, handed=True)
+_sensor = partial(_topic, profile=qos.FAST, wanted=qos.SENSOR_INPUT, handed=True)
+#: From outside, reliable or not.
+_external = partial(_topic, profile=qos.SENSOR_INPUT)
+#: Of Gazebo, as ``config/bridge`` names it: into ROS reliable, but no one depends on it.
+_bridged = partial(_topic, profile=qos.FAST, wanted=qos.SENSOR_INPUT)
 
 
-def _latched(name: str, type_name: str, *publishers: str) -> Topic:
-    return _reliable(name, type_name, *publishers, profile=qos.LATCHED)
-
-
-def _stream(name: str, type_name: str, *publishers: str) -> Topic:
-    """Reliable, of few messages, and within the loop of control like the fast ones."""
-    return Topic(name, type_name, qos.RELIABLE, qos.RELIABLE, publishers, True)
-
-
-def _sensor(name: str, type_name: str, *publishers: str) -> Topic:
-    return Topic(name, type_name, qos.FAST, qos.SENSOR_INPUT, publishers, True)
-
-
-def _external(name: str, type_name: str) -> Topic:
-    """From outside, reliable or not."""
-    return Topic(name, type_name, qos.SENSOR_INPUT, qos.SENSOR_INPUT, ())
-
-
-def _bridged(name: str, type_name: str) -> Topic:
-    """Of Gazebo, as ``config/bridge`` names it: into ROS reliable, but no one depends on it."""
-    return Topic(f"gazebo/{name}", type_name, qos.FAST, qos.SENSOR_INPUT, ())
-
-
-CLOCK = Topic("/clock", "rosgraph_msgs/msg/Clock", qos.CLOCK, qos.CLOCK, ("dynamics", "swarm"))
+CLOCK = _topic("/clock", "rosgraph_msgs/msg/Clock", "dynamics", "swarm", profile=qos.CLOCK)
 DATUM = _latched("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", "gazebo_adapter", "swarm")
-DIAGNOSTICS = _reliable(
+DIAGNOSTICS = _topic(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
     "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
@@ -99,23 +90,17 @@ DIAGNOSTICS = _reliable(
 TRUTH = _fast("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", "swarm")
 ACCEL = _fast("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics")
 MOTOR_SPEED = _stream("motor_speed", "sensor_msgs/msg/JointState", "dynamics")
-LOAD = _reliable("ground_truth/load", "geometry_msgs/msg/PointStamped")
+LOAD = _topic("ground_truth/load", "geometry_msgs/msg/PointStamped")
 WIND = _stream("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
 # sets the mean wind of the world; for whoever knows it better
-WIND_INPUT = _reliable("/wind", "geometry_msgs/msg/Vector3Stamped")
-EXTERNAL_WRENCH = _reliable("external_wrench", "geometry_msgs/msg/WrenchStamped")
+WIND_INPUT = _topic("/wind", "geometry_msgs/msg/Vector3Stamped")
+EXTERNAL_WRENCH = _topic("external_wrench", "geometry_msgs/msg/WrenchStamped")
 CONTACT = _latched("contact", "std_msgs/msg/Bool", "dynamics")
-EVENTS = _reliable(
-    "events",
-    "diagnostic_msgs/msg/DiagnosticStatus",
-    "dynamics",
-    "autopilot",
-    "mixer",
-    "guard",
-    "swarm",
-    profile=qos.EVENTS,
-)
-BATTERY = _reliable("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
+EVENTS = _topic(
+    "events", "diagnostic_msgs/msg/DiagnosticStatus",
+    "dynamics", "autopilot", "mixer", "guard", "swarm", profile=qos.EVENTS,
+)  # fmt: skip
+BATTERY = _topic("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
 IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
 MAGNETIC_FIELD = _sensor("imu/mag", "sensor_msgs/msg/MagneticField", "magnetometer")
@@ -124,10 +109,9 @@ GPS_FIX = _sensor("gps/fix", "sensor_msgs/msg/NavSatFix", "gnss")
 GPS_VELOCITY = _sensor("gps/vel", "geometry_msgs/msg/TwistWithCovarianceStamped", "gnss")
 RANGE = _sensor("range/down", "sensor_msgs/msg/Range", "rangefinder")
 # a lidar publishes one of these, so a graph is complete without; few are kept, as they are large
-SCAN = Topic("scan", "sensor_msgs/msg/LaserScan", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ())
-POINTS = Topic(
-    "points", "sensor_msgs/msg/PointCloud2", qos.RELIABLE, qos.best_effort(qos.RELIABLE), ()
-)
+_seen = partial(_topic, wanted=qos.best_effort(qos.RELIABLE))
+SCAN = _seen("scan", "sensor_msgs/msg/LaserScan")
+POINTS = _seen("points", "sensor_msgs/msg/PointCloud2")
 ODOMETRY = _fast("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm")
 # the same at the rate of the position loop; within the graph, in no bag
 ODOMETRY_SAMPLED = _fast("odometry/sampled", "nav_msgs/msg/Odometry", "estimator")
@@ -137,37 +121,37 @@ EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/Po
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
 # what a real vehicle's own autopilot estimates, as its driver gives it
 AUTOPILOT_ODOMETRY = _fast("odometry/autopilot", "nav_msgs/msg/Odometry")
-LANDED = _reliable("landed", "std_msgs/msg/Bool")
-BLIND_ODOMETRY = _reliable("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
-COMMAND_POSE = _reliable("command_pose", "geometry_msgs/msg/PoseStamped")
-COMMAND_VELOCITY = _reliable(
+LANDED = _topic("landed", "std_msgs/msg/Bool")
+BLIND_ODOMETRY = _topic("odometry/blind", "nav_msgs/msg/Odometry", "estimator")
+COMMAND_POSE = _topic("command_pose", "geometry_msgs/msg/PoseStamped")
+COMMAND_VELOCITY = _topic(
     "command_velocity", "geometry_msgs/msg/TwistStamped", "autopilot", "planner"
 )
 # after the guard: what a vehicle may be sent
-COMMAND_SAFE = _reliable("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
-COMMAND_TRAJECTORY = _reliable("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
+COMMAND_SAFE = _topic("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
+COMMAND_TRAJECTORY = _topic("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
 COMMAND_ATTITUDE = _stream(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
 )
 COMMAND_MOTOR_SPEED = _fast("command_motor_speed", "sensor_msgs/msg/JointState", "mixer")
 # a button that is held while the guard may fly; from whoever has one other than a joystick's
-DEAD_MAN = _reliable("dead_man", "std_msgs/msg/Bool")
+DEAD_MAN = _topic("dead_man", "std_msgs/msg/Bool")
 # whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
-OFFBOARD_STATE = _reliable("vehicle/offboard_state", "std_msgs/msg/Bool")
+OFFBOARD_STATE = _topic("vehicle/offboard_state", "std_msgs/msg/Bool")
 # whether the way to the vehicle is in order, as the node driver sees it
 VEHICLE_READY = _latched("vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus")
 # that the vehicle's own estimator has reset, in words: its frame is another one from now on
-VEHICLE_RESET = _reliable("vehicle/reset", "std_msgs/msg/String")
+VEHICLE_RESET = _topic("vehicle/reset", "std_msgs/msg/String")
 # from a joystick's driver (joy_node of the package joy), or from the node pilot
-JOY = _reliable("joy", "sensor_msgs/msg/Joy")
-REFERENCE = _reliable("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
+JOY = _topic("joy", "sensor_msgs/msg/Joy")
+REFERENCE = _topic("reference", "geometry_msgs/msg/PoseStamped", "autopilot", "swarm")
 MISSION = _latched("mission", "nav_msgs/msg/Path", "autopilot", "swarm")
 MISSION_STATUS = _latched(
     "mission/status", "diagnostic_msgs/msg/DiagnosticStatus", "autopilot", "swarm"
 )
 # where the planner is to fly; a goal alone as RViz gives it
 GOALS = _latched("goals", "nav_msgs/msg/Path")
-GOAL_POSE = _reliable("goal_pose", "geometry_msgs/msg/PoseStamped")
+GOAL_POSE = _topic("goal_pose", "geometry_msgs/msg/PoseStamped")
 PLANNER_PATH = _latched("planner/path", "nav_msgs/msg/Path", "planner")
 PLANNER_STATUS = _latched("planner/status", "diagnostic_msgs/msg/DiagnosticStatus", "planner")
 PLANNER_MAP = _latched("planner/map", "nav_msgs/msg/OccupancyGrid", "planner")
@@ -179,25 +163,24 @@ ROBOT_DESCRIPTION = _latched(
     "robot_description", "std_msgs/msg/String", "dynamics", "description", "swarm"
 )
 WORLD_MARKERS = _latched("markers/world", "visualization_msgs/msg/MarkerArray", "monitor")
-FLIGHT_MARKERS = _reliable("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
+FLIGHT_MARKERS = _topic("markers/flight", "visualization_msgs/msg/MarkerArray", "monitor")
 
 # between ros_gz_bridge and the nodes gazebo_adapter and gazebo_view; no bag needs them
-GAZEBO_COMMAND = _bridged("command_motor_speed", "actuator_msgs/msg/Actuators")
-GAZEBO_ODOMETRY = _bridged("odometry", "nav_msgs/msg/Odometry")
-GAZEBO_IMU = _bridged("imu", "sensor_msgs/msg/Imu")
-GAZEBO_MAGNETIC_FIELD = _bridged("magnetometer", "sensor_msgs/msg/MagneticField")
-GAZEBO_PRESSURE = _bridged("air_pressure", "sensor_msgs/msg/FluidPressure")
-GAZEBO_NAVSAT = _bridged("navsat", "sensor_msgs/msg/NavSatFix")
-GAZEBO_RANGE = _bridged("range", "sensor_msgs/msg/LaserScan")
-GAZEBO_SCAN = _bridged("scan", "sensor_msgs/msg/LaserScan")
-GAZEBO_POINTS = _bridged("points", "sensor_msgs/msg/PointCloud2")
-GAZEBO_IMAGE = _bridged("image", "sensor_msgs/msg/Image")
-GAZEBO_CAMERA_INFO = _bridged("camera_info", "sensor_msgs/msg/CameraInfo")
+GAZEBO_COMMAND = _bridged("gazebo/command_motor_speed", "actuator_msgs/msg/Actuators")
+GAZEBO_ODOMETRY = _bridged("gazebo/odometry", "nav_msgs/msg/Odometry")
+GAZEBO_IMU = _bridged("gazebo/imu", "sensor_msgs/msg/Imu")
+GAZEBO_MAGNETIC_FIELD = _bridged("gazebo/magnetometer", "sensor_msgs/msg/MagneticField")
+GAZEBO_PRESSURE = _bridged("gazebo/air_pressure", "sensor_msgs/msg/FluidPressure")
+GAZEBO_NAVSAT = _bridged("gazebo/navsat", "sensor_msgs/msg/NavSatFix")
+GAZEBO_RANGE = _bridged("gazebo/range", "sensor_msgs/msg/LaserScan")
+GAZEBO_SCAN = _bridged("gazebo/scan", "sensor_msgs/msg/LaserScan")
+GAZEBO_POINTS = _bridged("gazebo/points", "sensor_msgs/msg/PointCloud2")
+GAZEBO_IMAGE = _bridged("gazebo/image", "sensor_msgs/msg/Image")
+GAZEBO_CAMERA_INFO = _bridged("gazebo/camera_info", "sensor_msgs/msg/CameraInfo")
 # a camera's, as image_transport names them
-IMAGE = Topic("camera/image_raw", "sensor_msgs/msg/Image", qos.RELIABLE, qos.SENSOR_INPUT, ())
-CAMERA_INFO = Topic(
-    "camera/camera_info", "sensor_msgs/msg/CameraInfo", qos.RELIABLE, qos.SENSOR_INPUT, ()
-)
+_camera = partial(_topic, wanted=qos.SENSOR_INPUT)
+IMAGE = _camera("camera/image_raw", "sensor_msgs/msg/Image")
+CAMERA_INFO = _camera("camera/camera_info", "sensor_msgs/msg/CameraInfo")
 
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
 VEHICLE_TOPICS = (
@@ -221,7 +204,24 @@ def sampled_truth(kind: str) -> Topic:
 
 def beside_odometry(name: str) -> Topic:
     """Where an estimator that runs beside the vehicle's own publishes."""
-    return _reliable(f"odometry/{name}", "nav_msgs/msg/Odometry")
+    return _topic(f"odometry/{name}", "nav_msgs/msg/Odometry")
+
+
+def foreign(text: str, where: str) -> Topic:
+    """A topic that the table need not know, of ``NAME TYPE``, taken however it is offered.
+
+    Raises:
+        InputError: it is not given so, or the type's package is not installed.
+    """
+    name, _, type_name = text.partition(" ")
+    try:
+        message_class(type_name)
+    except (ValueError, ImportError, AttributeError):
+        raise InputError(
+            f"{where}: {text!r}; allowed: NAME TYPE, such as /mavros/local_position/odom"
+            " nav_msgs/msg/Odometry"
+        ) from None
+    return _external(name, type_name)
 
 
 def full_name(namespace: str, name: str) -> str:

@@ -35,7 +35,7 @@ def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
     return samples.sensor_messages(kind, params, environment, prefix)
 
 
-class Batch:
+class VehiclesTopic:
     """One topic of all vehicles.
 
     Args:
@@ -78,7 +78,7 @@ class Batch:
         self.count += len(payloads)
 
 
-class Outputs:
+class SwarmOutputs:
     """Truth, estimates and sensors of all vehicles.
 
     Args:
@@ -92,25 +92,15 @@ class Outputs:
         self, node: Any, namespaces: Sequence[str], scenario: Scenario, level: str
     ) -> None:
         bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
-        self._truth, self._estimate = (
-            Batch(
-                node,
-                namespaces,
-                topic,
-                [samples.odometry_messages(body).template for body in bodies],
-            )
-            for topic in (topics.TRUTH, topics.ODOMETRY)
-        )
-        self._reference = Batch(
-            node,
-            namespaces,
-            topics.REFERENCE,
-            [samples.reference_messages().template] * len(namespaces),
-        )
+        motions = [samples.odometry_messages(body).template for body in bodies]
+        references = [samples.reference_messages().template] * len(namespaces)
+        self._truth = VehiclesTopic(node, namespaces, topics.TRUTH, motions)
+        self._estimate = VehiclesTopic(node, namespaces, topics.ODOMETRY, motions)
+        self._reference = VehiclesTopic(node, namespaces, topics.REFERENCE, references)
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
         wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
         self._sensors = {
-            kind: Batch(node, namespaces, SENSOR_TOPICS[kind])
+            kind: VehiclesTopic(node, namespaces, SENSOR_TOPICS[kind])
             for kind in wanted
             if kind in scenario.sensors
         }

@@ -1,0 +1,1 @@
+"""The public Python API, which ``import quadsim`` gives: simulate, replay, load, plot."""

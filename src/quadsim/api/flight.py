@@ -1,0 +1,228 @@
+"""A flight that was flown, recorded or replayed: arrays, tables, scores and plots of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadsim.base.errors import InputError
+from quadsim.sim.log import Event, FlightLog, Track
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    import pyarrow as pa
+
+    from quadsim.analysis.summary import Summary
+    from quadsim.sim.closed_loop import ClosedLoop
+
+#: What :meth:`Flight.plot` draws, and the function of the report that draws it.
+PLOTS = {
+    "path": ("paths", "path_from_above"),
+    "path_3d": ("paths", "path_in_space"),
+    "height": ("paths", "height"),
+    "position_errors": ("errors", "position_errors"),
+    "attitude_errors": ("errors", "attitude_errors"),
+    "motors": ("motors", "motor_speeds"),
+}
+
+
+@dataclass(frozen=True)
+class Flight:
+    """One vehicle's flight.
+
+    Attributes:
+        log: tracks, motors, events and notes, as arrays; see :class:`quadsim.sim.log.FlightLog`.
+        summary: the scores, as in ``summary.json`` of a run.
+    """
+
+    log: FlightLog
+    summary: Summary
+
+    @property
+    def passed(self) -> bool:
+        """Whether every criterion was met."""
+        return bool(self.summary["passed"])
+
+    @property
+    def truth(self) -> Track:
+        """The true motion; empty where the log holds none."""
+        return self.log.truth
+
+    @property
+    def estimate(self) -> Track | None:
+        """The estimate that was flown on, or that was asked for first; None without any."""
+        return next(iter(self.log.estimates.values()), None)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened: changes of state, faults, crashes."""
+        return self.log.events
+
+    @classmethod
+    def of_simulation(cls, loop: ClosedLoop) -> Flight:
+        """The flight of a closed loop so far."""
+        from quadsim.analysis.summary import summarize
+
+        log = loop.log(0.0)
+        summary = summarize(log, loop.scenario.criteria)
+        summary["digest"] = loop.digest()
+        return cls(log, summary)
+
+    # ---- tables --------------------------------------------------------------------------------
+
+    def columns(self, track: str = "truth") -> dict[str, np.ndarray[Any, Any]]:
+        """Columns of a track: ``time_s``, ``x_m``, ... ``vx_mps``, ... ``qw``, ... ``wx_radps``.
+
+        Args:
+            track: ``"truth"``, ``"reference"``, or the name of an estimate.
+
+        Raises:
+            InputError: the flight has no such track.
+        """
+        tracks: dict[str, Track | None] = {"truth": self.truth, "reference": self.log.reference}
+        tracks |= self.log.estimates
+        found = tracks.get(track)
+        if found is None:
+            names = ", ".join(name for name, each in tracks.items() if each is not None)
+            raise InputError(f"no track {track!r}; this flight has {names}")
+        columns = {"time_s": (found.stamp_ns - self.log.start_ns) * 1e-9}
+        parts = (("{}_m", found.p_W), ("v{}_mps", found.v_W), ("w{}_radps", found.w_B))
+        for pattern, values in parts:
+            columns |= {pattern.format(axis): values[:, i] for i, axis in enumerate("xyz")}
+        columns |= {f"q{axis}": found.q_WB[:, i] for i, axis in enumerate("wxyz")}
+        return columns
+
+    def to_arrow(self, track: str = "truth") -> pa.Table:
+        """A track as a table of Arrow; arguments, columns and errors of :meth:`columns`."""
+        import pyarrow as pa
+
+        return pa.table(self.columns(track))
+
+    def to_pandas(self, track: str = "truth") -> Any:
+        """A track as a frame of pandas, which has to be installed; see :meth:`columns`."""
+        return _need("pandas").DataFrame(self.columns(track))
+
+    def to_polars(self, track: str = "truth") -> Any:
+        """A track as a frame of Polars, which has to be installed; see :meth:`columns`."""
+        return _need("polars").DataFrame(self.columns(track))
+
+    # ---- pictures ------------------------------------------------------------------------------
+
+    def plot(self, what: str = "path_3d") -> go.Figure:
+        """A figure of plotly, which notebooks show by themselves.
+
+        Args:
+            what: ``path``, ``path_3d``, ``height``, ``position_errors``, ``attitude_errors`` or
+                ``motors``.
+
+        Raises:
+            InputError: there is no such plot.
+        """
+        from importlib import import_module
+
+        from quadsim.analysis.report.flights import Flights
+
+        if what not in PLOTS:
+            raise InputError(f"no plot {what!r}; there are {', '.join(PLOTS)}")
+        module, function = PLOTS[what]
+        draw = getattr(import_module(f"quadsim.analysis.report.{module}"), function)
+        name = self.log.scenario or "flight"
+        figure: go.Figure = draw(Flights({name: self.log}, {name: self.summary}))
+        return figure
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Write the report of the flight, a page of HTML that needs nothing else.
+
+        Returns:
+            Where it lies.
+        """
+        from quadsim.analysis.report.page import write_report
+
+        name, page = self.log.scenario or "flight", Path(path)
+        write_report({name: self.log}, {name: self.summary}, page)
+        return page
+
+
+def _need(package: str) -> Any:
+    """A package that quadsim does without.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InputError(f"{package} is not installed; pip install {package}") from None
+
+
+def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
+    """Read a flight as it was recorded.
+
+    Args:
+        path: a bag (a folder, ``.mcap`` or ``.db3``), or the folder of a run with one in it.
+        namespace: the vehicle.
+
+    Raises:
+        InputError: it is no bag, or nothing of this vehicle is in it.
+    """
+    from quadsim.analysis.summary import summarize
+    from quadsim.bag.log import read_log
+    from quadsim.bag.reading import open_bag
+
+    place = Path(path)
+    if (place / "bag").is_dir():
+        place = place / "bag"
+    with open_bag(place) as bag:
+        log = read_log(bag, namespace, with_imu=True)
+    return Flight(log, summarize(log, bag=place))
+
+
+def replay(
+    bag: str | PathLike[str],
+    estimators: Sequence[str] = ("eskf",),
+    *,
+    namespace: str = "/quad",
+    config: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    settle_s: float = 5.0,
+) -> Flight:
+    """Run estimators over the sensor messages of a bag, and score them against its truth.
+
+    Args:
+        bag: as of :func:`load`.
+        estimators: names, the one that is asked about first; ``eskf``, ``ekf7``, ``gps_ins``,
+            ``blind``, ``smoother``, or ``module:Class`` of one's own.
+        namespace: the vehicle.
+        config: parameters, a name in ``config/estimators`` or a path; None takes those that the
+            bag says it was flown with.
+        changes: keys of the parameters to set, as ``{"noise.gyro_density": 1e-3}``.
+        settle_s: time from the start that is not scored, s.
+
+    Raises:
+        InputError: the bag cannot be replayed.
+    """
+    from quadsim.analysis.replay import Settings, estimator_params, known_keys
+    from quadsim.analysis.replay import replay as run
+    from quadsim.analysis.scoring import Scoring, judge_replay
+
+    texts = tuple(f"{key}={value}" for key, value in (changes or {}).items())
+    settings = Settings(
+        tuple(estimators),
+        namespace,
+        estimator_params(config, texts),
+        as_flown=config is None,
+        changes=texts,
+        known=known_keys(config, texts),
+    )
+    place = Path(bag)
+    scored = judge_replay(
+        place.stem, place, settings.estimators, run(place, settings), Scoring(settle_s)
+    )
+    return Flight(scored.log, scored.summary)

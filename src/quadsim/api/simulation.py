@@ -1,0 +1,323 @@
+"""A simulated flight that Python steps, looks at and commands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike, fspath
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quadsim.api.flight import Flight
+from quadsim.base.errors import FlightError, InputError
+from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, VEHICLE_NAME, ClosedLoop
+from quadsim.sim.library import Library
+from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.vehicles import Vehicles
+from quadsim.vehicle.state import ROTOR
+
+Array = NDArray[np.float64]
+#: A name in ``config/``, or the path of a file.
+Name = str | PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The motion of a vehicle at one time.
+
+    Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU).
+
+    Attributes:
+        time_s: since the start of the simulation.
+        p_W: (3,) position, m.
+        v_W: (3,) velocity, m/s.
+        q_WB: (4,) unit quaternion, w first, that turns body axes into world axes.
+        w_B: (3,) angular velocity, rad/s.
+        sigma: (9,) standard deviations of ``p_W`` in m, ``v_W`` in m/s and of the attitude about
+            the world axes in rad; None of the true state.
+    """
+
+    time_s: float
+    p_W: Array
+    v_W: Array
+    q_WB: Array
+    w_B: Array
+    sigma: Array | None = None
+
+
+class Controller(Protocol):
+    """Any object that flies the vehicle in place of the built-in position and attitude loops."""
+
+    def update(self, simulation: Simulation) -> ArrayLike:
+        """Give the (n,) commanded rotor speeds in rad/s, once each control step."""
+        ...
+
+
+class Simulation:
+    """One vehicle with its sensors, estimator and autopilot, without ROS.
+
+    The same arguments give the same flight, to the last bit, as ``quadsim sim`` does.
+
+    Args:
+        scenario: a name in ``config/scenarios``, or the path of a file.
+        vehicle: another vehicle than the scenario's; a name in ``config/vehicles`` or a path.
+        sensors: another sensor suite; a name in ``config/sensors/suites`` or a path.
+        estimator: other parameters of the estimator; a name in ``config/estimators`` or a path.
+        autopilot: other parameters of the autopilot; a name in ``config/autopilots`` or a path.
+        seed: of all noise; None takes the scenario's.
+        duration_s: time after which the flight ends; None takes the scenario's.
+        fly_on: ``"estimate"`` or ``"truth"``; None takes the scenario's.
+        changes: dotted keys to set, as of ``--set``: ``{"vehicle.mass_kg": 1.4}``.
+        controller: flies in place of the built-in control loops; see :class:`Controller`.
+        start_mission: arm as soon as the checks pass, and fly the scenario's mission. With False
+            the vehicle waits for :meth:`arm`.
+
+    Raises:
+        InputError: a file or a key is wrong; the message names it and the remedy.
+
+    Example:
+        >>> simulation = Simulation("hover", seed=3)
+        >>> simulation.step(500)  # one second
+        >>> simulation.state.p_W
+    """
+
+    def __init__(
+        self,
+        scenario: Name = "square",
+        *,
+        vehicle: Name | None = None,
+        sensors: Name | None = None,
+        estimator: Name | None = None,
+        autopilot: Name | None = None,
+        seed: int | None = None,
+        duration_s: float | None = None,
+        fly_on: str | None = None,
+        changes: Mapping[str, Any] | None = None,
+        controller: Controller | None = None,
+        start_mission: bool = True,
+    ) -> None:
+        files = {
+            "vehicle": vehicle, "sensors": sensors, "estimator": estimator, "autopilot": autopilot
+        }  # fmt: skip
+        self._load = partial(
+            load_scenario,
+            fspath(scenario),
+            changes,
+            Library(),
+            duration_s=duration_s,
+            fly_on=fly_on,
+            **{name: None if file is None else fspath(file) for name, file in files.items()},
+        )
+        self.scenario: Scenario = self._load(seed=seed)
+        if self.scenario.file.vehicles > 1:
+            raise InputError(
+                f"{self.scenario.path}: has {self.scenario.file.vehicles} vehicles; a Simulation"
+                " flies one, `quadsim sim` flies all"
+            )
+        self.controller = controller
+        self.start_mission = start_mission
+        self.reset()
+
+    def reset(self, seed: int | None = None) -> None:
+        """Put the vehicle back to its start, every device switched on anew.
+
+        Args:
+            seed: of all noise from now on; None keeps it.
+        """
+        if seed is not None:
+            self.scenario = self._load(seed=seed)
+        seconds = math.ceil(self.scenario.file.duration_s * TICK_HZ + REST_TICKS) / TICK_HZ
+        self._vehicles = Vehicles(self.scenario, [VEHICLE_NAME], seconds, LOG_HZ, keep_samples=True)
+        self._loop = ClosedLoop(self.scenario, vehicles=self._vehicles)
+        self._motors = self._loop.state["pending"][self._loop.setup.delay]
+        self._now_ns = self._until_ns = 0
+        self._period_ns = int(self._loop.setup.imu_period_ns)
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time since the start, s."""
+        return self._now_ns * 1e-9
+
+    @property
+    def control_period_s(self) -> float:
+        """Length of a control step: the period of the IMU and of the inner loops, s."""
+        return self._period_ns * 1e-9
+
+    @property
+    def done(self) -> bool:
+        """Whether the flight has ended: by its mission, by its time, or by a crash."""
+        return self._loop.over
+
+    @property
+    def mode(self) -> str:
+        """State of the autopilot: ``disarmed``, ``takeoff``, ``mission``, ``landing``, ..."""
+        return self._loop.manager.state
+
+    @property
+    def state(self) -> State:
+        """The true motion."""
+        truth = self._loop.state["truth"][0]
+        return State(
+            self.time_s, *(np.array(truth[name]) for name in ("p_W", "v_W", "q_WB", "w_B"))
+        )
+
+    @property
+    def rotor_speed_radps(self) -> Array:
+        """True speeds of the (n,) rotors, rad/s."""
+        rotors = len(self.scenario.vehicle.commands)
+        return np.array(self._loop.state.vehicle.x[ROTOR : ROTOR + rotors])
+
+    @property
+    def estimate(self) -> State | None:
+        """What the estimator believes; None as long as it has not started."""
+        own = "estimate" if self._loop.use_truth else "odometry"
+        found = self._loop.state[own]
+        if found["stamp_ns"] <= 0:
+            return None
+        variances = [found[f"{part}_variance"] for part in ("p", "v", "attitude")]
+        p_W, v_W, q_WB, w_B = (np.array(found[name]) for name in ("p_W", "v_W", "q_WB", "w_B"))
+        sigma = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+        return State(float(found["stamp_ns"]) * 1e-9, p_W, v_W, q_WB, w_B, sigma)
+
+    @property
+    def sensors(self) -> dict[str, dict[str, Any]]:
+        """Newest sample of each sensor that has published one, by its kind.
+
+        ``simulation.sensors["imu"]["f_S"]`` is the specific force in m/s^2; the fields and units
+        of each kind are those of its sample in :mod:`quadsim.sensors`.
+        """
+        found = {}
+        for kind in self.scenario.sensors:
+            samples = self._loop.samples(kind)
+            if len(samples):
+                newest = samples[-1]
+                found[kind] = {name: newest[name].copy() for name in newest.dtype.names or ()}
+        return found
+
+    def samples(self, kind: str) -> NDArray[np.record]:
+        """Everything that a sensor has published so far, (N,) records, which stay as they are.
+
+        Raises:
+            InputError: the vehicle has no such sensor.
+        """
+        if kind not in self.scenario.sensors:
+            raise InputError(
+                f"no sensor {kind!r}; the vehicle has {', '.join(sorted(self.scenario.sensors))}"
+            )
+        return self._loop.samples(kind).copy()
+
+    # ---- flying --------------------------------------------------------------------------------
+
+    def step(self, count: int = 1) -> State:
+        """Advance by control steps, as many as asked for, or to the end of the flight.
+
+        Args:
+            count: of steps, each of :attr:`control_period_s`.
+
+        Returns:
+            The true motion afterwards.
+
+        Raises:
+            FlightError: the motion is no longer finite; with time, state and likely cause.
+        """
+        until_ns = self._now_ns + count * self._period_ns
+        while self._now_ns < until_ns and not (self._at_tick and self.done):
+            self._advance(until_ns)
+        return self.state
+
+    @property
+    def _at_tick(self) -> bool:
+        """Whether the mission is asked next what it wishes."""
+        return self._now_ns == self._until_ns
+
+    def _advance(self, until_ns: int) -> None:
+        """To a stamp, or to the next one at which somebody is asked."""
+        loop, tick_ns = self._loop, 0
+        if self._at_tick:
+            loop.decide()
+            self._until_ns = loop.next_tick_ns()
+            tick_ns = self._until_ns - self._now_ns
+        next_ns = min(until_ns, self._until_ns)
+        if self.controller is not None:
+            next_ns = self._now_ns + self._period_ns
+        self._vehicles.advance(self._now_ns, next_ns, tick_ns)
+        self._now_ns = next_ns
+        if self.controller is not None:
+            self._control()
+        if self._at_tick:
+            loop.notice(next_ns)
+            if self.start_mission:
+                loop.take_off_when_ready()
+            loop.check()
+
+    def _control(self) -> None:
+        """Let the controller's command take effect where the inner loop's would."""
+        assert self.controller is not None
+        speeds = np.asarray(self.controller.update(self), float)
+        rotors = len(self.scenario.vehicle.commands)
+        if speeds.shape != (rotors,) or not np.isfinite(speeds).all():
+            raise FlightError(
+                f"controller {type(self.controller).__name__}: update() gave {speeds!r};"
+                f" {rotors} finite rotor speeds in rad/s are needed"
+            )
+        self._motors[:rotors] = np.maximum(speeds, 0.0)
+
+    def run(self, until: Callable[[Simulation], bool] | None = None) -> Flight:
+        """Fly to the end of the mission.
+
+        Args:
+            until: looked at after each mission tick (50 Hz); the flight ends where it is true.
+
+        Returns:
+            The flight so far, with its scores.
+        """
+        while not (self._at_tick and self.done):
+            self._advance(self._until_ns if not self._at_tick else self._now_ns + 10**9)
+            if until is not None and self._at_tick and until(self):
+                return self.flight()
+        self._loop.tell_timeout()
+        for _ in range(REST_TICKS if self._loop.manager.finished else 0):
+            self._loop.tick()
+        self._now_ns = self._until_ns = self._loop.stamp_ns
+        return self.flight()
+
+    def flight(self) -> Flight:
+        """What has been flown so far, to be scored, plotted and written."""
+        return Flight.of_simulation(self._loop)
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def arm(self) -> None:
+        """Arm, and let the mission wait for :meth:`start`."""
+        self._obey("arm", self._loop.manager.arm())
+
+    def start(self) -> None:
+        """Begin the mission, or go on with it."""
+        self._obey("start", self._loop.manager.start())
+
+    def take_off(self) -> None:
+        """Take off and hover."""
+        self._obey("take_off", self._loop.manager.take_off())
+
+    def go_to(self, p_W: ArrayLike, yaw_rad: float = 0.0) -> None:
+        """Fly to a place, in m, and hover there."""
+        x, y, z = np.asarray(p_W, float).tolist()
+        self._obey("go_to", self._loop.manager.command_pose((x, y, z), yaw_rad))
+
+    def fly_velocity(self, v_W: ArrayLike, yaw_rate_radps: float = 0.0) -> None:
+        """Fly a velocity, in m/s, until the next command, or until none comes for a while."""
+        x, y, z = np.asarray(v_W, float).tolist()
+        self._obey("fly_velocity", self._loop.manager.command_velocity((x, y, z), yaw_rate_radps))
+
+    def land(self) -> None:
+        """Land here."""
+        self._obey("land", self._loop.manager.land())
+
+    def _obey(self, name: str, refusal: str | None) -> None:
+        """Raise what the autopilot says against a command."""
+        if refusal is not None:
+            raise InputError(f"{name}: {refusal}")

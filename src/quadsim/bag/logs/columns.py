@@ -1,0 +1,275 @@
+"""Column maps: which columns of a log are which of our topics, in which units and axes.
+
+They are ``config/logs/NAME.yaml``. A log's own map lies beside it (``LOG.columns.yaml``), else the
+shipped one of its format is taken that finds most of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.bag.logs.log_file import JOINTS, LogFile
+from quadsim.base.errors import InputError
+from quadsim.base.files import find, known
+from quadsim.base.parameters import Spec, load
+from quadsim.wire.axes import BODY, WORLD, rotation_matrices
+from quadsim.wire.decode import LAYOUTS
+from quadsim.wire.encode import Cdr
+from quadsim.wire.standard import ODOMETRY, OURS
+
+Array = NDArray[np.float64]
+
+BATTERY = "sensor_msgs/msg/BatteryState"
+#: Types of topics that only logs and simulations have.
+TYPES = {
+    "ground_truth/accel": "geometry_msgs/msg/AccelStamped",
+    "ground_truth/load": "geometry_msgs/msg/PointStamped",
+    "ground_truth/load_velocity": "geometry_msgs/msg/Vector3Stamped",
+    "wind": "geometry_msgs/msg/Vector3Stamped",
+    "battery_state": BATTERY,
+    "motor_speed": JOINTS,
+    "command_motor_speed": JOINTS,
+    "motor_pwm": JOINTS,
+}
+#: Vectors that our messages state in the world; all others are of the body.
+_OF_WORLD = {"p", "v_W"}
+#: A battery is told so often, Hz.
+_BATTERY_HZ = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
+    """Columns that make one field of a topic."""
+
+    topic: Annotated[str, Spec("our topic, relative to the vehicle, or absolute")]
+    field: Annotated[
+        str,
+        Spec(
+            "of its message, such as p, f, w, speeds, voltage; v_W: velocity in the world; q_wxyz;"
+            " q_compressed: a Crazyflie's"
+        ),
+    ]
+    columns: Annotated[tuple[str, ...], Spec("names, or numbers from 0 where there are no names")]
+    scale: Annotated[float, Spec("times this the value is in SI units")] = 1.0
+    table: Annotated[str, Spec("of the log, where it has several; empty: any that has them")] = ""
+    world: Annotated[str, Spec("axes of the world", choices=tuple(WORLD))] = "enu"
+    body: Annotated[str, Spec("axes of the body", choices=tuple(BODY))] = "flu"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """How a log's columns become topics."""
+
+    description: Annotated[str, Spec("whose logs these are")]
+    format: Annotated[str, Spec("of the log", choices=("crazyflie_usd", "matlab", "csv"))]
+    entries: Annotated[tuple[ColumnEntry, ...], Spec("what becomes of the columns")]
+    time: Annotated[str, Spec("column of the time; empty: the log has stamps of its own")] = ""
+    time_scale_s: Annotated[float, Spec("unit of that column", "s", gt=0.0)] = 1.0
+    column_count: Annotated[int, Spec("that a log must have; 0: any", ge=0)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a log: stamps in ns where it has any, and its columns, each (N,)."""
+
+    columns: Mapping[str, NDArray[Any]]
+    stamp_ns: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> ColumnMap:
+    """The column map of a log: the one named, the one beside it, or the best of the shipped ones.
+
+    Raises:
+        InputError: none fits, saying which columns there are.
+    """
+    beside = path.with_name(path.name + ".columns.yaml")
+    if name or beside.is_file():
+        file = find("logs", name) if name else beside
+        chosen = load(ColumnMap, file)
+        if chosen.format != kind:
+            raise InputError(f"{file}: format: {chosen.format}, but {path} is {kind}")
+        if not any(_found(chosen, tables)):
+            raise InputError(f"{file}: none of its columns is in {path}; it has {_names(tables)}")
+        return chosen
+    maps = [load(ColumnMap, find("logs", shipped)) for shipped in known("logs")]
+    fitting = [(len(list(_found(each, tables))), each) for each in maps if each.format == kind]
+    count, best = max(fitting, key=lambda pair: pair[0], default=(0, None))
+    if not count or best is None:
+        raise InputError(
+            f"{path}: no column map fits; write {beside.name} (docs/logs.md) for its columns"
+            f" {_names(tables)}"
+        )
+    return best
+
+
+def _names(tables: Mapping[str, Table]) -> str:
+    names = [name for table in tables.values() for name in table.columns]
+    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
+
+
+def _found(chosen: ColumnMap, tables: Mapping[str, Table]) -> Iterator[tuple[ColumnEntry, Table]]:
+    """Entries whose columns are there, with the longest table that has them."""
+    longest = sorted(tables.items(), key=lambda item: len(item[1]), reverse=True)
+    for entry in chosen.entries:
+        for name, table in longest:
+            if chosen.column_count and len(table.columns) != chosen.column_count:
+                continue
+            there = len(table) > 0 and set(entry.columns) <= table.columns.keys()
+            timed = table.stamp_ns is not None or chosen.time in table.columns
+            if there and timed and entry.table in ("", name):
+                yield entry, table
+                break
+
+
+def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFile:
+    """Messages of a log's tables by a column map.
+
+    Raises:
+        InputError: an entry does not fit its topic.
+    """
+    log = LogFile(path, {"log": chosen.description})
+    grouped: dict[str, list[tuple[ColumnEntry, Table]]] = {}
+    for entry, table in _found(chosen, tables):
+        grouped.setdefault(entry.topic, []).append((entry, table))
+    for topic, parts in grouped.items():
+        stamp_ns = _stamps(parts[0][1], chosen)
+        fields = {}
+        for entry, table in parts:
+            values = _values(entry, table)
+            if table is not parts[0][1]:  # as of a gyroscope and an accelerometer told apart
+                values = _at(stamp_ns, _stamps(table, chosen), values)
+            fields[entry.field] = values
+        _add(log, topic, stamp_ns, fields, path)
+    return log
+
+
+def _at(stamp_ns: NDArray[np.int64], known_ns: NDArray[np.int64], values: Array) -> Array:
+    """(N, columns) values at other stamps, linearly between their own."""
+    return np.stack([np.interp(stamp_ns, known_ns, column) for column in values.T], axis=1)
+
+
+def _stamps(table: Table, chosen: ColumnMap) -> NDArray[np.int64]:
+    if table.stamp_ns is not None:
+        return table.stamp_ns
+    time_s = np.asarray(table.columns[chosen.time], float) * chosen.time_scale_s
+    return np.rint(time_s * 1e9).astype(np.int64)
+
+
+def _values(entry: ColumnEntry, table: Table) -> Array:
+    """(N, columns) values of an entry, SI, ENU and FLU; quaternions as x, y, z, w."""
+    raw = [table.columns[name] for name in entry.columns]
+    if entry.field == "q_compressed":
+        return _decompressed(raw[0])
+    values = np.stack([np.asarray(column, float) for column in raw], axis=1) * entry.scale
+    if entry.field == "q_wxyz":
+        values = np.roll(values, -1, axis=1)
+    if entry.field.startswith("q_"):
+        return _turned(values, entry)
+    if values.shape[1] == 3:
+        return np.asarray(values @ _axes(entry).T)
+    return np.asarray(values)
+
+
+def _axes(entry: ColumnEntry) -> Array:
+    return np.asarray(WORLD[entry.world] if entry.field in _OF_WORLD else BODY[entry.body])
+
+
+def _turned(q_xyzw: Array, entry: ColumnEntry) -> Array:
+    """Attitudes between other axes, as ENU from FLU."""
+    from scipy.spatial.transform import Rotation
+
+    if entry.world == "enu" and entry.body == "flu":
+        return q_xyzw
+    whole = np.isfinite(q_xyzw).all(axis=1) & (np.abs(q_xyzw).max(axis=1) > 0.0)
+    turned = np.full_like(q_xyzw, np.nan)
+    world = Rotation.from_matrix(WORLD[entry.world])
+    body = Rotation.from_matrix(BODY[entry.body]).inv()
+    turned[whole] = (world * Rotation.from_quat(q_xyzw[whole]) * body).as_quat()
+    return turned
+
+
+def _decompressed(packed: NDArray[Any]) -> Array:
+    """Quaternions of a Crazyflie's 32 bits: the largest part's number, three parts of 9 bits.
+
+    Source: ``quatdecompress`` of crazyflie-firmware, src/utils/interface/quatcompress.h.
+    """
+    bits = np.asarray(packed, np.uint32)
+    largest = (bits >> 30).astype(int)
+    q_xyzw = np.zeros((len(bits), 4))
+    for part in range(3, -1, -1):
+        other = largest != part
+        size = (bits & 0x1FF) / 511.0 * np.sqrt(0.5)
+        q_xyzw[:, part] = np.where(other, np.where(bits >> 9 & 1, -size, size), 0.0)
+        bits = np.where(other, bits >> 10, bits)
+    rows = np.arange(len(bits))
+    q_xyzw[rows, largest] = np.sqrt(np.maximum(0.0, 1.0 - (q_xyzw**2).sum(axis=1)))
+    return q_xyzw
+
+
+def _add(
+    log: LogFile, topic: str, stamp_ns: NDArray[np.int64], fields: dict[str, Array], path: Path
+) -> None:
+    """Add one topic's messages."""
+    type_name = TYPES.get(topic) or OURS.get(topic, ODOMETRY)
+    if type_name == JOINTS:
+        log.add_speeds(topic, stamp_ns, fields["speeds"])
+    elif type_name == BATTERY:
+        _add_battery(log, topic, stamp_ns, fields)
+    else:
+        _as_laid_out(fields, type_name)
+        allowed = {name for name, _, _ in LAYOUTS[type_name].fields}
+        if unknown := sorted(fields.keys() - allowed):
+            raise InputError(
+                f"{path}: {topic}: no field {unknown[0]}; allowed: {', '.join(sorted(allowed))}"
+            )
+        shapes = {name: shape for name, _, shape in LAYOUTS[type_name].fields}
+        columns = {name: v if shapes[name] else v[:, 0] for name, v in fields.items()}
+        log.add(topic, stamp_ns, type_name, None, **columns)
+
+
+def _as_laid_out(fields: dict[str, Array], type_name: str) -> None:
+    """Rename the fields of an attitude and a velocity, and say what an odometry does not know."""
+    for name in ("q_wxyz", "q_compressed"):
+        if name in fields:
+            fields["q_xyzw"] = fields.pop(name)
+    if type_name == ODOMETRY:
+        nothing = np.full((len(next(iter(fields.values()))), 3), np.nan)
+        if "v_W" in fields:
+            q_WB = np.roll(fields["q_xyzw"], 1, axis=1)
+            v_W = fields.pop("v_W")
+            fields["v"] = np.einsum("nji,nj->ni", rotation_matrices(q_WB), v_W)
+        fields.setdefault("v", nothing)
+        fields.setdefault("w", nothing)
+    elif type_name == OURS["imu/data_raw"]:
+        fields["q_covariance"] = np.zeros((1, 3, 3))
+        fields["q_covariance"][0, 0, 0] = -1.0  # no orientation (REP 145)
+
+
+def _add_battery(
+    log: LogFile, topic: str, stamp_ns: NDArray[np.int64], fields: dict[str, Array]
+) -> None:
+    """Add a battery's voltage (V) and current (A, drawn from it), thinned."""
+    message = Cdr().text("")
+    names = ("voltage", "temperature", "current", "charge", "capacity", "design_capacity")
+    for name in (*names, "percentage"):
+        message.field(name, "<f4")
+    for name in ("status", "health", "technology", "present"):
+        message.field(name, "u1")
+    template = message.count(0).count(0).text("").text("").template()
+    for name in (*names, "percentage"):
+        template.fields[name][...] = np.nan
+    template.fields["present"][...] = 1
+    kept = np.unique(stamp_ns // round(1e9 / _BATTERY_HZ), return_index=True)[1]
+    columns = {"voltage": fields["voltage"][kept, 0]}
+    if "current" in fields:
+        columns["current"] = -fields["current"][kept, 0]
+    log.add_payloads(topic, BATTERY, stamp_ns[kept], template.payloads(stamp_ns[kept], **columns))

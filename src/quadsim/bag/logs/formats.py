@@ -1,0 +1,62 @@
+"""Formats of logs that are read as bags: how each is recognised, and the module that reads it.
+
+Another format is one line of :data:`FORMATS` and one module with
+
+    def read(path: Path, columns: str) -> LogFile
+
+It raises :class:`~quadsim.base.errors.InputError` where the log makes no sense. ``columns`` is the
+column map that the user named (``config/logs/NAME.yaml`` or a path, or empty), which formats with
+topics of their own ignore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from quadsim.bag.logs.log_file import LogFile
+from quadsim.base.errors import InputError
+
+#: So many bytes of a file are looked at.
+HEAD_BYTES = 64
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """One format.
+
+    Attributes:
+        name: of the format, and of its module in this package.
+        about: what writes it, for messages and documents.
+        matches: whether a path and the first bytes of the file (none of a folder) are of it.
+    """
+
+    name: str
+    about: str
+    matches: Callable[[Path, bytes], bool]
+
+    def read(self, path: Path, columns: str = "") -> LogFile:
+        """Read a log of this format."""
+        module = import_module(f"quadsim.bag.logs.{self.name}")
+        log: LogFile = module.read(path, columns)
+        if not log.facts.count:
+            raise InputError(f"{path}: no message in this {self.about}")
+        return log
+
+
+FORMATS = (
+    LogFormat("crazyflie_usd", "Crazyflie uSD log", lambda _, head: head[:1] == b"\xbc"),
+    LogFormat("matlab", "MATLAB file", lambda path, _: path.suffix == ".mat"),
+    LogFormat("csv", "CSV file", lambda path, _: path.suffix in (".csv", ".tsv")),
+)
+
+
+def format_of(path: Path) -> LogFormat | None:
+    """Format of a log; None of a bag, and of what is no log."""
+    head = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    return next((known for known in FORMATS if known.matches(path, head)), None)

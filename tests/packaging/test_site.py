@@ -1,0 +1,25 @@
+"""The site is built from the documents without a warning: no dead link, no page left out."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written = {path.parent.name for path in tmp_path.glob("**/index.html")}
+    pages = {path.stem for path in (ROOT / "docs").glob("**/*.md")} - {"index"}
+    assert pages <= written
+    assert "not included in the" not in done.stderr  # the navigation names every page
+    assert 'id="quadsim.api.simulation.Simulation"' in (tmp_path / "api/index.html").read_text()
