@@ -64,7 +64,8 @@ IDLE, LEAN_DEG, YAW_DEG_S = 0.055, 45.0, 200.0
 LEAST_STICK, MIDDLE, SPAN, OFF, ON = 1050, 1500, 500, 1000, 2000
 
 #: What the firmware is told by its own command line: arm by AUX1, level by AUX2, sticks in
-#: proportion.
+#: proportion. Its feedforward is made for the packets of a radio: by sticks that move with every
+#: sample it leans x500 the wrong way first.
 CONFIGURATION = f"""feature -GPS
 feature -TELEMETRY
 aux 0 0 0 1700 2100 0 0
