@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
-from quadsim.bag.logs.motion import Array, add_odometry, diagonal, no_attitude
+from quadsim.bag.logs.motion import Array, add_odometry, diagonal, no_attitude, quaternions
 from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
@@ -117,13 +117,6 @@ def _add_motion(log: LogFile, ours: str, place: Table, turn: Table) -> None:
     add_odometry(log, ours, (turn[0], q_WB), (stamp_ns, p_W, v_W))
 
 
-def _quaternions(roll_pitch_yaw_deg: Array) -> Array:
-    from scipy.spatial.transform import Rotation
-
-    yaw_first = np.radians(roll_pitch_yaw_deg[:, ::-1])
-    return np.roll(Rotation.from_euler("ZYX", yaw_first).as_quat(), 1, axis=1)
-
-
 def read(path: Path, columns: str) -> LogFile:
     """Read a DataFlash log, binary (``.bin``) or text (``.log``).
 
@@ -147,7 +140,7 @@ def read(path: Path, columns: str) -> LogFile:
     _add_fixes(log, tables)
     if "XKF1" in tables:
         stamp_ns, ekf = tables["XKF1"]
-        turn = tables.get("XKQ", (stamp_ns, _quaternions(ekf[:, 6:9])))
+        turn = tables.get("XKQ", (stamp_ns, quaternions(np.radians(ekf[:, 6:9]))))
         _add_motion(log, "odometry/ardupilot", (stamp_ns, ekf), turn)
     if "SIM2" in tables and "SIM" in tables:
         _add_motion(log, "ground_truth/odom", tables["SIM2"], tables["SIM"])

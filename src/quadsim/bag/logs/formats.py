@@ -60,6 +60,7 @@ FORMATS = (
             head.startswith((b"\xa3\x95\x80", b"FMT, 128,")) or path.suffix.lower() == ".bin"
         ),
     ),
+    LogFormat("tlog", "MAVLink telemetry log", lambda path, _: path.suffix == ".tlog"),
     LogFormat("tum", "TUM trajectory", _is_tum),
     LogFormat(
         "euroc",

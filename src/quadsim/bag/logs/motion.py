@@ -45,6 +45,13 @@ def add_odometry(
     log.add(topic, stamp_ns, p=p_W, q_xyzw=np.roll(q_WB, -1, axis=1), v=v, w=w)
 
 
+def quaternions(roll_pitch_yaw: Array) -> Array:
+    """(N, 4) quaternions, w first, of (N, 3) angles in rad, turned about z, y, x."""
+    from scipy.spatial.transform import Rotation
+
+    return np.roll(Rotation.from_euler("ZYX", roll_pitch_yaw[:, ::-1]).as_quat(), 1, axis=1)
+
+
 def no_attitude() -> Array:
     """Covariance by which an IMU says that it gives no attitude (REP 145)."""
     covariance = np.zeros((3, 3))

@@ -166,6 +166,34 @@ def test_what_is_no_dataflash_log_is_refused(tmp_path):
         format_of(path).read(path)
 
 
+def test_telemetry_is_read_as_a_bag(tmp_path):
+    """Messages by pymavlink's own packing, with a break of some bytes in the middle."""
+    mavlink = pytest.importorskip("pymavlink.dialects.v20.ardupilotmega")
+    link, content = mavlink.MAVLink(None, 1, 1), b""
+    f, w = FRD @ F_B / 9.80665e-3, FRD @ W_B * 1e3
+    roll, pitch, yaw = np.radians(rotation_deg())
+    for i, stamp_us in enumerate(STAMPS_US):
+        for message in (
+            mavlink.MAVLink_scaled_imu_message(0, *np.rint([*f, *w]).astype(int), 0, 0, 0),
+            mavlink.MAVLink_attitude_message(0, roll, pitch, yaw, *FRD @ W_B),
+            mavlink.MAVLink_local_position_ned_message(0, *NED.T @ P_W, *NED.T @ V_W),
+            mavlink.MAVLink_gps_raw_int_message(
+                0, 3, 474000000, 85000000, 488000, 100, 100, 200, 9000, 12
+            ),
+        ):
+            content += struct.pack(">Q", stamp_us) + message.pack(link)
+        content += b"noise" if i == 9 else b""
+    path = tmp_path / "flight.tlog"
+    path.write_bytes(content)
+    with open_bag(path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+    np.testing.assert_allclose(log.imu.f_S, np.tile(F_B, (20, 1)), atol=6e-3)
+    np.testing.assert_allclose(log.imu.w_S, np.tile(W_B, (20, 1)), atol=6e-4)
+    check_estimate(log.estimates["autopilot"])
+    assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
+    assert any("5 bytes are no message" in note for note in log.notes)
+
+
 def test_a_trajectory_of_tum_is_the_truth(tmp_path):
     path = tmp_path / "truth.tum"
     q = euler2quat(0.1, 0.2, 0.3)
