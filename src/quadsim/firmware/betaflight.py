@@ -54,17 +54,21 @@ MSP_STATUS = 101
 BOOT_S = 8.0
 #: Time in which an armed firmware turns its motors, and in which a started one answers, s.
 ARM_S, ANSWER_S = 3.0, 20.0
+#: So often it is started where it does not answer the first packets in so many seconds.
+STARTS, FIRST_ANSWER_S = 3, 5.0
 #: Behind the wall clock by more, the time that is lost is not made up, s.
 LATE_S = 0.1
 
 LEVEL: Quat = (1.0, 0.0, 0.0, 0.0)
+REST: Vec3 = (0.0, 0.0, 9.80665)
 #: Idle of the motors, largest lean of a stick in angle mode, and rate at full yaw stick.
 IDLE, LEAN_DEG, YAW_DEG_S = 0.055, 45.0, 200.0
 #: PWM at which the sticks begin to count (min_check), and the ends.
 LEAST_STICK, MIDDLE, SPAN, OFF, ON = 1050, 1500, 500, 1000, 2000
 
 #: What the firmware is told by its own command line: arm by AUX1, level by AUX2, sticks in
-#: proportion.
+#: proportion. Its feedforward is made for the packets of a radio: by sticks that move with every
+#: sample it leans x500 the wrong way first.
 CONFIGURATION = f"""feature -GPS
 feature -TELEMETRY
 aux 0 0 0 1700 2100 0 0
@@ -85,6 +89,10 @@ set yaw_srate = {YAW_DEG_S / 10.0:g}
 set yaw_expo = 0
 set roll_expo = 0
 set pitch_expo = 0
+set f_roll = 0
+set f_pitch = 0
+set f_yaw = 0
+set angle_feedforward = 0
 set failsafe_delay = 10
 save
 """
@@ -207,10 +215,27 @@ class Betaflight:
                 lines = lines.replace("save\n", f"{more}\nsave\n")
             (self._process.folder / "configuration.txt").write_text(lines, encoding="utf-8")
             self._process.run_once(["--config", "configuration.txt"], ANSWER_S)
-            self._process.start()
-        self._wait()
-        self._set_clock()
+        for _ in range(STARTS):
+            if self._process is not None:
+                self._process.start()
+            self._wait()
+            self._set_clock()
+            if self._process is None or self._answers():
+                break
+            self._process.halt()
+            self._serial.close()
+            self._serial = TcpStream(SERIAL_PORT, listens=False)
         self._begin_s = time.monotonic()
+
+    def _answers(self) -> bool:
+        """Whether it answers a vehicle at rest by motor commands: now and then it never does."""
+        until_s = time.monotonic() + FIRST_ANSWER_S
+        while time.monotonic() < until_s:
+            self._stamp_s += STAMP_STEP_S
+            self._send_state(REST, (0.0, 0.0, 0.0), LEVEL)
+            if self._ports[0].read(0.005):
+                return True
+        return False
 
     def _wait(self) -> None:
         """Wait until it has set up its devices: a packet that comes before ends it."""
@@ -230,12 +255,11 @@ class Betaflight:
     def _set_clock(self) -> None:
         """Let its clock run at the rate, by two packets."""
         wall_s = min(CLOCK_WALL_S, CLOCK_STAMP_S / self._rate)
-        rest: Vec3 = (0.0, 0.0, 9.80665)
         # the first one after a pause only begins, so it has one more
         steps = ((STAMP_STEP_S, 0.01), (STAMP_STEP_S, wall_s), (self._rate * wall_s, 0.0))
         for stamp_s, wait_s in steps if self._rate != 1.0 else ():
             self._stamp_s += stamp_s
-            self._send_state(rest, (0.0, 0.0, 0.0), LEVEL)
+            self._send_state(REST, (0.0, 0.0, 0.0), LEVEL)
             time.sleep(wait_s)
 
     def _loop_us(self) -> int:

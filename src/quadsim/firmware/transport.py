@@ -290,7 +290,12 @@ class Process:
         return f"it said: {lines[-1][:200]}" if lines else "it said nothing"
 
     def stop(self) -> None:
-        """End it, with all that it started, and its folder."""
+        """End it, and its folder."""
+        self.halt()
+        self._scratch.cleanup()
+
+    def halt(self) -> None:
+        """End it with all that it started; it can be started again."""
         if self._running is not None and self._running.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._running.pid, signal.SIGTERM)
@@ -299,4 +304,4 @@ class Process:
             except subprocess.TimeoutExpired:
                 os.killpg(self._running.pid, signal.SIGKILL)
                 self._running.wait()
-        self._scratch.cleanup()
+        self._running = None

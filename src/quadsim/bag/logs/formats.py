@@ -46,7 +46,27 @@ class LogFormat:
         return log
 
 
+def _is_tum(path: Path, head: bytes) -> bool:
+    """Whether a text begins with a comment or a stamp, as TUM's trajectories do."""
+    return path.suffix in (".tum", ".txt") and head[:1] in b"#0123456789" and b"," not in head
+
+
 FORMATS = (
+    LogFormat("ulog", "PX4 ULog", lambda _, head: head.startswith(b"ULog\x01\x12\x35")),
+    LogFormat(
+        "dataflash",
+        "ArduPilot DataFlash log",
+        lambda path, head: (
+            head.startswith((b"\xa3\x95\x80", b"FMT, 128,")) or path.suffix.lower() == ".bin"
+        ),
+    ),
+    LogFormat("tlog", "MAVLink telemetry log", lambda path, _: path.suffix == ".tlog"),
+    LogFormat("tum", "TUM trajectory", _is_tum),
+    LogFormat(
+        "euroc",
+        "EuRoC sequence",
+        lambda path, _: any((path / each / "imu0/data.csv").is_file() for each in ("", "mav0")),
+    ),
     LogFormat("crazyflie_usd", "Crazyflie uSD log", lambda _, head: head[:1] == b"\xbc"),
     LogFormat("matlab", "MATLAB file", lambda path, _: path.suffix == ".mat"),
     LogFormat("csv", "CSV file", lambda path, _: path.suffix in (".csv", ".tsv")),

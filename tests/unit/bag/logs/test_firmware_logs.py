@@ -1,0 +1,226 @@
+"""ULog, DataFlash, TUM and EuRoC: tiny logs by writers of the formats' definitions."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from transforms3d.euler import euler2mat, euler2quat
+from transforms3d.quaternions import mat2quat, quat2mat
+
+from quadsim.bag.log import read_log
+from quadsim.bag.logs.formats import format_of
+from quadsim.bag.reading import open_bag
+from quadsim.base.errors import InputError
+
+#: NED axes in ENU and FRD axes in FLU, as columns.
+NED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1.0]])
+FRD = np.diag([1.0, -1, -1])
+STAMPS_US = np.arange(1, 21) * 100_000
+#: Of the body FLU in ENU, and what follows for firmware.
+R_WB = euler2mat(0.1, -0.2, 0.7)
+Q_NED_FRD = mat2quat(NED.T @ R_WB @ FRD)
+P_W, V_W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -0.25, 0.125])
+F_B, W_B, M_B = np.array([0.1, 0.2, 9.8]), np.array([0.3, -0.2, 0.1]), np.array([2e-5, 1e-5, -4e-5])
+
+
+class UlogWriter:
+    """ULog version 1 (docs.px4.io, "ULog File Format")."""
+
+    def __init__(self):
+        self.data = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0)
+        self.data += self._message("B", bytes(40))
+        self.formats, self.bodies = [], []
+
+    @staticmethod
+    def _message(kind, body):
+        return struct.pack("<Hc", len(body), kind.encode()) + body
+
+    def topic(self, name, fields, code, rows):
+        """Add a topic: ``fields`` after the timestamp as ULog has them, ``code`` of struct."""
+        number = len(self.formats)
+        text = f"{name}:uint64_t timestamp;{fields};"
+        self.formats.append(self._message("F", text.encode()))
+        self.bodies.append(self._message("A", struct.pack("<BH", 0, number) + name.encode()))
+        for stamp_us in STAMPS_US:
+            body = struct.pack("<HQ", number, stamp_us) + struct.pack(f"<{code}", *rows)
+            self.bodies.append(self._message("D", body))
+
+    def write(self, path):
+        path.write_bytes(self.data + b"".join(self.formats) + b"".join(self.bodies))
+
+
+@pytest.fixture
+def ulog(tmp_path):
+    writer, path = UlogWriter(), tmp_path / "flight.ulg"
+    writer.topic(
+        "sensor_combined", "float[3] gyro_rad;float[3] accelerometer_m_s2", "6f",
+        [*FRD @ W_B, *FRD @ F_B],
+    )  # fmt: skip
+    writer.topic("vehicle_magnetometer", "float[3] magnetometer_ga", "3f", FRD @ M_B * 1e4)
+    writer.topic("vehicle_air_data", "float baro_pressure_pa", "f", [95000.0])
+    writer.topic("vehicle_attitude", "float[4] q", "4f", Q_NED_FRD)
+    writer.topic(
+        "vehicle_local_position",
+        "float x;float y;float z;float vx;float vy;float vz;double ref_lat;double ref_lon;"
+        "float ref_alt",
+        "6f2df", [*NED.T @ P_W, *NED.T @ V_W, 47.4, 8.5, 488.0],
+    )  # fmt: skip
+    writer.write(path)
+    return path
+
+
+def check_estimate(track):
+    np.testing.assert_allclose(track.p_W, np.tile(P_W, (len(track), 1)), atol=1e-5)
+    np.testing.assert_allclose(track.v_W, np.tile(V_W, (len(track), 1)), atol=1e-5)
+    np.testing.assert_allclose(quat2mat(track.q_WB[0]), R_WB, atol=1e-5)
+
+
+def test_a_ulog_is_read_as_a_bag(ulog):
+    with open_bag(ulog) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+    np.testing.assert_allclose(log.imu.f_S, np.tile(F_B, (20, 1)), atol=1e-5)
+    np.testing.assert_allclose(log.imu.w_S, np.tile(W_B, (20, 1)), atol=1e-6)
+    assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
+    check_estimate(log.estimates["px4"])
+    assert log.topics["imu/static_pressure"] == 20
+
+
+def test_a_ulog_that_is_cut_is_read_as_far_as_it_goes(ulog):
+    whole = ulog.read_bytes()
+    ulog.write_bytes(whole[:-1000])
+    log = format_of(ulog).read(ulog)
+    assert 10 < max(topic.count for topic in log.facts.topics) <= 20
+    ulog.write_bytes(whole[:30])
+    with pytest.raises(InputError, match=r"no ULog that can be read|no message"):
+        format_of(ulog).read(ulog)
+
+
+class DataFlashWriter:
+    """DataFlash's binary log: FMT messages describe the others (ArduPilot, LogStructure.h)."""
+
+    HEAD = b"\xa3\x95"
+
+    def __init__(self):
+        self.data = self._format(128, "FMT", "BBnNZ", "Type,Length,Name,Format,Columns", 89)
+
+    def _format(self, number, name, codes, columns, size):
+        body = struct.pack("<BB4s16s64s", number, size, name.encode(), codes.encode(),
+                           columns.encode())  # fmt: skip
+        return self.HEAD + b"\x80" + body
+
+    def message(self, number, name, codes, columns, rows):
+        """Add a message type and one message a stamp; codes: Q u64, B u8, f float, L 1e-7 deg."""
+        struct_codes = codes.replace("L", "i")
+        size = 3 + struct.calcsize(f"<{struct_codes}")
+        self.data += self._format(number, name, codes, columns, size)
+        for stamp_us in STAMPS_US:
+            packed = struct.pack(f"<{struct_codes}", stamp_us, *rows)
+            self.data += self.HEAD + bytes((number,)) + packed
+
+
+@pytest.fixture
+def dataflash(tmp_path):
+    writer, path = DataFlashWriter(), tmp_path / "00000001.BIN"
+    writer.message(
+        1, "IMU", "QBffffff", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ",
+        [0, *FRD @ W_B, *FRD @ F_B],
+    )  # fmt: skip
+    writer.message(2, "MAG", "QBfff", "TimeUS,I,MagX,MagY,MagZ", [0, *FRD @ M_B * 1e7])
+    writer.message(3, "BARO", "QBff", "TimeUS,I,Alt,Press", [0, 1.0, 95000.0])
+    writer.message(
+        4, "XKF1", "QBfffffffff", "TimeUS,C,Roll,Pitch,Yaw,VN,VE,VD,PN,PE,PD",
+        [0, *rotation_deg(), *NED.T @ V_W, *NED.T @ P_W],
+    )  # fmt: skip
+    writer.message(
+        5, "GPS", "QBBLLfffff", "TimeUS,I,Status,Lat,Lng,Alt,Spd,GCrs,VZ,Yaw",
+        [0, 3, 474000000, 85000000, 488.0, 2.0, 90.0, -0.5, 0.0],
+    )  # fmt: skip
+    path.write_bytes(writer.data)
+    return path
+
+
+def rotation_deg():
+    """Roll, pitch and yaw of FRD in NED, degrees."""
+    R = quat2mat(Q_NED_FRD)
+    angles = (np.arctan2(R[2, 1], R[2, 2]), -np.arcsin(R[2, 0]), np.arctan2(R[1, 0], R[0, 0]))
+    return np.degrees(angles)
+
+
+def test_a_dataflash_log_is_read_as_a_bag(dataflash):
+    pytest.importorskip("pymavlink")
+    with open_bag(dataflash) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+    np.testing.assert_allclose(log.imu.f_S, np.tile(F_B, (20, 1)), atol=1e-5)
+    np.testing.assert_allclose(log.imu.w_S, np.tile(W_B, (20, 1)), atol=1e-6)
+    check_estimate(log.estimates["ardupilot"])
+    assert log.topics["gps/vel"] == 20
+
+
+def test_what_is_no_dataflash_log_is_refused(tmp_path):
+    pytest.importorskip("pymavlink")
+    path = tmp_path / "empty.bin"
+    path.write_bytes(b"\0" * 500)
+    with pytest.raises(InputError, match="no DataFlash log: it does not begin with a format"):
+        format_of(path).read(path)
+
+
+def test_telemetry_is_read_as_a_bag(tmp_path):
+    """Messages by pymavlink's own packing, with a break of some bytes in the middle."""
+    mavlink = pytest.importorskip("pymavlink.dialects.v20.ardupilotmega")
+    link, content = mavlink.MAVLink(None, 1, 1), b""
+    f, w = FRD @ F_B / 9.80665e-3, FRD @ W_B * 1e3
+    roll, pitch, yaw = np.radians(rotation_deg())
+    for i, stamp_us in enumerate(STAMPS_US):
+        for message in (
+            mavlink.MAVLink_scaled_imu_message(0, *np.rint([*f, *w]).astype(int), 0, 0, 0),
+            mavlink.MAVLink_attitude_message(0, roll, pitch, yaw, *FRD @ W_B),
+            mavlink.MAVLink_local_position_ned_message(0, *NED.T @ P_W, *NED.T @ V_W),
+            mavlink.MAVLink_gps_raw_int_message(
+                0, 3, 474000000, 85000000, 488000, 100, 100, 200, 9000, 12
+            ),
+        ):
+            content += struct.pack(">Q", stamp_us) + message.pack(link)
+        content += b"noise" if i == 9 else b""
+    path = tmp_path / "flight.tlog"
+    path.write_bytes(content)
+    with open_bag(path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+    np.testing.assert_allclose(log.imu.f_S, np.tile(F_B, (20, 1)), atol=6e-3)
+    np.testing.assert_allclose(log.imu.w_S, np.tile(W_B, (20, 1)), atol=6e-4)
+    check_estimate(log.estimates["autopilot"])
+    assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
+    assert any("5 bytes are no message" in note for note in log.notes)
+
+
+def test_a_trajectory_of_tum_is_the_truth(tmp_path):
+    path = tmp_path / "truth.tum"
+    q = euler2quat(0.1, 0.2, 0.3)
+    lines = [f"{100 + 0.1 * i} 1 2 {i} {q[1]} {q[2]} {q[3]} {q[0]}" for i in range(5)]
+    path.write_text("# timestamp tx ty tz qx qy qz qw\n" + "\n".join(lines) + "\n")
+    with open_bag(path) as bag:
+        track = read_log(bag, "/quad").truth
+    assert track.stamp_ns[1] == 100_100_000_000
+    np.testing.assert_allclose(track.p_W[:, 2], np.arange(5))
+    np.testing.assert_allclose(track.q_WB[2], q)
+    path.write_text("1 2 3\n")
+    with pytest.raises(InputError, match="3 numbers in a line; TUM's have 8"):
+        format_of(path).read(path)
+
+
+def test_a_sequence_of_euroc_is_read(tmp_path):
+    imu, truth = (tmp_path / "mav0" / name for name in ("imu0", "state_groundtruth_estimate0"))
+    for folder in (imu, truth):
+        folder.mkdir(parents=True)
+    q = mat2quat(R_WB)
+    stamps = [1403636580838555648 + 5_000_000 * i for i in range(10)]
+    imu_row = ",".join(map(str, [*W_B, *F_B]))
+    truth_row = ",".join(map(str, [*P_W, *q, *V_W, *[0.0] * 6]))
+    (imu / "data.csv").write_text("#timestamp\n" + "".join(f"{s},{imu_row}\n" for s in stamps))
+    (truth / "data.csv").write_text("#stamp\n" + "".join(f"{s},{truth_row}\n" for s in stamps))
+    with open_bag(tmp_path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+    assert log.imu.stamp_ns.tolist() == stamps
+    np.testing.assert_allclose(log.imu.f_S, np.tile(F_B, (10, 1)))
+    check_estimate(log.truth)

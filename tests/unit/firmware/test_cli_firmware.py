@@ -1,0 +1,71 @@
+"""``quadsim firmware``: a summary, and one line where something cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from quadsim.cli.main import main
+from quadsim.firmware import ardupilot
+
+pytest.importorskip("pymavlink")
+
+
+def call(*arguments):
+    return CliRunner().invoke(main.main, list(map(str, arguments)), standalone_mode=True)
+
+
+def test_a_flight_has_a_summary_and_a_bag(stand_in, tmp_path):
+    executable, run, bag = stand_in("ardupilot"), tmp_path / "run", tmp_path / "bag"
+    called = call(
+        "firmware", "ardupilot", "--executable", executable, "--scenario", "hover", "--json",
+        "--no-report", "--output", run, "--bag", bag, "--duration", 40,
+    )  # fmt: skip
+    summary = json.loads(called.stdout)
+    assert summary["firmware"]["name"] == "ardupilot"
+    assert summary["firmware"]["packets"][0]["lost"] == 0
+    assert summary["firmware"]["parameters"].endswith("config/firmware/ardupilot_x500.txt")
+    assert summary["estimator"]["name"] == "ardupilot"
+    assert summary["estimator"]["position_rmse_m"] < 0.1
+    assert (run / "summary.json").is_file()
+    assert (bag / "metadata.yaml").is_file()
+
+
+def test_a_firmware_that_stops_keeps_the_bag(stand_in, tmp_path):
+    executable, bag = stand_in("ardupilot", stop=2000), tmp_path / "bag"
+    called = call(
+        "firmware", "ardupilot", "--executable", executable, "--scenario", "hover", "--bag", bag,
+        "--output", tmp_path / "run",
+    )  # fmt: skip
+    assert called.exit_code == 1
+    assert "error: ardupilot: ended with status 7; it said: an internal error" in called.stderr
+    assert (bag / "metadata.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["inav"], "firmware 'inav'; known: betaflight, ardupilot, px4"),
+        (["px4", "--executable", "/no/px4"], "/no/px4: there is no such file"),
+        (["ardupilot", "--port", "/dev/ttyACM0"], "--port: of a board with PX4"),
+        (
+            ["px4", "--vehicle", "thesis_helicopter"],
+            "flies multirotors, the vehicle is a helicopter",
+        ),
+        (["betaflight", "--vehicle", "hexacopter"], "flies 4 rotors, the vehicle has 6"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_status_2(arguments, words, tmp_path):
+    called = call("firmware", *arguments, "--output", tmp_path / "run")
+    assert called.exit_code == 2
+    assert words in called.stderr
+    assert called.stderr.count("error:") == 1
+
+
+def test_no_firmware_is_one_line_and_status_1(tmp_path, monkeypatch):
+    monkeypatch.setattr(ardupilot, "START_S", 0.3)
+    called = call("firmware", "ardupilot", "--output", tmp_path / "run")
+    assert called.exit_code == 1
+    assert "error: ardupilot: nothing on tcp 5760" in called.stderr
