@@ -215,3 +215,38 @@ def _motion_errors(
         parts += [apart / UNIT_RAD / step * steps[-1]]
     errors = np.concatenate([part.ravel() for part in parts])
     return np.nan_to_num(np.clip(errors, -_REFUSED, _REFUSED), nan=_REFUSED)
+
+
+def fit_residual(
+    vehicle: VehicleParams,
+    unknowns: Sequence[Unknown],
+    residuals: Residuals,
+    ridge: float = 1e-5,
+    steps: int = 2,
+) -> VehicleParams:
+    """Figures in which the errors are (nearly) linear, by Gauss-Newton steps with a ridge.
+
+    Args:
+        vehicle: to begin with.
+        unknowns: coefficients of residuals, and what may move with them.
+        residuals: errors of each flight, of :func:`wrench_residuals`.
+        ridge: on the coefficients, as a share of the errors that each explains alone.
+        steps: of Gauss and Newton.
+    """
+    size = np.array([unknown.size for unknown in unknowns])
+    low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
+    for _ in range(steps):
+        start = figures_of(vehicle, unknowns)
+        errors = np.concatenate(residuals(vehicle))
+        columns = []
+        for k in range(len(unknowns)):
+            moved = start + 0.01 * size * (np.arange(len(unknowns)) == k)
+            there = np.concatenate(residuals(with_figures(vehicle, unknowns, moved)))
+            columns.append((there - errors) / 0.01)
+        jacobian = np.stack(columns, axis=1)
+        scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
+        scaled = jacobian / scale
+        normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))
+        found = start - np.linalg.solve(normal, scaled.T @ errors) / scale * size
+        vehicle = with_figures(vehicle, unknowns, np.clip(found, low, high))
+    return vehicle

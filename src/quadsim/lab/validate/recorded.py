@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
+from scipy.ndimage import median_filter
 from scipy.signal import savgol_filter
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -34,6 +35,9 @@ SHORTEST_S, LONGEST_S = 0.001, 0.005
 SLOPE_S, RATE_SLOPE_S, RATE_S = 0.12, 0.04, 0.03
 #: Lengths over which attitudes and positions are averaged beside the integrated IMU, s.
 ATTITUDE_S, POSITION_S = 0.2, 0.4
+#: An attitude that is farther than this from the median over a time jumps, rad, s; the median is of
+#: samples so far apart, s.
+JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
 #: Farthest that two samples may be apart for what lies between to be known, s.
 GAP_S = 0.1
 #: A flight is free above this height over its lowest point, where that is on the ground, m.
@@ -117,7 +121,24 @@ def _smooth(values: Array, dt_s: float, span_s: float) -> Array:
     return np.asarray(savgol_filter(values, _length(dt_s, span_s), 2, axis=0))
 
 
-def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float) -> Rotation:
+def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
+    """(N, 4) quaternions between pose and gyroscope, without those that jump.
+
+    Motion capture that takes one marker for another turns its body for a second or two; the
+    gyroscope knows better. Where that is, what was before and behind it counts.
+    """
+    thin = slice(None, None, max(1, round(THIN_S / dt_s)))
+    usual = median_filter(apart[thin], (round(JUMP_S / THIN_S), 1), mode="nearest")
+    places = np.arange(len(apart))
+    usual = _columns(places, places[thin], usual)
+    bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
+    if bad.any():
+        notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
+        apart = _columns(places, places[~bad], apart[~bad])
+    return apart
+
+
+def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float, notes: list[str]) -> Rotation:
     """Attitudes of which the gyroscope gives what is quick."""
     steps = Rotation.from_rotvec(0.5 * (w_B[1:] + w_B[:-1]) * dt_s).as_quat()
     whole = np.empty((len(w_B), 4))
@@ -129,6 +150,7 @@ def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float) -> Rotation:
     integrated = Rotation.from_quat(whole)
     apart = (measured * integrated.inv()).as_quat()
     apart *= np.where((apart * apart[len(apart) // 2]).sum(axis=1) < 0.0, -1.0, 1.0)[:, None]
+    apart = _without_jumps(apart, dt_s, notes)
     return Rotation.from_quat(_smooth(apart, dt_s, ATTITUDE_S)) * integrated
 
 
@@ -234,7 +256,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         v_W = _columns(time_s, pose_s, track.v_W)
     else:
         w_B = _smooth(w_B, dt_s, RATE_S)
-        attitude = _smooth_attitude(attitude, w_B, dt_s)
+        attitude = _smooth_attitude(attitude, w_B, dt_s, log.notes)
         p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
@@ -268,12 +290,8 @@ def _load(reader: _Reader, time_s: Array) -> Array:
     if not len(point):
         return np.full((len(time_s), 6), np.nan)
     p_W = _columns(time_s, point_s, point)
-    kind = "geometry_msgs/msg/Vector3Stamped"
-    rate_s, rate = reader.rows("ground_truth/load_velocity", kind, "v")
     dt_s = float(time_s[1] - time_s[0])
-    return np.hstack(
-        [p_W, _columns(time_s, rate_s, rate) if len(rate) else _slope(p_W, dt_s, SLOPE_S)]
-    )
+    return np.hstack([_smooth(p_W, dt_s, SLOPE_S), _slope(p_W, dt_s, SLOPE_S)])
 
 
 def _flies(flight: RecordedFlight) -> NDArray[np.bool_]:

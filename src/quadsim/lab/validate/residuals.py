@@ -50,10 +50,19 @@ def residual_wrench(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2
     torque = inertia * flight.w_dot_B + np.cross(w_B, inertia * w_B)
     r_B = np.array(vehicle.recorder.imu_position_B_m)
     lever = np.cross(flight.w_dot_B, r_B) + np.cross(w_B, np.cross(w_B, r_B))
-    force = vehicle.mass_kg * (flight.f_B - lever)
+    force = vehicle.mass_kg * (flight.f_B - lever) - _rope_force(flight, vehicle, gravity_mps2)
     good = flight.free & np.isfinite(torque).all(axis=1)
     rows = np.flatnonzero(good)
     return Wrench((force - modelled[:, :3])[rows], (torque - modelled[:, 3:])[rows], rows)
+
+
+def _rope_force(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: float) -> Array:
+    """(N, 3) force in N of a slung load's rope on the vehicle, by the load's own motion."""
+    if vehicle.load.mass_kg <= 0.0 or not np.isfinite(flight.load).all():
+        return np.zeros((len(flight), 3))
+    a_W = np.gradient(flight.load[:, 3:], flight.dt_s, axis=0)
+    pull_W = -vehicle.load.mass_kg * (a_W + np.array([0.0, 0.0, gravity_mps2]))
+    return np.asarray(turn(flight.q_WB).apply(pull_W, inverse=True))
 
 
 @dataclass(frozen=True)
