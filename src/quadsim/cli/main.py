@@ -27,6 +27,7 @@ _LINES = {
     "tune": "Tune the gains of a vehicle; make an autopilot file.",
     "sensors": "Prove devices by measurement; make a device's file from a recording.",
     "identify": "Estimate a vehicle's figures from a bag; make a vehicle file.",
+    "validate": "Judge a vehicle file by recorded flights: forces, predicted motions.",
     "view": "Look at a flight in 3-D: live, from a bag, or flown for it.",
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",

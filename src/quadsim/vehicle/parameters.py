@@ -122,6 +122,27 @@ class TetherParams:
 
 
 @dataclass(frozen=True)
+class RecorderParams:
+    """Where and when the vehicle's own recorder measures, as its flights tell it.
+
+    ``quadsim validate`` corrects recorded flights by it; the simulation does not use it.
+    """
+
+    imu_position_B_m: Annotated[
+        Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    imu_delay_s: Annotated[
+        float, Spec("by which gyroscope and accelerometer are late", "s", ge=-0.1, le=0.1)
+    ] = 0.0
+    rotor_speed_delay_s: Annotated[
+        float, Spec("by which rotor speeds are late", "s", ge=-0.1, le=0.1)
+    ] = 0.0
+    pose_delay_s: Annotated[
+        float, Spec("by which the pose from outside is late", "s", ge=-0.1, le=0.1)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
 class HelicopterParams:
     """What a helicopter answers to its stick; see :mod:`quadsim.vehicle.helicopter`."""
 
@@ -242,6 +263,7 @@ class VehicleParams:
     battery: BatteryParams = field(default_factory=BatteryParams)
     load: LoadParams = field(default_factory=LoadParams)
     tether: TetherParams = field(default_factory=TetherParams)
+    recorder: RecorderParams = field(default_factory=RecorderParams)
 
     def packed_as(self) -> VehicleParams:
         """What kernels take: the same vehicle with the points of its hull written out."""

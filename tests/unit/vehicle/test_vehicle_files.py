@@ -157,6 +157,8 @@ FULL = replace(
         flapping_rad=0.3,
         hinge_stiffness_N_m=1.0,
         ground_effect="sanchez_cuevas",
+        thrust_residual=(1e-8, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-4, 1e-3, 1e-3),
+        torque_residual=(1e-8, 1e-5, 1e-5, 1e-6, 1e-4) * 2,
     ),
     motor=MotorParams("electric", 700.0, 0.12, 0.6, 20.0),
     battery=BatteryParams(
@@ -169,10 +171,23 @@ FULL = replace(
     drag_area_m2=(0.02, 0.03, 0.05),
     air_density_kg_m3=1.2,
 )
+#: The same by momentum theory.
+MOMENTUM = replace(
+    FULL,
+    rotor=replace(
+        FULL.rotor,
+        inflow_N_s2=0.0,
+        inflow_model="momentum",
+        blade_inflow_N_s2=8e-4,
+        inflow_drag_N_s2_m2=1e-3,
+    ),
+)
+OF_MOMENTUM = ("rotor.inflow_model", "rotor.blade_inflow_N_s2", "rotor.inflow_drag_N_s2_m2")
 MINE = [
     leaf.name
     for leaf in leaves(VehicleParams)
     if leaf.name.split(".")[0] in ("rotor", "motor", "battery", "drag_area_m2")
+    and leaf.name not in OF_MOMENTUM
 ] + ["air_density_kg_m3", "rotor_drag_N_s2", "rolling_moment_N_s2", "body_drag_N_s_m"]
 
 
@@ -188,6 +203,15 @@ def outcome(params):
 @pytest.fixture(scope="module")
 def usual():
     return outcome(FULL)
+
+
+@pytest.mark.parametrize("name", OF_MOMENTUM[1:])
+def test_every_figure_of_momentum_theory_counts(name, usual):
+    flat = dict(flatten(MOMENTUM))
+    base = outcome(MOMENTUM)
+    assert np.max(np.abs(base - usual)) > 1e-3
+    flat[name] = 1.1 * flat[name]
+    assert np.max(np.abs(outcome(unflatten(VehicleParams, flat, "test")) - base)) > 1e-7
 
 
 @pytest.mark.parametrize("name", MINE)

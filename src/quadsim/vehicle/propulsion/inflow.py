@@ -13,13 +13,19 @@ Descent: the induced velocity in the vortex ring and turbulent wake states has n
 fit to measurements (ch. 2) is ``v_i / v_h = 1 - 1.125 x - 1.372 x^2 - 1.718 x^3 - 0.655 x^4`` with
 ``x = w / v_h``, down to where the windmill brake state of momentum theory meets it. It is the
 mean: the fluctuation of thrust in the vortex ring state is not modelled.
+
+With ``inflow_model: momentum`` the induced velocity is solved for, in any direction of the air:
+blade elements, ``T = L - b W (w + v_i)`` with L the thrust without flow through the disc, and
+Glauert's momentum theory, ``T = 2 rho A v_i sqrt(V^2 + (w + v_i)^2)``, V the air speed in the disc
+(Leishman, ch. 2.14). In descent it has two solutions; from 1.5 v_h on the one of the climbing
+branch, near Leishman's fit, goes over into that of the windmill brake state (the blend is ours).
 """
 
 from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import inline, kernel
 from quadsim.vehicle.aerodynamics import reference_density
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -34,6 +40,8 @@ LINE_ENDS, FIT_BEGINS = 0.25, 0.75
 WINDMILL_BEGINS = -2.0423273
 #: Bound on the thrust in descent over that of hover at this speed: the blades stall (ours).
 STALL_GAIN = 2.0
+#: Descent over v_h at which momentum theory's climbing branch begins to be left.
+BRANCH_ENDS = -1.5
 #: Fastest descent over v_h that is told apart.
 FASTEST = 50.0
 _ITERATIONS = 4
@@ -118,3 +126,44 @@ def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Vehi
     line = rotor.inflow_N_s2 * speed_radps * w_mps
     fitted = static_N * (1.0 - descent_thrust(x, blade_response(params)))
     return float((1.0 - part) * line + part * fitted)
+
+
+@inline
+def _solved(
+    guess: float, lift_N: float, slope: float, w_mps: float, V2: float, disc: float
+) -> float:
+    """Induced velocity in m/s from a guess on, by Newton's method; see induced_velocity."""
+    induced = guess
+    for _ in range(_ITERATIONS):
+        flow = w_mps + induced
+        past = math.sqrt(V2 + flow * flow) + 1e-9
+        excess = lift_N - slope * flow - disc * induced * past
+        steepness = slope + disc * (past + induced * flow / past)
+        induced += excess / max(steepness, slope + 0.3 * disc * past)
+        induced = max(induced, 0.0)
+    return induced
+
+
+@inline
+def induced_velocity(lift_N: float, slope: float, w_mps: float, V2: float, disc: float) -> float:
+    """Induced velocity in m/s of a rotor in air from any direction.
+
+    Args:
+        lift_N: thrust without flow through the disc.
+        slope: thrust lost over the flow through it in N s/m.
+        w_mps: air speed along the shaft, positive in climb.
+        V2: squared air speed in the disc.
+        disc: 2 rho A in kg/m.
+    """
+    if lift_N <= 0.0:
+        return 0.0
+    hover = 0.5 * (math.sqrt(slope * slope + 4.0 * disc * lift_N) - slope) / disc
+    guess = hover * hover / math.sqrt(hover * hover + V2 + max(w_mps, 0.0) ** 2)
+    climbing = _solved(guess, lift_N, slope, w_mps, V2, disc)
+    x = w_mps / hover
+    if x > BRANCH_ENDS:
+        return climbing
+    braking = _solved(0.0, lift_N, slope, w_mps, V2, disc)
+    part = min((BRANCH_ENDS - x) / (BRANCH_ENDS - WINDMILL_BEGINS), 1.0)
+    part *= part * (3.0 - 2.0 * part)
+    return (1.0 - part) * climbing + part * braking

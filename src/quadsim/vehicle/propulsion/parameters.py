@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Choice, Spec
@@ -42,10 +42,19 @@ GROUND_EFFECTS = ("none", "cheeseman_bennett", "sanchez_cuevas")
 NO_GROUND_EFFECT, CHEESEMAN_BENNETT, SANCHEZ_CUEVAS = range(3)
 
 
+#: Where the air that passes a rotor's disc comes from; see ``vehicle.propulsion.inflow``.
+INFLOW_MODELS = ("linear", "momentum")
+LINEAR_INFLOW, MOMENTUM = range(2)
+#: Features of the residuals of thrust and torque; see ``vehicle.propulsion.rotors``.
+RESIDUAL_FEATURES = 10
+
+
 @dataclass(frozen=True)
 class RotorParams:
     """What a rotor does beside its thrust; see :mod:`quadsim.vehicle.propulsion.rotors`."""
 
+    thrust_residual_count: ClassVar[int]  # in kernels, as the next
+    torque_residual_count: ClassVar[int]
     radius_m: Annotated[float, Spec("of the disc", "m", gt=0.0, le=5.0)] = 0.12
     inertia_kg_m2: Annotated[
         float, Spec("of blades and motor bell about the shaft", "kg m^2", ge=0.0, le=10.0)
@@ -59,6 +68,46 @@ class RotorParams:
             le=1.0,
         ),
     ] = 0.0
+    inflow_model: Annotated[
+        Choice,
+        Spec("induced velocity: a line through hover, or momentum theory", choices=INFLOW_MODELS),
+    ] = "linear"
+    blade_inflow_N_s2: Annotated[
+        float,
+        Spec(
+            "momentum: thrust lost over rotor speed and flow through the disc, induced included",
+            "N s^2/(m rad)",
+            ge=0.0,
+            le=1.0,
+        ),
+    ] = 0.0
+    inflow_drag_N_s2_m2: Annotated[
+        float,
+        Spec(
+            "momentum: drag over flow through the disc and air speed in it",
+            "N s^2/m^2",
+            ge=-10.0,
+            le=10.0,
+        ),
+    ] = 0.0
+    hub_moment_N_s2: Annotated[
+        float,
+        Spec(
+            "moment on the hub, up at the side that advances into the air, over rotor speed and"
+            " air speed in the disc",
+            "N m s^2/(m rad)",
+            ge=-1.0,
+            le=1.0,
+        ),
+    ] = 0.0
+    thrust_residual: Annotated[
+        tuple[float, ...],
+        Spec("what data add to the thrust, 10 numbers; none: nothing", max_items=RESIDUAL_FEATURES),
+    ] = ()
+    torque_residual: Annotated[
+        tuple[float, ...],
+        Spec("what data add to the torque, 10 numbers; none: nothing", max_items=RESIDUAL_FEATURES),
+    ] = ()
     translational_lift_N_s2_m2: Annotated[
         float,
         Spec("thrust gained over squared air speed in the disc", "N s^2/m^2", ge=0.0, le=10.0),
@@ -76,6 +125,20 @@ class RotorParams:
         float,
         Spec("share of the air that rises under the body (sanchez_cuevas)", "1", ge=0.0, le=10.0),
     ] = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse a residual that lacks features, and figures that the inflow model does not use."""
+        for name in ("thrust_residual", "torque_residual"):
+            count = len(getattr(self, name))
+            if count not in (0, RESIDUAL_FEATURES):
+                raise InputError(f"{name}: {count} numbers; allowed: none or {RESIDUAL_FEATURES}")
+        momentum = (self.blade_inflow_N_s2, self.inflow_drag_N_s2_m2)
+        unused = (self.inflow_N_s2,) if self.inflow_model == "momentum" else momentum
+        if any(unused):
+            raise InputError(
+                f"inflow_model: {self.inflow_model}; allowed: inflow_N_s2 with linear,"
+                " blade_inflow_N_s2 and inflow_drag_N_s2_m2 with momentum"
+            )
 
 
 #: What a motor is; see :mod:`quadsim.vehicle.propulsion.motors`.

@@ -10,8 +10,18 @@ tilt of the disc    (u, v) a / (R W): backwards, against the motion             
 force in the disc   -(k_D W + T a / (R W)) (u, v)                                       [1] eq. 8
 drag torque         -d c S about body z                                                 [1] eq. 7
 rolling moment      -d k_R W (u, v)                                                     [1], [6]
-moment of the hub   K_b a / (R W) (v, -u)                                               [4]
+moment of the hub   (K_b a / (R W) + k_M W) (v, -u)                                     [4]
 ==================  ==================================================================  ==========
+
+With ``inflow_model: momentum`` the thrust is ``L - b W f`` with the flow through the disc,
+``f = w + v_i``, and ``L = (k + b v_h / W) W^2 + k_h (u^2 + v^2)`` [5], so that it is k W^2 in
+hover. The force in the disc gains ``-k_f f (u, v)``, what the inclined lift of the blades brings.
+
+``thrust_residual`` adds to the thrust of each rotor what data show beyond this, linear in
+``W^2, W w, W V, w^2, w V, V^2, u^2 - v^2, W V d, V^2 d, w V d``: V is the air speed in the disc, d
+how far downstream of the centre of mass the hub is, by which the wakes of other rotors are told.
+``torque_residual`` adds to the roll torque ``y (c0 W^2 + c1 W w + c2 W V) + (c3 W + c4 w) v`` of
+each rotor at (x, y), to the pitch torque ``-x (c5 W^2 + c6 W w + c7 W V) - (c8 W + c9 w) u``.
 
 All of it goes with the density of the air. Below idle the tilt falls to zero with the speed, and
 the lift of forward flight is at most the static thrust (both ours): a rotor at rest has neither.
@@ -35,11 +45,38 @@ from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
 from quadsim.vehicle.aerodynamics import reference_density
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss
+from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss, induced_velocity
+from quadsim.vehicle.propulsion.parameters import MOMENTUM
 from quadsim.vehicle.state import ROTOR
 
 if TYPE_CHECKING:
     from quadsim.vehicle.multirotor import Vehicle
+
+
+@inline
+def _residual(speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]) -> float:
+    """Thrust in N that the vehicle's residual adds to one rotor."""
+    V2 = u * u + v * v
+    V = math.sqrt(V2)
+    downstream = -(u * r_B[0] + v * r_B[1]) / (V + 1e-6)
+    return float(
+        speed * (c[0] * speed + c[1] * w + (c[2] + c[7] * downstream) * V)
+        + c[3] * w * w
+        + (c[4] + c[9] * downstream) * w * V
+        + (c[5] + c[8] * downstream) * V2
+        + c[6] * (u * u - v * v)
+    )
+
+
+@inline
+def _torque_residual(
+    speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]
+) -> tuple[float, float]:
+    """Torque in N m about x and y that the vehicle's residual adds for one rotor."""
+    square, climb, past = speed * speed, speed * w, speed * math.sqrt(u * u + v * v)
+    roll = r_B[1] * (c[0] * square + c[1] * climb + c[2] * past) + (c[3] * speed + c[4] * w) * v
+    pitch = r_B[0] * (c[5] * square + c[6] * climb + c[7] * past) + (c[8] * speed + c[9] * w) * u
+    return roll, -pitch
 
 
 @inline
@@ -59,7 +96,7 @@ def rotor_wrench(
     flapping = rotor.flapping_rad / rotor.radius_m
     idle = max(params.rotor_speed_min_radps, 1.0)
     disc = 0.0  # T / v_h^2 in hover; 0 without an inflow coefficient
-    if rotor.inflow_N_s2 > 0.0:
+    if rotor.inflow_N_s2 > 0.0 or rotor.inflow_model == MOMENTUM:
         disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
     fx, fy, fz = 0.0, 0.0, 0.0
     tx, ty, tz = 0.0, 0.0, 0.0
@@ -70,15 +107,26 @@ def rotor_wrench(
         v = air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2]
         w = air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0]
         static = params.thrust_coefficient_N_s2 * speed * speed
-        lost = rotor.inflow_N_s2 * speed * w
-        if w < 0.0 and disc * w * w > LINE_ENDS * LINE_ENDS * static:
-            lost = descent_loss(static, speed, w, params)
-        thrust = held.thrust_gain[i] * static - lost
-        thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+        side = params.rotor_drag_N_s2 * speed
+        if rotor.inflow_model == MOMENTUM:
+            slope = rotor.blade_inflow_N_s2 * speed
+            lift = min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+            lift += static + slope * math.sqrt(static / disc)
+            flow = w + induced_velocity(lift, slope, w, u * u + v * v, disc)
+            thrust = (held.thrust_gain[i] - 1.0) * static + lift - slope * flow
+            side += rotor.inflow_drag_N_s2_m2 * flow
+        else:
+            lost = rotor.inflow_N_s2 * speed * w
+            if w < 0.0 and disc * w * w > LINE_ENDS * LINE_ENDS * static:
+                lost = descent_loss(static, speed, w, params)
+            thrust = held.thrust_gain[i] * static - lost
+            thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+        if rotor.thrust_residual_count > 0:
+            thrust += _residual(speed, u, v, w, r_B, rotor.thrust_residual)
         tilt = flapping * speed / max(speed * speed, idle * idle)
-        side = params.rotor_drag_N_s2 * speed + tilt * thrust
+        side += tilt * thrust
         rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed
-        hub = rotor.hinge_stiffness_N_m * tilt
+        hub = rotor.hinge_stiffness_N_m * tilt + rotor.hub_moment_N_s2 * speed
         fx -= side * u
         fy -= side * v
         fz += thrust
@@ -86,6 +134,10 @@ def rotor_wrench(
         ty -= r_B[2] * side * u + r_B[0] * thrust + rolling * v + hub * u
         tz -= r_B[0] * side * v - r_B[1] * side * u
         tz -= params.rotor_directions[i] * params.torque_ratio_m * static
+        if rotor.torque_residual_count > 0:
+            roll, pitch = _torque_residual(speed, u, v, w, r_B, rotor.torque_residual)
+            tx += roll
+            ty += pitch
     ratio = held.density_ratio
     return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from flown import usd_log
 from scipy import io
 from scipy.spatial.transform import Rotation
 
@@ -20,21 +18,6 @@ from quadsim.wire.decode import decode
 RATES = ("gyro.x", "gyro.y", "gyro.z")
 RPM = tuple(f"rpm.m{i}" for i in range(1, 5))
 POSE = tuple(f"locSrv.{name}" for name in ("x", "y", "z", "qx", "qy", "qz", "qw"))
-
-
-def usd_log(events: list[tuple[str, list[tuple[str, str]], list[tuple]]]) -> bytes:
-    """A uSD log, version 2: of each event its name, variables with codes, rows of µs and values."""
-    content = struct.pack("<BHH", 0xBC, 2, len(events))
-    for number, (name, variables, _) in enumerate(events):
-        content += struct.pack("<H", number) + name.encode() + b"\0"
-        content += struct.pack("<H", len(variables))
-        for variable, code in variables:
-            content += f"{variable}({code})".encode() + b"\0"
-    for number, (_, variables, rows) in enumerate(events):
-        codes = "".join(code for _, code in variables)
-        for row in rows:
-            content += struct.pack(f"<HQ{codes}", number, *row)
-    return content + struct.pack("<I", zlib.crc32(content))
 
 
 @pytest.fixture

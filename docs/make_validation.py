@@ -1,0 +1,173 @@
+"""The tables of docs/validation.md, from the flights themselves.
+
+``python docs/make_validation.py FLIGHTS``: the folder that holds ``neurobem`` and
+``crazyflie_rpm`` as docs/validation.md says how to get them. Takes a few minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadsim.bag.reading import open_bag
+from quadsim.base.files import find
+from quadsim.base.parameters import load
+from quadsim.lab.identify.shooting import Unknown, fit, fit_residual, wrench_residuals
+from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
+from quadsim.lab.validate.residuals import residual_wrench
+from quadsim.lab.validate.validation import Settings, judge, report
+from quadsim.vehicle.parameters import VehicleParams
+
+PAGE = Path(__file__).with_name("validation.md")
+GRAVITY = 9.80665
+KINGFISHER = ("170320seg2", "171908seg2", "172600seg1", "104803seg2")
+#: Force and torque of NeuroBEM's own prediction of these flights, N and N m, from their files.
+NEUROBEM = ((0.250, 0.0059), (0.517, 0.0133), (0.659, 0.0199), (0.345, 0.0034))
+#: Figure eights of a Crazyflie by time scale: 1 is slow.
+SPEEDS = {
+    "1.0": ("00", "01", "02", "03", "04"),
+    "0.9": ("06", "07", "08", "09", "11"),
+    "0.8": ("12", "13", "14", "15", "16"),
+    "0.7": ("17", "18", "19", "20", "21"),
+    "0.6": ("22",),
+}
+PHYSICS = (
+    Unknown("thrust_coefficient_N_s2", 1.5e-6),
+    Unknown("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
+    Unknown("rotor.translational_lift_N_s2_m2", 1e-3, 0.0, 1.0),
+    Unknown("rotor_drag_N_s2", 1e-5, 0.0, 1.0),
+    Unknown("rotor.inflow_drag_N_s2_m2", 1e-3),
+    *(Unknown(f"drag_area_m2[{i}]", 1e-2, 0.0, 1.0) for i in range(3)),
+    *(Unknown(f"recorder.imu_position_B_m[{i}]", 0.01) for i in range(3)),
+)
+_THRUST = (1e-8, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-4, 1e-2, 1e-2)
+_TORQUE = (1e-7, 1e-5, 1e-5, 1e-6, 1e-3) * 2
+TORQUES = (
+    Unknown("torque_ratio_m", 0.01, 0.0, 1.0),
+    Unknown("rotor.inertia_kg_m2", 5e-6, 0.0, 1.0),
+    *(Unknown(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
+    *(Unknown(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
+)
+RESIDUAL = (
+    *(Unknown(f"rotor.thrust_residual[{i}]", size) for i, size in enumerate(_THRUST)),
+    *TORQUES[-10:],
+    *(unknown for unknown in PHYSICS if "drag_N" in unknown.name or "imu" in unknown.name),
+)
+
+
+def read(path: Path, vehicle: VehicleParams) -> RecordedFlight:
+    """One flight."""
+    with open_bag(path) as bag:
+        return read_recorded(bag, "/quad", vehicle)
+
+
+def rms(vectors: np.ndarray[Any, Any]) -> float:
+    """Root mean square of the lengths of (N, 3) vectors."""
+    return float(np.sqrt((vectors**2).sum(axis=1).mean()))
+
+
+def bare(vehicle: VehicleParams) -> VehicleParams:
+    """A vehicle without residuals."""
+    rotor = replace(vehicle.rotor, thrust_residual=(), torque_residual=())
+    return replace(vehicle, rotor=rotor)
+
+
+def fit_kingfisher(
+    vehicle: VehicleParams, flights: Sequence[RecordedFlight]
+) -> tuple[VehicleParams, VehicleParams]:
+    """The kingfisher by physics alone, and with its residual."""
+    physics = fit(bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15).vehicle
+    zeros = (0.0,) * 10
+    rotor = replace(physics.rotor, thrust_residual=zeros, torque_residual=zeros)
+    errors = wrench_residuals(flights, GRAVITY, 8, 1.0 / 30.0)
+    turned = fit_residual(replace(physics, rotor=rotor), TORQUES, errors, 1e-6)
+    return physics, fit_residual(turned, RESIDUAL, errors)
+
+
+def kingfisher(folder: Path) -> str:
+    """Forces and torques of NeuroBEM's flights, each left out of the fit once."""
+    vehicle = load(VehicleParams, find("vehicles", "kingfisher"))
+    flights = [read(next(folder.glob(f"*{name}.mat")), vehicle) for name in KINGFISHER]
+    head = "| flight | fastest, m/s | NeuroBEM, N | physics, N | with residual, N | file, N |"
+    head += " NeuroBEM, N m | with residual, N m | file, N m |"
+    lines = [head, "|---" * 9 + "|"]
+    pooled, samples = np.zeros(7), 0
+    for k, flight in enumerate(flights):
+        both = fit_kingfisher(vehicle, [*flights[:k], *flights[k + 1 :]])
+        left = [residual_wrench(flight, each, GRAVITY) for each in (*both, vehicle)]
+        force, torque = ([rms(part) for part in parts] for parts in zip(
+            *((each.force, each.torque) for each in left), strict=True))  # fmt: skip
+        row = np.array([NEUROBEM[k][0], *force, NEUROBEM[k][1], *torque[1:]])
+        count = len(left[0].rows)
+        pooled, samples = pooled + count * row**2, samples + count
+        fastest = np.linalg.norm(flight.v_W, axis=1).max()
+        lines.append(f"| {KINGFISHER[k]} | {fastest:.1f} | {cells(row)} |")
+    lines.append(f"| pooled | | {cells(np.sqrt(pooled / samples))} |")
+    return "\n".join(lines) + "\n"
+
+
+def cells(row: np.ndarray[Any, Any]) -> str:
+    """Four forces and three torques."""
+    return " | ".join([*(f"{x:.3f}" for x in row[:4]), *(f"{x:.4f}" for x in row[4:])])
+
+
+def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
+    """Errors of predicted motions by group of flights."""
+    vehicle = load(VehicleParams, find("vehicles", name))
+    settings = Settings(GRAVITY)
+    judged = {
+        group: [judge(read(path, vehicle), vehicle, settings) for path in members]
+        for group, members in paths.items()
+    }
+    judged["all"] = [each for members in judged.values() for each in members]
+    loaded = vehicle.load.mass_kg > 0.0
+    lines = [
+        "| flights | force, N | 0.1 s: position, m | attitude, rad | 0.5 s: position, m |"
+        " attitude, rad |" + (" load, m |" if loaded else "") + " coverage at 0.5 s |",
+        "|---" * (7 + loaded) + "|",
+    ]
+    for group, members in judged.items():
+        result = report(members, vehicle, settings)
+        at = {row["horizon_s"]: row for row in result["prediction"]}
+        coverage = next(r["coverage"] for r in result["bounds"] if r["horizon_s"] == 0.5)
+        numbers = [result["force_rmse_n"]]
+        for horizon in (0.1, 0.5):
+            numbers += [at[horizon]["position_rmse_m"], at[horizon]["attitude_rmse_rad"]]
+        numbers += [at[0.5]["load_rmse_m"]] if loaded else []
+        shown = [f"{x:.4f}" for x in numbers]
+        shown.append("–" if coverage is None else f"{100 * coverage:.0f} %")
+        lines.append(f"| {group} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the tables between their markers."""
+    folder = Path(sys.argv[1])
+    crazyflie = folder / "crazyflie_rpm"
+    eights = {
+        f"figure eights, time scale {scale}": [
+            crazyflie / "figure8" / f"eckart{n}" for n in numbers
+        ]
+        for scale, numbers in SPEEDS.items()
+    }
+    loads = {"slung load": sorted((crazyflie / "slung_load").glob("eckart*"))[::3]}
+    tables = {
+        "kingfisher": kingfisher(folder / "neurobem"),
+        "crazyflie21": predicted("crazyflie21", eights),
+        "crazyflie21_load": predicted("crazyflie21_load", loads),
+    }
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: docs/make_validation.py -->\n", f"<!-- end of {name} -->\n"
+        head, rest = text.split(begin)
+        text = head + begin + "\n" + table + "\n" + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""``quadsim validate``: a vehicle file judged by flights that were recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quadsim.base.options import argument, option
+from quadsim.cli.common import PASSED, print_json, working
+from quadsim.cli.convert import Columns
+from quadsim.cli.options import AsJson, Driver, Namespace, command
+
+
+@dataclass(frozen=True)
+class ValidateOptions:
+    """Options of ``quadsim validate``."""
+
+    vehicle: str = argument()
+    logs: tuple[Path, ...] = argument("LOG...")
+    namespace: Namespace = "/quad"
+    columns: Columns = ""
+    driver: Driver = None
+    gravity_mps2: float = option(
+        9.80665, "where it was flown", "m/s^2", ge=9.5, le=10.0, flags="--gravity"
+    )
+    trim_s: float = option(
+        4.0,
+        "time before each prediction in which a constant torque is observed; 0: none",
+        "s",
+        ge=0.0,
+        le=60.0,
+        flags="--trim",
+    )
+    level: float = option(0.9, "of the bounds on the prediction error", "1", gt=0.0, lt=1.0)
+    tolerance_m: float = option(
+        0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
+        flags="--tolerance",
+    )  # fmt: skip
+    output: Path | None = option(
+        None, "page to look at; it must not exist yet", path="file", unset="none"
+    )
+    as_json: AsJson = False
+
+
+@command(ValidateOptions)
+def validate(options: ValidateOptions) -> int:
+    """Predict recorded flights with VEHICLE and say how well it does.
+
+    LOG is a bag or a log of another format (docs/logs.md) with rotor speeds, or their commands, and
+    a true motion. Force and torque are compared at each instant; the motion is predicted from
+    recorded rotor speeds over windows of 0.01 to 2 s. Exit status: 0, or 2 where a log does not
+    hold what is needed.
+    """
+    from quadsim.bag.reading import open_bag
+    from quadsim.base.errors import InputError
+    from quadsim.base.files import find
+    from quadsim.base.parameters import load
+    from quadsim.base.whole_files import write_whole
+    from quadsim.lab.validate.page import render_validation
+    from quadsim.lab.validate.recorded import read_recorded
+    from quadsim.lab.validate.validation import Settings, judge, report
+    from quadsim.vehicle.parameters import VehicleParams
+
+    if options.output is not None and options.output.exists():
+        raise InputError(f"{options.output}: exists already; name a new file with --output")
+    vehicle = load(VehicleParams, find("vehicles", options.vehicle))
+    settings = Settings(options.gravity_mps2, options.trim_s, options.level, options.tolerance_m)
+    judged = []
+    for log in options.logs:
+        with working(f"judging by {log}"), open_bag(log, options.driver, options.columns) as bag:
+            judged.append(judge(read_recorded(bag, options.namespace, vehicle), vehicle, settings))
+    result = report(judged, vehicle, settings)
+    if options.output is not None:
+        write_whole(options.output, render_validation(judged, result))
+        result["page"] = options.output
+    if options.as_json:
+        print_json(result)
+    else:
+        _show(result)
+    return PASSED
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Tables of what was found."""
+    from rich.table import Table
+
+    from quadsim.cli.show import number, tables
+
+    console = tables()
+    logs = Table("log", "flown, s", "force, N", "torque, N m")
+    for log in [*result["logs"], {**result, "log": "all", "flown_s": None}]:
+        figures = (log[key] for key in ("flown_s", "force_rmse_n", "torque_rmse_nm"))
+        logs.add_row(log["log"], *map(number, figures))
+    console.print(logs)
+    table = Table("horizon, s", "windows", "position, m", "velocity, m/s", "attitude, rad")
+    keys = ("position_rmse_m", "velocity_rmse_mps", "attitude_rmse_rad")
+    for row in result["prediction"]:
+        cells = (number(row[key]) for key in keys)
+        table.add_row(number(row["horizon_s"]), str(row["windows"]), *cells)
+    console.print(table)
+    for regime, horizon_s in result["trust_s"].items():
+        console.print(f"at {regime}: do not trust beyond {horizon_s:g} s", soft_wrap=True)
+    notes = {note for log in result["logs"] for note in log["notes"]}
+    for note in sorted(notes):
+        console.print(note, soft_wrap=True)
+    if "page" in result:
+        click.echo(f"page: {result['page']}")

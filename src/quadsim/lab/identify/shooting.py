@@ -1,0 +1,252 @@
+"""A vehicle's figures from real flights: by the forces at each instant, and by multiple shooting.
+
+Both compare recorded flights with the vehicle's own kernels (:mod:`quadsim.lab.validate`), so that
+what is fitted is what is simulated. Shooting predicts the motion over many short windows from
+recorded rotor speeds (H. G. Bock, *Recent advances in parameter identification techniques for
+ODE*, 1983): noise of the rotor speeds, which biases a regression on accelerations, averages out
+over a window. Intervals are of the sandwich estimator with a flight as the unit that is
+independent (K.-Y. Liang and S. L. Zeger, *Longitudinal data analysis using generalized linear
+models*, Biometrika 73, 1986): errors within a flight may be correlated as they like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+from scipy.stats import t as student
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import flatten, unflatten
+from quadsim.lab.validate.kernels import make_model, predicted
+from quadsim.lab.validate.recorded import RecordedFlight, turn
+from quadsim.lab.validate.residuals import (
+    observed_torque,
+    residual_wrench,
+    starts_of,
+    state_at,
+)
+from quadsim.vehicle.parameters import VehicleParams
+
+Array = NDArray[np.float64]
+Residuals = Callable[[VehicleParams], list[Array]]
+
+#: Name of an unknown that moves all rotors: the centre of mass from where the file has it, m.
+CENTRE = "centre_of_mass_B_m"
+#: Error of a vehicle that cannot be.
+_REFUSED = 1e3
+#: Errors that count as one, of position in m, velocity in m/s and attitude in rad.
+UNIT_M, UNIT_MPS, UNIT_RAD = 0.02, 0.05, 0.05
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A figure to be found.
+
+    Attributes:
+        name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
+        size: about how large it or its change is.
+        low, high: bounds.
+    """
+
+    name: str
+    size: float
+    low: float = -np.inf
+    high: float = np.inf
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A vehicle that was fitted.
+
+    Attributes:
+        vehicle: with the figures found.
+        unknowns: what was asked.
+        values, half: (n,) figures and half of their 95 % intervals.
+        told: (n,) whether the flights tell the figure: its interval is within half of its size.
+        flights: how many.
+    """
+
+    vehicle: VehicleParams
+    unknowns: tuple[Unknown, ...]
+    values: Array
+    half: Array
+    flights: int
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """(n,) whether the flights tell a figure, in place of what the file had."""
+        size = np.maximum(np.abs(self.values), [each.size for each in self.unknowns])
+        return np.asarray(self.half < 0.5 * size)
+
+
+def with_figures(
+    vehicle: VehicleParams, unknowns: Sequence[Unknown], values: Array
+) -> VehicleParams:
+    """A vehicle with some figures changed."""
+    flat = flatten(replace(vehicle, rotor_layout="explicit", arm_m=0.0, rotor_height_m=0.0))
+    flat[CENTRE] = [0.0, 0.0, 0.0]
+    for unknown, value in zip(unknowns, values.tolist(), strict=True):
+        name, _, index = unknown.name.partition("[")
+        numbers = flat[name]
+        if isinstance(numbers, list):
+            numbers[int(index.rstrip("]"))] = value
+        else:
+            flat[name] = value
+    hubs = np.reshape(flat["rotor_positions_B_m"], (-1, 3)) - flat.pop(CENTRE)
+    flat["rotor_positions_B_m"] = hubs.ravel().tolist()
+    return unflatten(VehicleParams, flat, vehicle.name)
+
+
+def figures_of(vehicle: VehicleParams, unknowns: Sequence[Unknown]) -> Array:
+    """(n,) what a vehicle has of them now."""
+    flat = {**flatten(vehicle), CENTRE: [0.0, 0.0, 0.0]}
+    found = []
+    for unknown in unknowns:
+        name, _, index = unknown.name.partition("[")
+        numbers = flat[name]
+        found.append(numbers[int(index.rstrip("]"))] if isinstance(numbers, list) else numbers)
+    return np.array(found, float)
+
+
+def fit(
+    vehicle: VehicleParams, unknowns: Sequence[Unknown], residuals: Residuals, most: int = 30
+) -> Fit:
+    """Least squares of what ``residuals`` gives for each flight, with 95 % intervals."""
+    start = figures_of(vehicle, unknowns)
+    size = np.array([unknown.size for unknown in unknowns])
+    low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
+
+    count = sum(map(len, residuals(vehicle)))
+
+    def stacked(scaled: Array) -> Array:
+        try:
+            tried = with_figures(vehicle, unknowns, scaled * size)
+        except InputError:  # no body has such moments of inertia
+            return np.full(count, _REFUSED)
+        return np.concatenate(residuals(tried))
+
+    found = least_squares(
+        stacked, np.clip(start, low, high) / size, bounds=(low / size, high / size),
+        diff_step=1e-4, x_scale=1.0, max_nfev=most, loss="soft_l1",
+    )  # fmt: skip
+    values = found.x * size
+    best = with_figures(vehicle, unknowns, values)
+    lengths = [len(part) for part in residuals(best)]
+    half = _intervals(found.jac, found.fun, lengths) * size
+    return Fit(best, tuple(unknowns), values, half, len(lengths))
+
+
+def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Array:
+    """(n,) half widths of 95 % intervals, of figures in their scaled form."""
+    bread = np.linalg.pinv(jacobian.T @ jacobian)
+    ends = np.cumsum(lengths)[:-1]
+    scores = [
+        part.T @ rest
+        for part, rest in zip(np.split(jacobian, ends), np.split(residual, ends), strict=True)
+    ]
+    count = len(scores)
+    meat = sum(np.outer(score, score) for score in scores) * count / max(count - 1, 1)
+    deviation = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
+    return np.asarray(student.ppf(0.975, max(count - 1, 1)) * deviation)
+
+
+def wrench_residuals(
+    flights: Sequence[RecordedFlight], gravity_mps2: float, every: int, torque_per_N: float
+) -> Residuals:
+    """Force in N and torque, in ``torque_per_N`` N m, that a vehicle leaves of each flight."""
+
+    def of(vehicle: VehicleParams) -> list[Array]:
+        found: list[Array] = []
+        for flight in flights:
+            left = residual_wrench(flight, vehicle, gravity_mps2)
+            rows = np.hstack([left.force, left.torque / torque_per_N])[::every]
+            found.append(rows.ravel())
+        return found
+
+    return of
+
+
+def motion_residuals(
+    flights: Sequence[RecordedFlight],
+    gravity_mps2: float,
+    horizons_s: Sequence[float] = (0.1, 0.25, 0.5),
+    apart_s: float = 0.1,
+    trim_s: float = 1.0,
+) -> Residuals:
+    """Errors of predicted positions, velocities and attitudes of each flight, in their units."""
+
+    def of(vehicle: VehicleParams) -> list[Array]:
+        return [
+            _motion_errors(flight, vehicle, gravity_mps2, horizons_s, apart_s, trim_s)
+            for flight in flights
+        ]
+
+    return of
+
+
+def _motion_errors(
+    flight: RecordedFlight,
+    vehicle: VehicleParams,
+    gravity_mps2: float,
+    horizons_s: Sequence[float],
+    apart_s: float,
+    trim_s: float,
+) -> Array:
+    steps = [round(horizon / flight.dt_s) for horizon in horizons_s]
+    every = steps[0]
+    steps = [every * round(step / every) for step in steps]
+    first = starts_of(flight, steps[-1], max(1, round(apart_s / flight.dt_s)))
+    wrench = residual_wrench(flight, vehicle, gravity_mps2)
+    out = predicted(
+        make_model(vehicle, gravity_mps2), flight.speed, flight.dt_s, first,
+        state_at(flight, first), observed_torque(flight, wrench, first, trim_s), every,
+        steps[-1] // every + 1,
+    )  # fmt: skip
+    parts = []
+    for step in steps:
+        at, state = first + step, out[:, step // every]
+        apart = (turn(state[:, 6:10]) * turn(flight.q_WB[at]).inv()).as_rotvec()
+        parts += [(state[:, :3] - flight.p_W[at]) / UNIT_M / step * steps[-1]]
+        parts += [(state[:, 3:6] - flight.v_W[at]) / UNIT_MPS / step * steps[-1]]
+        parts += [apart / UNIT_RAD / step * steps[-1]]
+    errors = np.concatenate([part.ravel() for part in parts])
+    return np.nan_to_num(np.clip(errors, -_REFUSED, _REFUSED), nan=_REFUSED)
+
+
+def fit_residual(
+    vehicle: VehicleParams,
+    unknowns: Sequence[Unknown],
+    residuals: Residuals,
+    ridge: float = 1e-5,
+    steps: int = 2,
+) -> VehicleParams:
+    """Figures in which the errors are (nearly) linear, by Gauss-Newton steps with a ridge.
+
+    Args:
+        vehicle: to begin with.
+        unknowns: coefficients of residuals, and what may move with them.
+        residuals: errors of each flight, of :func:`wrench_residuals`.
+        ridge: on the coefficients, as a share of the errors that each explains alone.
+        steps: of Gauss and Newton.
+    """
+    size = np.array([unknown.size for unknown in unknowns])
+    low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
+    for _ in range(steps):
+        start = figures_of(vehicle, unknowns)
+        errors = np.concatenate(residuals(vehicle))
+        columns = []
+        for k in range(len(unknowns)):
+            moved = start + 0.01 * size * (np.arange(len(unknowns)) == k)
+            there = np.concatenate(residuals(with_figures(vehicle, unknowns, moved)))
+            columns.append((there - errors) / 0.01)
+        jacobian = np.stack(columns, axis=1)
+        scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
+        scaled = jacobian / scale
+        normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))
+        found = start - np.linalg.solve(normal, scaled.T @ errors) / scale * size
+        vehicle = with_figures(vehicle, unknowns, np.clip(found, low, high))
+    return vehicle

@@ -1,0 +1,1 @@
+"""Real flights predicted: what a vehicle file says of flights that were flown."""

@@ -1,0 +1,304 @@
+"""A recorded flight on an even grid: motion, forces and rotor speeds, as validation takes them.
+
+The motion is the truth of the log (motion capture, or a simulation's). Where it has no velocities,
+its poses are smoothed with the IMU's help: what a pose says beside the integrated gyroscope, and a
+position beside the accelerometer integrated twice, changes slowly, so that its noise is averaged
+out over 0.2 and 0.4 s about each time. The recorder's delays are those of the vehicle's file
+(``recorder``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import cumulative_trapezoid
+from scipy.ndimage import median_filter
+from scipy.signal import savgol_filter
+from scipy.spatial.transform import Rotation, Slerp
+
+from quadsim.bag import topics
+from quadsim.bag.log import read_log
+from quadsim.bag.logs.columns import BATTERY
+from quadsim.bag.reading import Bag
+from quadsim.base.errors import InputError
+from quadsim.sim.log import Stamps, Track
+from quadsim.vehicle.parameters import RecorderParams, VehicleParams
+from quadsim.wire.decode import decode
+
+Array = NDArray[np.float64]
+
+#: Bounds of the grid's step, s.
+SHORTEST_S, LONGEST_S = 0.001, 0.005
+#: Lengths over which a position's slope and a rate's are taken, and a rate is averaged, s.
+SLOPE_S, RATE_SLOPE_S, RATE_S = 0.12, 0.04, 0.03
+#: Lengths over which attitudes and positions are averaged beside the integrated IMU, s.
+ATTITUDE_S, POSITION_S = 0.2, 0.4
+#: An attitude that is farther than this from the median over a time jumps, rad, s; the median is of
+#: samples so far apart, s.
+JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
+#: Farthest that two samples may be apart for what lies between to be known, s.
+GAP_S = 0.1
+#: A flight is free above this height over its lowest point, where that is on the ground, m.
+FREE_M = 0.15
+#: A rotor slower than this share of its usual speed idles.
+IDLE = 0.3
+
+
+@dataclass(frozen=True)
+class RecordedFlight:
+    """A flight on an even grid of N times.
+
+    Attributes:
+        name: of the log.
+        dt_s: step of the grid.
+        time_s: (N,) from the log's first stamp.
+        p_W, v_W, q_WB, w_B: motion; (N, 3) m, m/s, (N, 4) w first, rad/s.
+        f_B: (N, 3) specific force where the IMU sits, m/s^2; NaN where the log has none.
+        w_dot_B: (N, 3) rad/s^2.
+        speed, speed_dot: (N, rotors) rad/s, rad/s^2.
+        voltage_V: (N,) of the battery; NaN where the log has none.
+        load: (N, 6) position and velocity of a slung load in W; NaN where there is none.
+        free: (N,) whether it flies freely and all is known.
+        notes: what a reader should know.
+    """
+
+    name: str
+    dt_s: float
+    time_s: Array
+    p_W: Array
+    v_W: Array
+    q_WB: Array
+    w_B: Array
+    f_B: Array
+    w_dot_B: Array
+    speed: Array
+    speed_dot: Array
+    voltage_V: Array
+    load: Array
+    free: NDArray[np.bool_]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def v_B(self) -> Array:
+        """(N, 3) velocity in body axes."""
+        return np.asarray(turn(self.q_WB).apply(self.v_W, inverse=True))
+
+
+def turn(q_WB: Array) -> Rotation:
+    """Rotations of (N, 4) quaternions, w first."""
+    return Rotation.from_quat(np.roll(q_WB, -1, axis=-1))
+
+
+def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
+    return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
+
+
+def _near(at_s: Array, known_s: Array) -> NDArray[np.bool_]:
+    """Times between samples that are close to each other."""
+    after = np.clip(np.searchsorted(known_s, at_s), 1, len(known_s) - 1)
+    near = known_s[after] - known_s[after - 1] <= GAP_S
+    return np.asarray(near & (at_s >= known_s[0]) & (at_s <= known_s[-1]))
+
+
+def _length(dt_s: float, span_s: float) -> int:
+    """Odd number of samples that fill a span, at least 5."""
+    return max(5, 2 * round(0.5 * span_s / dt_s) + 1)
+
+
+def _slope(values: Array, dt_s: float, span_s: float) -> Array:
+    length = _length(dt_s, span_s)
+    if length > len(values):
+        raise InputError(f"{len(values) * dt_s:.2f} s of flight; allowed: more than {span_s:g} s")
+    return np.asarray(savgol_filter(values, length, 2, deriv=1, delta=dt_s, axis=0))
+
+
+def _smooth(values: Array, dt_s: float, span_s: float) -> Array:
+    return np.asarray(savgol_filter(values, _length(dt_s, span_s), 2, axis=0))
+
+
+def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
+    """(N, 4) quaternions between pose and gyroscope, without those that jump.
+
+    Motion capture that takes one marker for another turns its body for a second or two; the
+    gyroscope knows better. Where that is, what was before and behind it counts.
+    """
+    thin = slice(None, None, max(1, round(THIN_S / dt_s)))
+    usual = median_filter(apart[thin], (round(JUMP_S / THIN_S), 1), mode="nearest")
+    places = np.arange(len(apart))
+    usual = _columns(places, places[thin], usual)
+    bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
+    if bad.any():
+        notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
+        apart = _columns(places, places[~bad], apart[~bad])
+    return apart
+
+
+def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float, notes: list[str]) -> Rotation:
+    """Attitudes of which the gyroscope gives what is quick."""
+    steps = Rotation.from_rotvec(0.5 * (w_B[1:] + w_B[:-1]) * dt_s).as_quat()
+    whole = np.empty((len(w_B), 4))
+    turned = Rotation.identity()
+    whole[0] = turned.as_quat()
+    for k, step in enumerate(steps):
+        turned = turned * Rotation.from_quat(step)
+        whole[k + 1] = turned.as_quat()
+    integrated = Rotation.from_quat(whole)
+    apart = (measured * integrated.inv()).as_quat()
+    apart *= np.where((apart * apart[len(apart) // 2]).sum(axis=1) < 0.0, -1.0, 1.0)[:, None]
+    apart = _without_jumps(apart, dt_s, notes)
+    return Rotation.from_quat(_smooth(apart, dt_s, ATTITUDE_S)) * integrated
+
+
+def _smooth_positions(
+    p_W: Array, attitude: Rotation, f_B: Array, dt_s: float
+) -> tuple[Array, Array]:
+    """Positions and velocities of which the accelerometer, where there is one, gives the quick."""
+    if not np.isfinite(f_B).all():
+        return p_W, _slope(p_W, dt_s, SLOPE_S)
+    a_W = attitude.apply(f_B)
+    v_W = cumulative_trapezoid(a_W - a_W.mean(axis=0), dx=dt_s, axis=0, initial=0.0)
+    moved_W = cumulative_trapezoid(v_W, dx=dt_s, axis=0, initial=0.0)
+    apart = p_W - moved_W
+    return moved_W + _smooth(apart, dt_s, POSITION_S), v_W + _slope(apart, dt_s, POSITION_S)
+
+
+class _Reader:
+    """Signals of one vehicle of a bag, in seconds from the first stamp of its rotors."""
+
+    def __init__(self, bag: Bag, namespace: str, recorder: RecorderParams) -> None:
+        self.bag, self.namespace, self.recorder = bag, namespace, recorder
+        self.log = read_log(bag, namespace, with_imu=True)
+        if len(self.log.motor_stamps_ns) < 20:
+            self._take_commands()
+        if len(self.log.truth) < 20:
+            raise InputError(
+                f"{bag.path}: no motion in {topics.topic(namespace, topics.TRUTH)} to judge by"
+            )
+        self.start_ns = int(self.log.motor_stamps_ns[0])
+
+    def _take_commands(self) -> None:
+        if len(self.log.command_stamps_ns) < 20:
+            raise InputError(
+                f"{self.bag.path}: neither {topics.MOTORS} nor {topics.COMMANDS}; record one"
+            )
+        self.log.motor_stamps_ns = self.log.command_stamps_ns
+        self.log.motor_speed_radps = self.log.command_radps
+        self.log.notes.append("commands stand for the rotor speeds, which were not recorded")
+
+    def seconds(self, stamp_ns: Stamps, delay_s: float = 0.0) -> Array:
+        """When what is stamped so was true."""
+        return np.asarray((stamp_ns - self.start_ns) * 1e-9 - delay_s)
+
+    def rows(self, name: str, kind: str, *fields: str) -> tuple[Array, Array]:
+        """Times and values of a topic; none where there is none."""
+        full = topics.topic(self.namespace, name)
+        if self.bag.types.get(full) != kind:
+            return np.zeros(0), np.zeros((0, 3))
+        block = decode(kind, [message.payload for message in self.bag.messages([full])])
+        values = np.hstack([np.asarray(block[field], float) for field in fields])
+        return self.seconds(block.stamp_ns), values
+
+    def voltage(self, at_s: Array) -> Array:
+        """Voltage of the battery at some times."""
+        full = topics.topic(self.namespace, "battery_state")
+        messages = self.bag.messages([full] if self.bag.types.get(full) == BATTERY else [])
+        found = [(each.log_ns, self.bag.deserialize(each).voltage) for each in messages]
+        if not found:
+            return np.full(len(at_s), np.nan)
+        log_ns, volts = np.array(found).T
+        return np.asarray(np.interp(at_s, self.seconds(log_ns.astype(np.int64)), volts))
+
+
+def _poses(reader: _Reader) -> tuple[Array, Track]:
+    """Times and motion of the truth, without poses that were only repeated."""
+    track = reader.log.truth
+    new = np.r_[True, np.abs(np.diff(track.p_W, axis=0)).max(axis=1) > 0.0]
+    new |= np.r_[True, np.abs(np.diff(track.q_WB, axis=0)).max(axis=1) > 0.0]
+    track = track[new]
+    return reader.seconds(track.stamp_ns, reader.recorder.pose_delay_s), track
+
+
+def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedFlight:
+    """Read a flight.
+
+    Args:
+        bag: an open bag or log.
+        namespace: the vehicle in it.
+        vehicle: for its number of rotors and its recorder.
+
+    Raises:
+        InputError: the log lacks rotor speeds or a true motion, or is of another vehicle.
+    """
+    reader = _Reader(bag, namespace, vehicle.recorder)
+    log, recorder = reader.log, reader.recorder
+    rotors = len(vehicle.rotor_directions)
+    if log.motor_speed_radps.shape[1] != rotors:
+        raise InputError(
+            f"{bag.path}: {log.motor_speed_radps.shape[1]} rotors, but {rotors} in the vehicle"
+        )
+    motor_s = reader.seconds(log.motor_stamps_ns, recorder.rotor_speed_delay_s)
+    pose_s, track = _poses(reader)
+    dt_s = float(np.clip(np.median(np.diff(motor_s)), SHORTEST_S, LONGEST_S))
+    begin, end = max(motor_s[0], pose_s[0]), min(motor_s[-1], pose_s[-1])
+    time_s = np.arange(begin + dt_s, end - dt_s, dt_s)
+    if len(time_s) < _length(dt_s, SLOPE_S):
+        raise InputError(f"{bag.path}: rotor speeds and motion hardly overlap")
+    speed = _columns(time_s, motor_s, log.motor_speed_radps)
+    p_W = _columns(time_s, pose_s, track.p_W)
+    attitude = Slerp(pose_s, turn(track.q_WB))(time_s)
+    w_B, f_B, near = _felt(reader, time_s, track, pose_s)
+    if np.isfinite(track.v_W).all() and np.abs(track.v_W).max() > 0.0:
+        v_W = _columns(time_s, pose_s, track.v_W)
+    else:
+        w_B = _smooth(w_B, dt_s, RATE_S)
+        attitude = _smooth_attitude(attitude, w_B, dt_s, log.notes)
+        p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
+    given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
+    told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
+    w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
+    flight = RecordedFlight(
+        str(bag.path), dt_s, time_s, p_W, v_W, np.roll(attitude.as_quat(), 1, axis=1), w_B, f_B,
+        w_dot_B, speed, _slope(speed, dt_s, 4 * dt_s), reader.voltage(time_s),
+        _load(reader, time_s), near & _near(time_s, pose_s) & _near(time_s, motor_s),
+        tuple(log.notes),
+    )  # fmt: skip
+    return replace(flight, free=flight.free & _flies(flight))
+
+
+def _felt(
+    reader: _Reader, time_s: Array, track: Track, pose_s: Array
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Rates and specific force of the IMU, and where they are known; else of the motion itself."""
+    imu = reader.log.imu
+    if imu is None or len(imu.stamp_ns) < 20:
+        w_B = _columns(time_s, pose_s, track.w_B)
+        if not np.isfinite(w_B).all():
+            raise InputError(f"{reader.bag.path}: neither {topics.IMU} nor rates in its motion")
+        return w_B, np.full_like(w_B, np.nan), np.ones(len(time_s), bool)
+    imu_s = reader.seconds(imu.stamp_ns, reader.recorder.imu_delay_s)
+    return _columns(time_s, imu_s, imu.w_S), _columns(time_s, imu_s, imu.f_S), _near(time_s, imu_s)
+
+
+def _load(reader: _Reader, time_s: Array) -> Array:
+    """(N, 6) position and velocity of a slung load; NaN where there is none."""
+    point_s, point = reader.rows("ground_truth/load", "geometry_msgs/msg/PointStamped", "p")
+    if not len(point):
+        return np.full((len(time_s), 6), np.nan)
+    p_W = _columns(time_s, point_s, point)
+    dt_s = float(time_s[1] - time_s[0])
+    return np.hstack([_smooth(p_W, dt_s, SLOPE_S), _slope(p_W, dt_s, SLOPE_S)])
+
+
+def _flies(flight: RecordedFlight) -> NDArray[np.bool_]:
+    """Where all rotors turn; above the lowest point too, if the log has them at rest."""
+    slowest = flight.speed.min(axis=1)
+    usual = float(np.median(slowest[slowest > 0.0])) if (slowest > 0.0).any() else 0.0
+    turning = slowest > IDLE * usual
+    if not turning.all():
+        turning &= flight.p_W[:, 2] > flight.p_W[:, 2].min() + FREE_M
+    return np.asarray(turning)

@@ -1,0 +1,224 @@
+"""A vehicle file judged by recorded flights: forces, predicted motions, and bounds on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import welch
+
+from quadsim.lab.validate.bounds import Errors, bound_rows
+from quadsim.lab.validate.recorded import RecordedFlight
+from quadsim.lab.validate.residuals import (
+    HORIZONS_S,
+    Prediction,
+    Wrench,
+    predict_flight,
+    residual_wrench,
+    wrench_of,
+)
+from quadsim.vehicle.parameters import VehicleParams
+
+Array = NDArray[np.float64]
+
+#: Bands of the spectra, Hz.
+BANDS_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+#: Shares of all flights' time that part the regimes.
+PARTS = (0.0, 1 / 3, 2 / 3, 1.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How flights are judged.
+
+    Attributes:
+        gravity_mps2: where they were flown.
+        trim_s: time before a window in which a constant torque is observed; 0: none.
+        level: nominal coverage of the bounds.
+        tolerance_m: error of position beyond which a prediction is not to be trusted.
+    """
+
+    gravity_mps2: float = 9.80665
+    trim_s: float = 4.0
+    level: float = 0.9
+    tolerance_m: float = 0.25
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One flight with what was found in it."""
+
+    flight: RecordedFlight
+    wrench: Wrench
+    prediction: Prediction
+    bands: list[dict[str, float]]
+
+
+def judge(flight: RecordedFlight, vehicle: VehicleParams, settings: Settings) -> Judged:
+    """Compare a flight with a vehicle's file."""
+    return Judged(
+        flight,
+        residual_wrench(flight, vehicle, settings.gravity_mps2),
+        predict_flight(flight, vehicle, settings.gravity_mps2, settings.trim_s),
+        _bands(flight, vehicle, settings.gravity_mps2),
+    )
+
+
+def report(judged: Sequence[Judged], vehicle: VehicleParams, settings: Settings) -> dict[str, Any]:
+    """What ``quadsim validate --json`` prints: pooled, and the same of each log."""
+    pooled = {**_figures(judged), "regimes": _regimes(judged), "bands": judged[0].bands}
+    names, flights = _speed_regimes(judged)
+    bounds = bound_rows(np.array(HORIZONS_S), flights, names, settings.level)
+    return {
+        "vehicle": vehicle.name,
+        **pooled,
+        "bounds": bounds,
+        "trust_s": _trust(bounds, names, settings.tolerance_m),
+        "tolerance_m": settings.tolerance_m,
+        "trim_s": settings.trim_s,
+        "logs": [
+            {
+                "log": each.flight.name,
+                "flown_s": float(each.flight.free.sum() * each.flight.dt_s),
+                **_figures([each]),
+                "bands": each.bands,
+                "notes": list(each.flight.notes),
+            }
+            for each in judged
+        ],
+    }
+
+
+def _rms(parts: Sequence[Array]) -> float | None:
+    """Root mean square of the lengths of vectors, or of numbers; NaN are left out."""
+    squares = np.concatenate(
+        [(part**2).sum(axis=1) if part.ndim > 1 else part**2 for part in parts]
+    )
+    known = squares[np.isfinite(squares)]
+    return float(np.sqrt(known.mean())) if len(known) else None
+
+
+def _figures(judged: Sequence[Judged]) -> dict[str, Any]:
+    """Errors of force, torque and prediction over one or several flights."""
+    predictions = [each.prediction for each in judged]
+    rows = []
+    for h, horizon_s in enumerate(HORIZONS_S):
+        row = {
+            "horizon_s": horizon_s,
+            "windows": int(sum(np.isfinite(p.position_m[:, h]).sum() for p in predictions)),
+            "position_rmse_m": _rms([p.position_m[:, h] for p in predictions]),
+            "velocity_rmse_mps": _rms([p.velocity_mps[:, h] for p in predictions]),
+            "attitude_rmse_rad": _rms([p.attitude_rad[:, h] for p in predictions]),
+        }
+        load = _rms([p.load_m[:, h] for p in predictions])
+        rows.append(row if load is None else {**row, "load_rmse_m": load})
+    return {
+        "force_rmse_n": _rms([each.wrench.force for each in judged]),
+        "torque_rmse_nm": _rms([each.wrench.torque for each in judged]),
+        "prediction": [row for row in rows if row["windows"]],
+    }
+
+
+def _conditions(flight: RecordedFlight) -> dict[str, Array]:
+    """What regimes go by: name with unit to a value at each time."""
+    return {
+        "speed, m/s": np.linalg.norm(flight.v_W, axis=1),
+        "climb, m/s": flight.v_W[:, 2],
+        "height, m": flight.p_W[:, 2],
+        "yaw rate, rad/s": np.abs(flight.w_B[:, 2]),
+        "rotor speed, rad/s": flight.speed.mean(axis=1),
+        "battery, V": flight.voltage_V,
+    }
+
+
+def _edges(values: Array) -> Array:
+    """Ends of thirds of the time, apart from each other."""
+    known = values[np.isfinite(values)]
+    return np.unique(np.quantile(known, PARTS)) if len(known) else np.zeros(0)
+
+
+def _regimes(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Residual force and torque by thirds of each condition."""
+    conditions = [_conditions(each.flight) for each in judged]
+    rows = []
+    for name in conditions[0]:
+        at = [part[name][each.wrench.rows] for part, each in zip(conditions, judged, strict=True)]
+        values = np.concatenate(at)
+        force = np.concatenate([each.wrench.force for each in judged])
+        torque = np.concatenate([each.wrench.torque for each in judged])
+        edges = _edges(values)
+        for low, high in pairwise(edges.tolist()):
+            inside = (values >= low) & (values <= high)
+            rows.append(
+                {
+                    "by": name,
+                    "low": low,
+                    "high": high,
+                    "force_rmse_n": _rms([force[inside]]),
+                    "force_mean_n": force[inside].mean(axis=0).tolist(),
+                    "torque_rmse_nm": _rms([torque[inside]]),
+                }
+            )
+    return rows
+
+
+def _speed_regimes(judged: Sequence[Judged]) -> tuple[list[str], list[list[Errors]]]:
+    """Thirds of the speed at the windows' starts, and the errors of position by horizon."""
+    speeds = [np.linalg.norm(each.flight.v_W, axis=1)[each.prediction.first] for each in judged]
+    edges = _edges(np.concatenate(speeds))
+    inner = edges[1:-1]
+    ends = [*edges[:1], *inner, *edges[-1:]]
+    names = [f"{low:.2g} to {high:.2g} m/s" for low, high in pairwise(ends)]
+    regimes = [np.digitize(speed, inner) for speed in speeds]
+    flights = [
+        [
+            Errors(each.prediction.position_m[:, h], np.asarray(regime, np.int64))
+            for each, regime in zip(judged, regimes, strict=True)
+        ]
+        for h in range(len(HORIZONS_S))
+    ]
+    return names or ["all"], flights
+
+
+def _trust(
+    bounds: Sequence[dict[str, Any]], names: Sequence[str], tolerance_m: float
+) -> dict[str, float]:
+    """Longest horizon of each regime whose bound is within the tolerance, and of all before it."""
+    found = {}
+    for name in names:
+        found[name] = 0.0
+        for row in (row for row in bounds if row["regime"] == name):
+            if row["position_m"] is None or row["position_m"] > tolerance_m:
+                break
+            found[name] = row["horizon_s"]
+    return found
+
+
+def _bands(
+    flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: float
+) -> list[dict[str, float]]:
+    """Specific force by bands of frequency: recorded, and of the vehicle without vibration."""
+    if not np.isfinite(flight.f_B).all():
+        return []
+    modelled = wrench_of(flight, vehicle, gravity_mps2)[:, :3] / vehicle.mass_kg
+    rate_hz = 1.0 / flight.dt_s
+    length = min(len(flight), round(4.0 * rate_hz))
+    spectra = []
+    for values in (flight.f_B, modelled):
+        at_hz, density = welch(values, rate_hz, nperseg=length, axis=0)
+        spectra.append(density.sum(axis=1))
+    rows = []
+    for low, high in pairwise(BANDS_HZ):
+        inside = (at_hz >= low) & (at_hz < high)
+        if high > 0.5 * rate_hz or not inside.any():
+            break
+        size = [math.sqrt(float(part[inside].sum() * at_hz[1])) for part in spectra]
+        rows.append(
+            {"low_hz": low, "high_hz": high, "recorded_mps2": size[0], "modelled_mps2": size[1]}
+        )
+    return rows

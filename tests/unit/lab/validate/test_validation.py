@@ -1,0 +1,119 @@
+"""Flights of a known vehicle are predicted, and a wrong file is found out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from flown import crazyflie, write_flight
+
+from quadsim.bag.reading import open_bag
+from quadsim.cli.main import main
+from quadsim.lab.identify.shooting import (
+    Unknown,
+    figures_of,
+    fit,
+    motion_residuals,
+    with_figures,
+    wrench_residuals,
+)
+from quadsim.lab.validate.bounds import Errors, conformal_bound, coverage_of
+from quadsim.lab.validate.recorded import read_recorded
+from quadsim.lab.validate.residuals import predict_flight, residual_wrench
+
+GRAVITY = 9.80665
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Path of the log of 6 s of flight."""
+    path = tmp_path_factory.mktemp("flown") / "log00"
+    write_flight(path, 6.0, crazyflie())
+    return path
+
+
+@pytest.fixture(scope="module")
+def flight(log):
+    with open_bag(log) as bag:
+        return read_recorded(bag, "/quad", crazyflie())
+
+
+def rms(vectors):
+    return float(np.sqrt((vectors**2).sum(axis=1).mean()))
+
+
+def test_the_true_vehicle_explains_its_flight(flight):
+    left = residual_wrench(flight, crazyflie(), GRAVITY)
+    inner = slice(100, -100)
+    assert rms(left.force[inner]) < 0.002 * crazyflie().mass_kg * GRAVITY
+    # torques are up to 1e-3 N m; differences of the rates and the motors' lag are smoothed
+    assert rms(left.torque[inner]) < 3e-5
+
+
+def test_the_true_vehicle_predicts_its_flight(flight):
+    found = predict_flight(flight, crazyflie(), GRAVITY, 0.0, (0.1, 0.5))
+    assert np.nanmax(found.position_m[:, 0]) < 2e-3
+    assert np.nanmax(found.position_m[:, 1]) < 2e-2
+    assert np.nanmax(found.attitude_rad[:, 1]) < 0.1
+
+
+def test_a_heavier_vehicle_is_found_out(flight):
+    heavier = replace(crazyflie(), mass_kg=1.05 * crazyflie().mass_kg)
+    left = residual_wrench(flight, heavier, GRAVITY)
+    # measured as 5 % more mass under the same specific force
+    assert left.force[:, 2].mean() == pytest.approx(0.05 * crazyflie().mass_kg * GRAVITY, rel=0.03)
+
+
+def test_free_fall_of_a_prediction_is_a_parabola(flight):
+    still = replace(flight, speed=0.0 * flight.speed, v_W=0.0 * flight.v_W, w_B=0.0 * flight.w_B)
+    bare = replace(crazyflie(), rotor_drag_N_s2=0.0)
+    found = predict_flight(still, bare, GRAVITY, 0.0, (0.2,))
+    at = found.first + round(found.horizon_s[0] / flight.dt_s)
+    fallen = flight.p_W[found.first] - [0, 0, 0.5 * GRAVITY * found.horizon_s[0] ** 2]
+    expected = np.linalg.norm(fallen - flight.p_W[at], axis=1)
+    assert found.position_m[:, 0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_figures_are_found_again(flight):
+    names = ("thrust_coefficient_N_s2", "inertia_kg_m2[0]", "inertia_kg_m2[1]")
+    true = crazyflie()
+    unknowns = [Unknown(name, abs(figures_of(true, [Unknown(name, 1.0)])[0])) for name in names]
+    sizes = np.array([unknown.size for unknown in unknowns])
+    wrong = with_figures(true, unknowns, sizes * [1.05, 1.2, 0.85])
+    found = fit(wrong, unknowns, wrench_residuals([flight], GRAVITY, 5, 0.03))
+    assert found.values / sizes == pytest.approx(1.0, abs=0.05)
+    shot = fit(found.vehicle, unknowns, motion_residuals([flight], GRAVITY, (0.1, 0.2), 0.1, 0.0))
+    assert shot.values / sizes == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_conformal_bound_covers_as_it_says():
+    rng = np.random.default_rng(3)
+    bounds = [conformal_bound(rng.exponential(1.0, 99), 0.9) for _ in range(2000)]
+    # coverage of a bound b is 1 - exp(-b); its mean over calibrations is exactly the level
+    assert np.mean(1.0 - np.exp(-np.array(bounds))) == pytest.approx(0.9, abs=0.003)
+    assert conformal_bound(np.arange(19.0), 0.9) == np.inf
+
+
+def test_coverage_is_of_flights_left_out():
+    regime = np.zeros(100, np.int64)
+    alike = [Errors(np.linspace(0, 1, 100), regime) for _ in range(3)]
+    assert coverage_of(alike, 1, 0.9) == pytest.approx(0.9, abs=0.02)
+    far = [*alike, Errors(np.full(100, 5.0), regime)]
+    assert coverage_of(far, 1, 0.9) < 0.8
+    assert coverage_of(alike[:1], 1, 0.9) is None
+
+
+def test_validate_prints_what_is_asked(log, tmp_path):
+    page = tmp_path / "page.html"
+    args = ["validate", "crazyflie2", str(log), "--json", "--output", str(page)]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["force_rmse_n"] == found["logs"][0]["force_rmse_n"] < 1e-3
+    assert [row["horizon_s"] for row in found["prediction"]][:3] == [0.01, 0.02, 0.05]
+    keys = {"horizon_s", "position_rmse_m", "velocity_rmse_mps", "attitude_rmse_rad"}
+    assert all(keys <= row.keys() for row in found["prediction"])
+    assert "do not trust beyond" in page.read_text(encoding="utf-8")
