@@ -24,7 +24,7 @@ from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.imu_channel import noise_gain
 from quadsim.sensors.model import start_slot
 from quadsim.sensors.slot import SensorWorld
-from quadsim.sim.scenario import installed, load_scenario
+from quadsim.sim.scenario import as_installed, load_scenario
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
 
@@ -380,5 +380,5 @@ def test_the_filter_takes_its_walk_from_the_device():
     assert noise.gyro_bias_walk == pytest.approx(1.1375e-4 * math.sqrt(2.0 / 53.0), rel=1e-12)
     own = replace(scenario.estimator, noise=replace(noise, accel_bias_walk=1e-5))
     given = frozenset({"noise.accel_bias_walk"})
-    kept = installed(own, scenario.sensors, scenario.environment, given=given)
+    kept = as_installed(own, scenario.sensors, scenario.environment, given=given)
     assert kept.noise.accel_bias_walk == 1e-5
