@@ -233,7 +233,7 @@ class LoopArrays(NamedTuple):
     attitude: Any
 
 
-@template
+@kernel
 def move_vehicles(
     states: Records[LoopState],
     setups: Records[Setup],
@@ -548,7 +548,7 @@ def answer(
         state.log_count += 1
 
 
-@template
+@kernel
 def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
     """One position-control step on the setpoints in the states, then the loop up to a stamp.
 
