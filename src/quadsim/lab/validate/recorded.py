@@ -129,7 +129,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
     """
     thin = slice(None, None, max(1, round(THIN_S / dt_s)))
     usual = median_filter(apart[thin], (round(JUMP_S / THIN_S), 1), mode="nearest")
-    places = np.arange(len(apart))
+    places = np.arange(len(apart), dtype=float)
     usual = _columns(places, places[thin], usual)
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():

@@ -45,6 +45,8 @@ BRANCH_ENDS = -1.5
 #: Fastest descent over v_h that is told apart.
 FASTEST = 50.0
 _ITERATIONS = 4
+#: Change of the induced velocity after which Newton's method has come to its end, m/s.
+_NEAR_MPS = 1e-2
 
 
 @kernel
@@ -139,8 +141,10 @@ def _solved(
         past = math.sqrt(V2 + flow * flow) + 1e-9
         excess = lift_N - slope * flow - disc * induced * past
         steepness = slope + disc * (past + induced * flow / past)
-        induced += excess / max(steepness, slope + 0.3 * disc * past)
-        induced = min(max(induced, 0.0), most)
+        change = excess / max(steepness, slope + 0.3 * disc * past)
+        induced = min(max(induced + change, 0.0), most)
+        if abs(change) < _NEAR_MPS:  # the next change would be its square
+            break
     return induced
 
 
