@@ -11,7 +11,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.lab.validate.recorded import read_recorded
-from quadsim.lab.validate.validation import Settings, judge, report
+from quadsim.lab.validate.validation import ValidationSettings, judge, report
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Flights that others recorded; they state no licence, so that they are no part of the project.
@@ -26,7 +26,7 @@ def judged(name, paths):
     for path in paths:
         with open_bag(path) as bag:
             flights.append(read_recorded(bag, "/quad", vehicle))
-    settings = Settings()
+    settings = ValidationSettings()
     return report([judge(flight, vehicle, settings) for flight in flights], vehicle, settings)
 
 
