@@ -163,7 +163,10 @@ def scenario_file(tmp_path, text):
     ("text", "words"),
     [
         ("vehicel: x500\n", "unknown key 'vehicel'"),
-        ("vehicle: y500\n", "unknown vehicle 'y500'; known: crazyflie2, crazyflie21, crazyflie21_load, fcnd, "),
+        (
+            "vehicle: y500\n",
+            "unknown vehicle 'y500'; known: crazyflie2, crazyflie21, crazyflie21_load, fcnd, ",
+        ),
         ("sensors: best\n", "unknown suite 'best'"),
         ("seed: -1\n", "seed: -1 is out of range"),
         ("duration_s: long\n", "duration_s: 'long' is not a number"),
