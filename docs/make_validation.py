@@ -17,10 +17,10 @@ import numpy as np
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.lab.identify.shooting import Unknown, fit, fit_residual, wrench_residuals
+from quadsim.lab.identify.shooting import UnknownFigure, fit, fit_residual, wrench_residuals
 from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
 from quadsim.lab.validate.residuals import residual_wrench
-from quadsim.lab.validate.validation import Settings, judge, report
+from quadsim.lab.validate.validation import ValidationSettings, judge, report
 from quadsim.vehicle.parameters import VehicleParams
 
 PAGE = Path(__file__).with_name("validation.md")
@@ -37,24 +37,24 @@ SPEEDS = {
     "0.6": ("22",),
 }
 PHYSICS = (
-    Unknown("thrust_coefficient_N_s2", 1.5e-6),
-    Unknown("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
-    Unknown("rotor.translational_lift_N_s2_m2", 1e-3, 0.0, 1.0),
-    Unknown("rotor_drag_N_s2", 1e-5, 0.0, 1.0),
-    Unknown("rotor.inflow_drag_N_s2_m2", 1e-3),
-    *(Unknown(f"drag_area_m2[{i}]", 1e-2, 0.0, 1.0) for i in range(3)),
-    *(Unknown(f"recorder.imu_position_B_m[{i}]", 0.01) for i in range(3)),
+    UnknownFigure("thrust_coefficient_N_s2", 1.5e-6),
+    UnknownFigure("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
+    UnknownFigure("rotor.translational_lift_N_s2_m2", 1e-3, 0.0, 1.0),
+    UnknownFigure("rotor_drag_N_s2", 1e-5, 0.0, 1.0),
+    UnknownFigure("rotor.inflow_drag_N_s2_m2", 1e-3),
+    *(UnknownFigure(f"drag_area_m2[{i}]", 1e-2, 0.0, 1.0) for i in range(3)),
+    *(UnknownFigure(f"recorder.imu_position_B_m[{i}]", 0.01) for i in range(3)),
 )
 _THRUST = (1e-8, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-4, 1e-2, 1e-2)
 _TORQUE = (1e-7, 1e-5, 1e-5, 1e-6, 1e-3) * 2
 TORQUES = (
-    Unknown("torque_ratio_m", 0.01, 0.0, 1.0),
-    Unknown("rotor.inertia_kg_m2", 5e-6, 0.0, 1.0),
-    *(Unknown(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
-    *(Unknown(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
+    UnknownFigure("torque_ratio_m", 0.01, 0.0, 1.0),
+    UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0, 1.0),
+    *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
+    *(UnknownFigure(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
 )
 RESIDUAL = (
-    *(Unknown(f"rotor.thrust_residual[{i}]", size) for i, size in enumerate(_THRUST)),
+    *(UnknownFigure(f"rotor.thrust_residual[{i}]", size) for i, size in enumerate(_THRUST)),
     *TORQUES[-10:],
     *(unknown for unknown in PHYSICS if "drag_N" in unknown.name or "imu" in unknown.name),
 )
@@ -119,7 +119,7 @@ def cells(row: np.ndarray[Any, Any]) -> str:
 def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
     """Errors of predicted motions by group of flights."""
     vehicle = load(VehicleParams, find("vehicles", name))
-    settings = Settings(GRAVITY)
+    settings = ValidationSettings(GRAVITY)
     judged = {
         group: [judge(read(path, vehicle), vehicle, settings) for path in members]
         for group, members in paths.items()

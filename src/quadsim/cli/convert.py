@@ -12,7 +12,7 @@ from quadsim.base.options import Option, argument, option
 from quadsim.cli.common import PASSED, print_json, working
 from quadsim.cli.options import AsJson, Driver, command
 
-Columns = Annotated[
+ColumnMapName = Annotated[
     str,
     Option(
         "column map of a log without topics of its own: a file of config/logs, or a path",
@@ -30,7 +30,7 @@ class ConvertOptions:
     output: Path | None = option(
         None, "folder of the bag; it must not exist yet", path="folder", unset="LOG_bag"
     )
-    columns: Columns = ""
+    columns: ColumnMapName = ""
     driver: Driver = None
     compression: str = option("none", "of the bag, chunk by chunk", choices=("none", "zstd"))
     as_json: AsJson = False

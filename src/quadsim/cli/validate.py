@@ -10,7 +10,7 @@ import click
 
 from quadsim.base.options import argument, option
 from quadsim.cli.common import PASSED, print_json, working
-from quadsim.cli.convert import Columns
+from quadsim.cli.convert import ColumnMapName
 from quadsim.cli.options import AsJson, Driver, Namespace, command
 
 
@@ -21,7 +21,7 @@ class ValidateOptions:
     vehicle: str = argument()
     logs: tuple[Path, ...] = argument("LOG...")
     namespace: Namespace = "/quad"
-    columns: Columns = ""
+    columns: ColumnMapName = ""
     driver: Driver = None
     gravity_mps2: float = option(
         9.80665, "where it was flown", "m/s^2", ge=9.5, le=10.0, flags="--gravity"
@@ -61,13 +61,15 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
-    from quadsim.lab.validate.validation import Settings, judge, report
+    from quadsim.lab.validate.validation import ValidationSettings, judge, report
     from quadsim.vehicle.parameters import VehicleParams
 
     if options.output is not None and options.output.exists():
         raise InputError(f"{options.output}: exists already; name a new file with --output")
     vehicle = load(VehicleParams, find("vehicles", options.vehicle))
-    settings = Settings(options.gravity_mps2, options.trim_s, options.level, options.tolerance_m)
+    settings = ValidationSettings(
+        options.gravity_mps2, options.trim_s, options.level, options.tolerance_m
+    )
     judged = []
     for log in options.logs:
         with working(f"judging by {log}"), open_bag(log, options.driver, options.columns) as bag:

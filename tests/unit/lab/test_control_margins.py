@@ -12,7 +12,7 @@ from quadsim.lab.tune.loop_margins import OMEGA, all_margins, margins, ultimate
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Slow motors need a lead, for which the FCND gyroscope leaves no room.
-SLOW = ("phantom4", "hexacopter", "crazyflie2")
+SLOW_S = 0.025
 MULTIROTORS = [
     name
     for name in known("vehicles")
@@ -26,9 +26,9 @@ def test_every_loop_has_45_degrees_and_a_factor_of_3(name, vehicle):
     if name == "thesis_table_6_1":
         pytest.skip("these gains are for the thesis's helicopter, which has no rate loop")
     params = load(AutopilotParams, find("autopilots", name))
-    if params.attitude.rate_lead_s == 0.0 and vehicle in SLOW:
-        pytest.skip("these gains are for motors of up to 25 ms")
     body = load(VehicleParams, find("vehicles", vehicle))
+    if params.attitude.rate_lead_s == 0.0 and body.motor_lag_s > SLOW_S:
+        pytest.skip("these gains are for motors of up to 25 ms")
     for loop_name, found in all_margins(params, body).items():
         if loop_name == "yaw_rate":
             continue

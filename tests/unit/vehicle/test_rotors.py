@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.geometry.geodesy import Datum
@@ -476,3 +477,92 @@ def test_a_stopping_rotor_in_a_descent_has_finite_thrust(speed, sink_mps):
     assert np.isfinite(force).all()
     assert np.isfinite(torque).all()
     assert 0.0 <= force[2] <= 2.0 * 4 * X500.thrust_coefficient_N_s2 * speed**2 + 1e-12
+
+
+MOMENTUM = replace(
+    PLAIN,
+    rotor=RotorParams(
+        radius_m=0.14, inflow_model="momentum", blade_inflow_N_s2=1e-3, inflow_drag_N_s2_m2=2e-3
+    ),
+)
+
+
+def blade_element_thrust(speed, w, V, climbing=True):
+    """Thrust of one rotor where blade elements and Glauert's momentum theory agree, by brentq."""
+    rotor, k = MOMENTUM.rotor, MOMENTUM.thrust_coefficient_N_s2
+    disc = 2.0 * 1.225 * math.pi * rotor.radius_m**2
+    slope = rotor.blade_inflow_N_s2 * speed
+    hover = math.sqrt(k * speed**2 / disc)
+    lift = k * speed**2 + slope * hover
+
+    def excess(induced):
+        thrust = lift - slope * (w + induced)
+        return thrust - disc * induced * math.hypot(V, w + induced)
+
+    # in axial descent the climbing branch lies above -w, the windmill brake state below -w / 2
+    axial = V == 0.0 and w < 0.0
+    low, high = (-w if axial else 0.0, 100.0) if climbing else (0.0, -0.5 * w)
+    induced = brentq(excess, low, high, xtol=1e-13)
+    return lift - slope * (w + induced), w + induced
+
+
+@pytest.mark.parametrize("w", [-6.0, -2.0, 0.0, 1.0, 5.0, 9.0])
+@pytest.mark.parametrize("V", [0.0, 3.0, 14.0])
+def test_momentum_theory_is_solved(w, V):
+    speeds = [800.0] * 4
+    force, _ = wrench(MOMENTUM, speeds, (0.6 * V, -0.8 * V, w))
+    thrust, flow = blade_element_thrust(800.0, w, V)
+    assert force[2] == pytest.approx(4.0 * thrust, rel=1e-6)
+    side = 4.0 * MOMENTUM.rotor.inflow_drag_N_s2_m2 * flow
+    assert force[:2] == pytest.approx([-side * 0.6 * V, side * 0.8 * V], rel=1e-6, abs=1e-12)
+
+
+def test_momentum_theory_hovers_as_the_file_says():
+    force, _ = wrench(MOMENTUM, [800.0] * 4)
+    assert force[2] == pytest.approx(4.0 * MOMENTUM.thrust_coefficient_N_s2 * 800.0**2, rel=1e-9)
+
+
+def test_momentum_theory_brakes_a_windmill():
+    force, _ = wrench(MOMENTUM, [600.0] * 4, (0.0, 0.0, -40.0))
+    assert force[2] == pytest.approx(
+        4.0 * blade_element_thrust(600.0, -40.0, 0.0, False)[0], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("V", [0.0, 1.0, 3.0, 8.0, 20.0])
+def test_thrust_goes_over_without_a_step_in_descent(V):
+    falls = np.arange(0.0, 40.0, 0.05)
+    thrust = [wrench(MOMENTUM, [800.0] * 4, (V, 0.0, -w))[0][2] for w in falls]
+    hover = 4.0 * MOMENTUM.thrust_coefficient_N_s2 * 800.0**2
+    # the branches are about one hover thrust apart, and go over within half of v_h, 3.3 m/s: a
+    # smooth step's steepest slope is 1.5 of the mean, 0.023 in 0.05 m/s, doubled for the branches'
+    assert np.abs(np.diff(thrust)).max() < 0.046 * hover
+
+
+def test_residuals_are_the_sums_that_they_say():
+    rng = np.random.default_rng(4)
+    c, m = rng.normal(0.0, 1e-4, 10), rng.normal(0.0, 1e-5, 10)
+    rotor = replace(PLAIN.rotor, thrust_residual=tuple(c), torque_residual=tuple(m))
+    speeds, (u, v, w) = np.array([700.0, 720.0, 760.0, 650.0]), (4.0, -3.0, 1.5)
+    with_one = wrench(replace(PLAIN, rotor=rotor), speeds, (u, v, w))
+    without = wrench(PLAIN, speeds, (u, v, w))
+    x, y, _ = np.array(PLAIN.rotor_positions_B_m).T
+    ones, d = np.ones(4), -(u * x + v * y) / 5.0
+    parts = [
+        speeds**2, speeds * w, speeds * 5.0, w * w * ones, w * 5.0 * ones, 25.0 * ones,
+        (u * u - v * v) * ones, speeds * 5.0 * d, 25.0 * d, w * 5.0 * d,
+    ]  # fmt: skip
+    thrust = c @ np.array(parts)
+    square, climb, past = speeds**2, speeds * w, speeds * 5.0
+    roll = y * (m[0] * square + m[1] * climb + m[2] * past) + (m[3] * speeds + m[4] * w) * v
+    pitch = x * (m[5] * square + m[6] * climb + m[7] * past) + (m[8] * speeds + m[9] * w) * u
+    assert with_one[0][2] - without[0][2] == pytest.approx(thrust.sum(), rel=1e-6)
+    expected = [y @ thrust + roll.sum(), -x @ thrust - pitch.sum()]
+    assert (with_one[1] - without[1])[:2] == pytest.approx(expected, rel=1e-6)
+
+
+def test_figures_that_the_inflow_model_does_not_use_are_refused():
+    with pytest.raises(InputError, match="inflow_N_s2 with linear"):
+        RotorParams(inflow_model="momentum", inflow_N_s2=1e-4)
+    with pytest.raises(InputError, match="allowed: none or 10"):
+        RotorParams(thrust_residual=(1.0,))

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.bag.logs.log_file import JOINTS, LogFile
+from quadsim.bag.logs.log_file import JOINT_STATE, LogFile
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, known
 from quadsim.base.parameters import Spec, load
@@ -25,17 +25,17 @@ from quadsim.wire.standard import ODOMETRY, OURS
 
 Array = NDArray[np.float64]
 
-BATTERY = "sensor_msgs/msg/BatteryState"
+BATTERY_STATE = "sensor_msgs/msg/BatteryState"
 #: Types of topics that only logs and simulations have.
-TYPES = {
+TOPIC_TYPES = {
     "ground_truth/accel": "geometry_msgs/msg/AccelStamped",
     "ground_truth/load": "geometry_msgs/msg/PointStamped",
     "ground_truth/load_velocity": "geometry_msgs/msg/Vector3Stamped",
     "wind": "geometry_msgs/msg/Vector3Stamped",
-    "battery_state": BATTERY,
-    "motor_speed": JOINTS,
-    "command_motor_speed": JOINTS,
-    "motor_pwm": JOINTS,
+    "battery_state": BATTERY_STATE,
+    "motor_speed": JOINT_STATE,
+    "command_motor_speed": JOINT_STATE,
+    "motor_pwm": JOINT_STATE,
 }
 #: Vectors that our messages state in the world; all others are of the body.
 _OF_WORLD = {"p", "v_W"}
@@ -219,10 +219,10 @@ def _add(
     log: LogFile, topic: str, stamp_ns: NDArray[np.int64], fields: dict[str, Array], path: Path
 ) -> None:
     """Add one topic's messages."""
-    type_name = TYPES.get(topic) or OURS.get(topic, ODOMETRY)
-    if type_name == JOINTS:
+    type_name = TOPIC_TYPES.get(topic) or OURS.get(topic, ODOMETRY)
+    if type_name == JOINT_STATE:
         log.add_speeds(topic, stamp_ns, fields["speeds"])
-    elif type_name == BATTERY:
+    elif type_name == BATTERY_STATE:
         _add_battery(log, topic, stamp_ns, fields)
     else:
         _as_laid_out(fields, type_name)
@@ -272,4 +272,6 @@ def _add_battery(
     columns = {"voltage": fields["voltage"][kept, 0]}
     if "current" in fields:
         columns["current"] = -fields["current"][kept, 0]
-    log.add_payloads(topic, BATTERY, stamp_ns[kept], template.payloads(stamp_ns[kept], **columns))
+    log.add_payloads(
+        topic, BATTERY_STATE, stamp_ns[kept], template.payloads(stamp_ns[kept], **columns)
+    )

@@ -23,7 +23,7 @@ Stamps = NDArray[np.int64]
 
 #: Vehicle of a log, which names none.
 NAMESPACE = "/quad"
-JOINTS = "sensor_msgs/msg/JointState"
+JOINT_STATE = "sensor_msgs/msg/JointState"
 #: Frames of our topics' messages; of those not named here, the body's.
 _FRAMES = {
     "imu/data_raw": ("imu_link",),
@@ -41,7 +41,7 @@ _RELIABLE = qos_yaml("reliable", "volatile", 10)
 _LATCHED = qos_yaml("reliable", "transient_local", 1)
 
 
-def full_name(short: str) -> str:
+def log_topic(short: str) -> str:
     """Full name of a topic that is relative to the vehicle, or absolute."""
     return short if short.startswith("/") else f"{NAMESPACE}/{short}"
 
@@ -93,7 +93,7 @@ class LogFile:
         """Add JointState messages of (N, rotors) numbers, as ``motor_speed`` has them in rad/s."""
         names = [f"rotor_{i}" for i in range(speeds.shape[1])]
         payloads = joint_template(names).payloads(stamp_ns, speeds=speeds)
-        self.add_payloads(short, JOINTS, stamp_ns, payloads)
+        self.add_payloads(short, JOINT_STATE, stamp_ns, payloads)
 
     def add_payloads(
         self, short: str, type_name: str, log_ns: Stamps, payloads: Sequence[bytes]
@@ -101,7 +101,7 @@ class LogFile:
         """Add serialised messages (CDR) of one topic at their log times, ns."""
         if not len(log_ns):
             return
-        name = full_name(short)
+        name = log_topic(short)
         text, type_hash = definition_of(type_name)
         qos = _LATCHED if short.startswith("/") else _RELIABLE
         encoding = "ros2msg" if text else ""

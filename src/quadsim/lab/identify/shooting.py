@@ -43,7 +43,7 @@ UNIT_M, UNIT_MPS, UNIT_RAD = 0.02, 0.05, 0.05
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownFigure:
     """A figure to be found.
 
     Attributes:
@@ -71,7 +71,7 @@ class Fit:
     """
 
     vehicle: VehicleParams
-    unknowns: tuple[Unknown, ...]
+    unknowns: tuple[UnknownFigure, ...]
     values: Array
     half: Array
     flights: int
@@ -83,8 +83,8 @@ class Fit:
         return np.asarray(self.half < 0.5 * size)
 
 
-def with_figures(
-    vehicle: VehicleParams, unknowns: Sequence[Unknown], values: Array
+def with_values(
+    vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], values: Array
 ) -> VehicleParams:
     """A vehicle with some figures changed."""
     flat = flatten(replace(vehicle, rotor_layout="explicit", arm_m=0.0, rotor_height_m=0.0))
@@ -101,7 +101,7 @@ def with_figures(
     return unflatten(VehicleParams, flat, vehicle.name)
 
 
-def figures_of(vehicle: VehicleParams, unknowns: Sequence[Unknown]) -> Array:
+def figures_of(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Array:
     """(n,) what a vehicle has of them now."""
     flat = {**flatten(vehicle), CENTRE: [0.0, 0.0, 0.0]}
     found = []
@@ -113,7 +113,7 @@ def figures_of(vehicle: VehicleParams, unknowns: Sequence[Unknown]) -> Array:
 
 
 def fit(
-    vehicle: VehicleParams, unknowns: Sequence[Unknown], residuals: Residuals, most: int = 30
+    vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], residuals: Residuals, most: int = 30
 ) -> Fit:
     """Least squares of what ``residuals`` gives for each flight, with 95 % intervals."""
     start = figures_of(vehicle, unknowns)
@@ -124,7 +124,7 @@ def fit(
 
     def stacked(scaled: Array) -> Array:
         try:
-            tried = with_figures(vehicle, unknowns, scaled * size)
+            tried = with_values(vehicle, unknowns, scaled * size)
         except InputError:  # no body has such moments of inertia
             return np.full(count, _REFUSED)
         return np.concatenate(residuals(tried))
@@ -134,7 +134,7 @@ def fit(
         diff_step=1e-4, x_scale=1.0, max_nfev=most, loss="soft_l1",
     )  # fmt: skip
     values = found.x * size
-    best = with_figures(vehicle, unknowns, values)
+    best = with_values(vehicle, unknowns, values)
     lengths = [len(part) for part in residuals(best)]
     half = _intervals(found.jac, found.fun, lengths) * size
     return Fit(best, tuple(unknowns), values, half, len(lengths))
@@ -219,7 +219,7 @@ def _motion_errors(
 
 def fit_residual(
     vehicle: VehicleParams,
-    unknowns: Sequence[Unknown],
+    unknowns: Sequence[UnknownFigure],
     residuals: Residuals,
     ridge: float = 1e-5,
     steps: int = 2,
@@ -241,12 +241,12 @@ def fit_residual(
         columns = []
         for k in range(len(unknowns)):
             moved = start + 0.01 * size * (np.arange(len(unknowns)) == k)
-            there = np.concatenate(residuals(with_figures(vehicle, unknowns, moved)))
+            there = np.concatenate(residuals(with_values(vehicle, unknowns, moved)))
             columns.append((there - errors) / 0.01)
         jacobian = np.stack(columns, axis=1)
         scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
         scaled = jacobian / scale
         normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))
         found = start - np.linalg.solve(normal, scaled.T @ errors) / scale * size
-        vehicle = with_figures(vehicle, unknowns, np.clip(found, low, high))
+        vehicle = with_values(vehicle, unknowns, np.clip(found, low, high))
     return vehicle

@@ -24,7 +24,7 @@ FEWEST = 20
 
 
 @dataclass(frozen=True)
-class Errors:
+class WindowErrors:
     """Errors of one flight's windows at one horizon, and the regime each began in.
 
     Attributes:
@@ -43,7 +43,7 @@ def conformal_bound(errors: Array, level: float) -> float:
     return float(known[rank - 1]) if rank <= len(known) and len(known) >= FEWEST else math.inf
 
 
-def bounds_of(flights: Sequence[Errors], regimes: int, level: float) -> Array:
+def bounds_of(flights: Sequence[WindowErrors], regimes: int, level: float) -> Array:
     """(regimes,) bounds; a regime without enough windows has that of all."""
     error = np.concatenate([flight.error for flight in flights])
     regime = np.concatenate([flight.regime for flight in flights])
@@ -52,7 +52,7 @@ def bounds_of(flights: Sequence[Errors], regimes: int, level: float) -> Array:
     return np.array([value if math.isfinite(value) else everywhere for value in found])
 
 
-def coverage_of(flights: Sequence[Errors], regimes: int, level: float) -> float | None:
+def coverage_of(flights: Sequence[WindowErrors], regimes: int, level: float) -> float | None:
     """Share of errors within bounds that were made without their flight; None of one flight."""
     if len(flights) < 2:
         return None
@@ -66,7 +66,7 @@ def coverage_of(flights: Sequence[Errors], regimes: int, level: float) -> float 
 
 
 def bound_rows(
-    horizons_s: Array, flights: Sequence[Sequence[Errors]], names: Sequence[str], level: float
+    horizons_s: Array, flights: Sequence[Sequence[WindowErrors]], names: Sequence[str], level: float
 ) -> list[dict[str, Any]]:
     """A row for each horizon and regime.
 

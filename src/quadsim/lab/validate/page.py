@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from quadsim.analysis.report.figures import RUNS, style
 from quadsim.analysis.report.template import figure_markup, render_page
-from quadsim.lab.validate.validation import Judged
+from quadsim.lab.validate.validation import JudgedFlight
 
 #: Points of a curve over time.
 _POINTS = 1500
 
 
-def render_validation(judged: Sequence[Judged], result: Mapping[str, Any]) -> str:
+def render_validation(judged: Sequence[JudgedFlight], result: Mapping[str, Any]) -> str:
     """The page as text.
 
     Args:
@@ -53,7 +53,7 @@ def _by_horizon(result: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def _force(judged: Judged) -> go.Figure:
+def _force(judged: JudgedFlight) -> go.Figure:
     wrench, flight = judged.wrench, judged.flight
     thin = slice(None, None, max(1, len(wrench.rows) // _POINTS))
     figure = go.Figure()

@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from quadsim.bag import topics
 from quadsim.bag.log import read_log
-from quadsim.bag.logs.columns import BATTERY
+from quadsim.bag.logs.columns import BATTERY_STATE
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.sim.log import Stamps, Track
@@ -39,11 +39,11 @@ ATTITUDE_S, POSITION_S = 0.2, 0.4
 #: samples so far apart, s.
 JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
 #: Farthest that two samples may be apart for what lies between to be known, s.
-GAP_S = 0.1
+FARTHEST_S = 0.1
 #: A flight is free above this height over its lowest point, where that is on the ground, m.
 FREE_M = 0.15
 #: A rotor slower than this share of its usual speed idles.
-IDLE = 0.3
+IDLE_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
 def _near(at_s: Array, known_s: Array) -> NDArray[np.bool_]:
     """Times between samples that are close to each other."""
     after = np.clip(np.searchsorted(known_s, at_s), 1, len(known_s) - 1)
-    near = known_s[after] - known_s[after - 1] <= GAP_S
+    near = known_s[after] - known_s[after - 1] <= FARTHEST_S
     return np.asarray(near & (at_s >= known_s[0]) & (at_s <= known_s[-1]))
 
 
@@ -129,7 +129,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
     """
     thin = slice(None, None, max(1, round(THIN_S / dt_s)))
     usual = median_filter(apart[thin], (round(JUMP_S / THIN_S), 1), mode="nearest")
-    places = np.arange(len(apart))
+    places = np.arange(len(apart), dtype=float)
     usual = _columns(places, places[thin], usual)
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():
@@ -206,7 +206,7 @@ class _Reader:
     def voltage(self, at_s: Array) -> Array:
         """Voltage of the battery at some times."""
         full = topics.topic(self.namespace, "battery_state")
-        messages = self.bag.messages([full] if self.bag.types.get(full) == BATTERY else [])
+        messages = self.bag.messages([full] if self.bag.types.get(full) == BATTERY_STATE else [])
         found = [(each.log_ns, self.bag.deserialize(each).voltage) for each in messages]
         if not found:
             return np.full(len(at_s), np.nan)
@@ -298,7 +298,7 @@ def _flies(flight: RecordedFlight) -> NDArray[np.bool_]:
     """Where all rotors turn; above the lowest point too, if the log has them at rest."""
     slowest = flight.speed.min(axis=1)
     usual = float(np.median(slowest[slowest > 0.0])) if (slowest > 0.0).any() else 0.0
-    turning = slowest > IDLE * usual
+    turning = slowest > IDLE_SHARE * usual
     if not turning.all():
         turning &= flight.p_W[:, 2] > flight.p_W[:, 2].min() + FREE_M
     return np.asarray(turning)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import welch
 
-from quadsim.lab.validate.bounds import Errors, bound_rows
+from quadsim.lab.validate.bounds import WindowErrors, bound_rows
 from quadsim.lab.validate.recorded import RecordedFlight
 from quadsim.lab.validate.residuals import (
     HORIZONS_S,
@@ -33,7 +33,7 @@ PARTS = (0.0, 1 / 3, 2 / 3, 1.0)
 
 
 @dataclass(frozen=True)
-class Settings:
+class ValidationSettings:
     """How flights are judged.
 
     Attributes:
@@ -50,7 +50,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFlight:
     """One flight with what was found in it."""
 
     flight: RecordedFlight
@@ -59,9 +59,11 @@ class Judged:
     bands: list[dict[str, float]]
 
 
-def judge(flight: RecordedFlight, vehicle: VehicleParams, settings: Settings) -> Judged:
+def judge(
+    flight: RecordedFlight, vehicle: VehicleParams, settings: ValidationSettings
+) -> JudgedFlight:
     """Compare a flight with a vehicle's file."""
-    return Judged(
+    return JudgedFlight(
         flight,
         residual_wrench(flight, vehicle, settings.gravity_mps2),
         predict_flight(flight, vehicle, settings.gravity_mps2, settings.trim_s),
@@ -69,7 +71,9 @@ def judge(flight: RecordedFlight, vehicle: VehicleParams, settings: Settings) ->
     )
 
 
-def report(judged: Sequence[Judged], vehicle: VehicleParams, settings: Settings) -> dict[str, Any]:
+def report(
+    judged: Sequence[JudgedFlight], vehicle: VehicleParams, settings: ValidationSettings
+) -> dict[str, Any]:
     """What ``quadsim validate --json`` prints: pooled, and the same of each log."""
     pooled = {**_figures(judged), "regimes": _regimes(judged), "bands": judged[0].bands}
     names, flights = _speed_regimes(judged)
@@ -103,7 +107,7 @@ def _rms(parts: Sequence[Array]) -> float | None:
     return float(np.sqrt(known.mean())) if len(known) else None
 
 
-def _figures(judged: Sequence[Judged]) -> dict[str, Any]:
+def _figures(judged: Sequence[JudgedFlight]) -> dict[str, Any]:
     """Errors of force, torque and prediction over one or several flights."""
     predictions = [each.prediction for each in judged]
     rows = []
@@ -142,7 +146,7 @@ def _edges(values: Array) -> Array:
     return np.unique(np.quantile(known, PARTS)) if len(known) else np.zeros(0)
 
 
-def _regimes(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def _regimes(judged: Sequence[JudgedFlight]) -> list[dict[str, Any]]:
     """Residual force and torque by thirds of each condition."""
     conditions = [_conditions(each.flight) for each in judged]
     rows = []
@@ -167,7 +171,7 @@ def _regimes(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     return rows
 
 
-def _speed_regimes(judged: Sequence[Judged]) -> tuple[list[str], list[list[Errors]]]:
+def _speed_regimes(judged: Sequence[JudgedFlight]) -> tuple[list[str], list[list[WindowErrors]]]:
     """Thirds of the speed at the windows' starts, and the errors of position by horizon."""
     speeds = [np.linalg.norm(each.flight.v_W, axis=1)[each.prediction.first] for each in judged]
     edges = _edges(np.concatenate(speeds))
@@ -177,7 +181,7 @@ def _speed_regimes(judged: Sequence[Judged]) -> tuple[list[str], list[list[Error
     regimes = [np.digitize(speed, inner) for speed in speeds]
     flights = [
         [
-            Errors(each.prediction.position_m[:, h], np.asarray(regime, np.int64))
+            WindowErrors(each.prediction.position_m[:, h], np.asarray(regime, np.int64))
             for each, regime in zip(judged, regimes, strict=True)
         ]
         for h in range(len(HORIZONS_S))

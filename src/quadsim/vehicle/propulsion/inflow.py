@@ -45,6 +45,8 @@ BRANCH_ENDS = -1.5
 #: Fastest descent over v_h that is told apart.
 FASTEST = 50.0
 _ITERATIONS = 4
+#: Change of the induced velocity after which Newton's method has come to its end, m/s.
+_NEAR_MPS = 1e-2
 
 
 @kernel
@@ -130,17 +132,19 @@ def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Vehi
 
 @inline
 def _solved(
-    guess: float, lift_N: float, slope: float, w_mps: float, V2: float, disc: float
+    guess: float, most: float, lift_N: float, slope: float, w_mps: float, V2: float, disc: float
 ) -> float:
-    """Induced velocity in m/s from a guess on, by Newton's method; see induced_velocity."""
+    """Induced velocity in m/s up to ``most``, by Newton's method; see induced_velocity."""
     induced = guess
     for _ in range(_ITERATIONS):
         flow = w_mps + induced
         past = math.sqrt(V2 + flow * flow) + 1e-9
         excess = lift_N - slope * flow - disc * induced * past
         steepness = slope + disc * (past + induced * flow / past)
-        induced += excess / max(steepness, slope + 0.3 * disc * past)
-        induced = max(induced, 0.0)
+        change = excess / max(steepness, slope + 0.3 * disc * past)
+        induced = min(max(induced + change, 0.0), most)
+        if abs(change) < _NEAR_MPS:  # the next change would be its square
+            break
     return induced
 
 
@@ -159,11 +163,13 @@ def induced_velocity(lift_N: float, slope: float, w_mps: float, V2: float, disc:
         return 0.0
     hover = 0.5 * (math.sqrt(slope * slope + 4.0 * disc * lift_N) - slope) / disc
     guess = hover * hover / math.sqrt(hover * hover + V2 + max(w_mps, 0.0) ** 2)
-    climbing = _solved(guess, lift_N, slope, w_mps, V2, disc)
+    if w_mps * w_mps > V2:  # from above the climbing branch Newton's method does not leave it
+        guess += max(-w_mps, 0.0)
+    climbing = _solved(guess, math.inf, lift_N, slope, w_mps, V2, disc)
     x = w_mps / hover
     if x > BRANCH_ENDS:
         return climbing
-    braking = _solved(0.0, lift_N, slope, w_mps, V2, disc)
+    braking = _solved(0.0, -0.5 * w_mps, lift_N, slope, w_mps, V2, disc)
     part = min((BRANCH_ENDS - x) / (BRANCH_ENDS - WINDMILL_BEGINS), 1.0)
     part *= part * (3.0 - 2.0 * part)
     return (1.0 - part) * climbing + part * braking

@@ -54,28 +54,27 @@ if TYPE_CHECKING:
 
 
 @inline
-def _residual(speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]) -> float:
-    """Thrust in N that the vehicle's residual adds to one rotor."""
-    V2 = u * u + v * v
-    V = math.sqrt(V2)
+def _residual(
+    speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
+) -> float:
+    """Thrust in N that the vehicle's residual adds to one rotor; V is the air speed in the disc."""
     downstream = -(u * r_B[0] + v * r_B[1]) / (V + 1e-6)
     return float(
         speed * (c[0] * speed + c[1] * w + (c[2] + c[7] * downstream) * V)
         + c[3] * w * w
         + (c[4] + c[9] * downstream) * w * V
-        + (c[5] + c[8] * downstream) * V2
+        + (c[5] + c[8] * downstream) * V * V
         + c[6] * (u * u - v * v)
     )
 
 
 @inline
 def _torque_residual(
-    speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]
+    speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
 ) -> tuple[float, float]:
     """Torque in N m about x and y that the vehicle's residual adds for one rotor."""
-    square, climb, past = speed * speed, speed * w, speed * math.sqrt(u * u + v * v)
-    roll = r_B[1] * (c[0] * square + c[1] * climb + c[2] * past) + (c[3] * speed + c[4] * w) * v
-    pitch = r_B[0] * (c[5] * square + c[6] * climb + c[7] * past) + (c[8] * speed + c[9] * w) * u
+    roll = r_B[1] * speed * (c[0] * speed + c[1] * w + c[2] * V) + (c[3] * speed + c[4] * w) * v
+    pitch = r_B[0] * speed * (c[5] * speed + c[6] * w + c[7] * V) + (c[8] * speed + c[9] * w) * u
     return roll, -pitch
 
 
@@ -121,8 +120,11 @@ def rotor_wrench(
                 lost = descent_loss(static, speed, w, params)
             thrust = held.thrust_gain[i] * static - lost
             thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+        V = 0.0
+        if rotor.thrust_residual_count > 0 or rotor.torque_residual_count > 0:
+            V = math.sqrt(u * u + v * v)
         if rotor.thrust_residual_count > 0:
-            thrust += _residual(speed, u, v, w, r_B, rotor.thrust_residual)
+            thrust += _residual(speed, u, v, w, V, r_B, rotor.thrust_residual)
         tilt = flapping * speed / max(speed * speed, idle * idle)
         side += tilt * thrust
         rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed
@@ -135,7 +137,7 @@ def rotor_wrench(
         tz -= r_B[0] * side * v - r_B[1] * side * u
         tz -= params.rotor_directions[i] * params.torque_ratio_m * static
         if rotor.torque_residual_count > 0:
-            roll, pitch = _torque_residual(speed, u, v, w, r_B, rotor.torque_residual)
+            roll, pitch = _torque_residual(speed, u, v, w, V, r_B, rotor.torque_residual)
             tx += roll
             ty += pitch
     ratio = held.density_ratio

@@ -13,14 +13,14 @@ from flown import crazyflie, write_flight
 from quadsim.bag.reading import open_bag
 from quadsim.cli.main import main
 from quadsim.lab.identify.shooting import (
-    Unknown,
+    UnknownFigure,
     figures_of,
     fit,
     motion_residuals,
-    with_figures,
+    with_values,
     wrench_residuals,
 )
-from quadsim.lab.validate.bounds import Errors, conformal_bound, coverage_of
+from quadsim.lab.validate.bounds import WindowErrors, conformal_bound, coverage_of
 from quadsim.lab.validate.recorded import read_recorded
 from quadsim.lab.validate.residuals import predict_flight, residual_wrench
 
@@ -80,9 +80,11 @@ def test_free_fall_of_a_prediction_is_a_parabola(flight):
 def test_figures_are_found_again(flight):
     names = ("thrust_coefficient_N_s2", "inertia_kg_m2[0]", "inertia_kg_m2[1]")
     true = crazyflie()
-    unknowns = [Unknown(name, abs(figures_of(true, [Unknown(name, 1.0)])[0])) for name in names]
+    unknowns = [
+        UnknownFigure(name, abs(figures_of(true, [UnknownFigure(name, 1.0)])[0])) for name in names
+    ]
     sizes = np.array([unknown.size for unknown in unknowns])
-    wrong = with_figures(true, unknowns, sizes * [1.05, 1.2, 0.85])
+    wrong = with_values(true, unknowns, sizes * [1.05, 1.2, 0.85])
     found = fit(wrong, unknowns, wrench_residuals([flight], GRAVITY, 5, 0.03))
     assert found.values / sizes == pytest.approx(1.0, abs=0.05)
     shot = fit(found.vehicle, unknowns, motion_residuals([flight], GRAVITY, (0.1, 0.2), 0.1, 0.0))
@@ -99,9 +101,9 @@ def test_a_conformal_bound_covers_as_it_says():
 
 def test_coverage_is_of_flights_left_out():
     regime = np.zeros(100, np.int64)
-    alike = [Errors(np.linspace(0, 1, 100), regime) for _ in range(3)]
+    alike = [WindowErrors(np.linspace(0, 1, 100), regime) for _ in range(3)]
     assert coverage_of(alike, 1, 0.9) == pytest.approx(0.9, abs=0.02)
-    far = [*alike, Errors(np.full(100, 5.0), regime)]
+    far = [*alike, WindowErrors(np.full(100, 5.0), regime)]
     assert coverage_of(far, 1, 0.9) < 0.8
     assert coverage_of(alike[:1], 1, 0.9) is None
 
