@@ -21,6 +21,7 @@ PAGE = Path(__file__).with_name("reference.md")
 LAUNCH = {
     "sim": ("quadsim.ros.graph.graph", "SimLaunch"),
     "swarm": ("quadsim.ros.graph.swarm_graph", "SwarmLaunch"),
+    "firmware": ("quadsim.ros.graph.swarm_graph", "FirmwareLaunch"),
     "gazebo": ("quadsim.ros.graph.gazebo_graph", "GazeboLaunch"),
     "hil": ("quadsim.ros.graph.hil_graph", "HilOptions"),
     "replay": ("quadsim.ros.graph.replay_graph", "ReplayLaunch"),

@@ -180,7 +180,7 @@ class StandIn:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("--model", "--speedup", "--home", "--defaults", "--faults"):
+    for name in ("--model", "--speedup", "--home", "--defaults", "--start-time", "--faults"):
         parser.add_argument(name)
     parser.add_argument("--instance", type=int)
     parser.add_argument("--sysid", type=int)

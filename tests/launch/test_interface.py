@@ -10,12 +10,13 @@ from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import SimLaunch
 from quadsim.ros.graph.hil_graph import HilOptions
 from quadsim.ros.graph.replay_graph import ReplayLaunch
-from quadsim.ros.graph.swarm_graph import SwarmLaunch
+from quadsim.ros.graph.swarm_graph import FirmwareLaunch, SwarmLaunch
 
 #: Launch file: the class of its arguments.
 OPTIONS = {
     "sim": SimLaunch,
     "swarm": SwarmLaunch,
+    "firmware": FirmwareLaunch,
     "gazebo": GazeboLaunch,
     "hil": HilOptions,
     "replay": ReplayLaunch,
@@ -34,6 +35,11 @@ KNOWN = {
         **SCENARIO, "scenario": "formation", "count": "", "rate": "1", "publish": "imu",
         "motion_rate_hz": "50", "steered": "true", "record": "false", "record_profile": "swarm",
         "arm": "false",
+    },
+    "firmware": {
+        **SCENARIO, **BAG, "firmware": "ardupilot", "executable": "", "firmware_parameters": "",
+        "port": "", "scenario": "square", "count": "", "rate": "1", "publish": "all",
+        "motion_rate_hz": "50", "steered": "true", "record": "false", "arm": "false",
     },
     "gazebo": {
         **FLIGHT, "physics": "", "gazebo": "fly", "lent": "", "bridge": "", "gui": "true",
@@ -58,6 +64,7 @@ KNOWN = {
 LATER = {
     "sim": {"autopilot"},
     "swarm": {"autopilot", "split_mb", "split_s", "compression"},
+    "firmware": {"autopilot", "split_s", "compression"},
     "gazebo": {"autopilot"},
     "hil": {"split_s", "compression"},
     "replay": set(),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
 from quadsim.cli.common import loading
 from quadsim.cli.options import Changes, Duration, command
@@ -51,27 +50,22 @@ def firmware(options: FirmwareOptions) -> int:
     """
     with loading("loading"):
         from quadsim.base.changes import parse_changes
-        from quadsim.firmware.fly import BOOT_S, FIRMWARE, Flown, found_parameters, make_firmware
+        from quadsim.firmware.fly import BOOT_S, flown_by
 
         name = options.firmware
-        if name not in FIRMWARE:
-            raise InputError(f"firmware {name!r}; known: {', '.join(FIRMWARE)}")
-        for path in (options.executable, options.parameters):
-            if path is not None and not path.is_file():
-                raise InputError(f"{path}: there is no such file")
         others = {"duration_s": options.duration_s, "vehicles": options.count}
         loaded = options.scenario.load(parse_changes(options.changes), **others)
+        flown = flown_by(
+            name, loaded, options.executable or "", options.parameters or "", options.port,
+            options.rate,
+        )  # fmt: skip
         if options.duration_s is None:
             duration_s = loaded.file.duration_s + BOOT_S[name]
             loaded = replace(loaded, file=replace(loaded.file, duration_s=duration_s))
-        parameters = options.parameters or found_parameters(name, loaded)
-    flown = Flown(
-        lambda: make_firmware(name, options.executable, parameters, options.port, options.rate)
-    )
 
     def tell(summary: dict[str, Any]) -> None:
         counts = [dict(of.counts()) for of in flown.firmware]
-        summary["firmware"] = {"name": name, "parameters": parameters, "packets": counts}
+        summary["firmware"] = {"name": name, "parameters": flown.parameters, "packets": counts}
 
     try:
         return fly_and_report(loaded, options.flight, flown, tell)

@@ -33,6 +33,8 @@ START_S, ANSWER_S = 30.0, 5.0
 FRAME_CLASSES = {4: 1, 6: 2}
 #: Samples of the gyroscope in a loop of the firmware; it does not arm with less than 1.8.
 GYROS_A_LOOP = 2.0
+#: Of its calendar, s since 1970: else the day would be in the flight.
+START_TIME = "--start-time=1700000000"
 WEEK = 2300  # of GPS time; any
 #: What a fix does not have is ignored: nothing but the heading (GPS_INPUT_IGNORE_FLAGS: none).
 IGNORE_NOTHING = 0
@@ -108,7 +110,7 @@ class ArduPilot:
         home = f"{datum.latitude_deg},{datum.longitude_deg},{datum.height_m},{heading_deg:.2f}"
         return [
             "--model", "JSON:127.0.0.1", "--speedup", "1000",
-            f"--instance={index}", f"--sysid={index + 1}", "--home", home,
+            f"--instance={index}", f"--sysid={index + 1}", "--home", home, START_TIME,
             "--defaults", "quadsim.parm", "--wipe",
         ]  # fmt: skip
 

@@ -42,8 +42,8 @@ class Devices:
     def __init__(self, loop: ClosedLoop, states: NDArray[np.record]) -> None:
         sensors = loop.scenario.sensors
         self.kinds = tuple(sensors)
-        self._counts = {kind: states[kind]["count"][:, 0] for kind in sensors}
         self._samples = {kind: states[kind]["sample"][:, 0] for kind in sensors}
+        self._stamps = {kind: sample["stamp_ns"] for kind, sample in self._samples.items()}
         self._taken = dict.fromkeys(sensors, 0)
         self._mounts: dict[str, Quat] = {
             kind: plain(from_euler)(*np.radians(params.rotation_deg).tolist())
@@ -54,12 +54,12 @@ class Devices:
 
     def take(self, kind: str) -> NDArray[np.record] | None:
         """(1,) newest sample of a device, if it is whole and was not taken before."""
-        if kind not in self._counts:
+        if kind not in self._stamps:
             return None
-        count = self._counts[kind].item()
-        if count == self._taken[kind]:
+        stamp_ns = self._stamps[kind].item()
+        if stamp_ns == self._taken[kind]:
             return None
-        self._taken[kind] = count
+        self._taken[kind] = stamp_ns
         sample = self._samples[kind]
         return sample if np.isfinite(sample["values"]).all() else None
 

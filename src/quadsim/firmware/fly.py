@@ -46,12 +46,12 @@ class Flown:
 
     Args:
         start: makes a firmware.
+        parameters: the file of its parameters, for the summary.
     """
 
-    def __init__(self, start: Callable[[], Firmware]) -> None:
-        self._start = start
+    def __init__(self, start: Callable[[], Firmware], parameters: Path | None = None) -> None:
+        self._start, self.parameters = start, parameters
         self.firmware: list[Firmware] = []
-        self.loops: list[RecordedLoop] = []
 
     def __call__(
         self, scenario: Scenario, vehicle: str, vehicles: Vehicles, index: int
@@ -59,7 +59,12 @@ class Flown:
         """The loop of one vehicle; what it keeps is what a bag wants."""
         loop = RecordedLoop(scenario, vehicle, vehicles, index)
         self.attach(loop, vehicles, index)
-        self.loops.append(loop)
+        return loop
+
+    def plain(self, scenario: Scenario, vehicle: str, vehicles: Vehicles, index: int) -> ClosedLoop:
+        """The loop of one vehicle, of which no more is kept than of any."""
+        loop = ClosedLoop(scenario, vehicle=vehicle, vehicles=vehicles, index=index)
+        self.attach(loop, vehicles, index)
         return loop
 
     def attach(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> None:
@@ -72,3 +77,33 @@ class Flown:
         """End all."""
         for firmware in self.firmware:
             firmware.close()
+
+
+def flown_by(
+    name: str,
+    scenario: Scenario,
+    executable: str | Path = "",
+    parameters: str | Path = "",
+    port: str = "",
+    rate: float = 1.0,
+) -> Flown:
+    """What flies a scenario by a firmware.
+
+    Args:
+        name: of it.
+        scenario: what flies.
+        executable, parameters: paths, or empty; as of :func:`make_firmware`.
+        port: of a board, or empty.
+        rate: simulated over wall time, where the firmware keeps its own clock.
+
+    Raises:
+        InputError: an unknown name, or a file that is not there.
+    """
+    if name not in FIRMWARE:
+        raise InputError(f"firmware {name!r}; known: {', '.join(FIRMWARE)}")
+    for path in (executable, parameters):
+        if path and not Path(path).is_file():
+            raise InputError(f"{path}: there is no such file")
+    program = Path(executable) if executable else None
+    settings = Path(parameters) if parameters else found_parameters(name, scenario)
+    return Flown(lambda: make_firmware(name, program, settings, port, rate), settings)

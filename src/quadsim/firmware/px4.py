@@ -87,6 +87,7 @@ class Px4:
         self._counts = Counter(controls=0, late=0, doubled=0, missing=0)
         self._next_ns = 0
         self._updated = 0
+        self._fix: NDArray[np.record] | None = None
         self._field_frd_T: Sequence[float] = (0.0, 0.0, 0.0)
         self._pressure_pa = 101325.0
 
@@ -148,6 +149,9 @@ class Px4:
                 self._next_ns += self._period_ns
                 self._pace(now_ns)
                 self._send_sensors(now_ns)
+                if self._fix is not None:  # behind what its clock goes by
+                    self._send_fix(self._fix[0])
+                    self._fix = None
 
     def receive(self, now_ns: int) -> Sequence[float]:
         """Take its controls; wait for them where it waits for us."""
@@ -177,7 +181,7 @@ class Px4:
             self._pressure_pa, self._updated = pressure_pa, self._updated | BARO
         fix = devices.take("gnss")
         if fix is not None:
-            self._send_fix(fix[0])
+            self._fix = fix.copy()
 
     def _send_sensors(self, now_ns: int) -> None:
         f_B, w_B = self._craft.devices.imu()

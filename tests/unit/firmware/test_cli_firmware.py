@@ -7,14 +7,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from quadsim.cli.main import main
+from quadsim.cli import main
 from quadsim.firmware import ardupilot
 
 pytest.importorskip("pymavlink")
 
 
 def call(*arguments):
-    return CliRunner().invoke(main.main, list(map(str, arguments)), standalone_mode=True)
+    return CliRunner().invoke(main.main, list(map(str, arguments)))
 
 
 def test_a_flight_has_a_summary_and_a_bag(stand_in, tmp_path):

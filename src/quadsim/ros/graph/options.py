@@ -139,6 +139,22 @@ class SwarmOptions:
 
 
 @dataclass(frozen=True)
+class FirmwareSource:
+    """Other people's firmware that flies the vehicles of the node ``swarm``; docs/firmware.md."""
+
+    firmware: Annotated[
+        str, Option("that flies the vehicles: betaflight, ardupilot or px4; empty: ours")
+    ] = ""
+    executable: Annotated[
+        str, Option("the firmware's own program for simulation; empty: it runs already")
+    ] = ""
+    firmware_parameters: Annotated[
+        str, Option("a file of them; empty: that of config/firmware, if there is one")
+    ] = ""
+    port: Annotated[str, Option("of a board with PX4: a serial port, or udp:PORT")] = ""
+
+
+@dataclass(frozen=True)
 class PlayOptions:
     """How a bag is played; parameters of the node ``player``, too."""
 

@@ -15,6 +15,7 @@ from quadsim.ros.graph.options import (
     SCENARIO_SAYS,
     SIM,
     Arm,
+    FirmwareSource,
     GraphOptions,
     Record,
     ScenarioOptions,
@@ -47,7 +48,10 @@ def flies_as_swarm(scenario: Scenario, count: int, wanted: bool | None) -> bool:
 
 
 def describe_swarm(
-    scenario: Scenario, options: GraphOptions, how: SwarmOptions | None = None
+    scenario: Scenario,
+    options: GraphOptions,
+    how: SwarmOptions | None = None,
+    source: FirmwareSource | None = None,
 ) -> list[NodeSpec]:
     """Nodes of a swarm's graph: the swarm, and the recorder if there is a bag.
 
@@ -55,6 +59,7 @@ def describe_swarm(
         scenario: what flies.
         options: how; ``rate`` 0 is as fast as possible.
         how: what the swarm publishes and takes.
+        source: the firmware that flies, if it is not ours.
 
     Raises:
         InputError: an option of graphs in which each vehicle has nodes of its own.
@@ -73,6 +78,7 @@ def describe_swarm(
         "paused": options.paused,
         "auto_start": options.arm,
         **asdict(how or SwarmOptions()),
+        **asdict(source or FirmwareSource()),
     }
     nodes = [NodeSpec("swarm", "/", parameters)]
     if options.bag is not None:
@@ -108,3 +114,33 @@ class SwarmLaunch:
             recording=self.recording,
         )
         return describe_swarm(scenario, options, self.swarm)
+
+
+@dataclass(frozen=True)
+class FirmwareLaunch:
+    """Arguments of ``firmware.launch.py``."""
+
+    source: FirmwareSource = field(default_factory=lambda: FirmwareSource("ardupilot"))
+    scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
+    count: int | None = option(None, "vehicles", ge=1, le=100, unset=SCENARIO_SAYS)
+    rate: float = option(1.0, "simulated over wall time; 0 is as fast as possible", ge=0.0)
+    swarm: SwarmOptions = field(default_factory=lambda: SwarmOptions(publish="all"))
+    record: Record = "false"
+    recording: Recording = field(default_factory=Recording)
+    arm: Arm = False
+
+    def describe(self) -> list[NodeSpec]:
+        """The nodes.
+
+        Raises:
+            InputError: of the scenario.
+        """
+        scenario = self.scenario.load(vehicles=self.count)
+        options = GraphOptions(
+            count=scenario.file.vehicles,
+            rate=self.rate,
+            arm=self.arm,
+            bag=bag_of(self.record),
+            recording=self.recording,
+        )
+        return describe_swarm(scenario, options, self.swarm, self.source)

@@ -14,7 +14,8 @@ import yaml
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
-from quadsim.ros.graph.options import SwarmOptions
+from quadsim.firmware.fly import Flown, flown_by
+from quadsim.ros.graph.options import FirmwareSource, SwarmOptions
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
@@ -29,7 +30,7 @@ from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
-from quadsim.sim.swarm import Swarm
+from quadsim.sim.swarm import Swarm, plain
 
 TICK_NS = round(1e9 / TICK_HZ)
 #: Room in the logs, which are emptied at each tick, s.
@@ -41,7 +42,7 @@ STATUS_TICKS = 10
 
 
 @dataclass(frozen=True)
-class SwarmNodeParams(SwarmOptions):
+class SwarmNodeParams(FirmwareSource, SwarmOptions):
     """How the node runs."""
 
     count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
@@ -63,6 +64,7 @@ class SwarmNode(QuadsimNode):
         )
         self.params = declare(self, SwarmNodeParams())
         self._count = self.params.count
+        self._flown: Flown | None = None
         scenario = self._read()
         self._count = scenario.file.vehicles
         self.swarm = self._make(scenario)
@@ -104,14 +106,23 @@ class SwarmNode(QuadsimNode):
 
     def _make(self, scenario: Scenario) -> Swarm:
         """The vehicles on the ground, every device switched on."""
-        keep = self.params.publish == "all"
+        params, keep = self.params, self.params.publish == "all"
+        if self._flown is not None:
+            self._flown.close()
+            self._flown = None
+        if params.firmware:
+            self._flown = flown_by(
+                params.firmware, scenario, params.executable, params.firmware_parameters,
+                params.port, params.rate or 1.0,
+            )  # fmt: skip
         swarm = Swarm(
             scenario,
             self._count,
             ROOM_S,
-            self.params.motion_rate_hz,
+            params.motion_rate_hz,
             keep_samples=keep,
-            each_starts=self.params.auto_start,
+            make=plain if self._flown is None else self._flown.plain,
+            each_starts=params.auto_start,
         )
         swarm.vehicles.advance(0, 0)  # compiled or loaded now, not in flight
         return swarm
@@ -148,6 +159,12 @@ class SwarmNode(QuadsimNode):
         for commands in self._commands:
             commands.event(OK, RESET, "back at the start", self.stamp_ns)
         return ""
+
+    def destroy_node(self) -> None:
+        """End the firmware, too."""
+        if self._flown is not None:
+            self._flown.close()
+        super().destroy_node()
 
     # ---- time ----------------------------------------------------------------------------------
 
