@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -16,8 +15,7 @@ from quadsim.ros.runtime import domain
 def _own_locks(monkeypatch, tmp_path):
     """Launching holds the domain until the process ends, which tests of other processes mind."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(domain, "_for_good", ExitStack())
-    monkeypatch.setattr(domain, "_held", set())
+    monkeypatch.setattr(domain, "_for_good", {})
 
 
 @pytest.fixture

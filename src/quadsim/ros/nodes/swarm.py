@@ -30,7 +30,7 @@ from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
-from quadsim.sim.swarm import Swarm, plain
+from quadsim.sim.swarm import Swarm, plain_loop
 
 TICK_NS = round(1e9 / TICK_HZ)
 #: Room in the logs, which are emptied at each tick, s.
@@ -121,7 +121,7 @@ class SwarmNode(QuadsimNode):
             ROOM_S,
             params.motion_rate_hz,
             keep_samples=keep,
-            make=plain if self._flown is None else self._flown.plain,
+            make=plain_loop if self._flown is None else self._flown.plain,
             each_starts=params.auto_start,
         )
         swarm.vehicles.advance(0, 0)  # compiled or loaded now, not in flight
