@@ -17,10 +17,10 @@ import numpy as np
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.lab.identify.shooting import UnknownFigure, fit, fit_residual, wrench_residuals
+from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, fit_residual, wrench_residuals
 from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
 from quadsim.lab.validate.residuals import residual_wrench
-from quadsim.lab.validate.validation import ValidationSettings, judge, report
+from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
 from quadsim.vehicle.parameters import VehicleParams
 
 PAGE = Path(__file__).with_name("validation.md")
@@ -81,7 +81,9 @@ def fit_kingfisher(
     vehicle: VehicleParams, flights: Sequence[RecordedFlight]
 ) -> tuple[VehicleParams, VehicleParams]:
     """The kingfisher by physics alone, and with its residual."""
-    physics = fit(bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15).vehicle
+    physics = fit_figures(
+        bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15
+    ).vehicle
     zeros = (0.0,) * 10
     rotor = replace(physics.rotor, thrust_residual=zeros, torque_residual=zeros)
     errors = wrench_residuals(flights, GRAVITY, 8, 1.0 / 30.0)
@@ -121,7 +123,7 @@ def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
     vehicle = load(VehicleParams, find("vehicles", name))
     settings = ValidationSettings(GRAVITY)
     judged = {
-        group: [judge(read(path, vehicle), vehicle, settings) for path in members]
+        group: [judge_predictions(read(path, vehicle), vehicle, settings) for path in members]
         for group, members in paths.items()
     }
     judged["all"] = [each for members in judged.values() for each in members]

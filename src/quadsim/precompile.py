@@ -84,7 +84,7 @@ def precompile_estimators(
     """Estimators as the nodes call them."""
     for name in names:
         estimator = ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
-        stand(estimator, scenario, lasting_s)
+        stand_on_ground(estimator, scenario, lasting_s)
         estimator.odometry()
         estimator.pose_covariance()
         estimator.twist_covariance()
@@ -112,11 +112,11 @@ def precompile_smoother(scenario: Scenario) -> None:
     from quadsim.estimation.smoother.smoother import Smoother
 
     smoother = Smoother(scenario.estimator, scenario.environment.datum)
-    stand(smoother, scenario)
+    stand_on_ground(smoother, scenario)
     smoother.smooth()
 
 
-def stand(estimator: Estimator, scenario: Scenario, lasting_s: float = ALL_S) -> None:
+def stand_on_ground(estimator: Estimator, scenario: Scenario, lasting_s: float = ALL_S) -> None:
     """Hand an estimator the messages of a time on the ground."""
     fix, still = scenario.environment.datum.to_geodetic((0.0, 0.0, 0.0)), np.zeros(3)
     f_S = np.array((0.0, 0.0, scenario.estimator.gravity_mps2))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PASSED, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-P = TypeVar("P", bound="RunProgress")
+P = TypeVar("P", bound="ProgressLine")
 
 
 def say(message: str) -> None:
@@ -136,7 +136,7 @@ def staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-class RunProgress:
+class ProgressLine:
     """How a run goes, on stderr: a bar that renews itself on a terminal, else a line now and then.
 
     Time begins with the first look at it, so that what it takes to start does not count.
@@ -208,7 +208,7 @@ class RunProgress:
             self._bar.update(0, completed=done, total=self.total, words=words)
 
 
-class FlightProgress(RunProgress):
+class FlightProgress(ProgressLine):
     """How a flight goes: time flown, real-time factor, height, state.
 
     >>> with FlightProgress("square", 40.0) as progress:
@@ -236,7 +236,7 @@ class FlightProgress(RunProgress):
         self.show(flown_s, words, f"{flown_s:.1f}{total} s, {words}")
 
 
-class FlightCount(RunProgress):
+class FlightCount(ProgressLine):
     """How many flights of a batch are done, with rate and time left.
 
     The rate is that of flights since the first call, so that those which an earlier process flew do

@@ -99,7 +99,7 @@ def probe_dds(timeout_s: float = PROBE_S) -> dict[str, Any]:
         environment.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "quadsim.cli.dds_probe"],
+            [sys.executable, "-m", "quadsim.ros.runtime.dds_probe"],
             env=environment,
             capture_output=True,
             text=True,

@@ -61,7 +61,7 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
-    from quadsim.lab.validate.validation import ValidationSettings, judge, report
+    from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
     from quadsim.vehicle.parameters import VehicleParams
 
     if options.output is not None and options.output.exists():
@@ -73,7 +73,9 @@ def validate(options: ValidateOptions) -> int:
     judged = []
     for log in options.logs:
         with working(f"judging by {log}"), open_bag(log, options.driver, options.columns) as bag:
-            judged.append(judge(read_recorded(bag, options.namespace, vehicle), vehicle, settings))
+            judged.append(
+                judge_predictions(read_recorded(bag, options.namespace, vehicle), vehicle, settings)
+            )
     result = report(judged, vehicle, settings)
     if options.output is not None:
         write_whole(options.output, render_validation(judged, result))

@@ -16,7 +16,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.firmware.axes import attitude_in, flipped, heading_of, swapped
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
-from quadsim.firmware.transport import Stream
+from quadsim.firmware.transport import ByteStream
 from quadsim.mission.flight.states import LANDINGS
 
 SYSTEM, COMPONENT = 255, 190  # ours: a ground station's, MAV_COMP_ID_MISSIONPLANNER
@@ -59,7 +59,9 @@ class Port:
         counts: messages by type, ``lost`` by their sequence, and ``damaged``.
     """
 
-    def __init__(self, stream: Stream, system: int = SYSTEM, component: int = COMPONENT) -> None:
+    def __init__(
+        self, stream: ByteStream, system: int = SYSTEM, component: int = COMPONENT
+    ) -> None:
         self.messages = dialect()
         self.stream = stream
         self._link = self.messages.MAVLink(None, system, component)

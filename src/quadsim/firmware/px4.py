@@ -25,7 +25,14 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, degrees_e7, flipped, swapped
 from quadsim.firmware.betaflight import pressure_height_m
 from quadsim.firmware.bridge import Craft
-from quadsim.firmware.transport import Process, SerialStream, Stream, TcpStream, UdpPort, explained
+from quadsim.firmware.transport import (
+    ByteStream,
+    Process,
+    SerialStream,
+    TcpStream,
+    UdpPort,
+    explained,
+)
 from quadsim.sim.loop import ALL_OUTSIDE
 
 SIMULATOR_PORT, COMPANION_PORT = 4560, 14540
@@ -41,7 +48,7 @@ SENSOR_HZ = 250.0
 TEMPERATURE_C = 15.0
 
 
-def board_stream(port: str) -> Stream:
+def board_stream(port: str) -> ByteStream:
     """The port of a board: ``udp:14560`` or a serial device.
 
     Raises:
@@ -80,7 +87,7 @@ class Px4:
         self._executable, self._parameters = executable, parameters
         self._board, self._rate = port, rate
         self._process: Process | None = None
-        self._streams: list[Stream] = []
+        self._streams: list[ByteStream] = []
         self._throttles: Sequence[float] = ()
         self._lockstep = self._sent = False
         self._controls_us = -1

@@ -25,7 +25,7 @@ STOP_S = 2.0
 DYING_S = 0.3
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes in both directions."""
 
     def read(self, timeout_s: float = 0.0) -> bytes:

@@ -16,7 +16,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.vehicle.batched import vehicles as crowd_module
 from quadsim.vehicle.batched.control import AttitudeLaw, gains_of
-from quadsim.vehicle.batched.vehicles import Crowd, drag_model, known_airframe
+from quadsim.vehicle.batched.vehicles import Crowd, airframe_of, drag_model
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -288,7 +288,7 @@ def test_what_falls_stops_on_the_ground_and_lifts_off_again():
     crowd.rotor_command_radps[:, 2] = 1.2 * HOVER_RADPS
     crowd.step(300)
     fallen_m = 0.5 * GRAVITY * 0.3**2
-    body = known_airframe(X500, level)
+    body = airframe_of(X500, level)
     slowed_m = body.body_drag_N_s_m[2] / X500.mass_kg * GRAVITY * 0.3**3 / 6.0
     assert crowd.p_W[2, 0] == pytest.approx(rest_m + 1.0 - fallen_m + slowed_m, abs=2e-4)
     crowd.step(700)
@@ -301,8 +301,8 @@ def test_what_falls_stops_on_the_ground_and_lifts_off_again():
 
 
 def test_figures_hold_at_their_density():
-    thin = known_airframe(replace(VEHICLE, air_density_kg_m3=2.0), EnvironmentParams())
-    full = known_airframe(VEHICLE, EnvironmentParams())
+    thin = airframe_of(replace(VEHICLE, air_density_kg_m3=2.0), EnvironmentParams())
+    full = airframe_of(VEHICLE, EnvironmentParams())
     datum_m = EnvironmentParams().datum.height_m
     ratio = 1.225 * (1 - 0.0065 * datum_m / 288.15) ** 4.2559 / 2.0  # ISO 2533
     for name in ("thrust_N_s2", "drag_N_s2", "rolling_N_s2"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
-from quadsim.bag.logs.motion import Array, add_odometry, diagonal, no_attitude, quaternions
+from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
 from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
@@ -97,14 +97,14 @@ def _add_fixes(log: LogFile, tables: dict[str, Table]) -> None:
         rows = np.searchsorted(tables["GPA"][0], stamp_ns).clip(0, len(tables["GPA"][0]) - 1)
         sigma = tables["GPA"][1][rows]
     fixed = status >= _3D
-    covariance = diagonal(sigma[:, [0, 0, 1]])
+    covariance = diagonal_matrices(sigma[:, [0, 0, 1]])
     log.add(
         "gps/fix", stamp_ns, status=np.where(fixed, 0, -1), service=1, latitude_deg=place[:, 0],
         longitude_deg=place[:, 1], height_m=place[:, 2], covariance=covariance,
         covariance_type=np.where(sigma[:, 0] > 0.0, 2, 0),
     )  # fmt: skip
     both = np.zeros((len(gps), 6, 6))
-    both[:, :3, :3] = diagonal(sigma[:, [2, 2, 2]])
+    both[:, :3, :3] = diagonal_matrices(sigma[:, [2, 2, 2]])
     v_W[~fixed] = np.nan
     log.add("gps/vel", stamp_ns, v=v_W, covariance=both)
 

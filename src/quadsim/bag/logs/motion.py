@@ -59,7 +59,7 @@ def no_attitude() -> Array:
     return covariance
 
 
-def diagonal(sigma: Array) -> Array:
+def diagonal_matrices(sigma: Array) -> Array:
     """(N, 3, 3) covariances of (N, 3) deviations; what is not known is zero."""
     known = np.where(np.isfinite(sigma) & (sigma > 0.0), sigma, 0.0)
     return np.asarray(np.eye(3) * (known**2)[:, None, :])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
-from quadsim.bag.logs.motion import Array, add_odometry, diagonal, no_attitude, quaternions
+from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
 from quadsim.base.errors import InputError
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
@@ -122,7 +122,7 @@ def _add_fixes(log: LogFile, stamp_ns: Stamps, gps: Array) -> None:
     log.add(
         "gps/fix", stamp_ns, status=np.where(fixed, 0, -1), service=1,
         latitude_deg=1e-7 * gps[:, 1], longitude_deg=1e-7 * gps[:, 2], height_m=1e-3 * gps[:, 3],
-        covariance=diagonal(sigma), covariance_type=np.where(sigma[:, 0] > 0.0, 2, 0),
+        covariance=diagonal_matrices(sigma), covariance_type=np.where(sigma[:, 0] > 0.0, 2, 0),
     )  # fmt: skip
     speed, course = 1e-2 * gps[:, 4], np.radians(1e-2 * gps[:, 5])
     v_W = np.stack([speed * np.sin(course), speed * np.cos(course), np.zeros(len(gps))], axis=1)

@@ -101,7 +101,7 @@ def with_values(
     return unflatten(VehicleParams, flat, vehicle.name)
 
 
-def figures_of(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Array:
+def start_figures(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Array:
     """(n,) what a vehicle has of them now."""
     flat = {**flatten(vehicle), CENTRE: [0.0, 0.0, 0.0]}
     found = []
@@ -112,11 +112,11 @@ def figures_of(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Arr
     return np.array(found, float)
 
 
-def fit(
+def fit_figures(
     vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], residuals: Residuals, most: int = 30
 ) -> Fit:
     """Least squares of what ``residuals`` gives for each flight, with 95 % intervals."""
-    start = figures_of(vehicle, unknowns)
+    start = start_figures(vehicle, unknowns)
     size = np.array([unknown.size for unknown in unknowns])
     low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
 
@@ -236,7 +236,7 @@ def fit_residual(
     size = np.array([unknown.size for unknown in unknowns])
     low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
     for _ in range(steps):
-        start = figures_of(vehicle, unknowns)
+        start = start_figures(vehicle, unknowns)
         errors = np.concatenate(residuals(vehicle))
         columns = []
         for k in range(len(unknowns)):

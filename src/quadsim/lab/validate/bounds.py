@@ -43,7 +43,7 @@ def conformal_bound(errors: Array, level: float) -> float:
     return float(known[rank - 1]) if rank <= len(known) and len(known) >= FEWEST else math.inf
 
 
-def bounds_of(flights: Sequence[WindowErrors], regimes: int, level: float) -> Array:
+def error_bounds(flights: Sequence[WindowErrors], regimes: int, level: float) -> Array:
     """(regimes,) bounds; a regime without enough windows has that of all."""
     error = np.concatenate([flight.error for flight in flights])
     regime = np.concatenate([flight.regime for flight in flights])
@@ -58,7 +58,7 @@ def coverage_of(flights: Sequence[WindowErrors], regimes: int, level: float) -> 
         return None
     inside = known = 0
     for k, flight in enumerate(flights):
-        bounds = bounds_of([*flights[:k], *flights[k + 1 :]], regimes, level)
+        bounds = error_bounds([*flights[:k], *flights[k + 1 :]], regimes, level)
         good = np.isfinite(flight.error)
         inside += int((flight.error <= bounds[flight.regime])[good].sum())
         known += int(good.sum())
@@ -78,7 +78,7 @@ def bound_rows(
     """
     rows = []
     for horizon_s, parts in zip(horizons_s.tolist(), flights, strict=True):
-        bounds = bounds_of(parts, len(names), level)
+        bounds = error_bounds(parts, len(names), level)
         coverage = coverage_of(parts, len(names), level)
         for name, bound in zip(names, bounds.tolist(), strict=True):
             rows.append(

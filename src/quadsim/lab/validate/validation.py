@@ -59,7 +59,7 @@ class JudgedFlight:
     bands: list[dict[str, float]]
 
 
-def judge(
+def judge_predictions(
     flight: RecordedFlight, vehicle: VehicleParams, settings: ValidationSettings
 ) -> JudgedFlight:
     """Compare a flight with a vehicle's file."""

@@ -137,7 +137,7 @@ def drag_model(params: VehicleParams) -> VehicleParams:
     )
 
 
-def known_airframe(params: VehicleParams, environment: EnvironmentParams) -> Airframe:
+def airframe_of(params: VehicleParams, environment: EnvironmentParams) -> Airframe:
     """What the crowd's model takes of a vehicle and of a world; the air is that at the ground."""
     world: Any = pack(environment)
     ratio = 1.0
@@ -219,7 +219,7 @@ class Crowd:
             raise InputError(f"integrator: {integrator!r}; allowed: {' or '.join(INTEGRATORS)}")
         if params.kind != "multirotor":
             raise InputError(f"kind: {params.kind!r}; allowed: multirotor")
-        self._body = known_airframe(params, environment)
+        self._body = airframe_of(params, environment)
         self._gains = gains_of(law or AttitudeLaw(), params)
         self._controlled = law is not None
         self._rk4 = integrator == "rk4"

@@ -11,7 +11,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.lab.validate.recorded import read_recorded
-from quadsim.lab.validate.validation import ValidationSettings, judge, report
+from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Flights that others recorded; they state no licence, so that they are no part of the project.
@@ -27,7 +27,9 @@ def judged(name, paths):
         with open_bag(path) as bag:
             flights.append(read_recorded(bag, "/quad", vehicle))
     settings = ValidationSettings()
-    return report([judge(flight, vehicle, settings) for flight in flights], vehicle, settings)
+    return report(
+        [judge_predictions(flight, vehicle, settings) for flight in flights], vehicle, settings
+    )
 
 
 def test_the_kingfisher_explains_neurobems_flights():
