@@ -230,7 +230,6 @@ def test_commands_and_services_in_flight(bench, flight):
     assert landing.success, landing.message
     again = bench.call(Trigger, "/quad/land", Trigger.Request())
     assert not again.success
-    assert "landing" in again.message
     status, _ = flight.finish()
     # it flew elsewhere than the scenario says, which its criteria may or may not forgive
     assert status in (0, 1)

@@ -124,7 +124,7 @@ def test_first_call_sets_up_and_then_does_the_job(checkout: Checkout) -> None:
         "quadsim: first use: compiling o",
     ]
     calls = checkout.calls()
-    assert any(call.endswith("--editable .[ros]") for call in calls)
+    assert any(call.endswith("--editable .[ros,firmware]") for call in calls)
     assert all("--constraint constraints.txt" in call for call in calls if "pip" in call)
     assert "python -m quadsim.precompile" in calls
     assert calls[-1] == "quadsim fly --scenario a b"
@@ -214,7 +214,7 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == "quadsim: failed: mypy"
     calls = checkout.calls()
-    assert any(call.endswith("--editable .[ros,test]") for call in calls)
+    assert any(call.endswith("--editable .[ros,firmware,test]") for call in calls)
     beside = [call for call in calls if call.startswith("pytest -q -m not many tests/unit/")]
     assert len(beside) == 1
     assert [call for call in calls if call not in beside][-7:] == [

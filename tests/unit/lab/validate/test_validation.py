@@ -14,9 +14,9 @@ from quadsim.bag.reading import open_bag
 from quadsim.cli.main import main
 from quadsim.lab.identify.shooting import (
     UnknownFigure,
-    figures_of,
-    fit,
+    fit_figures,
     motion_residuals,
+    start_figures,
     with_values,
     wrench_residuals,
 )
@@ -81,13 +81,16 @@ def test_figures_are_found_again(flight):
     names = ("thrust_coefficient_N_s2", "inertia_kg_m2[0]", "inertia_kg_m2[1]")
     true = crazyflie()
     unknowns = [
-        UnknownFigure(name, abs(figures_of(true, [UnknownFigure(name, 1.0)])[0])) for name in names
+        UnknownFigure(name, abs(start_figures(true, [UnknownFigure(name, 1.0)])[0]))
+        for name in names
     ]
     sizes = np.array([unknown.size for unknown in unknowns])
     wrong = with_values(true, unknowns, sizes * [1.05, 1.2, 0.85])
-    found = fit(wrong, unknowns, wrench_residuals([flight], GRAVITY, 5, 0.03))
+    found = fit_figures(wrong, unknowns, wrench_residuals([flight], GRAVITY, 5, 0.03))
     assert found.values / sizes == pytest.approx(1.0, abs=0.05)
-    shot = fit(found.vehicle, unknowns, motion_residuals([flight], GRAVITY, (0.1, 0.2), 0.1, 0.0))
+    shot = fit_figures(
+        found.vehicle, unknowns, motion_residuals([flight], GRAVITY, (0.1, 0.2), 0.1, 0.0)
+    )
     assert shot.values / sizes == pytest.approx(1.0, abs=0.02)
 
 
