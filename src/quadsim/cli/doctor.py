@@ -27,11 +27,9 @@ REQUIRED = {
     "mcap": "writing bags",
     "pymap3d": "geodesy",
     "pygeomag": "the Earth's magnetic field",
-    "allantools": "Allan deviations",
     "plotly": "figures",
     "jinja2": "reports",
     "joblib": "many flights at once",
-    "pyarrow": "tables of campaigns",
     "click": "this command",
     "rich": "tables and progress",
 }
@@ -40,6 +38,9 @@ REQUIRED = {
 OPTIONAL = {
     "rclpy": "the ROS 2 graph: quadsim fly (pip install 'quadsim[ros]', or a ROS 2 machine)",
     "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
+    "allantools": "checks of sensors (pip install 'quadsim[lab]')",
+    "pyarrow": "campaigns, tables of Arrow (pip install 'quadsim[lab]')",
+    "rasterio": "terrain from GeoTIFF (pip install 'quadsim[terrain]')",
     "distributed": "campaigns on a Dask cluster (pip install 'quadsim[cluster]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",
