@@ -47,7 +47,7 @@ def build(folder: Path, kernels: bool = False) -> Path:
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    pip("install", "--prefix", folder / "prefix", build(folder))
+    pip("install", "--ignore-installed", "--prefix", folder / "prefix", build(folder))
     return folder / "prefix"
 
 
