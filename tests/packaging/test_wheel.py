@@ -18,7 +18,8 @@ BUILT_OF = (
     "package.xml", "LICENSE", "constraints.txt",
 )  # fmt: skip
 
-pytestmark = pytest.mark.packaging
+# long, as it compiles where the kernels are not those of the sources
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
 
 def pip(*args: str | Path) -> None:
@@ -57,7 +58,7 @@ def run(prefix, cwd, *args):
     environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(cwd)}
     return subprocess.run(
         [sys.executable, "-m", "quadsim.cli", *args],
-        cwd=cwd, env=environment, capture_output=True, text=True, timeout=110, check=False,
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=560, check=False,
     )  # fmt: skip
 
 
