@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim import __version__
+from quadsim.base.files import share_dir
 from quadsim.base.surroundings import browser, installed_version, machine, versions
 from quadsim.cli.common import finish
 from quadsim.cli.options import AsJson, command
@@ -137,6 +138,7 @@ def examine() -> dict[str, Any]:
         "python": {"version": platform.python_version(), "supported": python_fits},
         "versions": versions(),
         "machine": machine(),
+        "files": str(share_dir()),
         "kernels": kernels,
         "ros": _ros(),
         "dds": dds,
@@ -164,6 +166,7 @@ def _show(found: dict[str, Any]) -> None:
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}",
         soft_wrap=True,
     )
+    console.print(f"config, worlds, launch files: {found['files']}", soft_wrap=True)
     state = "compiled" if found["kernels"]["compiled"] else "not compiled yet"
     console.print(f"kernels: {found['kernels']['folder']} ({state})", soft_wrap=True)
     if ros["from"]:
