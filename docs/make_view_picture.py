@@ -58,7 +58,7 @@ FLOWN_W_M = np.array([[-4.0, -4.0, 0.0], [4.0, 4.0, 2.0]])
 #: Times of the animation's pictures, s, and how long each is shown, ms.
 FRAMES_S = [3.0 + 0.25 * i for i in range(60)]
 SHOWN_MS = 100
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 LOOK_S = 3.0
 FLAGS = (
     "--headless=new",
