@@ -33,10 +33,7 @@ CORE = [
     "defusedxml>=0.7.1",
     "trimesh>=4.5",
     "pillow>=10.0",
-    "rasterio>=1.3",
-    "allantools>=2024.6",
     "joblib>=1.3",
-    "pyarrow>=17.0",
 ]
 ROS = [
     "ros-rclpy[fastrtps]==9.1.2",
@@ -52,7 +49,15 @@ FIRMWARE = [
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
+LAB = [  # campaigns, checks of sensors, tables of Arrow
+    "allantools>=2024.6",
+    "pyarrow>=17.0",
+]
+TERRAIN = [  # GeoTIFF
+    "rasterio>=1.3",
+]
 CLUSTER = [
+    *LAB,
     "dask[distributed]>=2025.1",
 ]
 DOCS = [
@@ -63,6 +68,7 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
+    *TERRAIN,
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -112,9 +118,21 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return sorted(by_folder.items())
 
 
+HAS_KERNELS = (ROOT / "src" / NAME / "kernels.zip").is_file()
+
+
+def requirements() -> list[str]:
+    """The core's; compiled kernels are those of one version of Numba, the pinned one."""
+    if not HAS_KERNELS:
+        return CORE
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    numba = [line for line in pins if line.startswith("numba==")]
+    return [*numba, *(each for each in CORE if not each.startswith("numba"))]
+
+
 def wheel_tags() -> dict[str, str]:
     """Tags of a wheel that brings compiled kernels: for this Python, on this architecture."""
-    if not (ROOT / "src" / NAME / "kernels.zip").is_file():
+    if not HAS_KERNELS:
         return {}
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     return {"python_tag": tag, "plat_name": f"manylinux_2_28_{platform.machine()}"}
@@ -138,11 +156,13 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     options={"bdist_wheel": wheel_tags()},
-    install_requires=CORE,
+    install_requires=requirements(),
     extras_require={
         "ros": ROS,
         "firmware": FIRMWARE,
         "view": VIEW,
+        "lab": LAB,
+        "terrain": TERRAIN,
         "cluster": CLUSTER,
         "docs": DOCS,
         "test": TEST,

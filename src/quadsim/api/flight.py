@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.sim.log import Event, FlightLog, Track
 
 if TYPE_CHECKING:
@@ -99,17 +100,16 @@ class Flight:
 
     def to_arrow(self, track: str = "truth") -> pa.Table:
         """A track as a table of Arrow; arguments, columns and errors of :meth:`columns`."""
-        import pyarrow as pa
-
-        return pa.table(self.columns(track))
+        table: pa.Table = need("pyarrow", "to_arrow").table(self.columns(track))
+        return table
 
     def to_pandas(self, track: str = "truth") -> Any:
         """A track as a frame of pandas, which has to be installed; see :meth:`columns`."""
-        return _need("pandas").DataFrame(self.columns(track))
+        return need("pandas", "to_pandas").DataFrame(self.columns(track))
 
     def to_polars(self, track: str = "truth") -> Any:
         """A track as a frame of Polars, which has to be installed; see :meth:`columns`."""
-        return _need("polars").DataFrame(self.columns(track))
+        return need("polars", "to_polars").DataFrame(self.columns(track))
 
     # ---- pictures ------------------------------------------------------------------------------
 
@@ -146,20 +146,6 @@ class Flight:
         name, page = self.log.scenario or "flight", Path(path)
         write_report({name: self.log}, {name: self.summary}, page)
         return page
-
-
-def _need(package: str) -> Any:
-    """A package that quadsim does without.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    from importlib import import_module
-
-    try:
-        return import_module(package)
-    except ImportError:
-        raise InputError(f"{package} is not installed; pip install {package}") from None
 
 
 def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:

@@ -170,10 +170,10 @@ def fly(options: FlyOptions) -> int:
 
     domain = chosen_domain(options.domain)
     with held(domain):
-        from quadsim.ros.runtime.processes import prepare
-
-        prepare()  # the server loads meanwhile
         with loading("starting the nodes"):
+            from quadsim.ros.runtime.processes import prepare
+
+            prepare()  # the server loads meanwhile
             from quadsim.base.whole_files import write_whole
 
             loaded, specs = _described(options, folder)

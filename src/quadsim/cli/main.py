@@ -12,6 +12,7 @@ import click
 
 from quadsim import __version__
 from quadsim.base.errors import QuadsimError
+from quadsim.base.extras import EXTRAS, lacking
 from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
 
 #: Name and the line of the overview; each is a function of its name in a module of its name.
@@ -81,6 +82,11 @@ class Command(click.Group):
         except (click.Abort, KeyboardInterrupt):
             say("interrupted")
             sys.exit(INTERRUPTED)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in EXTRAS:
+                raise
+            say(f"error: {lacking(str(error.name))}")
+            sys.exit(BAD_INPUT)
         except QuadsimError as error:
             say(f"error: {one_line(error)}")
             sys.exit(status_of(error))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.firmware.axes import attitude_in, flipped, heading_of, swapped
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
@@ -41,11 +41,7 @@ def dialect() -> Any:
     Raises:
         InputError: pymavlink is not installed.
     """
-    try:
-        from pymavlink.dialects.v20 import ardupilotmega
-    except ImportError:
-        raise InputError("MAVLink needs pymavlink: pip install 'quadsim[firmware]'") from None
-    return ardupilotmega
+    return need("pymavlink.dialects.v20.ardupilotmega", "MAVLink")
 
 
 class Port:

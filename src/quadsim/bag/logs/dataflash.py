@@ -16,6 +16,7 @@ import numpy as np
 from quadsim.bag.logs.log_file import LogFile, Stamps
 from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.geometry.geodesy import Datum
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
@@ -44,10 +45,7 @@ Table = tuple[Stamps, Array]
 
 def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
     """Stamps and columns of what is wanted."""
-    try:
-        from pymavlink.DFReader import DFReader_binary, DFReader_text
-    except ImportError:
-        raise InputError(f"{path}: needs pymavlink: pip install 'quadsim[firmware]'") from None
+    readers = need("pymavlink.DFReader", path)
     rows: dict[str, list[Sequence[float]]] = {name: [] for name in _WANTED}
     with path.open("rb") as file:
         head = file.read(len(_BINARY))
@@ -55,7 +53,7 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
         raise InputError(f"{path}: no DataFlash log: it does not begin with a format")
     reader = None
     try:
-        kind = DFReader_binary if head == _BINARY else DFReader_text
+        kind = readers.DFReader_binary if head == _BINARY else readers.DFReader_text
         reader = kind(str(path), zero_time_base=True)
         while (message := reader.recv_match(type=[*_WANTED, "MSG"])) is not None:
             name = message.get_type()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quadsim.bag.logs.log_file import LogFile
 from quadsim.bag.logs.motion import add_odometry
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
@@ -112,12 +113,9 @@ def read(path: Path, columns: str) -> LogFile:
     Raises:
         InputError: pyulog is not installed, or this is no ULog.
     """
+    pyulog = need("pyulog", path)
     try:
-        from pyulog import ULog
-    except ImportError:
-        raise InputError(f"{path}: needs pyulog: pip install 'quadsim[firmware]'") from None
-    try:
-        found = ULog(str(path))
+        found = pyulog.ULog(str(path))
     except (TypeError, ValueError, KeyError, IndexError, struct.error) as error:
         raise InputError(f"{path}: no ULog that can be read ({error})") from None
     told = {key: str(value) for key, value in found.msg_info_dict.items()}
