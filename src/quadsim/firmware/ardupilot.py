@@ -121,7 +121,10 @@ class ArduPilot:
         ]  # fmt: skip
 
     def _write_parameters(self, folder: Path) -> None:
-        """Write what an installer would set: frame, receiver, the motors' curve."""
+        """Write what an installer would set: frame, receiver, the motors' curve.
+
+        No log is written: to arm waits for its file, which the wall clock decides.
+        """
         airframe = self._craft.airframe
         top_N = self._motors * airframe.thrust_coefficient_N_s2 * airframe.rotor_speed_max_radps**2
         hover = min(max(9.80665 * airframe.mass_kg / top_N, 0.13), 0.68)
@@ -129,7 +132,7 @@ class ArduPilot:
         lines = {
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
-            "LOG_BACKEND_TYPE": 1, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
+            "LOG_BACKEND_TYPE": 0, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
             "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
         }  # fmt: skip
         if not self._craft.has_gnss:
